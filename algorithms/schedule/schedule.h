@@ -1,0 +1,120 @@
+// A collective algorithm as data: what one rank does, as lanes of steps over chunk ranges.
+//
+// A schedule knows no transport, no dtype and no byte count. It is made once per (algorithm, rank, group size, root) and
+// bound to memory by the executor, which turns chunks into byte ranges. The verifier and the simulator read the same
+// value that the executor runs.
+//
+// Initial and final state, per collective (P = group size, C = Schedule::chunks):
+//   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.
+//                   otherwise: Input holds it (read-only), Output is undefined at the start.
+//   broadcast       Output, C chunks; holds the data on the root at the start, on every rank at the end.
+//   allgather       Output, P chunks, chunk p of rank p's size; chunk `rank` holds this rank's contribution at the start.
+//   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of everyone's chunk `rank`.
+//   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
+//   barrier         no data: no rank ends before every rank has started.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace roda::schedule {
+
+// Numbered as the ABI's roda_collective; the executor relies on it.
+enum class Collective : std::uint8_t {
+  kAllreduce = 0,
+  kAllgather = 1,
+  kBroadcast = 2,
+  kAlltoall = 5,
+  kBarrier = 6,
+  kReduceScatter = 7,
+};
+
+enum class Space : std::uint8_t { kInput, kOutput, kScratch };
+
+// `count` consecutive chunks of one space. count == 0: no data (a zero-byte message, or no operand).
+struct Range {
+  Space space = Space::kOutput;
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// Peer of a signal or wait that means every other rank of the group.
+inline constexpr std::int32_t kAllPeers = -1;
+
+enum class StepKind : std::uint8_t {
+  kSend,        // src -> peer. Started, not waited for: it completes before its range is written or the lane ends.
+  kRecv,        // peer -> dst
+  kRecvReduce,  // dst = src (op) message from peer; src may equal dst
+  kCopy,        // dst = src
+  kReduce,      // dst = dst (op) src
+  kGet,         // dst = peer's src; the peer's window must be known readable by a wait before
+  kGetReduce,   // dst = dst (op) peer's src
+  kPut,         // peer's dst = src
+  kSignal,      // the signal `signal` of this rank at peer (or at all peers) counts one up
+  kWait,        // until `signal` from peer (from all peers) has counted up as often as this lane has waited for it
+};
+
+struct Step {
+  StepKind kind = StepKind::kCopy;
+  std::int32_t peer = 0;  // group rank, or kAllPeers for signals
+  Range src;              // local, but the peer's for kGet and kGetReduce
+  Range dst;              // local, but the peer's for kPut
+  std::int32_t signal = 0;
+
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// Steps of one lane run in order; lanes run side by side and never touch each other's data or signals. Messages match
+// between equal lane numbers.
+struct Lane {
+  std::vector<Step> steps;
+};
+
+// Signals are numbered below this, over all lanes of a schedule.
+inline constexpr std::int32_t kMaxSignals = 4;
+
+struct Schedule {
+  std::string algorithm;
+  Collective collective = Collective::kAllreduce;
+  std::int32_t rank = 0;
+  std::int32_t size = 1;
+  std::int32_t root = 0;
+  std::int32_t chunks = 1;          // of Input and Output (see above; reduce-scatter's Output has one)
+  std::int32_t scratch_chunks = 0;  // each as large as the largest chunk
+  bool in_place = true;             // allreduce: Output holds the contribution; false: Input does
+  bool reads_linger = false;        // peers may still read this rank's Input when its schedule has ended
+  std::vector<Lane> lanes;
+};
+
+// What a transport must offer to run a schedule.
+enum Needs : std::uint32_t {
+  kNeedsMessages = 1u << 0,  // kSend, kRecv, kRecvReduce
+  kNeedsSignals = 1u << 1,   // kSignal, kWait
+  kNeedsGet = 1u << 2,       // kGet, kGetReduce
+  kNeedsPut = 1u << 3,       // kPut
+};
+
+std::uint32_t needs_of(const Schedule& schedule);
+
+// One algorithm, describing itself. `make` is pure and total over the shapes that `accepts` says yes to.
+struct Algorithm {
+  const char* name;     // as users write it: "ring", "recursive_doubling", ...
+  const char* summary;  // one line, with the paper it is from
+  Collective collective;
+  std::uint32_t needs;  // Needs bits, the same for every rank and size
+  bool (*accepts)(int size);
+  Schedule (*make)(int rank, int size, int root);
+};
+
+// Every algorithm that is linked in, ordered by (collective, name). Names are unique per collective.
+const std::vector<const Algorithm*>& algorithms();
+
+// nullptr when there is none of that name for the collective.
+const Algorithm* find_algorithm(Collective collective, const std::string& name);
+
+const char* collective_name(Collective collective);
+
+}  // namespace roda::schedule

@@ -1,0 +1,87 @@
+// Which algorithm over which transport: a table of rules, printable, written in the grammar users override it with.
+//
+// Grammar: rules separated by ';' or newlines, '#' starts a comment.
+//   collective [ '@' memory ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' transport '/' algorithm { ',' transport '/' algorithm }
+// Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
+// transport may be '*' (any offered, in order of preference); algorithm may be "native". A leading '!' before an option
+// forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling
+// The first matching rule decides; a user's rules come before the defaults, and the rest of the defaults stay as
+// fallbacks. There are no ties: order is the order of writing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+
+namespace roda::select {
+
+enum class Memory : std::uint8_t { kHost = 0, kCuda = 1 };
+
+struct Query {
+  schedule::Collective collective = schedule::Collective::kAllreduce;
+  Memory memory = Memory::kHost;
+  std::size_t bytes = 0;  // allreduce, broadcast: of the tensor; allgather, alltoall: of the largest rank's output;
+                          // reduce-scatter: of the input
+  int size = 1;           // ranks of the group
+};
+
+// A transport as far as selection cares. Order of a vector of offers = order of preference for '*'.
+struct Offer {
+  std::string transport;
+  std::uint32_t needs_met = 0;  // schedule::Needs bits
+  bool native = false;          // has the collective natively for this dtype, op and memory kind
+};
+
+struct Option {
+  std::string transport;
+  std::string algorithm;  // "native" or a name from schedule::algorithms()
+  friend bool operator==(const Option&, const Option&) = default;
+};
+
+// One option that was looked at, in order; the first usable one is what runs.
+struct Verdict {
+  Option option;
+  bool usable = false;
+  std::string reason;  // why not, or which rule chose it
+};
+
+class Table {
+ public:
+  // The built-in defaults, themselves written in the grammar.
+  static const Table& defaults();
+
+  // nullopt on a syntax error or an unknown name, with *error naming the rule and the place.
+  static std::optional<Table> parse(const std::string& text, std::string* error);
+
+  // `user` before this.
+  Table overridden_by(const Table& user) const;
+
+  // Every option the rules give for the query, expanded over the offers, without repeats. May hold no usable one.
+  std::vector<Verdict> rank(const Query& query, const std::vector<Offer>& offers) const;
+
+  // In the grammar; parse(to_text()) is the same table.
+  std::string to_text() const;
+  // FNV-1a of to_text(): compared across ranks at init.
+  std::uint64_t hash() const;
+
+  struct Rule {
+    schedule::Collective collective = schedule::Collective::kAllreduce;
+    std::optional<Memory> memory;
+    std::size_t from = 0;
+    std::size_t to = SIZE_MAX;
+    int min_ranks = 1;
+    int max_ranks = INT32_MAX;
+    std::vector<Option> options;
+    std::vector<bool> forbidden;  // parallel to options
+  };
+  const std::vector<Rule>& rules() const { return rules_; }
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+}  // namespace roda::select

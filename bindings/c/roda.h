@@ -1,0 +1,152 @@
+/* Roda's C API: the only way into the engine, for C, C++ and every language binding.
+ *
+ * All functions may be called from any thread unless they say otherwise. Functions that can fail return a roda_code and,
+ * when `error` is not NULL, fill it (set error->struct_size first). Ranks, sizes and roots are world numbers unless a
+ * process set is named.
+ */
+#pragma once
+
+#include <roda/abi/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RODA_API __attribute__((visibility("default")))
+
+RODA_API const char* roda_version(void);
+
+/* --- life cycle ------------------------------------------------------------------------------------------------- */
+
+typedef struct roda_init_options {
+  uint32_t struct_size;
+  int32_t num_ranks;        /* 0: every rank of the job */
+  const int32_t* ranks;     /* subset of the job's ranks that forms the world */
+  int32_t num_process_sets; /* static process sets, registered in order */
+  int32_t reserved;
+  const int32_t* process_set_sizes;
+  const int32_t* process_set_ranks; /* concatenated */
+} roda_init_options;
+
+/* Collective over the job. Blocks until the engine runs or failed. A second call while running returns RODA_OK. */
+RODA_API int32_t roda_init(const roda_init_options* options, roda_error* error);
+/* Stops the engine on every rank of the job: pending operations end with an error. Blocks; init may follow again. */
+RODA_API void roda_shutdown(void);
+RODA_API int32_t roda_is_initialized(void);
+
+/* -1 before init. */
+RODA_API int32_t roda_rank(void);
+RODA_API int32_t roda_size(void);
+RODA_API int32_t roda_local_rank(void);
+RODA_API int32_t roda_local_size(void);
+RODA_API int32_t roda_cross_rank(void);
+RODA_API int32_t roda_cross_size(void);
+RODA_API int32_t roda_is_homogeneous(void);
+
+/* --- process sets ------------------------------------------------------------------------------------------------ */
+
+/* Horovod's codes: -1 not initialised, -2 dynamic sets disabled, -3 unknown set, -4 caller not in the set,
+ * -5 shutting down, -6 the set exists. */
+RODA_API int32_t roda_add_process_set(const int32_t* ranks, int32_t count); /* id >= 1, or a code; collective, blocks */
+RODA_API int32_t roda_remove_process_set(int32_t id);
+RODA_API int32_t roda_process_set_rank(int32_t id);
+RODA_API int32_t roda_process_set_size(int32_t id);
+RODA_API int32_t roda_process_set_included(int32_t id);
+RODA_API int32_t roda_process_set_count(void);
+RODA_API void roda_process_set_ids(int32_t* ids);
+RODA_API int32_t roda_process_set_ranks(int32_t id, int32_t* ranks);
+
+/* --- collectives ------------------------------------------------------------------------------------------------- */
+
+typedef uint64_t roda_handle; /* 0 is no handle */
+
+typedef enum roda_op_flags {
+  RODA_OP_WILL_WAIT = 1u << 0, /* the caller waits right after: do not wake the engine's thread for it */
+} roda_op_flags;
+
+/* What one rank wants done with one tensor. Buffers must stay valid and untouched until the handle is done. */
+typedef struct roda_op {
+  uint32_t struct_size;
+  int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN */
+  const char* name;   /* copied; ranks match by it. BARRIER and JOIN: ignored */
+  int32_t dtype;
+  int32_t ndim;
+  const int64_t* shape; /* [ndim], of the input */
+  const void* input;
+  /* ALLREDUCE: may equal input. BROADCAST: the buffer on every rank (input is ignored unless it differs on the root,
+   * whose input is then copied). NULL for ALLGATHER, ALLTOALL and REDUCESCATTER: the engine owns the output, see
+   * roda_output. A non-NULL REDUCESCATTER output must have the size that roda_reducescatter_rows gives. */
+  void* output;
+  int32_t device; /* -1: host */
+  int32_t op;     /* roda_reduce_op */
+  int32_t root;   /* world rank */
+  int32_t process_set;
+  double prescale;
+  double postscale;
+  const int32_t* splits; /* ALLTOALL: rows for each rank, NULL for an even split */
+  int32_t num_splits;
+  uint32_t flags;     /* roda_op_flags */
+  void* stream;       /* device stream that produces the input; NULL on the host */
+} roda_op;
+
+/* Submits `count` operations as one group: all or none are queued, and the handle is done when the last one is. Returns
+ * at once. Errors seen here are local (bad argument, duplicate name, not initialised); those that the ranks find together
+ * come from roda_wait. */
+RODA_API int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error);
+
+/* 1 done, 0 not yet, RODA_ERR_INVALID for an unknown handle. */
+RODA_API int32_t roda_poll(roda_handle handle);
+/* Blocks until the handle is done (driving the engine on this thread while it is free) and returns its outcome. The
+ * handle stays valid until roda_release. Call without the GIL. */
+RODA_API int32_t roda_wait(roda_handle handle, roda_error* error);
+
+/* Output of member `index` of a done handle, where the engine owns it. Memory is reference-counted and outlives
+ * shutdown: `owner` holds one reference that roda_output_release drops. */
+typedef struct roda_output {
+  uint32_t struct_size;
+  int32_t ndim;
+  int64_t shape[16];
+  int32_t dtype;
+  int32_t device;
+  void* data;
+  void* owner;
+  int32_t num_received_splits; /* ALLTOALL */
+  int32_t value;               /* JOIN: the rank that joined last */
+  int32_t received_splits_capacity;
+  int32_t reserved;
+  int32_t* received_splits; /* caller's array of at least received_splits_capacity, or NULL */
+} roda_output;
+RODA_API int32_t roda_get_output(roda_handle handle, int32_t index, roda_output* output, roda_error* error);
+RODA_API void roda_output_release(void* owner);
+
+/* Forgets the handle. Only after it is done. */
+RODA_API void roda_release(roda_handle handle);
+
+/* --- introspection: texts the caller frees with roda_free_text ------------------------------------------------------ */
+
+RODA_API char* roda_describe_plugins(int32_t as_json);  /* every plugin considered: usable, or the reason why not */
+RODA_API char* roda_describe_knobs(int32_t as_json);    /* every setting: type, default, unit, value in force, help */
+RODA_API char* roda_describe_topology(int32_t as_json); /* of this process before init, of the job after it */
+/* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why. */
+RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error);
+RODA_API void roda_free_text(char* text);
+
+/* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */
+RODA_API int32_t roda_transport_usable(const char* name);
+
+/* --- timeline (Chrome trace) ---------------------------------------------------------------------------------------- */
+
+RODA_API int32_t roda_start_timeline(const char* path, int32_t mark_cycles); /* 1, -1 not initialised, -2 not armed */
+RODA_API int32_t roda_stop_timeline(void);
+
+/* --- rendezvous server: what a launcher runs ------------------------------------------------------------------------ */
+
+typedef struct roda_rendezvous roda_rendezvous;
+/* Listens on `address` (text, "" for loopback) and `port` (0: any free). `secret` is the job's, at least 16 bytes. */
+RODA_API int32_t roda_rendezvous_start(const char* address, int32_t port, const void* secret, size_t secret_bytes,
+                                       roda_rendezvous** server, int32_t* bound_port, roda_error* error);
+RODA_API void roda_rendezvous_stop(roda_rendezvous* server);
+
+#ifdef __cplusplus
+}
+#endif
