@@ -1,0 +1,106 @@
+#include "plugins/base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace roda::logging {
+namespace {
+
+class LogTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    set_level(Level::trace);
+    set_hide_time(false);
+    set_rank(-1);
+  }
+};
+
+TEST_F(LogTest, LineHasTimeLevelPlaceAndRank) {
+  set_rank(3);
+  testing::internal::CaptureStdout();
+  RODA_LOG(info, "joined {} of {}", 3, "eight");
+  std::string line = testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(std::regex_match(
+      line, std::regex(R"(\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: I log_test\.cc:\d+\] \[3\]: joined 3 of eight\n)")))
+      << line;
+}
+
+TEST_F(LogTest, TimeCanBeHiddenAndNoRankLeavesTheBracketOut) {
+  set_hide_time(true);
+  testing::internal::CaptureStderr();
+  RODA_LOG(warning, "careful");
+  write_text(Level::error, "gloo", 0, "from a plugin with {} braces");
+  std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(
+      lines, std::regex(R"(\[W log_test\.cc:\d+\] careful\n\[E gloo\] from a plugin with \{\} braces\n)")))
+      << lines;
+}
+
+TEST_F(LogTest, LevelsUpToInfoGoToStdoutOthersToStderr) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  RODA_LOG(trace, "a");
+  RODA_LOG(debug, "b");
+  RODA_LOG(info, "c");
+  RODA_LOG(warning, "d");
+  RODA_LOG(error, "e");
+  std::string out = testing::internal::GetCapturedStdout();
+  std::string err = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 3);
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 2);
+}
+
+TEST_F(LogTest, ArgumentsAreNotEvaluatedWhenOff) {
+  set_level(Level::error);
+  int evaluated = 0;
+  RODA_LOG(warning, "{}", ++evaluated);
+  EXPECT_EQ(evaluated, 0);
+}
+
+TEST_F(LogTest, LevelNames) {
+  EXPECT_EQ(parse_level("TRACE"), Level::trace);
+  EXPECT_EQ(parse_level("Fatal"), Level::fatal);
+  EXPECT_EQ(parse_level("verbose"), Level::warning);
+  EXPECT_EQ(parse_level(nullptr), Level::warning);
+}
+
+TEST_F(LogTest, ThreadsDoNotMixLines) {
+  set_hide_time(true);
+  testing::internal::CaptureStdout();
+  std::vector<std::thread> threads;
+  for (char letter : {'a', 'b', 'c', 'd'}) {
+    threads.emplace_back([letter] {
+      for (int i = 0; i < 200; ++i) write_text(Level::info, "t", 0, std::string(60, letter));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(out.size(), 800u * (60 + 7));
+  for (std::size_t at = 0; at + 67 <= out.size(); at += 67) {
+    ASSERT_EQ(out.substr(at, 6), "[I t] ");
+    ASSERT_EQ(out.substr(at + 6, 60), std::string(60, out[at + 6]));
+  }
+}
+
+TEST(LogDeathTest, FatalWritesAndAborts) { EXPECT_DEATH(RODA_LOG(fatal, "cannot go on: {}", 7), "cannot go on: 7"); }
+
+TEST(LogDeathTest, EnvironmentIsReadAtTheFirstMessage) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("HOROVOD_LOG_LEVEL", "Error", 1);
+        setenv("HOROVOD_LOG_HIDE_TIME", "1", 1);
+        RODA_LOG(warning, "hidden");
+        RODA_LOG(error, "shown");
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "^\\[E log_test.cc:[0-9]+\\] shown\n$");
+}
+
+}  // namespace
+}  // namespace roda::logging
