@@ -1,0 +1,183 @@
+// RAII and types over the C surface of one transport: a context and its groups.
+//
+// Threads: as the ABI says, every call comes from the holder of the engine's baton, except TransportGroup::abort, which
+// any thread may call. Errors carry the transport's words. The roda_transport, the roda_host and the context outlive
+// every group.
+#pragma once
+
+#include <roda/abi/host.h>
+#include <roda/abi/transport.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+#include "plugins/base/status.h"
+
+namespace roda::execute {
+
+// One use of a loaded transport by this process.
+class TransportContext {
+ public:
+  // Fails with the transport's reason. Does not probe.
+  static Status create(const roda_transport* transport, const roda_host* host, std::unique_ptr<TransportContext>* out);
+  // Every group of it is gone.
+  ~TransportContext();
+  TransportContext(const TransportContext&) = delete;
+  TransportContext& operator=(const TransportContext&) = delete;
+
+  const roda_transport& transport() const { return *transport_; }
+  const roda_host& host() const { return *host_; }
+  roda_context* get() const { return context_; }
+  const char* name() const { return transport_->name; }
+  std::uint64_t capabilities() const { return capabilities_; }
+  bool has(roda_capability capability) const { return (capabilities_ & capability) != 0; }
+  roda_progress_mode progress_mode() const { return static_cast<roda_progress_mode>(transport_->progress_mode); }
+
+  // schedule::Needs bits that the capabilities cover.
+  std::uint32_t needs_met() const;
+  // True when the collective runs natively for these.
+  bool supports(int collective, int dtype, int op, int memory_kind) const;
+
+  // Events handled, 0 when there was nothing to do.
+  int progress() { return transport_->progress(context_); }
+  // -1 in poll mode.
+  int event_fd() { return transport_->event_fd(context_); }
+  // True: the caller may sleep on event_fd() after testing once more. False: progress() first.
+  bool arm() { return transport_->arm == nullptr || transport_->arm(context_) == RODA_OK; }
+  void disarm() {
+    if (transport_->disarm != nullptr) transport_->disarm(context_);
+  }
+
+ private:
+  TransportContext(const roda_transport* transport, const roda_host* host, roda_context* context);
+
+  const roda_transport* transport_;
+  const roda_host* host_;
+  roda_context* context_;
+  std::uint64_t capabilities_;
+};
+
+struct GroupOptions {
+  std::string name;  // equal on all members, unique per group and generation
+  int rank = 0;      // of this process in the group
+  std::vector<std::int32_t> world_ranks;
+  std::uint64_t generation = 0;
+  std::uint64_t timeout_ns = 0;  // 0: none
+  roda_exchange exchange{};      // what it points to outlives the group
+};
+
+// A transport may hand out at most this many slots' worth of use; more in-flight instances than slots() must wait.
+inline constexpr std::uint32_t kBlocksPerSlot = 3;
+
+// An ordered set of ranks that talk over one transport. Created at once, usable after test() said so.
+class TransportGroup {
+ public:
+  // Starts forming the group.
+  static Status create(TransportContext& context, GroupOptions options, std::unique_ptr<TransportGroup>* out);
+  // Aborts first if it is still forming or has pending requests; never waits for peers.
+  ~TransportGroup();
+  TransportGroup(const TransportGroup&) = delete;
+  TransportGroup& operator=(const TransportGroup&) = delete;
+
+  // Drives the forming; cheap. *ready becomes true once; an error is final.
+  Status test(bool* ready);
+  // Every pending and later operation ends with `cause` in bounded time. Any thread. The first cause stays.
+  void abort(const Status& cause);
+
+  int rank() const { return options_.rank; }
+  int size() const { return static_cast<int>(options_.world_ranks.size()); }
+  int world_rank(int rank) const { return options_.world_ranks[static_cast<std::size_t>(rank)]; }
+  const std::vector<std::int32_t>& world_ranks() const { return options_.world_ranks; }
+  const std::string& name() const { return options_.name; }
+  std::uint64_t generation() const { return options_.generation; }
+  TransportContext& context() { return context_; }
+  roda_group* get() { return group_; }
+
+  // Instances of one-sided schedules that can be in flight at once: StageArgs::slot < slots(). 0 without signals and
+  // windows; schedules of messages and native collectives do not use slots. Known once test() was ready.
+  std::uint32_t slots() const { return slots_; }
+
+  // --- one call each of the ABI; `request` null on return: done already. Codes: RODA_OK, RODA_AGAIN or an error. ---
+  int send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
+           roda_request** request) {
+    return table_->send(group_, peer, tag, data, bytes, memory, request, &error_);
+  }
+  int recv(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
+           roda_request** request) {
+    return table_->recv(group_, peer, tag, data, bytes, memory, request, &error_);
+  }
+  int get(int peer, std::uint32_t window, std::size_t offset, void* destination, std::size_t bytes,
+          roda_request** request) {
+    return table_->get(group_, peer, window, offset, destination, bytes, request, &error_);
+  }
+  int put(int peer, std::uint32_t window, std::size_t offset, const void* source, std::size_t bytes,
+          roda_request** request) {
+    return table_->put(group_, peer, window, offset, source, bytes, request, &error_);
+  }
+  int test_request(roda_request* request) { return table_->request_test(group_, request, &error_); }
+  int signal(int peer, std::uint32_t index, std::uint64_t value) {
+    return table_->signal(group_, peer, index, value, &error_);
+  }
+  std::uint64_t signal_value(int peer, std::uint32_t index) { return table_->signal_value(group_, peer, index); }
+  void* map(int peer, std::uint32_t window) {
+    return table_->window_map == nullptr ? nullptr : table_->window_map(group_, peer, window);
+  }
+  int start_collective(const roda_collective_args& args, roda_request** request) {
+    return table_->collective_start(group_, &args, request, &error_);
+  }
+  // What the last failing call said.
+  Status error(int code) const { return Status::from(code, error_); }
+  const Status& aborted_with() const { return cause_; }
+
+  // True when no access of the transport to the range can follow any more.
+  bool quiesced(const void* base, std::size_t bytes);
+
+  // --- memory of the transport's own (RODA_CAP_ALLOCATE) ---
+  Status allocate(std::size_t bytes, roda_memory* memory);
+  void free(roda_memory* memory);
+
+  // --- bookkeeping of windows and signals; for stages ---
+  // A block of a slot: the unit that has signals and a pair of windows of its own.
+  struct Block {
+    std::uint64_t sequence = 0;         // of uses, equal on all ranks
+    std::uint64_t linger_sequence = 0;  // the use whose reads may outlast it, 0: none
+    roda_memory memory{};               // staging memory, address null until asked for
+    const void* window_base[2] = {};    // what is open: Input, Output
+    std::size_t window_bytes[2] = {};
+  };
+  // The next block of the slot in rotation; the same one on every rank that runs the same stages in the slot.
+  std::uint32_t next_block(std::uint32_t slot);
+  Block& block(std::uint32_t index) { return blocks_[index]; }
+  // Opens the block's window (0 Input, 1 Output) unless exactly that range is open already.
+  Status open_window(std::uint32_t block, int which, void* base, std::size_t bytes, const roda_memory* memory);
+  // Staging memory of the block, at least `bytes` long. Allocated at the first use; grows.
+  Status staging(std::uint32_t block, std::size_t bytes, roda_memory** memory);
+  std::uint32_t signal_index(std::uint32_t block, int signal) const {
+    return block * (schedule::kMaxSignals + 1) + static_cast<std::uint32_t>(signal);
+  }
+  // The signal that says: this rank no longer reads the peers' windows of the block.
+  std::uint32_t linger_index(std::uint32_t block) const { return signal_index(block, schedule::kMaxSignals); }
+
+ private:
+  TransportGroup(TransportContext& context, GroupOptions options);
+  void count_slots();
+
+  TransportContext& context_;
+  const roda_transport* table_;
+  GroupOptions options_;
+  roda_group* group_ = nullptr;
+  bool ready_ = false;
+  bool aborted_ = false;
+  Status cause_;
+  roda_error error_ = make_error();
+  std::uint32_t slots_ = 0;
+  std::uint32_t blocks_per_slot_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<std::uint64_t> rotation_;  // [slots_] blocks handed out
+};
+
+}  // namespace roda::execute

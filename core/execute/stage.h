@@ -1,0 +1,70 @@
+// The one interface of everything a plan runs: native collectives of a transport and schedules over its messages,
+// signals and windows.
+//
+// Threads: the holder of the engine's baton. Nothing blocks.
+#pragma once
+
+#include <roda/abi/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "plugins/base/status.h"
+
+namespace roda::execute {
+
+// What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
+// ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
+struct StageArgs {
+  std::int32_t collective = RODA_ALLREDUCE;  // roda_collective
+  std::int32_t dtype = RODA_FLOAT32;
+  std::int32_t op = RODA_SUM;  // SUM, MIN, MAX or PRODUCT; averages are the caller's scaling
+  std::int32_t root = 0;       // group rank
+  // allreduce: input may equal output. broadcast: output on every rank; the root's input is copied first when it is
+  // neither null nor equal to output. allgather: this rank's elements. barrier: null.
+  const void* input = nullptr;
+  void* output = nullptr;
+  // The objects that input and output lie in; null for plain host memory. Memory that the group's transport handed out
+  // must be named here: peers can reach it directly then.
+  const roda_memory* input_memory = nullptr;
+  const roda_memory* output_memory = nullptr;
+  std::size_t count = 0;                     // allreduce, broadcast: elements; reduce-scatter: elements of input
+  const std::size_t* send_counts = nullptr;  // [size] alltoall: elements to each rank
+  const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
+  // alltoall: no entry of any rank's counts is larger. One-sided alltoalls need it, others ignore it.
+  std::size_t max_count = 0;
+  std::uint64_t launch = 0;  // increasing
+  std::uint32_t stage = 0;   // index in the plan, < 16
+  // Which in-flight instance: no two stages that are running on one group at a time share a slot, and the stages of one
+  // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+  void* stream = nullptr;  // device stream of a native collective
+};
+
+// One reusable run of a collective. start, then test until done; then start again.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  // Begins. The stage is idle or done. An error leaves it idle; nothing was sent.
+  virtual Status start(const StageArgs& args) = 0;
+
+  // Does a bounded amount of work (about ExecuteOptions::test_bytes of data moved) and says whether the stage has ended.
+  // OK with *done false: test again, after progress of the context. An error comes with *done true: by then the group
+  // was aborted with it, no request of the stage is pending, and the output is undefined. Ask
+  // TransportGroup::quiesced() before the buffers are given back.
+  virtual Status test(bool* done) = 0;
+
+  // Ends the stage with `cause`: aborts the group; test() says when it is over.
+  virtual void abort(const Status& cause) = 0;
+
+  // Grows whenever something moved: renews the deadline of the operation.
+  virtual std::uint64_t moves() const = 0;
+
+  // What it waits for now, for the stall report: "ring over gloo: recv from rank 3, step 4 of 12".
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace roda::execute
