@@ -1,0 +1,127 @@
+"""Which folder may use which: the table, and what a source file really uses.
+
+The table is the design's: transports know the plugin contract, algorithms know nothing, the core knows capabilities and
+no transport's name, bindings and tools go through the C API.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# folder: folders it may include from, besides itself. The longest folder that a path lies in decides.
+ALLOWED = {
+    "plugins/abi": (),
+    "plugins/base": ("plugins/abi",),
+    "plugins/sdk": ("plugins/abi",),
+    "plugins/devices": ("plugins/abi", "plugins/base"),
+    "plugins/loader": ("plugins/abi", "plugins/base", "plugins/devices"),
+    "plugins/conformance": ("plugins/abi", "plugins/sdk", "plugins/base", "plugins/devices", "plugins/loader"),
+    "transports": ("plugins/abi", "plugins/sdk", "plugins/base"),
+    "algorithms": (),
+    "core": ("algorithms", "plugins/abi", "plugins/base", "plugins/devices", "plugins/loader"),
+    "bindings/c": ("core", "algorithms", "plugins/abi", "plugins/base", "plugins/loader"),
+    "bindings/python": ("bindings/c", "plugins/abi"),
+    "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/loader"),
+    "examples": ("plugins/abi", "plugins/sdk", "bindings/c"),
+    "tests": ("",),
+}
+
+# Headers by the path that they are installed under.
+INSTALLED = {"roda/abi/": "plugins/abi/roda/abi/", "roda/sdk/": "plugins/sdk/roda/sdk/", "roda/roda.h": "bindings/c/roda.h"}
+
+# Vendor headers stay in the one folder that wraps them, and in the programs that measure them.
+VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/": "transports/ucx",
+                  "infiniband/": "transports/verbs", "nccl.h": "transports/nccl"}
+VENDOR_USERS = ("tools/perf/peers",)
+
+TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl", "tcp", "loop")
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
+
+SOURCE_SUFFIXES = {".c", ".cc", ".h"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+# Comments and literals in one pattern, so that neither is found inside the other.
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\((.*?)\)\1"|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+
+def sources(*folders, suffixes=SOURCE_SUFFIXES):
+    """Every source file below the folders, as a path relative to the root."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes)
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def within(path, folder):
+    return not folder or path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def home(path):
+    """The folder of the table that a path lies in, or None."""
+    return max((folder for folder in ALLOWED if within(path, folder)), key=len, default=None)
+
+
+def resolve(name, exists=lambda path: (ROOT / path).is_file()):
+    """The file of ours that an include names, or None for one of somebody else's."""
+    for prefix, real in INSTALLED.items():
+        if name.startswith(prefix):
+            return real + name[len(prefix) :]
+    return name if exists(name) else None
+
+
+def include_errors(path, text, exists=lambda path: (ROOT / path).is_file()):
+    """What is wrong with the include lines of one file, one sentence each."""
+    own = home(path)
+    errors = []
+    for quote, name in INCLUDE.findall(text):
+        target = resolve(name, exists)
+        if target is None:
+            if quote == '"':
+                errors.append(f'{path} includes "{name}", which is no path from the root')
+            errors += vendor_errors(path, name)
+        elif not allowed(own, path, target):
+            errors.append(f"{path} includes {target}: {own} may use only {', '.join(ALLOWED[own]) or 'itself'}")
+    return errors
+
+
+def allowed(own, path, target):
+    if own == "transports":  # one transport never sees another
+        own = "/".join(path.split("/")[:2])
+        return within(target, own) or any(within(target, folder) for folder in ALLOWED["transports"])
+    return within(target, own) or any(within(target, folder) for folder in ALLOWED[own])
+
+
+def vendor_errors(path, name):
+    for prefix, wrapper in VENDOR_HEADERS.items():
+        if name.startswith(prefix) and not any(within(path, folder) for folder in (wrapper, *VENDOR_USERS)):
+            return [f"{path} includes <{name}>, which belongs to {wrapper}"]
+    return []
+
+
+def string_literals(text):
+    """The string literals of a C++ text, includes and comments left out."""
+    code = INCLUDE.sub("", text)
+    return [raw or plain for _, raw, plain in TOKEN.findall(code) if raw or plain]
+
+
+def transport_names_in(text):
+    """The literals of a C++ text that name a transport."""
+    names = re.compile(r"(?<![\w.])(" + "|".join(TRANSPORT_NAMES[:6]) + r")(?![\w.])", re.IGNORECASE)
+    return [literal for literal in string_literals(text) if names.search(literal)]
+
+
+def imported_modules(text):
+    """Top-level names of the modules that a Python text imports, at any depth of the code; relative ones left out."""
+    modules = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules.add(node.module)
+    return modules
+
+
+def framework_errors(path, text):
+    """A framework may be imported only in its own folder of the package: users who lack it must not notice."""
+    parts = path.split("/")
+    used = {name.split(".")[0] for name in imported_modules(text)} & set(FRAMEWORKS)
+    return [f"{path} imports {name} outside a folder called {name}" for name in sorted(used) if name not in parts]

@@ -1,0 +1,92 @@
+"""Arrows between folders point one way."""
+
+import pytest
+
+import arrows
+
+FOLDERS = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "examples")
+# The only file of the core that may spell a transport's name: what it says about the settings is read by people.
+KNOB_TABLE = ("core/knobs/",)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_includes_follow_the_arrows(folder):
+    errors = []
+    for path in arrows.sources(folder):
+        errors += arrows.include_errors(path, (arrows.ROOT / path).read_text())
+    assert not errors, "\n".join(errors)
+
+
+def test_core_names_no_transport():
+    errors = []
+    for path in arrows.sources("core"):
+        if not path.startswith(KNOB_TABLE):
+            errors += [f"{path}: {text!r}" for text in arrows.transport_names_in((arrows.ROOT / path).read_text())]
+    assert not errors, "\n".join(errors)
+
+
+def test_frameworks_are_imported_only_where_they_are_bound():
+    errors = []
+    for path in arrows.sources("bindings/python", suffixes={".py"}):
+        errors += arrows.framework_errors(path, (arrows.ROOT / path).read_text())
+    assert not errors, "\n".join(errors)
+
+
+def test_every_source_folder_is_in_the_table():
+    for path in arrows.sources(*FOLDERS):
+        assert arrows.home(path), path
+
+
+# The checker itself: each of these must be noticed.
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("transports/shm/a.cc", '#include "core/engine/engine.h"'),
+        ("transports/shm/a.cc", '#include "transports/gloo/a.h"'),
+        ("transports/shm/a.cc", '#include "plugins/loader/loader.h"'),
+        ("transports/shm/a.cc", "#include <gloo/allreduce.h>"),
+        ("algorithms/ring.cc", "#include <roda/abi/types.h>"),
+        ("algorithms/ring.cc", '#include "plugins/base/status.h"'),
+        ("core/a.cc", '#include "transports/shm/a.h"'),
+        ("core/a.cc", '#include "bindings/c/roda.h"'),
+        ("core/a.cc", "#include <roda/sdk/transport.h>"),
+        ("plugins/abi/roda/abi/a.h", '#include "plugins/base/status.h"'),
+        ("plugins/sdk/roda/sdk/a.h", '  #  include "plugins/base/status.h"'),
+        ("bindings/python/a.cc", '#include "core/engine/engine.h"'),
+        ("tools/info/a.cc", '#include "core/knobs/knobs.h"'),
+        ("core/a.cc", '#include "a.h"'),
+        ("core/a.cc", "#include <mpi.h>"),
+    ],
+)
+def test_a_wrong_arrow_is_noticed(path, line):
+    def exists(name):
+        return name.startswith(("core/", "transports/", "plugins/", "bindings/", "algorithms/"))
+
+    assert arrows.include_errors(path, f"#pragma once\n{line}\n", exists)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("transports/gloo/a.cc", "#include <gloo/allreduce.h>"),
+        ("transports/shm/a.cc", '#include "transports/shm/b.h"'),
+        ("core/a.cc", "#include <roda/abi/types.h>"),
+        ("tools/perf/a.cc", '#include "bindings/c/roda.h"'),
+        ("tools/perf/peers/a.cc", "#include <mpi.h>"),
+    ],
+)
+def test_a_right_arrow_is_let_through(path, line):
+    assert not arrows.include_errors(path, f"{line}\n", lambda name: not name.startswith(("gloo/", "mpi")))
+
+
+def test_transport_names_are_found_in_literals_only():
+    assert arrows.transport_names_in('if (name == "nccl") {}') == ["nccl"]
+    assert arrows.transport_names_in('auto s = R"(allreduce = shm/oneshot)";')
+    assert not arrows.transport_names_in('// "shm" is fast\n#include "transports/shm/a.h"\nauto x = "ship";')
+
+
+def test_framework_imports_are_found():
+    assert arrows.framework_errors("bindings/python/horovod/common/a.py", "def f():\n    import torch.nn\n")
+    assert not arrows.framework_errors("bindings/python/horovod/torch/a.py", "from torch import nn\n")

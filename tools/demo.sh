@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Trains a CNN on scikit-learn's handwritten digits on four processes over Gloo. Does all the set-up itself.
+set -euo pipefail
+# shellcheck source=tools/lib/setup.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
+
+ensure_all
+mkdir -p build/demo
+timeline=build/demo/timeline.json
+log=build/demo/train.log
+
+say "Training examples/pytorch_digits.py on 4 processes over Gloo"
+export HOROVOD_CPU_OPERATIONS=gloo HOROVOD_TIMELINE=$ROOT/$timeline PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
+"$VENV/bin/horovodrun" -np 4 "$VENV/bin/python" examples/pytorch_digits.py "$@" 2>&1 | tee "$log"
+
+say "Done"
+printf 'Log:      %s\n' "$log"
+[[ -s $timeline ]] && printf 'Timeline: %s (open it in a Chrome trace viewer)\n' "$timeline"
+printf 'Next:     .venv/bin/horovodrun -np 4 .venv/bin/python your_script.py\n'

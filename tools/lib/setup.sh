@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# Set-up shared by demo.sh and test.sh: system packages, a virtual environment, the product installed into it.
+#
+# Sourced, never run. Every step looks first and does nothing, without the network, when it has been done before.
+# Leaves the caller in the repository's root with VENV and JOBS set. A step that can't be done ends the script with the
+# line to type by hand.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$ROOT" || exit 1
+VENV=$ROOT/.venv
+JOBS=${RODA_JOBS:-$(nproc)}
+
+APT_PACKAGES=(g++ pkg-config python3 python3-dev python3-venv libgloo-dev libgtest-dev libfmt-dev libspdlog-dev
+  libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev)
+PYTHON_PACKAGES=(meson ninja meson-python nanobind pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
+TORCH_TESTED=2.13.0
+
+# Everything that ends up in the installed product.
+PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings tools/meson.build
+  tools/info tools/perf)
+
+say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Runs "$@" with its output in the file $1; shows the end of that file if it fails.
+logged() {
+  local log=$1
+  shift
+  mkdir -p "$(dirname "$log")"
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    tail -n 40 "$log" >&2
+    printf 'error: failed: %s\n       the whole output is in %s\n' "$*" "$log" >&2
+    return 1
+  fi
+}
+
+missing_packages() {
+  local name
+  for name in "${APT_PACKAGES[@]}"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || printf '%s\n' "$name"
+  done
+}
+
+ensure_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    say "Not a Debian-like system: this needs what Debian calls ${APT_PACKAGES[*]}"
+    return
+  fi
+  local missing=() as_root=()
+  mapfile -t missing < <(missing_packages)
+  [[ ${#missing[@]} -eq 0 ]] && return
+  local line="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+  if [[ $(id -u) -ne 0 ]]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+      as_root=(sudo)
+    else
+      die "system packages are missing and this is neither root nor allowed to sudo. As root, type:
+  $line"
+    fi
+  fi
+  say "Installing system packages: ${missing[*]}"
+  "${as_root[@]}" apt-get -q update </dev/null || die "apt-get update failed"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" \
+    </dev/null || die "the packages could not be installed. As root, type:
+  $line"
+}
+
+ensure_venv() {
+  local wanted="torch $TORCH_TESTED ${PYTHON_PACKAGES[*]}" stamp=$VENV/.roda-packages
+  [[ -x $VENV/bin/python && $(cat "$stamp" 2>/dev/null) == "$wanted" ]] && return
+  if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+    say "Creating the virtual environment .venv"
+    python3 -m venv --clear "$VENV" || die "python3 -m venv failed"
+  fi
+  say "Installing PyTorch and the Python packages into .venv"
+  "$VENV/bin/python" -m pip install "torch==$TORCH_TESTED" </dev/null ||
+    "$VENV/bin/python" -m pip install torch </dev/null || die "PyTorch could not be installed"
+  "$VENV/bin/python" -m pip install "${PYTHON_PACKAGES[@]}" </dev/null || die "the Python packages could not be installed"
+  printf '%s' "$wanted" >"$stamp"
+}
+
+# One line that changes when a source, the Python or the set of packages it is built with does.
+product_fingerprint() {
+  {
+    cat "$VENV/.roda-packages"
+    "$VENV/bin/python" -VV
+    find "${PRODUCT_SOURCES[@]}" -type f ! -path '*/__pycache__/*' -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0 sha256sum
+  } | sha256sum
+}
+
+ensure_product() {
+  local stamp=$VENV/.roda-installed fingerprint
+  fingerprint=$(product_fingerprint)
+  [[ -x $VENV/bin/horovodrun && $(cat "$stamp" 2>/dev/null) == "$fingerprint" ]] && return
+  say "Building Roda and installing it into .venv with $JOBS jobs (a few minutes the first time; log: build/install.log)"
+  rm -f "$stamp"
+  PATH=$VENV/bin:$PATH logged build/install.log "$VENV/bin/python" -m pip install --no-build-isolation --no-deps \
+    --force-reinstall -v -Cbuild-dir=build/wheel "-Ccompile-args=-j$JOBS" . || die "Roda could not be built"
+  printf '%s' "$fingerprint" >"$stamp"
+}
+
+# After this, .venv/bin/python and .venv/bin/horovodrun are the installed product.
+ensure_all() {
+  ensure_packages
+  ensure_venv
+  ensure_product
+}
