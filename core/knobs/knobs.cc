@@ -1,0 +1,161 @@
+#include "core/knobs/knobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/knobs/table.h"
+#include "plugins/base/json.h"
+
+namespace roda {
+
+using knobs::Agreement;
+using knobs::Form;
+using knobs::Reader;
+using knobs::Row;
+using knobs::table;
+
+Knobs::Knobs() : given_(table().size()) {
+  std::string ignored;
+  for (const Row& row : table()) {
+    if (row.default_text == nullptr || row.default_text[0] == '\0') continue;
+    // A test holds that every default is well-formed.
+    static_cast<void>(knobs::assign(row, row.default_text, this, &ignored));
+  }
+}
+
+Knobs Knobs::from_environment(const Getter& getter, Status* status) {
+  Knobs result;
+  for (std::size_t i = 0; i < table().size(); ++i) {
+    const Row& row = table()[i];
+    const char* text = getter(row.name);
+    if (text == nullptr || text[0] == '\0') continue;
+    std::string warning;
+    *status = knobs::assign(row, text, &result, &warning);
+    if (!status->ok()) return Knobs();
+    result.given_[i] = text;
+    if (!warning.empty()) result.warnings_.push_back(warning);
+    if (row.reader == Reader::kNobody) {
+      result.warnings_.push_back(fmt::format("{} has no effect in this version", row.name));
+    }
+  }
+  *status = Status();
+  return result;
+}
+
+Knobs Knobs::from_environment(Status* status) { return from_environment(std::getenv, status); }
+
+bool Knobs::is_set(std::string_view name) const {
+  for (std::size_t i = 0; i < table().size(); ++i) {
+    if (name == table()[i].name) return given_[i].has_value();
+  }
+  return false;
+}
+
+namespace {
+
+std::string shown(const Row& row, const Knobs& knobs, const std::optional<std::string>& given) {
+  if (row.form == Form::kSecret) return given ? "(hidden)" : "unset";
+  if (std::holds_alternative<std::monostate>(row.member))
+    return given.value_or(row.default_text ? row.default_text : "");
+  if (row.default_text == nullptr && !given) return "unset";
+  return knobs::render(row, knobs);
+}
+
+std::string json_row(const Row& row, const std::string& value, bool given) {
+  return fmt::format(
+      R"({{"name": {}, "value": {}, "source": "{}", "type": {}, "default": {}, "unit": {}, "same_on_all_ranks": {}, )"
+      R"("read_by": {}, "help": {}}})",
+      json_quote(row.name), json_quote(value), given ? "environment" : "default", json_quote(form_name(row.form)),
+      row.default_text != nullptr ? json_quote(row.default_text) : "null", json_quote(row.unit),
+      row.agreement == Agreement::kFree ? "false" : "true", json_quote(reader_name(row.reader)), json_quote(row.help));
+}
+
+std::string text_row(const Row& row, const std::string& value, bool given) {
+  std::string unit = row.unit[0] != '\0' ? fmt::format(" {}", row.unit) : "";
+  std::string marks = row.agreement == Agreement::kFree ? "" : ", same on all ranks";
+  if (row.reader != Reader::kCore) marks += fmt::format(", {}", reader_name(row.reader));
+  return fmt::format(
+      "{}{:<39} = {}  [{}{}{}; {}]\n    {}\n", given ? "* " : "  ", row.name, value, form_name(row.form), unit, marks,
+      row.default_text != nullptr ? fmt::format("default {}", json_quote(row.default_text)) : "no default", row.help);
+}
+
+}  // namespace
+
+std::string Knobs::describe(bool as_json) const {
+  std::string out = as_json ? "[\n" : "Settings (* = set in the environment)\n";
+  for (std::size_t i = 0; i < table().size(); ++i) {
+    const Row& row = table()[i];
+    std::string value = shown(row, *this, given_[i]);
+    if (as_json) {
+      out += fmt::format("  {}{}\n", json_row(row, value, given_[i].has_value()), i + 1 < table().size() ? "," : "");
+    } else {
+      out += text_row(row, value, given_[i].has_value());
+    }
+  }
+  return as_json ? out + "]\n" : out;
+}
+
+std::string Knobs::agreement_text() const {
+  std::string out;
+  for (std::size_t i = 0; i < table().size(); ++i) {
+    const Row& row = table()[i];
+    if (row.agreement == Agreement::kSame) out += fmt::format("{}={}\n", row.name, knobs::render(row, *this));
+    if (row.agreement == Agreement::kSamePresence) out += fmt::format("{}={}\n", row.name, given_[i] ? "set" : "unset");
+  }
+  return out;
+}
+
+std::uint64_t Knobs::agreement_hash() const {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (unsigned char c : agreement_text()) hash = (hash ^ c) * 0x100000001b3ull;
+  return hash;
+}
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+const char* nearest_name(std::string_view name) {
+  auto closer = [&](const Row& a, const Row& b) { return edit_distance(name, a.name) < edit_distance(name, b.name); };
+  return std::min_element(table().begin(), table().end(), closer)->name;
+}
+
+bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& plugins) {
+  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) {
+    std::string prefix = "HOROVOD_" + plugin + "_";
+    return name.size() > prefix.size() && strncasecmp(name.data(), prefix.c_str(), prefix.size()) == 0;
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& plugins) {
+  std::vector<std::string> warnings;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    std::string_view name(*environment);
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with("HOROVOD_")) continue;
+    if (std::any_of(table().begin(), table().end(), [&](const Row& row) { return name == row.name; })) continue;
+    if (belongs_to_plugin(name, plugins)) continue;
+    warnings.push_back(
+        fmt::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest_name(name)));
+  }
+  return warnings;
+}
+
+}  // namespace roda

@@ -1,0 +1,95 @@
+// Every HOROVOD_* setting, read once into a typed object. The table behind it (core/knobs/table.h) is the one place
+// where a setting is described; `describe` prints it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda {
+
+// A value: copy it freely. Reading the environment is not safe against a concurrent setenv, so it is done once, at
+// init.
+struct Knobs {
+  // The text of a variable, or null when it is unset.
+  using Getter = std::function<const char*(const char* name)>;
+
+  Knobs();  // the defaults
+  // Unset and empty variables keep the default. On a malformed value *status names the variable, the value and the
+  // expected form, and the defaults are returned.
+  static Knobs from_environment(const Getter& getter, Status* status);
+  static Knobs from_environment(Status* status);  // from getenv
+
+  // Topology as a launcher gives it; unset without one.
+  std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
+  std::string hostname;         // empty: the machine's own name
+  std::string rendezvous_addr;  // empty: a job of one process
+  int rendezvous_port{};        // -1: not given
+  std::string secret_file;
+  int secret_fd{};            // -1: not given
+  std::string legacy_secret;  // base64
+
+  std::int64_t fusion_threshold{};      // bytes, 0: no fusion
+  std::optional<double> cycle_time_ms;  // unset: no window
+  int cache_capacity{};                 // entries, 0: no cache
+  int outstanding_buckets{};
+  bool disable_group_fusion{};
+  bool batch_d2d_memcopies{};
+  bool dynamic_process_sets{};
+  bool elastic{};
+  std::vector<int> thread_affinity;  // core ids by local rank
+
+  // Lower case; empty: chosen by what is usable.
+  std::string controller, cpu_operations, gpu_operations;
+  std::string gpu_allreduce, gpu_allgather, gpu_broadcast, gpu_alltoall, gpu_reducescatter;
+  std::string select;  // rules in the grammar of the selection table
+  std::string plugin_path;
+  bool hierarchical_allreduce{}, hierarchical_allgather{}, torus_allreduce{};
+  std::string network_interface;  // for our own connections and for Gloo; empty: chosen
+  int gloo_timeout_seconds{};     // connecting, and an operation without progress
+  double abort_timeout_seconds{};
+  std::int64_t adasum_chunk_bytes{};
+  bool mpi_threads_disable{};
+  int num_nccl_streams{};
+  bool enable_async_completion{}, enable_xla_ops{}, disable_nvtx_ranges{};
+
+  std::string timeline;  // path, or DYNAMIC; empty: off
+  bool timeline_mark_cycles{};
+  bool stall_check_disable{};
+  int stall_check_seconds{};
+  int stall_shutdown_seconds{};  // 0: never
+  bool autotune{};
+  std::string autotune_log;
+  int autotune_warmup_samples{}, autotune_steps_per_sample{}, autotune_max_samples{};
+  double autotune_noise{};
+  std::string log_level;
+  bool log_hide_time{};
+
+  // Was the variable set (to anything, the default included)? Some settings are fixed for autotuning by that.
+  bool is_set(std::string_view name) const;
+
+  // Odd but accepted values (a flag that is no number, a setting without effect in this version), one sentence each.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // The whole table with the values in force and where they come from. Secrets are not shown.
+  std::string describe(bool as_json) const;
+
+  // The settings that must be the same on all ranks, one "NAME=value" per line in a fixed order, and a hash of that.
+  std::string agreement_text() const;
+  std::uint64_t agreement_hash() const;
+
+ private:
+  std::vector<std::optional<std::string>> given_;  // by row of the table: the text from the environment
+  std::vector<std::string> warnings_;
+};
+
+// A warning for every HOROVOD_* name in `environment` ("NAME=value" texts, null-terminated) that no row describes, with
+// the nearest known name. Settings of a plugin, HOROVOD_<PLUGIN>_*, are its own business.
+std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& plugins);
+
+}  // namespace roda

@@ -1,0 +1,140 @@
+#include "core/knobs/table.h"
+
+namespace roda::knobs {
+
+namespace {
+
+using enum Form;
+using enum Agreement;
+using enum Reader;
+
+constexpr Member kNoMember{};
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+// clang-format off
+const Row kRows[] = {
+  // --- who and where this process is
+  {"HOROVOD_RANK", kInteger, nullptr, "", kFree, kCore, &Knobs::rank, "Rank of this process in the job.", 0},
+  {"HOROVOD_SIZE", kInteger, nullptr, "", kSame, kCore, &Knobs::size, "Number of processes in the job.", 1},
+  {"HOROVOD_LOCAL_RANK", kInteger, nullptr, "", kFree, kCore, &Knobs::local_rank, "Rank among the processes of this host.", 0},
+  {"HOROVOD_LOCAL_SIZE", kInteger, nullptr, "", kFree, kCore, &Knobs::local_size, "Number of processes on this host.", 1},
+  {"HOROVOD_CROSS_RANK", kInteger, nullptr, "", kFree, kCore, &Knobs::cross_rank, "Index of this host among those that have this local rank.", 0},
+  {"HOROVOD_CROSS_SIZE", kInteger, nullptr, "", kFree, kCore, &Knobs::cross_size, "Number of hosts that have this local rank.", 1},
+  {"HOROVOD_HOSTNAME", kText, "", "", kFree, kCore, &Knobs::hostname, "Name this host goes by; empty: the machine's own."},
+  {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kText, "", "", kFree, kCore, &Knobs::rendezvous_addr, "Address of the job's rendezvous; unset: a job of one process."},
+  {"HOROVOD_GLOO_RENDEZVOUS_PORT", kInteger, "-1", "", kFree, kCore, &Knobs::rendezvous_port, "Port of the job's rendezvous.", -1, 65535},
+  {"HOROVOD_RENDEZVOUS_ADDR", kText, nullptr, "", kFree, kCore, &Knobs::rendezvous_addr, "The same as HOROVOD_GLOO_RENDEZVOUS_ADDR, and wins over it."},
+  {"HOROVOD_RENDEZVOUS_PORT", kInteger, nullptr, "", kFree, kCore, &Knobs::rendezvous_port, "The same as HOROVOD_GLOO_RENDEZVOUS_PORT, and wins over it.", -1, 65535},
+  {"HOROVOD_SECRET_FILE", kText, "", "", kFree, kCore, &Knobs::secret_file, "File with the job's secret; must be readable by its owner alone."},
+  {"HOROVOD_SECRET_FD", kInteger, "-1", "", kFree, kCore, &Knobs::secret_fd, "Descriptor of a pipe that the job's secret is read from, once.", -1},
+  {"_HOROVOD_SECRET_KEY", kSecret, "", "base64", kFree, kCore, &Knobs::legacy_secret, "The job's secret itself; used only without the two above."},
+  {"HOROVOD_SECRET_KEY", kSecret, nullptr, "", kFree, kNobody, kNoMember, "Not read; the real name has a leading underscore."},
+
+  // --- negotiation and fusion
+  {"HOROVOD_FUSION_THRESHOLD", kInteger, "134217728", "bytes", kSame, kCore, &Knobs::fusion_threshold, "Largest bucket of fused tensors; 0: no fusion.", 0},
+  {"HOROVOD_CYCLE_TIME", kNumber, nullptr, "ms", kFree, kCore, &Knobs::cycle_time_ms, "Longest time a ready tensor is held for others to join; unset: no window.", 0},
+  {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "Size of the response cache; 0: off.", 0, 1 << 24},
+  {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets launched and not completed, per lane, before batching starts.", 1, 1024},
+  {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
+  {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, &Knobs::batch_d2d_memcopies, "Batched copy kernels on devices; 0 disables."},
+  {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
+  {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kCore, &Knobs::elastic, "The job may lose and gain processes."},
+  {"HOROVOD_THREAD_AFFINITY", kIntegerList, "", "core ids", kFree, kCore, &Knobs::thread_affinity, "Core of the engine's thread, by local rank, separated by commas.", 0, 1 << 20},
+
+  // --- what carries the data
+  {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What bootstraps the control plane; empty: chosen.", -kNoBound, kNoBound, "gloo mpi", "Unsupported controller type"},
+  {"HOROVOD_CPU_OPERATIONS", kWord, "", "", kSame, kCore, &Knobs::cpu_operations, "Transport for tensors in host memory; empty: chosen."},
+  {"HOROVOD_GPU_OPERATIONS", kWord, "", "", kSame, kNobody, &Knobs::gpu_operations, "Transport for tensors on devices; empty: chosen."},
+  {"HOROVOD_GPU_ALLREDUCE", kWord, "", "", kSame, kNobody, &Knobs::gpu_allreduce, "The same for allreduce alone."},
+  {"HOROVOD_GPU_ALLGATHER", kWord, "", "", kSame, kNobody, &Knobs::gpu_allgather, "The same for allgather alone."},
+  {"HOROVOD_GPU_BROADCAST", kWord, "", "", kSame, kNobody, &Knobs::gpu_broadcast, "The same for broadcast alone."},
+  {"HOROVOD_GPU_ALLTOALL", kWord, "", "", kSame, kNobody, &Knobs::gpu_alltoall, "The same for alltoall alone."},
+  {"HOROVOD_GPU_REDUCESCATTER", kWord, "", "", kSame, kNobody, &Knobs::gpu_reducescatter, "The same for reducescatter alone."},
+  {"HOROVOD_SELECT", kText, "", "", kSame, kCore, &Knobs::select, "Rules that come before the built-in selection table, in its grammar."},
+  {"HOROVOD_PLUGIN_PATH", kText, "", "", kFree, kCore, &Knobs::plugin_path, "Folders searched for plugins first, separated by colons."},
+  {"HOROVOD_HIERARCHICAL_ALLREDUCE", kFlag, "0", "", kSame, kNobody, &Knobs::hierarchical_allreduce, "Allreduce inside hosts, then between them."},
+  {"HOROVOD_HIERARCHICAL_ALLGATHER", kFlag, "0", "", kSame, kNobody, &Knobs::hierarchical_allgather, "Allgather inside hosts, then between them."},
+  {"HOROVOD_TORUS_ALLREDUCE", kFlag, "0", "", kSame, kNobody, &Knobs::torus_allreduce, "Allreduce over a two-dimensional torus."},
+  {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
+  {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
+  {"HOROVOD_ABORT_TIMEOUT_SECONDS", kNumber, "10", "s", kFree, kCore, &Knobs::abort_timeout_seconds, "After a failure, time in which every pending operation has ended.", 0.001, 86400},
+  {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, &Knobs::adasum_chunk_bytes, "Largest MPI message of Adasum.", 1},
+  {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kNobody, &Knobs::mpi_threads_disable, "Ask MPI for a single thread."},
+  {"HOROVOD_NUM_NCCL_STREAMS", kInteger, "1", "streams", kSame, kNobody, &Knobs::num_nccl_streams, "Device streams used in turn.", 1, 1024},
+  {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kNobody, &Knobs::enable_async_completion, "Device operations complete by event."},
+  {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, &Knobs::enable_xla_ops, "Register XLA's allreduce."},
+  {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kNobody, &Knobs::disable_nvtx_ranges, "No NVTX ranges."},
+  {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
+
+  // --- what is observed
+  {"HOROVOD_TIMELINE", kText, "", "path", kSamePresence, kCore, &Knobs::timeline, "Timeline file, written by rank 0; DYNAMIC: armed, started by a call."},
+  {"HOROVOD_TIMELINE_MARK_CYCLES", kFlag, "0", "", kFree, kCore, &Knobs::timeline_mark_cycles, "Mark cycles in the timeline."},
+  {"HOROVOD_STALL_CHECK_DISABLE", kFlag, "0", "", kSame, kCore, &Knobs::stall_check_disable, "No report of stalled tensors."},
+  {"HOROVOD_STALL_CHECK_TIME_SECONDS", kInteger, "60", "s", kFree, kCore, &Knobs::stall_check_seconds, "Wait after which a tensor counts as stalled.", 1, 1 << 30},
+  {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "0", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never.", 0, 1 << 30},
+  {"HOROVOD_LOG_LEVEL", kWord, "warning", "", kFree, kCore, &Knobs::log_level, "trace, debug, info, warning, error or fatal."},
+  {"HOROVOD_LOG_HIDE_TIME", kFlag, "0", "", kFree, kCore, &Knobs::log_hide_time, "Log lines without the time."},
+  {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kNobody, &Knobs::autotune, "Tune fusion and cycle time while running."},
+  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kNobody, &Knobs::autotune_log, "CSV log of the tuning, written by rank 0."},
+  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kNobody, &Knobs::autotune_warmup_samples, "Tuning steps discarded at the start.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kNobody, &Knobs::autotune_steps_per_sample, "Steps in one sample.", 1, 1 << 30},
+  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kNobody, &Knobs::autotune_max_samples, "Most iterations of the search.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kNumber, "0.8", "", kFree, kNobody, &Knobs::autotune_noise, "Noise the search assumes.", 0, 1},
+
+  // --- read by the launcher
+  {"HOROVOD_START_TIMEOUT", kInteger, "30", "s", kFree, kLauncher, kNoMember, "Time for the launcher's checks and the start.", 1},
+  {"HOROVOD_ELASTIC_TIMEOUT", kInteger, "600", "s", kFree, kLauncher, kNoMember, "Time for enough slots to be found.", 1},
+  {"HOROVOD_SPARK_START_TIMEOUT", kInteger, "600", "s", kFree, kNobody, kNoMember, "Time for Spark tasks to register.", 1},
+  {"HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX", kText, "0", "", kFree, kNobody, kNoMember, "Ignore the GPU that Spark assigned."},
+  {"HOROVOD_SPARK_WORK_DIR", kText, "", "path", kFree, kNobody, kNoMember, "Working folder of Spark tasks."},
+  {"HOROVOD_SPARK_PYTHONPATH", kText, "", "paths", kFree, kNobody, kNoMember, "Put before sys.path in Spark tasks."},
+
+  // --- of Horovod's build, known so that they raise no warning
+  {"HOROVOD_WITH_TENSORFLOW", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITHOUT_TENSORFLOW", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITH_PYTORCH", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITHOUT_PYTORCH", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITH_MXNET", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITHOUT_MXNET", kText, "", "", kFree, kBuild, kNoMember, "Not needed: no binding compiles against a framework."},
+  {"HOROVOD_WITH_MPI", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_WITHOUT_MPI", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_WITH_GLOO", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_WITHOUT_GLOO", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_WITH_NVTX", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_WITHOUT_NVTX", kText, "", "", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_GPU", kText, "", "", kFree, kBuild, kNoMember, "Not needed: devices are found at run time."},
+  {"HOROVOD_ALLOW_MIXED_GPU_IMPL", kText, "", "", kFree, kBuild, kNoMember, "Not needed: mixes are checked at run time."},
+  {"HOROVOD_CUDA_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: CUDA is opened at run time."},
+  {"HOROVOD_BUILD_CUDA_CC_LIST", kText, "", "", kFree, kBuild, kNoMember, "Compute capabilities to build for."},
+  {"HOROVOD_ROCM_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: no ROCm in this version."},
+  {"HOROVOD_NCCL_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
+  {"HOROVOD_NCCL_INCLUDE", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
+  {"HOROVOD_NCCL_LIB", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
+  {"HOROVOD_NCCL_LINK", kText, "", "", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
+  {"HOROVOD_NVTX_INCLUDE", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: transports are probed at run time."},
+  {"HOROVOD_BUILD_ARCH_FLAGS", kText, "", "", kFree, kBuild, kNoMember, "Not needed: kernels are chosen by the CPU at run time."},
+  {"HOROVOD_CMAKE", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: the build uses Meson."},
+  {"HOROVOD_DEBUG", kText, "", "", kFree, kBuild, kNoMember, "Not needed: use Meson's buildtype."},
+  {"HOROVOD_SKIP_COMPILE", kText, "", "", kFree, kBuild, kNoMember, "Not needed: there is nothing to compile against."},
+  {"HOROVOD_LOCAL_VERSION", kText, "", "", kFree, kBuild, kNoMember, "Appended to the version of the package."},
+  {"HOROVOD_BUILD_FLAGS", kText, "", "", kFree, kBuild, kNoMember, "Known from Horovod's container files; not read."},
+  {"HOROVOD_MIXED_INSTALL", kText, "", "", kFree, kBuild, kNoMember, "Known from Horovod's container files; not read."},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Row> table() { return kRows; }
+
+const char* form_name(Form form) {
+  static constexpr const char* kNames[] = {
+      "flag (integer > 0)", "flag (integer, not 0)", "integer", "number", "integers", "text", "word", "secret"};
+  return kNames[static_cast<int>(form)];
+}
+
+const char* reader_name(Reader reader) {
+  static constexpr const char* kNames[] = {"core", "launcher", "build", "no effect"};
+  return kNames[static_cast<int>(reader)];
+}
+
+}  // namespace roda::knobs

@@ -1,0 +1,61 @@
+// The table of settings: one row each. Adding a setting is a member of Knobs and a row here.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/knobs/knobs.h"
+
+namespace roda::knobs {
+
+enum class Form : std::uint8_t {
+  kFlag,         // integer > 0 is true; text that is no integer is false, as Horovod reads it
+  kFlagNonZero,  // any integer but 0 is true
+  kInteger,
+  kNumber,
+  kIntegerList,  // separated by commas
+  kText,
+  kWord,  // lower-cased
+  kSecret,
+};
+
+enum class Agreement : std::uint8_t { kFree, kSame, kSamePresence };
+
+// Who acts on it. kNobody: accepted for compatibility, no effect in this version.
+enum class Reader : std::uint8_t { kCore, kLauncher, kBuild, kNobody };
+
+using Member = std::variant<std::monostate, bool Knobs::*, int Knobs::*, std::int64_t Knobs::*, double Knobs::*,
+                            std::string Knobs::*, std::optional<int> Knobs::*, std::optional<double> Knobs::*,
+                            std::vector<int> Knobs::*>;
+
+struct Row {
+  const char* name;
+  Form form;
+  const char* default_text;  // null: unset
+  const char* unit;          // "" where there is none
+  Agreement agreement;
+  Reader reader;
+  Member member;  // two rows may share one: the later row wins
+  const char* help;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  const char* choices = nullptr;  // kWord: the words allowed, separated by spaces; null: any
+  const char* refusal = nullptr;  // how the error starts where Horovod has a text of its own
+};
+
+std::span<const Row> table();
+
+// Stores the text in the row's member. *warning is set when the value is odd but accepted.
+Status assign(const Row& row, const std::string& text, Knobs* knobs, std::string* warning);
+// The member's value as text; "unset" for an empty optional. Rows without a member: "".
+std::string render(const Row& row, const Knobs& knobs);
+
+const char* form_name(Form form);
+const char* reader_name(Reader reader);
+
+}  // namespace roda::knobs

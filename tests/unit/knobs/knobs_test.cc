@@ -1,0 +1,180 @@
+#include "core/knobs/knobs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/knobs/table.h"
+
+namespace roda {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+Knobs read(const Environment& environment, Status* status) {
+  return Knobs::from_environment(
+      [&](const char* name) -> const char* {
+        auto at = environment.find(name);
+        return at == environment.end() ? nullptr : at->second.c_str();
+      },
+      status);
+}
+
+Knobs read_ok(const Environment& environment) {
+  Status status;
+  Knobs knobs = read(environment, &status);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return knobs;
+}
+
+std::string error_of(const Environment& environment) {
+  Status status;
+  (void)read(environment, &status);
+  EXPECT_EQ(status.code(), RODA_ERR_INVALID);
+  return status.message();
+}
+
+TEST(KnobTable, NamesAreUniqueAndDefaultsAreWellFormed) {
+  std::set<std::string> names;
+  for (const knobs::Row& row : knobs::table()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_NE(row.help[0], '\0') << row.name;
+    if (row.default_text == nullptr || row.default_text[0] == '\0') continue;
+    Knobs scratch;
+    std::string warning;
+    Status status = knobs::assign(row, row.default_text, &scratch, &warning);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(warning, "");
+    if (!std::holds_alternative<std::monostate>(row.member)) {
+      EXPECT_EQ(knobs::render(row, scratch), row.default_text) << row.name;
+    }
+  }
+}
+
+TEST(Knobs, DefaultsAreHorovods) {
+  Knobs knobs = read_ok({});
+  EXPECT_EQ(knobs.fusion_threshold, 128 * 1024 * 1024);
+  EXPECT_FALSE(knobs.cycle_time_ms.has_value());
+  EXPECT_EQ(knobs.cache_capacity, 1024);
+  EXPECT_EQ(knobs.stall_check_seconds, 60);
+  EXPECT_EQ(knobs.stall_shutdown_seconds, 0);
+  EXPECT_EQ(knobs.gloo_timeout_seconds, 30);
+  EXPECT_TRUE(knobs.batch_d2d_memcopies);
+  EXPECT_EQ(knobs.outstanding_buckets, 2);
+  EXPECT_EQ(knobs.rendezvous_port, -1);
+  EXPECT_FALSE(knobs.rank.has_value());
+  EXPECT_EQ(knobs.log_level, "warning");
+  EXPECT_TRUE(knobs.warnings().empty());
+}
+
+TEST(Knobs, ValuesAreReadTyped) {
+  Knobs knobs = read_ok({{"HOROVOD_FUSION_THRESHOLD", "0"},
+                         {"HOROVOD_CYCLE_TIME", "2.5"},
+                         {"HOROVOD_RANK", "3"},
+                         {"HOROVOD_SIZE", " 8 "},
+                         {"HOROVOD_CPU_OPERATIONS", "GLOO"},
+                         {"HOROVOD_THREAD_AFFINITY", "0,2, 4"},
+                         {"HOROVOD_TIMELINE", "/tmp/Trace.json"}});
+  EXPECT_EQ(knobs.fusion_threshold, 0);
+  EXPECT_EQ(knobs.cycle_time_ms, 2.5);
+  EXPECT_EQ(knobs.rank, 3);
+  EXPECT_EQ(knobs.size, 8);
+  EXPECT_EQ(knobs.cpu_operations, "gloo");
+  EXPECT_EQ(knobs.thread_affinity, (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(knobs.timeline, "/tmp/Trace.json");
+  EXPECT_TRUE(knobs.is_set("HOROVOD_FUSION_THRESHOLD"));
+  EXPECT_FALSE(knobs.is_set("HOROVOD_CACHE_CAPACITY"));
+}
+
+TEST(Knobs, FlagsFollowHorovodsReading) {
+  EXPECT_TRUE(read_ok({{"HOROVOD_STALL_CHECK_DISABLE", "1"}}).stall_check_disable);
+  EXPECT_TRUE(read_ok({{"HOROVOD_STALL_CHECK_DISABLE", "2"}}).stall_check_disable);
+  EXPECT_FALSE(read_ok({{"HOROVOD_STALL_CHECK_DISABLE", "-1"}}).stall_check_disable);
+  EXPECT_TRUE(read_ok({{"HOROVOD_DYNAMIC_PROCESS_SETS", "-1"}}).dynamic_process_sets);
+  EXPECT_FALSE(read_ok({{"HOROVOD_BATCH_D2D_MEMCOPIES", "0"}}).batch_d2d_memcopies);
+  Knobs knobs = read_ok({{"HOROVOD_STALL_CHECK_DISABLE", "true"}});
+  EXPECT_FALSE(knobs.stall_check_disable);
+  ASSERT_EQ(knobs.warnings().size(), 1u);
+  EXPECT_EQ(knobs.warnings()[0], "HOROVOD_STALL_CHECK_DISABLE='true' is no integer and counts as 0; use 1 or 0");
+}
+
+TEST(Knobs, MalformedValuesAreErrorsThatNameAll) {
+  EXPECT_EQ(error_of({{"HOROVOD_CACHE_CAPACITY", "many"}}),
+            "HOROVOD_CACHE_CAPACITY='many': expected an integer from 0 to 16777216 (entries)");
+  EXPECT_EQ(error_of({{"HOROVOD_FUSION_THRESHOLD", "-1"}}),
+            "HOROVOD_FUSION_THRESHOLD='-1': expected an integer of at least 0 (bytes)");
+  EXPECT_EQ(error_of({{"HOROVOD_FUSION_THRESHOLD", "64MB"}}),
+            "HOROVOD_FUSION_THRESHOLD='64MB': expected an integer of at least 0 (bytes)");
+  EXPECT_EQ(error_of({{"HOROVOD_CYCLE_TIME", "nan"}}),
+            "HOROVOD_CYCLE_TIME='nan': expected a number of at least 0 (ms)");
+  EXPECT_EQ(error_of({{"HOROVOD_CONTROLLER", "zeromq"}}),
+            "Unsupported controller type: HOROVOD_CONTROLLER='zeromq': expected one of: gloo mpi");
+  EXPECT_EQ(error_of({{"HOROVOD_THREAD_AFFINITY", "1,,2"}}),
+            "HOROVOD_THREAD_AFFINITY='1,,2': expected integers from 0 to 1048576, separated by commas (core ids)");
+  error_of({{"HOROVOD_RANK", "99999999999"}});
+  error_of({{"HOROVOD_RANK", "1 2"}});
+  error_of({{"HOROVOD_RANK", "+-1"}});
+  error_of({{"HOROVOD_GLOO_RENDEZVOUS_PORT", "65536"}});
+}
+
+TEST(Knobs, EmptyCountsAsUnset) {
+  Knobs knobs = read_ok({{"HOROVOD_CACHE_CAPACITY", ""}, {"HOROVOD_RANK", ""}});
+  EXPECT_EQ(knobs.cache_capacity, 1024);
+  EXPECT_FALSE(knobs.rank.has_value());
+}
+
+TEST(Knobs, OurRendezvousNameWinsOverTheContracts) {
+  EXPECT_EQ(read_ok({{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "a"}}).rendezvous_addr, "a");
+  EXPECT_EQ(read_ok({{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "a"}, {"HOROVOD_RENDEZVOUS_ADDR", "b"}}).rendezvous_addr, "b");
+}
+
+TEST(Knobs, ASettingWithoutEffectIsSaid) {
+  Knobs knobs = read_ok({{"HOROVOD_CCL_CACHE", "1"}});
+  ASSERT_EQ(knobs.warnings().size(), 1u);
+  EXPECT_EQ(knobs.warnings()[0], "HOROVOD_CCL_CACHE has no effect in this version");
+}
+
+TEST(Knobs, AgreementCoversWhatMustBeTheSameAndNothingElse) {
+  Knobs defaults = read_ok({});
+  EXPECT_EQ(read_ok({{"HOROVOD_LOG_LEVEL", "debug"}, {"HOROVOD_LOCAL_RANK", "1"}}).agreement_hash(),
+            defaults.agreement_hash());
+  EXPECT_EQ(read_ok({{"HOROVOD_CACHE_CAPACITY", "01024"}}).agreement_text(), defaults.agreement_text());
+  Knobs other = read_ok({{"HOROVOD_CACHE_CAPACITY", "1"}});
+  EXPECT_NE(other.agreement_hash(), defaults.agreement_hash());
+  EXPECT_NE(other.agreement_text().find("HOROVOD_CACHE_CAPACITY=1\n"), std::string::npos);
+  Knobs a = read_ok({{"HOROVOD_TIMELINE", "/a"}});
+  EXPECT_EQ(a.agreement_hash(), read_ok({{"HOROVOD_TIMELINE", "DYNAMIC"}}).agreement_hash());
+  EXPECT_NE(a.agreement_hash(), defaults.agreement_hash());
+}
+
+TEST(Knobs, DescribeShowsValuesAndSourceButNoSecret) {
+  Knobs knobs = read_ok({{"_HOROVOD_SECRET_KEY", "c2VjcmV0"}, {"HOROVOD_CACHE_CAPACITY", "7"}, {"HOROVOD_CMAKE", "x"}});
+  for (bool as_json : {false, true}) {
+    std::string text = knobs.describe(as_json);
+    EXPECT_EQ(text.find("c2VjcmV0"), std::string::npos);
+    EXPECT_NE(text.find("(hidden)"), std::string::npos);
+    for (const knobs::Row& row : knobs::table()) EXPECT_NE(text.find(row.name), std::string::npos);
+  }
+  EXPECT_NE(knobs.describe(true).find(R"("name": "HOROVOD_CACHE_CAPACITY", "value": "7", "source": "environment")"),
+            std::string::npos);
+  EXPECT_NE(knobs.describe(true).find(R"("name": "HOROVOD_CYCLE_TIME", "value": "unset", "source": "default")"),
+            std::string::npos);
+}
+
+TEST(Knobs, UnknownNamesAreWarnedAboutWithTheNearest) {
+  const char* environment[] = {
+      "PATH=/bin", "HOROVOD_FUSION_TRESHOLD=1", "HOROVOD_RANK=0", "HOROVOD_SHM_CHUNK=4", "HOROVOD_UCX_=1", nullptr};
+  std::vector<std::string> warnings = unknown_settings(environment, {"shm", "ucx"});
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0],
+            "HOROVOD_FUSION_TRESHOLD is no setting of this version and is ignored; the nearest is "
+            "HOROVOD_FUSION_THRESHOLD");
+  EXPECT_EQ(unknown_settings(environment, {}).size(), 3u);
+  EXPECT_TRUE(unknown_settings(nullptr, {}).empty());
+}
+
+}  // namespace
+}  // namespace roda
