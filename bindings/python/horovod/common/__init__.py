@@ -1,0 +1,1 @@
+"""What every framework's module shares: life cycle, process sets, exceptions, helpers."""

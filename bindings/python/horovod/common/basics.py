@@ -1,0 +1,214 @@
+"""Life cycle and queries, the same for every framework: one process has one engine."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from horovod import _roda
+from horovod.common import util
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet, bind_static_process_sets, find_duplicate, forget_process_sets
+
+Average, Sum, Adasum, Min, Max, Product = range(6)
+
+NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+_INIT_FAILED = "Horovod initialization failed. Please check log messages above for a more descriptive error."
+
+
+def _is_mpi_communicator(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "mpi4py"
+
+
+def _world_ranks(comm: Any) -> list[int]:
+    if comm is None:
+        return []
+    if _is_mpi_communicator(comm):
+        raise ValueError(
+            "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): pass a list of ranks to hvd.init() instead "
+            "of an MPI communicator."
+        )
+    if isinstance(comm, Sequence) and all(isinstance(rank, int) for rank in comm):
+        return list(comm)
+    raise ValueError(
+        f"Invalid type of argument comm. Expected list of rank integers or mpi4py.MPI.Comm object, got {type(comm)}."
+    )
+
+
+def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | None = None) -> None:
+    index = find_duplicate(process_sets, world)
+    if index is not None:
+        raise ValueError(
+            f"Horovod could not be initialized because process_sets entry number {index} is a duplicate: "
+            f"{process_sets[index]}"
+        )
+
+
+class HorovodBasics:
+    """Wrapper of the engine's life cycle, as the framework modules re-export it.
+
+    The parameters name a library in Horovod; here they are accepted and ignored, because there is one engine.
+    """
+
+    Average, Sum, Adasum, Min, Max, Product = Average, Sum, Adasum, Min, Max, Product
+
+    def __init__(self, pkg_path: str = "", *args: str) -> None:
+        del pkg_path, args
+
+    # --- life cycle ---
+
+    def init(self, comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+        """Start the engine; collective over the job. Does nothing while it runs.
+
+        Parameters
+        ----------
+        comm : None or sequence of int
+            World ranks that take part; None for all.
+        process_sets : None, sequence of ProcessSet, or "dynamic"
+            Sets to register at once, the same on all ranks; "dynamic" allows to add and remove sets later.
+
+        Raises
+        ------
+        ValueError
+            When an argument is wrong or the engine could not start; the text says why.
+        """
+        if _roda.is_initialized():
+            return
+        sets: list[ProcessSet] = []
+        if isinstance(process_sets, str):
+            if process_sets.lower() != "dynamic":
+                raise ValueError(f"process_sets must be a list of ProcessSet or 'dynamic', got {process_sets!r}.")
+            os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+        elif process_sets is not None:
+            sets = list(process_sets)
+        ranks = _world_ranks(comm)
+        for process_set in sets:
+            if process_set.ranks is None:
+                raise NotImplementedError("Process sets made from MPI communicators need an MPI communicator as comm.")
+        _check_duplicates(sets)
+        try:
+            _roda.init(ranks, [process_set.ranks for process_set in sets])
+        except (HorovodInternalError, ValueError) as error:
+            raise ValueError(f"{_INIT_FAILED} Cause: {error}") from error
+        atexit.register(_shutdown_at_exit, os.getpid())
+        try:
+            _check_duplicates(sets, ProcessSet(range(_roda.size())))
+        except ValueError:
+            _roda.shutdown()
+            raise
+        bind_static_process_sets(sets)
+
+    def shutdown(self) -> None:
+        """Stop the engine on every rank of the job; :meth:`init` may follow again."""
+        _roda.shutdown()
+        forget_process_sets()
+
+    def is_initialized(self) -> bool:
+        """Tell whether the engine runs."""
+        return _roda.is_initialized()
+
+    def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
+        """Write a timeline to `file_path` from now on; rank 0 writes, all ranks must have HOROVOD_TIMELINE set."""
+        self._check_timeline(_roda.start_timeline(os.fspath(file_path), int(mark_cycles)))
+
+    def stop_timeline(self) -> None:
+        """Close the timeline's file."""
+        self._check_timeline(_roda.stop_timeline())
+
+    @staticmethod
+    def _check_timeline(code: int) -> None:
+        if code == -1:
+            raise ValueError(NOT_INITIALIZED)
+        if code == -2:
+            raise ValueError("Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage.")
+
+    # --- topology ---
+
+    @staticmethod
+    def _known(value: int) -> int:
+        if value < 0:
+            raise ValueError(NOT_INITIALIZED)
+        return value
+
+    def rank(self) -> int:
+        """Return this process's rank."""
+        return self._known(_roda.rank())
+
+    def size(self) -> int:
+        """Return the number of processes."""
+        return self._known(_roda.size())
+
+    def local_rank(self) -> int:
+        """Return this process's rank among those of its host."""
+        return self._known(_roda.local_rank())
+
+    def local_size(self) -> int:
+        """Return the number of processes on this host."""
+        return self._known(_roda.local_size())
+
+    def cross_rank(self) -> int:
+        """Return this host's index among the hosts that have a process with this local rank."""
+        return self._known(_roda.cross_rank())
+
+    def cross_size(self) -> int:
+        """Return the number of hosts that have a process with this local rank."""
+        return self._known(_roda.cross_size())
+
+    def is_homogeneous(self) -> bool:
+        """Tell whether every host runs the same number of processes."""
+        self._known(_roda.rank())
+        return _roda.is_homogeneous()
+
+    # --- what is there ---
+
+    def mpi_threads_supported(self) -> bool:
+        """Tell whether MPI may be called from several threads."""
+        self._known(_roda.rank())
+        if not self.mpi_enabled():
+            raise ValueError("MPI is not enabled: this job does not run over MPI.")
+        return True
+
+    def mpi_enabled(self) -> bool:
+        """Tell whether this job was asked to run over MPI and can."""
+        names = {os.environ.get(name, "").lower() for name in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS")}
+        return "mpi" in names and self.mpi_built()
+
+    def mpi_built(self) -> bool:
+        """Tell whether the MPI transport is usable here."""
+        return util.mpi_built()
+
+    def gloo_enabled(self) -> bool:
+        """Tell whether the Gloo transport may serve this job."""
+        return os.environ.get("HOROVOD_CPU_OPERATIONS", "gloo").lower() == "gloo" and self.gloo_built()
+
+    def gloo_built(self) -> bool:
+        """Tell whether the Gloo transport is usable here."""
+        return util.gloo_built()
+
+    def nccl_built(self) -> int:
+        """Return a non-zero number when the NCCL transport is usable here, else 0."""
+        return util.nccl_built()
+
+    def ddl_built(self) -> bool:
+        """IBM's DDL is not supported."""
+        return util.ddl_built()
+
+    def ccl_built(self) -> bool:
+        """Tell whether the oneCCL transport is usable here."""
+        return util.ccl_built()
+
+    def cuda_built(self) -> bool:
+        """Tell whether collectives can work on CUDA memory here."""
+        return bool(util.nccl_built())
+
+    def rocm_built(self) -> bool:
+        """ROCm is not supported."""
+        return False
+
+
+def _shutdown_at_exit(owner: int) -> None:
+    # A forked child inherits the hook but not the engine.
+    if os.getpid() == owner and _roda.is_initialized():
+        _roda.shutdown()

@@ -1,0 +1,200 @@
+"""Sets of ranks that run collectives among themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from horovod import _roda
+
+_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
+
+
+class ProcessSet:
+    """A set of world ranks, usable as the ``process_set`` argument of collectives once it is registered.
+
+    Parameters
+    ----------
+    ranks_or_comm : sequence of int
+        World ranks of the members. (With Horovod also an mpi4py communicator.)
+
+    Attributes
+    ----------
+    process_set_id : int or None
+        None until the set is registered.
+    ranks : list of int
+        Sorted.
+    mpi_comm : object or None
+        The communicator that the set was made from.
+    """
+
+    process_set_id: int | None = None
+    ranks: list[int] | None = None
+    mpi_comm: Any = None
+
+    def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
+        if type(ranks_or_comm).__module__.partition(".")[0] == "mpi4py":
+            self.mpi_comm = ranks_or_comm
+            return
+        try:
+            ranks = list(ranks_or_comm)
+        except TypeError:
+            ranks = None
+        if ranks is None or isinstance(ranks_or_comm, (str, bytes)) or not all(isinstance(r, int) for r in ranks):
+            raise ValueError(
+                "ProcessSet should be initialized with a list of process ranks or an mpi4py communicator, "
+                f"got {ranks_or_comm!r}."
+            )
+        self.ranks = sorted(ranks)
+
+    def _invalidate(self) -> None:
+        self.process_set_id = None
+
+    def size(self) -> int | None:
+        """Return the number of members, or None while the set is not registered."""
+        if self.process_set_id is None or not _roda.is_initialized():
+            return None
+        return self._checked(_roda.process_set_size(self.process_set_id))
+
+    def rank(self) -> int | None:
+        """Return this process's rank within the set, or None while the set is not registered."""
+        if self.process_set_id is None or not _roda.is_initialized():
+            return None
+        return self._checked(_roda.process_set_rank(self.process_set_id))
+
+    def included(self) -> bool | None:
+        """Tell whether this process is a member, or None when that is not known yet."""
+        if self.ranks is None or not _roda.is_initialized():
+            return None
+        return _roda.rank() in self.ranks
+
+    @staticmethod
+    def _checked(value: int) -> int:
+        if value == _NOT_MEMBER:
+            raise ValueError("Process is not part of provided process set.")
+        if value < 0:
+            raise ValueError("Process set does not exist or has not been registered.")
+        return value
+
+    def __str__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
+
+    __repr__ = __str__
+
+
+class _GlobalProcessSet(ProcessSet):
+    """Id 0: all ranks. Its list of ranks is known from `init` on."""
+
+    def __init__(self) -> None:
+        self.process_set_id = 0
+
+    def _invalidate(self) -> None:
+        self.ranks = None
+
+
+global_process_set: ProcessSet = _GlobalProcessSet()
+
+_registered: list[ProcessSet] = []
+
+
+def find_duplicate(process_sets: Sequence[ProcessSet], world: ProcessSet | None = None) -> int | None:
+    """Return the index of the first set that has the ranks of an earlier one or of `world`, or None."""
+    seen = [] if world is None else [world.ranks]
+    for index, process_set in enumerate(process_sets):
+        if process_set.ranks in seen:
+            return index
+        seen.append(process_set.ranks)
+    return None
+
+
+def bind_static_process_sets(process_sets: Sequence[ProcessSet]) -> None:
+    """Give every set of `process_sets` the id under which the engine registered it, after init."""
+    global_process_set.ranks = list(range(_roda.size()))
+    id_by_ranks = {tuple(_roda.process_set_ranks(set_id) or ()): set_id for set_id in _roda.process_set_ids()}
+    for process_set in process_sets:
+        process_set.process_set_id = id_by_ranks[tuple(process_set.ranks or ())]
+        _registered.append(process_set)
+
+
+def forget_process_sets() -> None:
+    """Invalidate every registered set, after shutdown."""
+    for process_set in _registered:
+        process_set._invalidate()
+    _registered.clear()
+    global_process_set._invalidate()
+
+
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Register a set while the engine runs; collective over all ranks of the job.
+
+    Parameters
+    ----------
+    process_set : ProcessSet or sequence of int
+        The same on all ranks.
+
+    Returns
+    -------
+    ProcessSet
+        The registered set.
+
+    Raises
+    ------
+    ValueError
+        When the set exists, dynamic process sets are off, or the engine does not run.
+    """
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    if process_set.ranks is None:
+        raise NotImplementedError("Dynamically adding a process set made from an MPI communicator is not supported.")
+    result = _roda.add_process_set(process_set.ranks)
+    if result < 0:
+        _raise_for(
+            result,
+            "adding",
+            f"A process set with ranks {process_set.ranks} exists already: it cannot be added again, {process_set}.",
+        )
+    process_set.process_set_id = result
+    _registered.append(process_set)
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Remove a set while the engine runs; collective over all ranks of the job.
+
+    Returns
+    -------
+    bool
+        False for the global set and for one that is not registered.
+    """
+    set_id = process_set.process_set_id
+    if set_id is None or set_id == 0:
+        return False
+    process_set._invalidate()
+    if process_set in _registered:
+        _registered.remove(process_set)
+    result = _roda.remove_process_set(set_id)
+    if result == _UNKNOWN:
+        return False
+    if result < 0:
+        _raise_for(result, "removing", f"Process set {set_id} could not be removed (code {result}).")
+    return True
+
+
+def _raise_for(code: int, verb: str, otherwise: str) -> None:
+    if code == _NOT_INITIALIZED:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+    if code == _NOT_DYNAMIC:
+        raise ValueError(
+            f"Set HOROVOD_DYNAMIC_PROCESS_SETS=1 to allow {verb} process sets after initialization "
+            '(or call hvd.init(process_sets="dynamic")).'
+        )
+    if code == _SHUTTING_DOWN:
+        raise ValueError("Horovod is shutting down.")
+    if code == _EXISTS:
+        raise ValueError(otherwise)
+    raise ValueError(otherwise)
+
+
+def is_process_set_included(process_set: ProcessSet) -> bool:
+    """Tell whether this process is a member of `process_set`."""
+    return bool(process_set.included())

@@ -1,0 +1,180 @@
+"""Small helpers that the framework modules, the launcher and user code share."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from packaging import version as _version
+
+T = TypeVar("T")
+
+_FRAMEWORK_OF_EXTENSION = {"tensorflow": "tensorflow", "torch": "torch", "mxnet": "mxnet", "keras": "keras"}
+
+
+def get_ext_suffix() -> str:
+    """Return the file suffix of extension modules of this Python."""
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Tell whether ``horovod.<ext_base_name>`` can be imported here.
+
+    No binding compiles against its framework, so this is: our module exists and the framework is installed. Neither is
+    imported.
+
+    Parameters
+    ----------
+    ext_base_name : str
+        ``torch``, ``tensorflow``, ``mxnet`` or ``keras``.
+    verbose : bool
+        Print what is missing.
+    """
+    framework = _FRAMEWORK_OF_EXTENSION.get(ext_base_name, ext_base_name)
+    for module in (f"horovod.{ext_base_name}", framework):
+        if importlib.util.find_spec(module) is None:
+            if verbose:
+                print(f"Extension {ext_base_name} is not available: {module} is not installed.")
+            return False
+    return True
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Tell whether collectives of ``horovod.<ext_base_name>`` can run on GPU memory."""
+    return extension_available(ext_base_name, verbose) and bool(nccl_built(verbose))
+
+
+def _transport_usable(name: str, verbose: bool) -> bool:
+    from horovod import _roda
+
+    usable = _roda.transport_usable(name)
+    if verbose and not usable:
+        print(f"Transport {name} is not usable on this machine; `roda-info --plugins` prints the reason.")
+    return usable
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    """Tell whether collectives can run over MPI here."""
+    return _transport_usable("mpi", verbose)
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    """Tell whether collectives can run over Gloo here."""
+    return _transport_usable("gloo", verbose)
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """Return a non-zero number when collectives can run over NCCL here, else 0."""
+    return int(_transport_usable("nccl", verbose))
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    """IBM's DDL has no transport: always False."""
+    return _transport_usable("ddl", verbose)
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    """Tell whether collectives can run over oneCCL here."""
+    return _transport_usable("ccl", verbose)
+
+
+def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
+    """Raise ImportError when the engine's extension module is missing.
+
+    Parameters
+    ----------
+    ext_name : str
+        Name of the binding, for the message.
+    ext_env_var : str
+        Build variable of the original that asks for the binding, for the message.
+    pkg_path : str
+        Unused: there is one extension for all frameworks.
+    """
+    del pkg_path, args
+    if importlib.util.find_spec("horovod._roda") is None:
+        raise ImportError(
+            f"Extension {ext_name} has not been built: horovod._roda is missing from the installation. "
+            f"Install the package again (with Horovod itself: with {ext_env_var}=1)."
+        )
+
+
+@contextlib.contextmanager
+def env(**kwargs: str | None) -> Iterator[None]:
+    """Set environment variables for the duration of a ``with`` block; None values are ignored."""
+    given = {key: str(value) for key, value in kwargs.items() if value is not None}
+    before = {key: os.environ.get(key) for key in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """Tell whether `num_rank` is a power of two."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def split_list(items: Sequence[T], n: int) -> list[list[T]]:
+    """Cut `items` into `n` consecutive chunks whose lengths differ by at most one."""
+    quotient, remainder = divmod(len(items), n)
+    starts = [i * quotient + min(i, remainder) for i in range(n + 1)]
+    return [list(items[begin:end]) for begin, end in zip(starts, starts[1:])]
+
+
+def is_iterable(x: object) -> bool:
+    """Tell whether `x` can be iterated over."""
+    return isinstance(x, Iterable)
+
+
+def is_version_greater_equal_than(ver: str, target: str) -> bool:
+    """Compare versions given as text with at least three parts, such as ``1.2.3``.
+
+    Raises
+    ------
+    ValueError
+        When either is no text or has fewer than three parts.
+    """
+    for value in (ver, target):
+        if not isinstance(value, str):
+            raise ValueError("This function only accepts string arguments. \n Received type: " + str(type(value)))
+        if len(value.split(".")) < 3:
+            raise ValueError("We only accepts version values in the form of: major.minor.patch. \n Received: " + value)
+    return _version.parse(ver) >= _version.parse(target)
+
+
+def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
+    """Do nothing: no binding is tied to a framework's version."""
+    del name, version
+    if exception is not None:
+        raise exception
+
+
+def handle_average_backwards_compatibility(op: int | None, average: bool | None) -> int:
+    """Return the reduction that the pair (`op`, deprecated `average`) asks for."""
+    if average is None:
+        return 0 if op is None else op
+    if op is not None:
+        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+    warnings.warn("Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3)
+    return 0 if average else 1
+
+
+def check_num_rank_power_of_2(num_rank: int) -> None:
+    """Raise NotImplementedError unless `num_rank` is a power of two (Adasum needs it)."""
+    if not num_rank_is_power_2(num_rank):
+        raise NotImplementedError("Running Adasum with non-power-of-2 ranks is not supported yet.")
+
+
+def as_list(values: Any) -> list:
+    """Return `values` itself when it is a list, else a list of its elements."""
+    return values if isinstance(values, list) else list(values)

@@ -1,0 +1,40 @@
+// The two structs of the DLPack exchange format (version 0.x, layout fixed by its specification) that hand a tensor to
+// a framework without a copy.
+#pragma once
+
+#include <cstdint>
+
+namespace roda::python {
+
+enum class DLDeviceType : std::int32_t { kCpu = 1, kCuda = 2 };
+enum class DLTypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+
+struct DLDevice {
+  DLDeviceType type;
+  std::int32_t id;
+};
+
+struct DLDataType {
+  DLTypeCode code;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  std::int32_t ndim;
+  DLDataType dtype;
+  std::int64_t* shape;
+  std::int64_t* strides;  // nullptr: row-major and dense
+  std::uint64_t byte_offset;
+};
+
+// The consumer calls `deleter` once when it is done, from any thread and without the interpreter's lock.
+struct DLManagedTensor {
+  DLTensor tensor;
+  void* context;
+  void (*deleter)(DLManagedTensor* self);
+};
+
+}  // namespace roda::python

@@ -1,0 +1,98 @@
+#include "bindings/python/src/outputs.h"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "bindings/python/src/dlpack.h"
+#include "bindings/python/src/errors.h"
+
+namespace roda::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+constexpr const char* kCapsuleName = "dltensor";
+constexpr std::size_t kMaxDims = 16;
+
+DLDataType dl_type(std::int32_t dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * roda_dtype_size(dtype));
+  switch (dtype) {
+    case RODA_UINT8:
+    case RODA_UINT16:
+      return {DLTypeCode::kUInt, bits, 1};
+    case RODA_FLOAT16:
+    case RODA_FLOAT32:
+    case RODA_FLOAT64:
+      return {DLTypeCode::kFloat, bits, 1};
+    case RODA_BFLOAT16:
+      return {DLTypeCode::kBfloat, bits, 1};
+    case RODA_BOOL:
+      return {DLTypeCode::kBool, bits, 1};
+    default:
+      return {DLTypeCode::kInt, bits, 1};
+  }
+}
+
+// The exported tensor and all it needs in one allocation; drops the engine's reference when it dies.
+struct Export {
+  explicit Export(const roda_output& output) : owner(output.owner) {
+    for (std::int32_t d = 0; d < output.ndim; ++d) shape[static_cast<std::size_t>(d)] = output.shape[d];
+    managed.tensor.data = output.data;
+    managed.tensor.device =
+        output.device < 0 ? DLDevice{DLDeviceType::kCpu, 0} : DLDevice{DLDeviceType::kCuda, output.device};
+    managed.tensor.ndim = output.ndim;
+    managed.tensor.dtype = dl_type(output.dtype);
+    managed.tensor.shape = shape.data();
+    managed.context = this;
+    managed.deleter = [](DLManagedTensor* self) { delete static_cast<Export*>(self->context); };
+  }
+  ~Export() { roda_output_release(owner); }
+  Export(const Export&) = delete;
+  Export& operator=(const Export&) = delete;
+
+  DLManagedTensor managed{};
+  std::array<std::int64_t, kMaxDims> shape{};
+  void* owner;
+};
+
+// A consumer renames the capsule and from then on owns the tensor; an unread capsule frees it here.
+void destroy_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, kCapsuleName) == 0) return;
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsuleName));
+  managed->deleter(managed);
+}
+
+nb::object make_capsule(const roda_output& output) {
+  auto exported = std::make_unique<Export>(output);
+  PyObject* capsule = PyCapsule_New(&exported->managed, kCapsuleName, destroy_capsule);
+  if (capsule == nullptr) throw nb::python_error();
+  exported.release();
+  return nb::steal(capsule);
+}
+
+}  // namespace
+
+nb::tuple take_output(roda_handle handle, std::int32_t index) {
+  const std::int32_t world = roda_size();
+  std::vector<std::int32_t> received(world > 0 ? static_cast<std::size_t>(world) : 1);
+  roda_output output = {};
+  output.struct_size = sizeof(roda_output);
+  output.received_splits = received.data();
+  output.received_splits_capacity = static_cast<std::int32_t>(received.size());
+  roda_error error = make_error();
+  check(roda_get_output(handle, index, &output, &error), error);
+
+  nb::object capsule = nb::none();
+  if (output.owner != nullptr) capsule = make_capsule(output);
+  nb::object splits = nb::none();
+  if (output.num_received_splits > 0) {
+    nb::list list;
+    for (std::int32_t i = 0; i < output.num_received_splits; ++i) list.append(received[static_cast<std::size_t>(i)]);
+    splits = list;
+  }
+  return nb::make_tuple(capsule, splits, output.value);
+}
+
+}  // namespace roda::python

@@ -1,0 +1,16 @@
+// Outputs that the engine owns, handed to a framework without a copy.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "bindings/c/roda.h"
+
+namespace roda::python {
+
+// Output `index` of a done handle as the tuple (capsule, received_splits, value): a DLPack capsule ("dltensor") that
+// holds the engine's reference until the framework drops its tensor, or None where there is no tensor; the list of
+// received splits (alltoall, else None); the value (join, else 0). Throws a Python exception on failure. Call with the
+// GIL held.
+nanobind::tuple take_output(roda_handle handle, std::int32_t index);
+
+}  // namespace roda::python
