@@ -164,7 +164,8 @@ typedef struct roda_transport {
   int32_t (*memory_register)(roda_group* group, roda_memory* memory, roda_error* error);
   void (*memory_deregister)(roda_group* group, roda_memory* memory);
 
-  /* Native collectives (RODA_CAP_NATIVE). supported: 1 or 0; pure, any thread, same answer on every rank. */
+  /* Native collectives (RODA_CAP_NATIVE). supported: 1 or 0; pure, any thread, same answer on every rank. The context may
+   * be NULL: plans are made before one exists. */
   int32_t (*collective_supported)(roda_context* context, int32_t collective, int32_t dtype, int32_t op,
                                   int32_t memory_kind);
   int32_t (*collective_start)(roda_group* group, const roda_collective_args* args, roda_request** request,
