@@ -1,0 +1,154 @@
+#include "plugins/base/fd_mailbox.h"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace roda {
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x786f6272;  // "rbox"
+
+struct Header {
+  std::uint32_t magic;
+  std::uint32_t payload_bytes;
+  std::uint64_t tag;
+};
+
+struct Envelope {
+  sockaddr_un name{};
+  socklen_t length = 0;
+};
+
+// Abstract names begin with a zero byte and end with the length, not with a zero.
+bool make_envelope(const std::string& address, Envelope* out) {
+  if (address.empty() || address.size() >= sizeof out->name.sun_path) return false;
+  out->name.sun_family = AF_UNIX;
+  std::memcpy(out->name.sun_path + 1, address.data(), address.size());
+  out->length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.size());
+  return true;
+}
+
+// Room for the credentials and the most descriptors.
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(FdMailbox::kMaxFds * sizeof(int));
+
+void take_fds(const cmsghdr* part, std::vector<UniqueFd>* fds) {
+  std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count; ++i) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof fd);
+    fds->emplace_back(fd);
+  }
+}
+
+}  // namespace
+
+Status FdMailbox::open(FdMailbox* out) {
+  FdMailbox box;
+  box.socket_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!box.socket_) return Status::system(std::string("opening a Unix socket: ") + std::strerror(errno));
+  int on = 1;
+  if (::setsockopt(box.socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    return Status::system(std::string("SO_PASSCRED: ") + std::strerror(errno));
+  }
+  std::uint64_t random[2];
+  if (::getrandom(random, sizeof random, 0) != sizeof random) return Status::system("getrandom gave too few bytes");
+  char name[64];
+  std::snprintf(name, sizeof name, "roda-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+  box.address_ = name;
+  Envelope own;
+  if (!make_envelope(box.address_, &own) ||
+      ::bind(box.socket_.get(), reinterpret_cast<const sockaddr*>(&own.name), own.length) != 0) {
+    return Status::system(std::string("binding a Unix socket: ") + std::strerror(errno));
+  }
+  *out = std::move(box);
+  return {};
+}
+
+Status FdMailbox::send(const std::string& address, std::uint64_t tag, std::span<const std::byte> payload,
+                       std::span<const int> fds, bool* sent) {
+  *sent = false;
+  Envelope to;
+  if (payload.size() > kMaxPayload || fds.size() > kMaxFds || !make_envelope(address, &to)) {
+    return Status::invalid("a mailbox message that is too long, or an address that is none");
+  }
+  Header header{kMagic, static_cast<std::uint32_t>(payload.size()), tag};
+  iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
+  alignas(cmsghdr) char control[kControlBytes] = {};
+  msghdr message{};
+  message.msg_name = &to.name;
+  message.msg_namelen = to.length;
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
+  }
+  ssize_t rc;
+  do {
+    rc = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (rc < 0 && errno == EINTR);
+  // ETOOMANYREFS: too many descriptors of this user are in flight; the receivers' reading frees them.
+  if (rc < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)) return {};
+  if (rc < 0 && (errno == ECONNREFUSED || errno == ENOENT)) return Status::peer(-1, "nobody listens at " + address);
+  if (rc < 0) return Status::system("sending to " + address + ": " + std::strerror(errno));
+  *sent = true;
+  return {};
+}
+
+Status FdMailbox::receive(Message* out, bool* received) {
+  *received = false;
+  for (;;) {
+    Header header{};
+    std::byte payload[kMaxPayload];
+    iovec parts[2] = {{&header, sizeof header}, {payload, sizeof payload}};
+    alignas(cmsghdr) char control[kControlBytes];
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ssize_t rc = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (rc < 0 && errno == EINTR) continue;
+    if (rc < 0 && errno == EAGAIN) return {};
+    if (rc < 0) return Status::system(std::string("reading a Unix socket: ") + std::strerror(errno));
+
+    ucred sender{};
+    sender.uid = static_cast<uid_t>(-1);
+    std::vector<UniqueFd> fds;
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_level != SOL_SOCKET) continue;
+      if (part->cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      if (part->cmsg_type == SCM_RIGHTS) take_fds(part, &fds);
+    }
+    if (sender.uid != ::geteuid() && sender.uid != ::getuid()) continue;
+    if (static_cast<std::size_t>(rc) < sizeof header || header.magic != kMagic ||
+        header.payload_bytes != static_cast<std::size_t>(rc) - sizeof header || (message.msg_flags & MSG_TRUNC) != 0) {
+      continue;
+    }
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+      return Status::system("no room for a descriptor that a peer sent: raise the limit of open files (ulimit -n)");
+    }
+    out->tag = header.tag;
+    out->sender = sender.pid;
+    out->payload.assign(payload, payload + header.payload_bytes);
+    out->fds = std::move(fds);
+    *received = true;
+    return {};
+  }
+}
+
+}  // namespace roda

@@ -1,0 +1,143 @@
+#include "plugins/base/shared_segment.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace roda {
+
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::size_t page_size() {
+  static const std::size_t size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+Status system_error(const std::string& what) { return Status::system(what + ": " + std::strerror(errno)); }
+
+// Opened with a random name that exists for no longer than this function.
+UniqueFd open_posix(const std::string& label) {
+  std::uint64_t random[2];
+  if (::getrandom(random, sizeof random, 0) != sizeof random) return UniqueFd();
+  char name[64];
+  std::snprintf(name, sizeof name, "/%.16s-%016" PRIx64 "%016" PRIx64, label.c_str(), random[0], random[1]);
+  UniqueFd fd(::shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd) ::shm_unlink(name);
+  return fd;
+}
+
+// memfd has no size limit of its own: the kernel would look for pages until it kills somebody.
+bool exceeds_memory(std::size_t bytes) {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, rest; file >> name;) {
+    std::uint64_t kilobytes = 0;
+    if (name == "MemAvailable:" && file >> kilobytes) return bytes / 1024 > kilobytes;
+    std::getline(file, rest);
+  }
+  return false;
+}
+
+}  // namespace
+
+SharedSegment::SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
+
+SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
+  if (this == &other) return *this;
+  unmap();
+  fd_ = std::move(other.fd_);
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  is_memfd_ = other.is_memfd_;
+  return *this;
+}
+
+SharedSegment::~SharedSegment() { unmap(); }
+
+void SharedSegment::unmap() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+  data_ = nullptr;
+}
+
+Status SharedSegment::map(const SegmentOptions& options) {
+  void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (address == MAP_FAILED) return system_error("mapping " + std::to_string(size_) + " bytes of shared memory");
+  data_ = static_cast<std::byte*>(address);
+  if (options.hide_from_children && ::madvise(data_, size_, MADV_DONTFORK) != 0) return system_error("MADV_DONTFORK");
+  return {};
+}
+
+Status SharedSegment::create(const std::string& label, std::size_t bytes, const SegmentOptions& options,
+                             SharedSegment* out) {
+  if (bytes == 0) return Status::invalid("a shared segment of 0 bytes");
+  SharedSegment made;
+  made.size_ = (bytes + page_size() - 1) / page_size() * page_size();
+  if (!options.force_posix) made.fd_.reset(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  made.is_memfd_ = static_cast<bool>(made.fd_);
+  if (!made.fd_) made.fd_ = open_posix(label);
+  if (!made.fd_) return system_error("creating shared memory (memfd_create, then shm_open in /dev/shm)");
+  if (::ftruncate(made.fd_.get(), static_cast<off_t>(made.size_)) != 0) return system_error("sizing shared memory");
+  if (made.is_memfd_ && ::fcntl(made.fd_.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing a memfd");
+  RODA_RETURN_IF_ERROR(made.map(options));
+  *out = std::move(made);
+  return {};
+}
+
+Status SharedSegment::attach(UniqueFd fd, std::size_t bytes, const SegmentOptions& options, SharedSegment* out) {
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error("looking at a peer's shared memory");
+  if (!S_ISREG(info.st_mode) || bytes == 0 || static_cast<std::uint64_t>(info.st_size) < bytes) {
+    return Status::invalid("a peer's shared memory has " + std::to_string(info.st_size) + " bytes where " +
+                           std::to_string(bytes) + " were announced");
+  }
+  // A POSIX object can take no seals and says so: F_SEAL_SEAL alone on tmpfs, EINVAL elsewhere.
+  int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) == 0 && (seals & F_SEAL_SEAL) == 0) {
+    return Status::invalid("a peer's shared memory is not sealed against shrinking");
+  }
+  SharedSegment made;
+  made.size_ = bytes;
+  made.fd_ = std::move(fd);
+  made.is_memfd_ = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  RODA_RETURN_IF_ERROR(made.map(options));
+  *out = std::move(made);
+  return {};
+}
+
+Status SharedSegment::reserve(std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return {};
+  if (offset > size_ || bytes > size_ - offset) return Status::invalid("a range outside the shared segment");
+  if (exceeds_memory(bytes)) {
+    return Status::no_memory(std::to_string(bytes) + " bytes of shared memory are more than this machine has free");
+  }
+  int rc;
+  do {
+    rc = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (rc != 0 && errno == EINTR);
+  if (rc == 0) return {};
+  return Status::no_memory("no room for " + std::to_string(bytes) + " bytes of shared memory (" +
+                           (is_memfd_ ? "memfd" : "/dev/shm") + "): " + std::strerror(errno));
+}
+
+void SharedSegment::punch(std::size_t offset, std::size_t bytes) {
+  std::size_t first = (offset + page_size() - 1) / page_size() * page_size();
+  std::size_t last = (offset + bytes) / page_size() * page_size();
+  if (last <= first || last > size_) return;
+  // Nothing hangs on the outcome: the pages merely stay.
+  (void)::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, static_cast<off_t>(first),
+                    static_cast<off_t>(last - first));
+}
+
+}  // namespace roda

@@ -1,0 +1,67 @@
+// Memory that several processes of one host map: nameless, so that nothing is left behind when all of them are killed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
+
+namespace roda {
+
+struct SegmentOptions {
+  // Skip memfd and use POSIX shared memory under /dev/shm, as on kernels without memfd.
+  bool force_posix = false;
+  // The mapping is not there in a forked child (MADV_DONTFORK): a child can neither corrupt it nor keep it alive, and
+  // touching it there is a fault.
+  bool hide_from_children = true;
+};
+
+// One mapped segment, shared and readable and writable, page-aligned, zero-filled, at an address of this process's own.
+// It is sparse: pages cost memory only once touched or reserved. The descriptor is close-on-exec and is what a peer
+// attaches to (see FdMailbox). Threads: const members from any thread; create, attach, reserve and punch by one at a
+// time per range.
+class SharedSegment {
+ public:
+  SharedSegment() = default;
+  SharedSegment(SharedSegment&& other) noexcept;
+  SharedSegment& operator=(SharedSegment&& other) noexcept;
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+  ~SharedSegment();
+
+  // A new segment of `bytes` (rounded up to whole pages). memfd, sealed against shrinking, where the kernel has it,
+  // else a POSIX object that is unlinked before this returns. `label` shows in /proc/<pid>/maps only; letters, digits,
+  // '-'.
+  static Status create(const std::string& label, std::size_t bytes, const SegmentOptions& options, SharedSegment* out);
+
+  // Maps a segment that a peer created. Refuses one that is shorter than `bytes`, or that is a memfd and not sealed
+  // against shrinking: a peer could turn reads into SIGBUS otherwise.
+  static Status attach(UniqueFd fd, std::size_t bytes, const SegmentOptions& options, SharedSegment* out);
+
+  // Takes the pages of the range from the system now. When they aren't to be had (a /dev/shm that is too small) that is
+  // RODA_ERR_NO_MEMORY here instead of SIGBUS at the first touch. Contents that were there stay.
+  Status reserve(std::size_t offset, std::size_t bytes);
+
+  // Gives the whole pages inside the range back; they read as zeros afterwards, in every process.
+  void punch(std::size_t offset, std::size_t bytes);
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  int fd() const { return fd_.get(); }
+  bool is_memfd() const { return is_memfd_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  // The mapping stays; the segment can no longer be handed on, reserved or punched.
+  void close_fd() { fd_.reset(); }
+
+ private:
+  Status map(const SegmentOptions& options);
+  void unmap();
+
+  UniqueFd fd_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool is_memfd_ = false;
+};
+
+}  // namespace roda
