@@ -1,0 +1,107 @@
+"""The subclass behind ``DistributedOptimizer(op=Adasum)``: ranks combine their updates, not their gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from horovod.common.basics import Adasum
+from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
+from horovod.torch._hooks import on_gradient
+from horovod.torch.compression import Compressor
+from horovod.torch.mpi_ops import allreduce_async_, synchronize
+
+
+class DistributedAdasumMixin:
+    """Comes before the wrapped optimizer's class in the method resolution order.
+
+    When a gradient is complete, the wrapped optimizer steps for that parameter alone; the difference that the step made is
+    combined over the ranks and added to the value from before.
+    """
+
+    param_groups: list[dict[str, Any]]
+
+    def _start_distributing(
+        self, name_of: dict[torch.Tensor, str], compression: type[Compressor], passes: int
+    ) -> None:
+        if passes <= 0:
+            raise ValueError("backward_passes_per_step must be > 0")
+        self._name_of = name_of
+        self._compression = compression
+        self._passes = passes
+        self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        self._delay = dict.fromkeys(self._trained, passes)
+        self._running: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
+        self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
+
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
+        if parameter in self._running or self._delay[parameter] <= 0:
+            raise AssertionError(TOO_MANY_PASSES)
+        self._delay[parameter] -= 1
+        if self._delay[parameter] == 0:
+            self._reduce_update(parameter)
+
+    def _reduce_update(self, parameter: torch.Tensor) -> None:
+        before = parameter.detach().clone()
+        self._step_for(parameter)
+        with torch.no_grad():
+            update = (parameter - before).contiguous()
+            parameter.copy_(before)
+        sent, context = self._compression.compress(update)
+        handle = allreduce_async_(sent, name=self._name_of[parameter], op=Adasum)
+        self._running[parameter] = (handle, before, context)
+
+    def _step_for(self, parameter: torch.Tensor) -> None:
+        members = [group["params"] for group in self.param_groups]
+        for group in self.param_groups:
+            group["params"] = [p for p in group["params"] if p is parameter]
+        try:
+            super().step()  # type: ignore[misc]
+        finally:
+            for group, params in zip(self.param_groups, members):
+                group["params"] = params
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Change after how many backward passes updates are combined."""
+        self._passes = passes
+        self._delay = dict.fromkeys(self._trained, passes)
+
+    def synchronize(self) -> None:
+        """Do nothing: there are no reduced gradients to look at."""
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Not available: the update happens when gradients arrive."""
+        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
+        yield
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Wait for the combined updates and apply them."""
+        loss = closure() if closure is not None else None
+        for parameter in self._trained:
+            if parameter not in self._running:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                self._reduce_update(parameter)
+        running, self._running = self._running, {}
+        self._delay = dict.fromkeys(self._trained, self._passes)
+        for parameter, (handle, before, context) in running.items():
+            update = self._compression.decompress(synchronize(handle), context)
+            with torch.no_grad():
+                parameter.copy_(before + update)
+        return loss
+
+    def _step_locally(self, closure: Callable[[], Any] | None = None) -> Any:
+        return super().step(closure) if closure is not None else super().step()  # type: ignore[misc]
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Clear the gradients; not while updates are being combined."""
+        if self._running:
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited "
+                "as it can cause a race condition."
+            )
+        super().zero_grad(*args, **kwargs)  # type: ignore[misc]

@@ -1,0 +1,216 @@
+"""Autograd functions of the collectives. Gradients follow Horovod's conventions (gathers average, scatters gather)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from horovod import _roda
+from horovod.common.basics import Average, Sum
+from horovod.common.process_sets import ProcessSet
+from horovod.common.util import handle_average_backwards_compatibility as reduction
+from horovod.torch import _ops
+
+Tensor = torch.Tensor
+
+
+def _averaged(grad: Tensor, process_set: ProcessSet) -> Tensor:
+    return _ops.execute(_ops.prepare_allreduce(grad.contiguous(), False, None, Average, 1.0, 1.0, process_set))
+
+
+def _own_rows(gathered: Tensor, rows: int, process_set: ProcessSet) -> Tensor:
+    """Return this rank's slice of a tensor gathered from ranks that each gave some number of rows."""
+    counts = _ops.execute(_ops.prepare_allgather(torch.tensor([rows], dtype=torch.int64), None, process_set))
+    rank = process_set.rank() or 0
+    return gathered.narrow(0, int(counts[:rank].sum()), rows)
+
+
+def _gather(grad: Tensor, process_set: ProcessSet) -> Tensor:
+    return _ops.execute(_ops.prepare_allgather(grad.contiguous(), None, process_set))
+
+
+def _scatter_factor(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> float:
+    return (process_set.size() or 1 if op == Sum else 1) * prescale * postscale
+
+
+class HorovodAllreduce(torch.autograd.Function):
+    """Gradient: the same allreduce of the gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: Tensor,
+        average: bool | None,
+        name: str | None,
+        op: int | None,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> Tensor:
+        """Reduce."""
+        op = reduction(op, average)
+        ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
+        return _ops.execute(_ops.prepare_allreduce(tensor, False, name, *ctx.arguments))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+        """Reduce the gradient."""
+        grad = _ops.execute(_ops.prepare_allreduce(grad_output.contiguous(), False, None, *ctx.arguments))
+        return (grad, *[None] * 6)
+
+
+class HorovodGroupedAllreduce(torch.autograd.Function):
+    """Gradient: the same grouped allreduce of the gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        average: bool | None,
+        name: str | None,
+        op: int | None,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Reduce."""
+        op = reduction(op, average)
+        ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
+        return _ops.execute(_ops.prepare_grouped_allreduce(tensors, False, name, *ctx.arguments))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+        """Reduce the gradients."""
+        grads = [grad.contiguous() for grad in grad_outputs]
+        return (*[None] * 6, *_ops.execute(_ops.prepare_grouped_allreduce(grads, False, None, *ctx.arguments)))
+
+
+class HorovodAllgather(torch.autograd.Function):
+    """Gradient: this rank's slice of the averaged gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, name: str | None, process_set: ProcessSet) -> Tensor:
+        """Gather."""
+        ctx.rows, ctx.process_set = tensor.shape[0] if tensor.dim() else 0, process_set
+        return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+        """Average, then slice."""
+        return _own_rows(_averaged(grad_output, ctx.process_set), ctx.rows, ctx.process_set), None, None
+
+
+class HorovodGroupedAllgather(torch.autograd.Function):
+    """Gradient: this rank's slices of the averaged gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str | None, process_set: ProcessSet, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Gather."""
+        ctx.rows, ctx.process_set = [tensor.shape[0] if tensor.dim() else 0 for tensor in tensors], process_set
+        return _ops.execute(_ops.prepare_grouped_allgather(tensors, name, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+        """Average, then slice."""
+        grads = [grad.contiguous() for grad in grad_outputs]
+        process_set = ctx.process_set
+        averaged = _ops.execute(
+            _ops.prepare_grouped_allreduce(grads, False, None, Average, 1.0, 1.0, process_set)
+        )
+        slices = [_own_rows(grad, rows, process_set) for grad, rows in zip(averaged, ctx.rows)]
+        return (None, None, *slices)
+
+
+class HorovodBroadcast(torch.autograd.Function):
+    """Gradient: the averaged gradient on the root, zero elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, root_rank: int, name: str | None, process_set: ProcessSet) -> Tensor:
+        """Broadcast."""
+        ctx.root_rank, ctx.process_set = root_rank, process_set
+        return _ops.execute(_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+        """Average; drop it off the root."""
+        grad = _averaged(grad_output, ctx.process_set)
+        return (grad if _roda.rank() == ctx.root_rank else torch.zeros_like(grad)), None, None, None
+
+
+class HorovodAlltoall(torch.autograd.Function):
+    """Gradient: the gradient sent back along the received splits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: Tensor, splits: Any, name: str | None, process_set: ProcessSet
+    ) -> tuple[Tensor, Tensor]:
+        """Exchange."""
+        output, received = _ops.execute(_ops.prepare_alltoall(tensor, splits, name, process_set))
+        ctx.received, ctx.process_set, ctx.shape = received, process_set, tensor.shape
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple:
+        """Exchange back; rows that were not sent have no gradient."""
+        prepared = _ops.prepare_alltoall(grad_output.contiguous(), ctx.received, None, ctx.process_set)
+        grad, _ = _ops.execute(prepared)
+        if grad.shape != ctx.shape:
+            padded = grad.new_zeros(ctx.shape)
+            padded[: grad.shape[0]] = grad
+            grad = padded
+        return grad, None, None, None
+
+
+class HorovodReducescatter(torch.autograd.Function):
+    """Gradient: the gathered gradient, times the number of ranks for a sum, times the factors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: Tensor,
+        name: str | None,
+        op: int,
+        process_set: ProcessSet,
+        prescale_factor: float,
+        postscale_factor: float,
+    ) -> Tensor:
+        """Reduce and scatter."""
+        ctx.factor = _scatter_factor(op, prescale_factor, postscale_factor, process_set)
+        ctx.process_set = process_set
+        prepared = _ops.prepare_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
+        return _ops.execute(prepared)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+        """Gather."""
+        return (_gather(grad_output * ctx.factor, ctx.process_set), *[None] * 5)
+
+
+class HorovodGroupedReducescatter(torch.autograd.Function):
+    """Gradient: as :class:`HorovodReducescatter`, with one grouped allgather."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: str | None,
+        op: int,
+        process_set: ProcessSet,
+        prescale_factor: float,
+        postscale_factor: float,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Reduce and scatter."""
+        ctx.factor = _scatter_factor(op, prescale_factor, postscale_factor, process_set)
+        ctx.process_set = process_set
+        return _ops.execute(
+            _ops.prepare_grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+        """Gather."""
+        grads = [(grad * ctx.factor).contiguous() for grad in grad_outputs]
+        gathered = _ops.execute(_ops.prepare_grouped_allgather(grads, None, ctx.process_set))
+        return (*[None] * 5, *gathered)

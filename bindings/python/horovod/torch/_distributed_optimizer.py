@@ -1,0 +1,271 @@
+"""The subclass behind ``DistributedOptimizer`` for every reduction but Adasum."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from horovod.common.basics import Average
+from horovod.common.process_sets import ProcessSet
+from horovod.common.util import split_list
+from horovod.torch._hooks import on_gradient
+from horovod.torch.compression import Compressor
+from horovod.torch.functions import broadcast_object
+from horovod.torch.mpi_ops import (
+    allreduce_async_,
+    grouped_allreduce_async_,
+    size,
+    sparse_allreduce_async,
+    synchronize,
+)
+
+TOO_MANY_PASSES = (
+    "Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
+    "backward_passes_per_step to accumulate gradients locally."
+)
+
+
+class _Reduction:
+    """One running reduction of the gradients of `parameters`: one, or those of a group."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
+        self.parameters = parameters
+        self.finish = finish
+
+
+class DistributedMixin:
+    """Comes before the wrapped optimizer's class in the method resolution order."""
+
+    param_groups: list[dict[str, Any]]
+
+    def _start_distributing(
+        self,
+        name_of: dict[torch.Tensor, str],
+        compression: type[Compressor],
+        passes: int,
+        op: int,
+        predivide: float,
+        groups: int | Sequence[Sequence[torch.Tensor]] | None,
+        sparse_as_dense: bool,
+        process_set: ProcessSet,
+    ) -> None:
+        if passes <= 0:
+            raise ValueError("backward_passes_per_step must be > 0")
+        self._name_of = name_of
+        self._compression = compression
+        self._op = op
+        self._prescale = 1.0 / predivide if op == Average else 1.0
+        self._postscale = predivide if op == Average else 1.0
+        self._sparse_as_dense = sparse_as_dense
+        self._process_set = process_set
+        self._passes = passes
+        self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        self._delay = dict.fromkeys(self._trained, passes)
+        self._running: dict[torch.Tensor, _Reduction] = {}
+        self._synchronized = False
+        self._should_synchronize = True
+        self._hooks: list[Any] = []
+        self._active = bool(process_set.included()) and (size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
+        self._group_of = self._make_groups(groups)
+        if self._active:
+            self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
+
+    # --- groups ---
+
+    def _make_groups(
+        self, groups: int | Sequence[Sequence[torch.Tensor]] | None
+    ) -> dict[torch.Tensor, Sequence[torch.Tensor]]:
+        if groups is None:
+            return {}
+        if isinstance(groups, bool) or not isinstance(groups, (int, list, tuple)):
+            raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor.")
+        if isinstance(groups, int):
+            if groups < 0:
+                raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor.")
+            chosen = self._even_groups(groups) if groups and self._active else []
+        else:
+            chosen = [list(group) for group in groups]
+        group_of: dict[torch.Tensor, Sequence[torch.Tensor]] = {}
+        for group in chosen:
+            members = [parameter for parameter in group if self._checked_member(parameter, group_of)]
+            for parameter in members:
+                group_of[parameter] = members
+        return group_of
+
+    def _even_groups(self, count: int) -> list[list[torch.Tensor]]:
+        parameters = {self._name_of[parameter]: parameter for parameter in self._trained}
+        root = (self._process_set.ranks or [0])[0]
+        order = broadcast_object(list(parameters), root, "optimizer_groups", self._process_set)
+        return split_list([parameters[name] for name in order], count)
+
+    @staticmethod
+    def _checked_member(parameter: Any, group_of: dict[torch.Tensor, Any]) -> bool:
+        if not isinstance(parameter, torch.Tensor):
+            raise ValueError("groups must consist of torch.Tensor.")
+        if parameter in group_of:
+            raise ValueError("A parameter can only appear once in groups.")
+        return parameter.requires_grad
+
+    # --- during the backward pass ---
+
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
+        if parameter in self._running or self._delay[parameter] <= 0:
+            raise AssertionError(TOO_MANY_PASSES)
+        self._delay[parameter] -= 1
+        if self._delay[parameter] > 0:
+            return
+        members = self._group_of.get(parameter)
+        if members is None:
+            self._reduce(parameter)
+        elif all(self._delay[member] == 0 for member in members):
+            self._reduce_group(members)
+
+    def _register(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
+        reduction = _Reduction(parameters, finish)
+        for parameter in parameters:
+            self._running[parameter] = reduction
+
+    def _reduce(self, parameter: torch.Tensor) -> None:
+        name, gradient = self._name_of[parameter], parameter.grad
+        if gradient.is_sparse and not self._sparse_as_dense:
+            wait = sparse_allreduce_async(gradient, name, self._op, self._process_set)
+            self._register([parameter], lambda: setattr(parameter, "grad", wait()))
+            return
+        sent, finish = self._compressed(parameter)
+        handle = allreduce_async_(
+            sent,
+            name=name,
+            op=self._op,
+            prescale_factor=self._prescale,
+            postscale_factor=self._postscale,
+            process_set=self._process_set,
+        )
+        self._register([parameter], lambda: finish(synchronize(handle)))
+
+    def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
+        if any(member.grad.is_sparse for member in members) and not self._sparse_as_dense:
+            raise ValueError("Groups cannot contain parameters with sparse gradients; set sparse_as_dense=True.")
+        pairs = [self._compressed(member) for member in members]
+        handle = grouped_allreduce_async_(
+            [sent for sent, _ in pairs],
+            name=self._name_of[members[0]],
+            op=self._op,
+            prescale_factor=self._prescale,
+            postscale_factor=self._postscale,
+            process_set=self._process_set,
+        )
+
+        def finish() -> None:
+            for (_, finish_one), reduced in zip(pairs, synchronize(handle)):
+                finish_one(reduced)
+
+        self._register(members, finish)
+
+    def _compressed(self, parameter: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
+        """Return what to send for the gradient, and what puts the reduced tensor back into it."""
+        gradient = parameter.grad
+        was_sparse = gradient.is_sparse
+        dense = (gradient.to_dense() if was_sparse else gradient).contiguous()
+        sent, context = self._compression.compress(dense)
+
+        def finish(reduced: torch.Tensor) -> None:
+            result = self._compression.decompress(reduced, context)
+            if was_sparse:
+                parameter.grad = result.to_sparse()
+            elif result.data_ptr() != gradient.data_ptr():
+                with torch.no_grad():
+                    gradient.copy_(result)
+
+        return sent, finish
+
+    # --- the optimizer's interface ---
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Change after how many backward passes gradients are reduced."""
+        self._passes = passes
+        self._reset_delays()
+
+    def _reset_delays(self) -> None:
+        for parameter in self._delay:
+            self._delay[parameter] = self._passes
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Load a state and forget reductions that were under way."""
+        self._wait_for_all()
+        self._synchronized = False
+        self._reset_delays()
+        super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
+
+    def synchronize(self) -> None:
+        """Wait until all gradients are reduced; parameters that got no gradient contribute zeros."""
+        if not self._active:
+            self._synchronized = True
+            return
+        for parameter in self._trained:
+            if parameter in self._running:
+                continue
+            members = self._group_of.get(parameter, [parameter])
+            for member in members:
+                if member.grad is None:
+                    member.grad = torch.zeros_like(member)
+            if parameter in self._group_of:
+                self._reduce_group(members)
+            else:
+                self._reduce(parameter)
+        self._wait_for_all()
+        self._reset_delays()
+        self._synchronized = True
+
+    def _wait_for_all(self) -> None:
+        # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards.
+        reductions = list(dict.fromkeys(self._running.values()))
+        self._running.clear()
+        first_error: Exception | None = None
+        for reduction in reductions:
+            try:
+                reduction.finish()
+            except Exception as error:  # noqa: BLE001 (raised below)
+                first_error = first_error or error
+        if first_error is not None:
+            self._reset_delays()
+            raise first_error
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Inside, ``step()`` does not synchronise, because ``synchronize()`` was called by hand (to clip gradients)."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Reduce what is left, wait, and step."""
+        if self._should_synchronize:
+            if self._synchronized:
+                warnings.warn(
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
+                    "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.",
+                    stacklevel=2,
+                )
+            self.synchronize()
+        self._synchronized = False
+        return self._step_locally(closure)
+
+    def _step_locally(self, closure: Callable[[], Any] | None = None) -> Any:
+        return super().step(closure) if closure is not None else super().step()  # type: ignore[misc]
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Clear the gradients; not while reductions of them are under way."""
+        if self._running:
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
+            )
+        super().zero_grad(*args, **kwargs)  # type: ignore[misc]

@@ -1,0 +1,188 @@
+"""From torch tensors to the engine's requests and back: dtypes, names, handles, staging of device memory."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from horovod import _roda
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet
+
+ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER = range(8)
+
+_DTYPE_NAMES = (
+    "uint8 int8 uint16 int16 int32 int64 float16 float32 float64 bool bfloat16".split()  # the engine's numbers, in order
+)
+DTYPES: dict[torch.dtype, int] = {
+    getattr(torch, name): number for number, name in enumerate(_DTYPE_NAMES) if hasattr(torch, name)
+}
+
+_HOST = -1
+
+# What turns the engine's outputs into the caller's result. It also keeps the tensors alive whose memory the engine uses.
+Collect = Callable[[Any], Any]
+
+
+# --- handles ---
+
+_handle_numbers: Iterator[int] = itertools.count(1)
+_unnamed: defaultdict[int, Iterator[int]] = defaultdict(lambda: itertools.count(1))
+_pending: dict[int, tuple[int, int, Collect]] = {}
+
+
+def tensor_name(operation: str, name: str | None, set_id: int) -> str:
+    """Return the name that the ranks match by.
+
+    Unnamed operations are numbered per process set, so that ranks which are members of different sets still agree on the
+    numbers as long as the members of each set call its unnamed operations in the same order.
+    """
+    return f"{operation}.{name}" if name else f"{operation}.noname.{next(_unnamed[set_id])}"
+
+
+def start(requests: list[tuple], num_outputs: int, collect: Collect) -> int:
+    """Submit a group of requests; return a handle for :func:`synchronize`."""
+    native = _roda.submit(requests)
+    handle = next(_handle_numbers)
+    _pending[handle] = (native, num_outputs, collect)
+    return handle
+
+
+def poll(handle: int) -> bool:
+    """Tell whether the operation is done, so that :func:`synchronize` will not block."""
+    entry = _pending.get(handle)
+    if entry is None:
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
+    return _roda.poll(entry[0])
+
+
+def synchronize(handle: int) -> Any:
+    """Wait for an asynchronous operation.
+
+    Parameters
+    ----------
+    handle : int
+        From an ``*_async`` function.
+
+    Returns
+    -------
+    torch.Tensor, tuple or None
+        The operation's result; None for a handle that is unknown or was waited for before.
+
+    Raises
+    ------
+    HorovodInternalError
+        When the ranks disagreed, a peer failed, or the engine was shut down.
+    """
+    entry = _pending.pop(handle, None)
+    if entry is None:
+        return None
+    native, num_outputs, collect = entry
+    return collect(_roda.finish(native, num_outputs))
+
+
+def forget_handles() -> None:
+    """Drop all handles and start the numbering again; only while the engine does not run."""
+    global _handle_numbers
+    while _pending:
+        native, _, _ = _pending.popitem()[1]
+        try:
+            _roda.finish(native, 0)
+        except (HorovodInternalError, ValueError):
+            pass  # ended by the shutdown, as it must
+    _handle_numbers = itertools.count(1)
+    _unnamed.clear()
+
+
+# --- tensors ---
+
+
+def check_tensor(tensor: torch.Tensor) -> int:
+    """Return the engine's dtype of `tensor`, or raise ValueError when the engine cannot work on it."""
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None or tensor.is_sparse:
+        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+    if not tensor.is_contiguous():
+        raise ValueError("Tensor is required to be contiguous.")
+    return dtype
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return `tensor`, or a copy of it in host memory when it lies on a device."""
+    if tensor.is_cpu:
+        return tensor
+    _warn_about_staging(tensor.device.type)
+    return tensor.detach().cpu()
+
+
+_warned_devices: set[str] = set()
+
+
+def _warn_about_staging(device: str) -> None:
+    if device not in _warned_devices:
+        _warned_devices.add(device)
+        warnings.warn(
+            f"No transport of this installation works on {device} memory: {device} tensors are copied to the host and back "
+            "for every collective.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
+    """Return an output that the engine owns as a tensor with the dtype and device of `like`, without a copy on the host."""
+    tensor = from_dlpack(output[0])
+    if like.dtype == torch.bool:
+        tensor = tensor.view(torch.bool)  # DLPack carries it as bytes
+    return tensor if like.is_cpu else tensor.to(like.device)
+
+
+def set_id_of(process_set: ProcessSet) -> int:
+    """Return the id of a registered set; ValueError for one that is not."""
+    set_id = process_set.process_set_id
+    if set_id is None:
+        raise ValueError(f"Process set provided does not exist, or has not been registered: {process_set}")
+    return set_id
+
+
+def request(
+    collective: int,
+    name: str,
+    dtype: int,
+    source: torch.Tensor,
+    output: torch.Tensor | None,
+    set_id: int,
+    op: int = 1,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    root: int = 0,
+    splits: Sequence[int] | None = None,
+) -> tuple:
+    """Return the request tuple whose fields ``bindings/python/src/requests.h`` lists."""
+    return (
+        collective,
+        name,
+        dtype,
+        source.shape,
+        source.data_ptr(),
+        0 if output is None else output.data_ptr(),
+        op,
+        root,
+        set_id,
+        prescale,
+        postscale,
+        splits,
+        _HOST,
+        0,
+    )
+
+
+def bare_request(collective: int, set_id: int) -> tuple:
+    """Return a request without a tensor: a barrier or a join."""
+    return (collective, "", 0, (), 0, 0, 1, 0, set_id, 1.0, 1.0, None, _HOST, 0)

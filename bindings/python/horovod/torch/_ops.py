@@ -1,0 +1,255 @@
+"""Collectives on torch tensors without autograd and compression.
+
+Every ``prepare_*`` function checks its arguments and returns ``(requests, num_outputs, collect)``, which
+:func:`horovod.torch._engine.start` submits and :func:`execute` runs to the end in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from horovod import _roda
+from horovod.common.basics import Adasum
+from horovod.common.process_sets import ProcessSet
+from horovod.common.util import check_num_rank_power_of_2
+from horovod.torch import _engine
+from horovod.torch._engine import adopt, check_tensor, on_host, request, set_id_of, tensor_name
+
+Prepared = tuple[list[tuple], int, _engine.Collect]
+
+
+def execute(prepared: Prepared) -> Any:
+    """Submit, wait and collect."""
+    requests, num_outputs, collect = prepared
+    return collect(_roda.run(requests, num_outputs))
+
+
+def _member_names(operation: str, name: str | None, set_id: int, count: int) -> list[str]:
+    base = tensor_name(operation, name, set_id)
+    return [f"{base}_{i}of{count}" for i in range(1, count + 1)]
+
+
+# --- allreduce ---
+
+
+def _check_adasum(process_set: ProcessSet) -> None:
+    if process_set.process_set_id != 0:
+        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    check_num_rank_power_of_2(_roda.size())
+
+
+def prepare_allreduce(
+    tensor: torch.Tensor,
+    in_place: bool,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Allreduce of one tensor."""
+    dtype = check_tensor(tensor)
+    set_id = set_id_of(process_set)
+    if op == Adasum:
+        _check_adasum(process_set)
+    source = on_host(tensor)
+    result = source if in_place else torch.empty_like(source)
+    name = tensor_name("allreduce", name, set_id)
+    entry = request(
+        _engine.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
+    )
+    if source is not tensor:
+        return [entry], 0, lambda _: tensor.copy_(result) if in_place else result.to(tensor.device)
+    return [entry], 0, lambda _, keep=source: result
+
+
+def prepare_grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    in_place: bool,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Allreduce of several tensors that complete together."""
+    tensors = _checked_group(tensors)
+    set_id = set_id_of(process_set)
+    if op == Adasum:
+        _check_adasum(process_set)
+    sources = [on_host(tensor) for tensor in tensors]
+    results = sources if in_place else [torch.empty_like(source) for source in sources]
+    names = _member_names("grouped_allreduce", name, set_id, len(tensors))
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    requests = [
+        request(
+            _engine.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale
+        )
+        for member, tensor, source, result in zip(names, tensors, sources, results)
+    ]
+
+    def collect(_: Any, keep: Any = sources) -> tuple[torch.Tensor, ...]:
+        if in_place:
+            for tensor, result in zip(tensors, results):
+                if tensor is not result:
+                    tensor.copy_(result)
+            return tuple(tensors)
+        return tuple(result.to(tensor.device) for tensor, result in zip(tensors, results))
+
+    return requests, 0, collect
+
+
+def _checked_group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("A grouped operation needs at least one tensor.")
+    if len({tensor.device for tensor in tensors}) > 1:
+        raise ValueError("Tensors in list must be on same device.")
+    return tensors
+
+
+# --- allgather ---
+
+
+def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> Prepared:
+    """Concatenation of every rank's tensor along the first dimension."""
+    dtype = check_tensor(tensor)
+    set_id = set_id_of(process_set)
+    source = on_host(tensor)
+    entry = request(_engine.ALLGATHER, tensor_name("allgather", name, set_id), dtype, source, None, set_id)
+    return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
+
+
+def prepare_grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Allgather of several tensors that complete together."""
+    tensors = _checked_group(tensors)
+    set_id = set_id_of(process_set)
+    sources = [on_host(tensor) for tensor in tensors]
+    names = _member_names("grouped_allgather", name, set_id, len(tensors))
+    requests = [
+        request(_engine.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
+        for member, tensor, source in zip(names, tensors, sources)
+    ]
+    return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))
+
+
+# --- broadcast ---
+
+
+def prepare_broadcast(
+    tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """The root's tensor, everywhere."""
+    dtype = check_tensor(tensor)
+    set_id = set_id_of(process_set)
+    source = on_host(tensor)
+    result = source if in_place else torch.empty_like(source)
+    entry = request(
+        _engine.BROADCAST, tensor_name("broadcast", name, set_id), dtype, source, result, set_id, root=root_rank
+    )
+    if source is not tensor:
+        return [entry], 0, lambda _: tensor.copy_(result) if in_place else result.to(tensor.device)
+    return [entry], 0, lambda _, keep=source: result
+
+
+# --- alltoall ---
+
+
+def _split_list(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None:
+    if splits is None:
+        return None
+    if not isinstance(splits, torch.Tensor):
+        splits = torch.tensor(splits, dtype=torch.int32)
+    if splits.dim() != 1:
+        raise ValueError("alltoall expects a 1D splits tensor")
+    if splits.dtype != torch.int32:
+        raise ValueError("alltoall expects splits to contain 32-bit integer elements.")
+    return splits.tolist()
+
+
+def prepare_alltoall(
+    tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None, name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Slices of the first dimension sent to every rank; the result is the pair (output, received splits)."""
+    dtype = check_tensor(tensor)
+    set_id = set_id_of(process_set)
+    rows = _split_list(splits)
+    source = on_host(tensor)
+    name = tensor_name("alltoall", name, set_id)
+    entry = request(_engine.ALLTOALL, name, dtype, source, None, set_id, splits=rows)
+    device = splits.device if isinstance(splits, torch.Tensor) else None
+
+    def collect(outputs: Any, keep: Any = source) -> tuple[torch.Tensor, torch.Tensor]:
+        received = torch.tensor(outputs[0][1] or [], dtype=torch.int32, device=device)
+        return adopt(outputs[0], tensor), received
+
+    return [entry], 1, collect
+
+
+# --- reducescatter ---
+
+
+def _check_reducescatter(tensor: torch.Tensor) -> int:
+    if tensor.dim() == 0:
+        raise ValueError("Reducescatter does not support scalar inputs.")
+    return check_tensor(tensor)
+
+
+def prepare_reducescatter(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> Prepared:
+    """This rank's slice, along the first dimension, of the reduced tensor."""
+    dtype = _check_reducescatter(tensor)
+    set_id = set_id_of(process_set)
+    source = on_host(tensor)
+    name = tensor_name("reducescatter", name, set_id)
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    entry = request(_engine.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
+    return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
+
+
+def prepare_grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None,
+    op: int,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> Prepared:
+    """Reducescatter of several tensors that complete together."""
+    tensors = _checked_group(tensors)
+    set_id = set_id_of(process_set)
+    sources = [on_host(tensor) for tensor in tensors]
+    names = _member_names("grouped_reducescatter", name, set_id, len(tensors))
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    requests = [
+        request(
+            _engine.REDUCESCATTER, member, _check_reducescatter(tensor), source, None, set_id, op, prescale, postscale
+        )
+        for member, tensor, source in zip(names, tensors, sources)
+    ]
+    return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))
+
+
+# --- without tensors ---
+
+
+def run_barrier(process_set: ProcessSet) -> None:
+    """Wait until every member has called it."""
+    _roda.run([_engine.bare_request(_engine.BARRIER, set_id_of(process_set))])
+
+
+def run_join() -> int:
+    """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
+    return _roda.run([_engine.bare_request(_engine.JOIN, 0)], 1)[0][2]
+

@@ -1,0 +1,56 @@
+"""Compression of what travels: a pair of functions applied before and after a reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class Compressor:
+    """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Return the compressed tensor and what :meth:`decompress` needs to undo it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        """Return the tensor as it was before compression."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Return the tensor itself."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        """Return the tensor itself."""
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Sends floating-point tensors as half precision; leaves integers as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Cast to half precision."""
+        return (tensor.half() if tensor.is_floating_point() else tensor), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        """Cast back."""
+        return tensor if tensor.dtype == ctx else tensor.to(ctx)
+
+
+class Compression:
+    """The compressors that come with the package."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor

@@ -1,0 +1,196 @@
+"""Parameters, optimizer state and Python objects, sent from one rank to all or gathered from all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import cloudpickle
+import torch
+
+from horovod import _roda
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, rank, synchronize
+
+
+def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int) -> None:
+    """Copy the root's parameters to all ranks, in place.
+
+    Parameters
+    ----------
+    params : mapping or list
+        ``model.state_dict()``, ``model.named_parameters()`` as a list, or a list of tensors. Entries that are no tensors are
+        left alone.
+    root_rank : int
+        The rank that has the values.
+    """
+    if isinstance(params, Mapping):
+        named = sorted(params.items())
+    elif isinstance(params, list):
+        named = [p if isinstance(p, tuple) else (f"noname.{index}", p) for index, p in enumerate(params)]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")
+    waiting: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+    for name, parameter in named:
+        if not isinstance(parameter, torch.Tensor):
+            continue
+        target = parameter.detach()
+        buffer = target.contiguous()  # the tensor itself unless it is strided
+        handle = broadcast_async_(buffer, root_rank, f"broadcast_parameters.{name}")
+        waiting.append((handle, target, buffer))
+    for handle, target, buffer in waiting:
+        synchronize(handle)
+        if buffer.data_ptr() != target.data_ptr():
+            target.copy_(buffer)
+
+
+def broadcast_object(
+    obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Any:
+    """Send a picklable object from the root to all ranks.
+
+    Parameters
+    ----------
+    obj : object
+        What the root sends; ignored elsewhere.
+    root_rank : int
+        World rank of the sender.
+    name : str, optional
+        What the ranks match by; by default the name of the object's type, so that must be the same everywhere.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    object
+        `obj` on the root, a copy of the root's elsewhere.
+    """
+    name = type(obj).__name__ if name is None else name
+    is_root = _roda.rank() == root_rank
+    payload = torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8) if is_root else None
+    size = torch.tensor([0 if payload is None else payload.numel()], dtype=torch.int64)
+    broadcast_(size, root_rank, f"{name}.sz", process_set)
+    if payload is None:
+        payload = torch.empty(int(size), dtype=torch.uint8)
+    broadcast_(payload, root_rank, f"{name}.t", process_set)
+    return obj if is_root else cloudpickle.load(io.BytesIO(payload.numpy().tobytes()))
+
+
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
+    """Collect one picklable object of every rank.
+
+    Parameters
+    ----------
+    obj : object
+        This rank's.
+    name : str, optional
+        What the ranks match by; by default the name of the object's type.
+
+    Returns
+    -------
+    list
+        Ordered by rank.
+    """
+    name = type(obj).__name__ if name is None else name
+    payload = torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8)
+    sizes = allgather(torch.tensor([payload.numel()], dtype=torch.int64), f"{name}.sz").tolist()
+    gathered = allgather(payload, f"{name}.t").numpy().tobytes()
+    objects, begin = [], 0
+    for size in sizes:
+        objects.append(cloudpickle.loads(gathered[begin : begin + size]))
+        begin += size
+    return objects
+
+
+# --- optimizer state ---
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
+) -> None:
+    """Make the optimizer's options and state equal to the root's on all ranks.
+
+    An optimizer without state gets one first, by one step with zero gradients that leaves the parameters as they were.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Plain or distributed.
+    root_rank : int
+        The rank that has the values.
+    model : torch.nn.Module, optional
+        Where to look for parameters with sparse gradients.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    if not optimizer.state:
+        _create_state(optimizer, model)
+    plan = broadcast_object(_describe(optimizer) if rank() == root_rank else None, root_rank, "optimizer_state")
+    for group, options in zip(optimizer.param_groups, plan["options"]):
+        group.update(options)
+    tensors: dict[str, torch.Tensor] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, entries in plan["state"].items():
+        state = optimizer.state[parameters[index]]
+        for key in [key for key in state if key not in entries]:
+            del state[key]
+        for key, entry in entries.items():
+            if not isinstance(entry, _TensorSpec):
+                state[key] = entry
+                continue
+            if not entry.matches(state.get(key)):
+                state[key] = torch.empty(entry.shape, dtype=entry.dtype, device=entry.device_for(parameters[index]))
+            tensors[f"{key}.{index}"] = state[key]
+    if tensors:
+        broadcast_parameters(tensors, root_rank)
+
+
+class _TensorSpec:
+    """What a rank must know of a state tensor to receive it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.shape, self.dtype, self.on_host = tuple(tensor.shape), tensor.dtype, tensor.is_cpu
+
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and (tuple(value.shape), value.dtype) == (self.shape, self.dtype)
+
+    def device_for(self, parameter: torch.Tensor) -> torch.device:
+        return torch.device("cpu") if self.on_host else parameter.device
+
+
+def _describe(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    options = [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+    state: dict[int, dict[str, Any]] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, parameter in enumerate(parameters):
+        if parameter in optimizer.state:
+            entries = optimizer.state[parameter].items()
+            state[index] = {k: _TensorSpec(v) if isinstance(v, torch.Tensor) else v for k, v in entries}
+    return {"options": options, "state": state}
+
+
+def _sparse_parameters(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> set[torch.Tensor]:
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        return {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    modules = model.modules() if model is not None else ()
+    return {m.weight for m in modules if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse}
+
+
+def _create_state(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
+    sparse = _sparse_parameters(optimizer, model)
+    trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    before = [parameter.detach().clone() for parameter in trained]
+    for parameter in trained:
+        zeros = torch.zeros_like(parameter)
+        parameter.grad = zeros.to_sparse() if parameter in sparse else zeros
+    plain_step = getattr(optimizer, "_step_locally", optimizer.step)
+    plain_step()
+    with torch.no_grad():
+        for parameter, value in zip(trained, before):
+            parameter.copy_(value)
+    for state in optimizer.state.values():  # the step that made the state is not one of the training's
+        if isinstance(state.get("step"), torch.Tensor):
+            state["step"].zero_()
+        elif "step" in state:
+            state["step"] = 0

@@ -1,0 +1,504 @@
+"""Collectives of ``horovod.torch``: synchronous, asynchronous, in place and grouped.
+
+Asynchronous functions return a handle for :func:`synchronize` and :func:`poll`. Until it is done, the tensors that were
+passed must not be changed. Ranks match operations by name; operations without a name must be called in the same order by
+all ranks of the process set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from horovod.common.basics import Adasum, Average, HorovodBasics, Max, Min, Product, Sum
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import handle_average_backwards_compatibility
+from horovod.torch import _engine, _ops
+from horovod.torch._autograd import (
+    HorovodAllgather,
+    HorovodAllreduce,
+    HorovodAlltoall,
+    HorovodBroadcast,
+    HorovodGroupedAllgather,
+    HorovodGroupedAllreduce,
+    HorovodGroupedReducescatter,
+    HorovodReducescatter,
+)
+from horovod.torch._engine import poll, start, synchronize
+from horovod.torch.compression import Compression, Compressor
+
+Tensor = torch.Tensor
+
+_basics = HorovodBasics(__file__, "mpi_lib_v2")
+
+init = _basics.init
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+
+def shutdown() -> None:
+    """Stop the engine on every rank of the job and drop all handles."""
+    _basics.shutdown()
+    _engine.forget_handles()
+
+
+def _needs_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+# --- allreduce ---
+
+
+def allreduce_async(
+    tensor: Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start an allreduce into a new tensor; see :func:`allreduce`."""
+    op = handle_average_backwards_compatibility(op, average)
+    return start(*_ops.prepare_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def allreduce(
+    tensor: Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor:
+    """Reduce a tensor over all ranks of a process set; differentiable.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Contiguous, the same shape and dtype on all ranks.
+    average : bool, optional
+        Deprecated: True for ``op=Average``, False for ``op=Sum``.
+    name : str, optional
+        What the ranks match by.
+    compression : Compressor
+        Applied to what travels.
+    op : int, optional
+        ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
+    prescale_factor, postscale_factor : float
+        Applied to every rank's input, and to the result.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    torch.Tensor
+        New, with the dtype and device of `tensor`.
+    """
+    op = handle_average_backwards_compatibility(op, average)
+    compressed, context = compression.compress(tensor)
+    arguments = (op, prescale_factor, postscale_factor, process_set)
+    if _needs_gradient(compressed):
+        reduced = HorovodAllreduce.apply(compressed, None, name, *arguments)
+    else:
+        reduced = _ops.execute(_ops.prepare_allreduce(compressed, False, name, *arguments))
+    return compression.decompress(reduced, context)
+
+
+def allreduce_async_(
+    tensor: Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start an allreduce in place; see :func:`allreduce`."""
+    op = handle_average_backwards_compatibility(op, average)
+    return start(*_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def allreduce_(
+    tensor: Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor:
+    """Allreduce in place and return `tensor`; see :func:`allreduce`. Not differentiable."""
+    op = handle_average_backwards_compatibility(op, average)
+    return _ops.execute(
+        _ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start an allreduce of several tensors that complete together; see :func:`grouped_allreduce`."""
+    op = handle_average_backwards_compatibility(op, average)
+    return start(
+        *_ops.prepare_grouped_allreduce(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def grouped_allreduce(
+    tensors: Sequence[Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[Tensor, ...]:
+    """Reduce several tensors that complete together; differentiable. Parameters as in :func:`allreduce`."""
+    op = handle_average_backwards_compatibility(op, average)
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    compressed = [pair[0] for pair in pairs]
+    arguments = (op, prescale_factor, postscale_factor, process_set)
+    if _needs_gradient(*compressed):
+        reduced = HorovodGroupedAllreduce.apply(None, name, *arguments, *compressed)
+    else:
+        reduced = _ops.execute(_ops.prepare_grouped_allreduce(compressed, False, name, *arguments))
+    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs))
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start an allreduce in place of several tensors; see :func:`grouped_allreduce`."""
+    op = handle_average_backwards_compatibility(op, average)
+    return start(
+        *_ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def grouped_allreduce_(
+    tensors: Sequence[Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[Tensor, ...]:
+    """Allreduce several tensors in place and return them; see :func:`grouped_allreduce`. Not differentiable."""
+    op = handle_average_backwards_compatibility(op, average)
+    return _ops.execute(
+        _ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def sparse_allreduce_async(
+    tensor: Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
+) -> Callable[[], Tensor]:
+    """Start the reduction of a sparse tensor by gathering every rank's indices and values.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Sparse COO.
+    name : str
+        The gathers are named ``<name>.indices`` and ``<name>.values``.
+    op : int
+        ``Average`` or ``Sum``.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    callable
+        Call it to wait for the result, a sparse tensor whose repeated indices add up.
+    """
+    if op not in (Average, Sum):
+        raise NotImplementedError("Sparse tensors can only be reduced with Average or Sum.")
+    tensor = tensor if tensor.is_sparse else tensor.to_sparse()
+    indices = allgather_async(tensor._indices().t().contiguous(), f"{name}.indices", process_set)
+    values = allgather_async(tensor._values().contiguous(), f"{name}.values", process_set)
+
+    def wait() -> Tensor:
+        all_indices, all_values = synchronize(indices), synchronize(values)
+        if op == Average:
+            all_values = all_values / process_set.size()
+        return torch.sparse_coo_tensor(all_indices.t(), all_values.to(tensor.dtype), tensor.size())
+
+    return wait
+
+
+# --- allgather ---
+
+
+def allgather_async(tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """Start an allgather; see :func:`allgather`."""
+    return start(*_ops.prepare_allgather(tensor, name, process_set))
+
+
+def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Tensor:
+    """Concatenate every rank's tensor along the first dimension, in rank order; differentiable.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Contiguous; the first dimension may differ between ranks and may be zero.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+    """
+    if _needs_gradient(tensor):
+        return HorovodAllgather.apply(tensor, name, process_set)
+    return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
+
+
+def grouped_allgather_async(
+    tensors: Sequence[Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Start an allgather of several tensors that complete together."""
+    return start(*_ops.prepare_grouped_allgather(tensors, name, process_set))
+
+
+def grouped_allgather(
+    tensors: Sequence[Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> tuple[Tensor, ...]:
+    """Allgather several tensors that complete together; differentiable. Parameters as in :func:`allgather`."""
+    if _needs_gradient(*tensors):
+        return HorovodGroupedAllgather.apply(name, process_set, *tensors)
+    return _ops.execute(_ops.prepare_grouped_allgather(tensors, name, process_set))
+
+
+# --- broadcast ---
+
+
+def broadcast_async(
+    tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Start a broadcast into a new tensor; see :func:`broadcast`."""
+    return start(*_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
+
+
+def broadcast(
+    tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Tensor:
+    """Return the root's tensor on every rank; differentiable.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Contiguous, the same shape and dtype on all ranks.
+    root_rank : int
+        World rank, also for a process set.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+    """
+    if _needs_gradient(tensor):
+        return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
+    return _ops.execute(_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
+
+
+def broadcast_async_(
+    tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Start a broadcast in place; see :func:`broadcast`."""
+    return start(*_ops.prepare_broadcast(tensor, True, root_rank, name, process_set))
+
+
+def broadcast_(
+    tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Tensor:
+    """Broadcast in place and return `tensor`; see :func:`broadcast`. Not differentiable."""
+    return _ops.execute(_ops.prepare_broadcast(tensor, True, root_rank, name, process_set))
+
+
+# --- alltoall ---
+
+
+def alltoall_async(
+    tensor: Tensor,
+    splits: Sequence[int] | Tensor | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Start an alltoall; :func:`synchronize` returns the pair (output, received splits). See :func:`alltoall`."""
+    return start(*_ops.prepare_alltoall(tensor, splits, name, process_set))
+
+
+def alltoall(
+    tensor: Tensor,
+    splits: Sequence[int] | Tensor | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Send slices of the first dimension to every rank and concatenate what comes in; differentiable.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Contiguous.
+    splits : sequence of int or int32 tensor, optional
+        Rows for each rank; without it the rows are divided evenly.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    torch.Tensor or tuple
+        The output; with `splits` the pair (output, received splits).
+    """
+    if _needs_gradient(tensor):
+        result = HorovodAlltoall.apply(tensor, splits, name, process_set)
+    else:
+        result = _ops.execute(_ops.prepare_alltoall(tensor, splits, name, process_set))
+    return result[0] if splits is None else tuple(result)
+
+
+# --- reducescatter ---
+
+
+def reducescatter_async(
+    tensor: Tensor,
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Start a reducescatter; see :func:`reducescatter`."""
+    return start(*_ops.prepare_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor))
+
+
+def reducescatter(
+    tensor: Tensor,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Tensor:
+    """Reduce a tensor and keep this rank's share of the first dimension; differentiable.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Contiguous, the same shape on all ranks. The first ``shape[0] % size`` ranks get one row more.
+    name : str, optional
+        What the ranks match by.
+    compression : Compressor
+        Applied to what travels.
+    op : int
+        ``Average`` or ``Sum``.
+    process_set : ProcessSet
+        Who takes part.
+    prescale_factor, postscale_factor : float
+        Applied to every rank's input, and to the result.
+    """
+    compressed, context = compression.compress(tensor)
+    arguments = (op, process_set, prescale_factor, postscale_factor)
+    if _needs_gradient(compressed):
+        reduced = HorovodReducescatter.apply(compressed, name, *arguments)
+    else:
+        reduced = _ops.execute(_ops.prepare_reducescatter(compressed, name, *arguments))
+    return compression.decompress(reduced, context)
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[Tensor],
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Start a reducescatter of several tensors that complete together."""
+    return start(
+        *_ops.prepare_grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
+    )
+
+
+def grouped_reducescatter(
+    tensors: Sequence[Tensor],
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> tuple[Tensor, ...]:
+    """Reducescatter several tensors that complete together; differentiable. Parameters as in :func:`reducescatter`."""
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    compressed = [pair[0] for pair in pairs]
+    arguments = (op, process_set, prescale_factor, postscale_factor)
+    if _needs_gradient(*compressed):
+        reduced = HorovodGroupedReducescatter.apply(name, *arguments, *compressed)
+    else:
+        reduced = _ops.execute(_ops.prepare_grouped_reducescatter(compressed, name, *arguments))
+    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs))
+
+
+# --- without tensors ---
+
+
+def join(device: int = -1) -> int:
+    """Say that this rank has no more data, and wait until all ranks said so.
+
+    Meanwhile this rank contributes zeros to the allreduces of the others.
+
+    Parameters
+    ----------
+    device : int
+        Where Horovod would allocate the zeros; the engine supplies them without.
+
+    Returns
+    -------
+    int
+        The rank that joined last, the same on all ranks.
+    """
+    del device
+    return _ops.run_join()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Wait until all ranks of the process set called it."""
+    _ops.run_barrier(process_set)

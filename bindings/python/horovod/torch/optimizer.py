@@ -1,0 +1,117 @@
+"""``DistributedOptimizer``: reduces gradients while the backward pass still runs, then steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from horovod.common.basics import Adasum, Average
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch._adasum_optimizer import DistributedAdasumMixin
+from horovod.torch._distributed_optimizer import DistributedMixin
+from horovod.torch.compression import Compression, Compressor
+from horovod.torch.mpi_ops import rocm_built, size
+
+
+def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
+    compression: type[Compressor] = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> torch.optim.Optimizer:
+    """Wrap an optimizer so that it steps with gradients reduced over all ranks.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        The one to wrap; the result takes over its groups, state and hooks.
+    named_parameters : iterable of (str, torch.Tensor), optional
+        ``model.named_parameters()``: names that the ranks match by. Without it they are numbered.
+    compression : Compressor
+        Applied to what travels.
+    backward_passes_per_step : int
+        Gradients are reduced after this many backward passes.
+    op : int
+        ``Average``, ``Sum`` or ``Adasum`` (which reduces the update instead of the gradient).
+    gradient_predivide_factor : float
+        With ``Average``: divide by this before the sum, and by ``size / factor`` after it.
+    num_groups : int
+        Deprecated name of an integer `groups`.
+    groups : int or list of lists of torch.Tensor, optional
+        Parameters whose gradients are reduced together: that many groups, or these.
+    sparse_as_dense : bool
+        Reduce sparse gradients as dense tensors.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    torch.optim.Optimizer
+        An instance of a subclass of the optimizer's class.
+    """
+    if gradient_predivide_factor != 1.0:
+        if rocm_built():
+            raise ValueError("gradient_predivide_factor not supported yet with ROCm")
+        if op != Average:
+            raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if num_groups:
+        if groups is not None and groups != num_groups:
+            raise ValueError("Please give groups or the deprecated num_groups, not both.")
+        groups = num_groups
+    use_delta = op == Adasum and size() > 1
+    mixin = DistributedAdasumMixin if use_delta else DistributedMixin
+    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__})
+    result = cls.__new__(cls)
+    # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
+    # Functions set on the instance (a scheduler wraps `step`) belong to the old one.
+    result.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in ("step", "zero_grad")})
+    names = _checked_names(optimizer, named_parameters)
+    if use_delta:
+        if process_set.process_set_id != 0:
+            raise NotImplementedError("Adasum does not support non-global process sets yet.")
+        result._start_distributing(names, compression, backward_passes_per_step)
+        return result
+    result._start_distributing(
+        names, compression, backward_passes_per_step, op, gradient_predivide_factor, groups, sparse_as_dense, process_set
+    )
+    return result
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    for i, group in enumerate(optimizer.param_groups):
+        for j, parameter in enumerate(group["params"]):
+            yield f"allreduce.noname.{i}.{j}", parameter
+
+
+def _checked_names(
+    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None
+) -> dict[torch.Tensor, str]:
+    if named_parameters is None:
+        return {parameter: name for name, parameter in _parameters(optimizer)}
+    named: list[Any] = list(named_parameters)
+    if any(not isinstance(pair, tuple) for pair in named):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters()."
+        )
+    names = [name for name, _ in named]
+    duplicates = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if duplicates:
+        raise ValueError(
+            f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(duplicates)}"
+        )
+    name_of = {parameter: name for name, parameter in named}
+    missing = sum(parameter not in name_of for _, parameter in _parameters(optimizer))
+    if missing:
+        raise ValueError(
+            "named_parameters was specified, but one or more model parameters were not named. Python object ids: "
+            + ", ".join(str(id(p)) for _, p in _parameters(optimizer) if p not in name_of)
+        )
+    return name_of
