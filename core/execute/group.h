@@ -70,7 +70,8 @@ struct GroupOptions {
   roda_exchange exchange{};      // what it points to outlives the group
 };
 
-// A transport may hand out at most this many slots' worth of use; more in-flight instances than slots() must wait.
+// Blocks that one slot has, where the transport's signals and windows suffice: a stage works through its data with that
+// many pieces in flight.
 inline constexpr std::uint32_t kBlocksPerSlot = 3;
 
 // An ordered set of ranks that talk over one transport. Created at once, usable after test() said so.
@@ -131,7 +132,6 @@ class TransportGroup {
   }
   // What the last failing call said.
   Status error(int code) const { return Status::from(code, error_); }
-  const Status& aborted_with() const { return cause_; }
 
   // True when no access of the transport to the range can follow any more.
   bool quiesced(const void* base, std::size_t bytes);
@@ -143,10 +143,11 @@ class TransportGroup {
   // --- bookkeeping of windows and signals; for stages ---
   // A block of a slot: the unit that has signals and a pair of windows of its own.
   struct Block {
-    std::uint64_t sequence = 0;         // of uses, equal on all ranks
-    std::uint64_t linger_sequence = 0;  // the use whose reads may outlast it, 0: none
-    roda_memory memory{};               // staging memory, address null until asked for
-    const void* window_base[2] = {};    // what is open: Input, Output
+    std::uint64_t sequence = 0;              // of uses, equal on all ranks
+    std::uint64_t linger_sequence = 0;       // the use whose reads may outlast it, 0: none
+    std::vector<std::int32_t> late_readers;  // of that use
+    roda_memory memory{};                    // staging memory, address null until asked for
+    const void* window_base[2] = {};         // what is open: Input, Output
     std::size_t window_bytes[2] = {};
   };
   // The next block of the slot in rotation; the same one on every rank that runs the same stages in the slot.
@@ -156,6 +157,10 @@ class TransportGroup {
   Status open_window(std::uint32_t block, int which, void* base, std::size_t bytes, const roda_memory* memory);
   // Staging memory of the block, at least `bytes` long. Allocated at the first use; grows.
   Status staging(std::uint32_t block, std::size_t bytes, roda_memory** memory);
+  std::uint32_t blocks_per_slot() const { return blocks_per_slot_; }
+  static std::uint32_t window_index(std::uint32_t block, int which) {
+    return block * 2 + static_cast<std::uint32_t>(which);
+  }
   std::uint32_t signal_index(std::uint32_t block, int signal) const {
     return block * (schedule::kMaxSignals + 1) + static_cast<std::uint32_t>(signal);
   }
@@ -171,8 +176,6 @@ class TransportGroup {
   GroupOptions options_;
   roda_group* group_ = nullptr;
   bool ready_ = false;
-  bool aborted_ = false;
-  Status cause_;
   roda_error error_ = make_error();
   std::uint32_t slots_ = 0;
   std::uint32_t blocks_per_slot_ = 0;

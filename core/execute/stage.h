@@ -25,10 +25,12 @@ struct StageArgs {
   // neither null nor equal to output. allgather: this rank's elements. barrier: null.
   const void* input = nullptr;
   void* output = nullptr;
-  // The objects that input and output lie in; null for plain host memory. Memory that the group's transport handed out
-  // must be named here: peers can reach it directly then.
+  // The objects that input and output lie in; null for plain host memory.
   const roda_memory* input_memory = nullptr;
   const roda_memory* output_memory = nullptr;
+  // One-sided schedules: input and output lie in memory that windows can be opened over on every rank (handed out by
+  // the group's transport, or any where it has RODA_CAP_WINDOW_ANY), so nothing need be staged.
+  bool reachable = false;
   std::size_t count = 0;                     // allreduce, broadcast: elements; reduce-scatter: elements of input
   const std::size_t* send_counts = nullptr;  // [size] alltoall: elements to each rank
   const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
@@ -51,9 +53,9 @@ class Stage {
   // Begins. The stage is idle or done. An error leaves it idle; nothing was sent.
   virtual Status start(const StageArgs& args) = 0;
 
-  // Does a bounded amount of work (about ExecuteOptions::test_bytes of data moved) and says whether the stage has ended.
-  // OK with *done false: test again, after progress of the context. An error comes with *done true: by then the group
-  // was aborted with it, no request of the stage is pending, and the output is undefined. Ask
+  // Does a bounded amount of work (about ExecuteOptions::test_bytes of data moved) and says whether the stage has
+  // ended. OK with *done false: test again, after progress of the context. An error comes with *done true: by then the
+  // group was aborted with it, no request of the stage is pending, and the output is undefined. Ask
   // TransportGroup::quiesced() before the buffers are given back.
   virtual Status test(bool* done) = 0;
 

@@ -1,0 +1,98 @@
+// A schedule made ready to run: operands resolved, steps fused, signal counts fixed, and what must be copied known.
+//
+// Pure: made once per (algorithm, rank, size, root) and shared by all runs of a stage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+#include "plugins/base/status.h"
+
+namespace roda::execute {
+
+// Chunks of Input or Output, or a place in Scratch that is as long as those chunks. count == 0: no data.
+struct Operand {
+  schedule::Space space = schedule::Space::kOutput;   // where it lies
+  schedule::Space extent = schedule::Space::kOutput;  // kInput or kOutput: whose chunks give the length
+  std::int32_t first = 0;                             // chunks of `extent`
+  std::int32_t count = 0;
+  std::int32_t unit = 0;        // Scratch only: chunk that the data was written from
+  std::int32_t unit_first = 0;  // Scratch only: chunk of `extent` that lies at `unit`
+  bool in_user = false;         // when staging: lies in the user's memory, not in the block
+};
+
+enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait };
+
+// One operand of a kCombine.
+struct Source {
+  std::int32_t peer = -1;  // -1: local
+  Operand operand;
+};
+
+struct Op {
+  OpKind kind = OpKind::kSend;
+  std::int32_t peer = 0;  // kAllPeers for signals
+  std::int32_t signal = 0;
+  std::uint32_t value = 0;   // kSignal: the count to publish; kWait: the count to wait for
+  Operand src;               // kSend, kPut: what is sent; kRecvReduce: what the message is added to
+  Operand dst;               // kPut: the peer's
+  std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
+  std::uint32_t sources = 0;
+  std::uint32_t step = 0;  // of the schedule's lane
+};
+
+struct LaneProgram {
+  std::vector<Op> ops;
+  std::uint32_t sends = 0;
+  bool bounces = false;  // receives into, or may get into, a buffer of the lane's
+};
+
+// Consecutive chunks of Input or Output.
+struct ChunkRun {
+  schedule::Space space = schedule::Space::kOutput;
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+struct Program {
+  std::string algorithm;
+  schedule::Collective collective = schedule::Collective::kAllreduce;
+  std::int32_t rank = 0;
+  std::int32_t size = 1;
+  std::int32_t root = 0;
+  std::int32_t chunks = 1;
+  std::int32_t scratch_chunks = 0;
+  bool in_place = true;
+  std::uint32_t needs = 0;  // schedule::Needs bits
+
+  std::vector<LaneProgram> lanes;
+  std::vector<Source> sources;
+  std::uint32_t most_sources = 0;  // of one kCombine
+
+  // One-sided schedules: whether peers touch this rank's Input or Output, and when their reads of Input may end late.
+  bool window[2] = {false, false};
+  std::vector<std::int32_t> late_readers;  // peers whose last use must be waited for before Input changes
+  std::vector<std::int32_t> tell_readers;  // peers that wait for this rank's last use
+
+  // Where this rank's contribution lies in Output at the start (it comes from the user's input).
+  std::vector<ChunkRun> contribution;
+  // With staging: contribution to bring into the block, to carry straight to the user's output, results to bring out.
+  std::vector<ChunkRun> copy_in;
+  std::vector<ChunkRun> carry;
+  std::vector<ChunkRun> copy_out;
+
+  bool one_sided() const {
+    return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
+  }
+};
+
+// Chunks of Input or Output.
+std::int32_t chunks_of(schedule::Collective collective, schedule::Space space, std::int32_t chunks, std::int32_t size);
+
+// RODA_ERR_UNSUPPORTED for a schedule that can't be bound to memory: peers that reach into Scratch, or a receive into
+// Scratch of unknown length.
+Status compile(const schedule::Algorithm& algorithm, int rank, int size, int root, Program* program);
+
+}  // namespace roda::execute
