@@ -15,7 +15,6 @@ PRODUCT = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*',
                     re.DOTALL | re.MULTILINE)
 SCOPE = re.compile(r"\b(namespace|class|struct|union|extern)\b[^;{}()]*$|\bextern\s*$")
-CONTROL = re.compile(r"^(?:if|for|while|switch|do|else|catch|return)\b")
 
 
 def blank(text):

@@ -1,0 +1,111 @@
+// roda-info: what this installation is, what it can use here and why not, and what would run.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/roda.h"
+#include "tools/common/names.h"
+#include "tools/common/sizes.h"
+
+namespace roda::tools {
+namespace {
+
+struct Options {
+  bool version = false;
+  bool plugins = false;
+  bool topology = false;
+  bool env = false;
+  bool json = false;
+  int ranks = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  std::vector<std::string> explain;  // collective, size
+};
+
+using Describe = char* (*)(std::int32_t as_json);
+
+struct Section {
+  const char* key;
+  const char* title;
+  bool Options::*wanted;
+  Describe describe;
+};
+
+constexpr Section kSections[] = {
+    {"plugins", "Plugins", &Options::plugins, roda_describe_plugins},
+    {"topology", "Topology", &Options::topology, roda_describe_topology},
+    {"knobs", "Settings", &Options::env, roda_describe_knobs},
+};
+
+// Takes over a text of the C API; empty when there is none.
+std::string take(char* text) {
+  const std::unique_ptr<char, void (*)(char*)> owner(text, roda_free_text);
+  std::string result = text != nullptr ? text : "";
+  while (!result.empty() && result.back() == '\n') result.pop_back();
+  return result;
+}
+
+int print_sections(const Options& options) {
+  bool all = !options.version;
+  for (const Section& section : kSections) all = all && !(options.*section.wanted);
+  std::string json = "{\"version\": \"" + std::string(roda_version()) + "\"";
+  if (!options.json && (all || options.version)) std::cout << "Roda " << roda_version() << "\n";
+  for (const Section& section : kSections) {
+    if (!all && !(options.*section.wanted)) continue;
+    const std::string text = take(section.describe(options.json ? 1 : 0));
+    if (options.json) {
+      json += ", \"" + std::string(section.key) + "\": " + (text.empty() ? "null" : text);
+    } else {
+      std::cout << "\n" << section.title << "\n" << text << "\n";
+    }
+  }
+  if (options.json) std::cout << json << "}\n";
+  return 0;
+}
+
+int print_explanation(const Options& options) {
+  const auto collective = parse_collective(options.explain.at(0));
+  const auto bytes = parse_size(options.explain.at(1));
+  if (!collective || !bytes) {
+    std::cerr << "roda-info: "
+              << (collective ? "no size: " + options.explain[1] : "no collective: " + options.explain[0]) << "\n";
+    return 2;
+  }
+  roda_error error{};
+  error.struct_size = sizeof error;
+  const std::string text = take(roda_explain(*collective, *bytes, options.ranks, options.json ? 1 : 0, &error));
+  if (text.empty()) {
+    std::cerr << "roda-info: " << error.message << "\n";
+    return 1;
+  }
+  std::cout << text << "\n";
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "What this installation of Roda is, which transports it can use here and why not the others, and what\n"
+      "would run. Without options: the version, plugins, topology and settings.",
+      "roda-info");
+  app.add_flag("--version", options.version, "the version");
+  app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");
+  app.add_flag("--topology", options.topology, "hosts, ranks and cores as this process sees them");
+  app.add_flag("--env", options.env, "every HOROVOD_* setting: type, default, unit, value in force, help");
+  app.add_option("--explain", options.explain, "what would run for COLLECTIVE of SIZE, what lost, and why")
+      ->expected(2)
+      ->type_name("COLLECTIVE SIZE");
+  app.add_option("--np", options.ranks, "with --explain: the number of ranks of one host")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_flag("--json", options.json, "print JSON");
+  CLI11_PARSE(app, argc, argv);
+  return options.explain.empty() ? print_sections(options) : print_explanation(options);
+}
+
+}  // namespace
+}  // namespace roda::tools
+
+int main(int argc, char** argv) { return roda::tools::run(argc, argv); }

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Measures Roda beside Open MPI and Gloo, interleaved round by round, and prints medians and ratios.
+
+float32 allreduce, in place, ranks of one host. Every round runs every contender once, in an order that rotates, so that
+whatever else the machine does meets all of them. A ratio is the median over the rounds of (peer's time / Roda's time) of
+the same round. Needs a build folder with roda-perf and the peers' programs (`meson setup build/native && ninja -C
+build/native`).
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def rows_of(output):
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def run(command, environment=None):
+    """Rows that a program printed; its failure is ours."""
+    done = subprocess.run([str(part) for part in command], env=os.environ | (environment or {}), text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return rows_of(done.stdout)
+
+
+class Roda:
+    def __init__(self, build, transport):
+        self.name = f"roda-{transport}"
+        self.program, self.transport = build / "tools/perf/roda-perf", transport
+
+    def run(self, ranks, sizes):
+        return run([self.program, "-c", "allreduce", "-n", ranks, "-t", self.transport, "-p", "in", "--json", "-s",
+                    ",".join(map(str, sizes))])
+
+
+class OpenMpi:
+    """As mpirun starts it by default; `keepheap` keeps its scratch memory between calls."""
+
+    def __init__(self, build, name, environment=None):
+        self.name, self.program, self.environment = name, build / "tools/perf/peers/peer-openmpi", environment or {}
+
+    def run(self, ranks, sizes):
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return run(["mpirun", "--oversubscribe", "-np", ranks, self.program, f"--sizes={','.join(map(str, sizes))}"],
+                   as_root | self.environment)
+
+
+class Gloo:
+    name = "gloo"
+
+    def __init__(self, build):
+        self.program = build / "tools/perf/peers/peer-gloo"
+
+    def run(self, ranks, sizes):
+        with tempfile.TemporaryDirectory() as store:
+            shared = os.environ | {"PEER_SIZE": str(ranks), "PEER_STORE": store}
+            command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
+            processes = [subprocess.Popen(command, env=shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
+                                          stdout=subprocess.PIPE, text=True) for rank in range(ranks)]
+            outputs = [process.communicate(timeout=600)[0] for process in processes]
+        if any(process.returncode for process in processes):
+            raise RuntimeError(f"gloo ended with {[process.returncode for process in processes]}")
+        return rows_of(outputs[0])
+
+
+def contenders(build, transports):
+    """Roda first; peers only where they were built."""
+    found = [Roda(build, transport) for transport in transports]
+    peers = build / "tools/perf/peers"
+    if (peers / "peer-openmpi").exists() and shutil.which("mpirun"):
+        found.append(OpenMpi(build, "openmpi"))
+        keep = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8000000000"}
+        found.append(OpenMpi(build, "openmpi-keepheap", keep))
+    if (peers / "peer-gloo").exists():
+        found.append(Gloo(build))
+    return found
+
+
+def measure(build, options):
+    """{(ranks, contender, bytes): [median_us of every round]}"""
+    times, everyone = {}, contenders(build, options.transports.split(","))
+    for turn in range(options.rounds):
+        for ranks in options.ranks:
+            for step in range(len(everyone)):
+                contender = everyone[(turn + step) % len(everyone)]
+                for row in contender.run(ranks, options.sizes):
+                    if row["check"] == "WRONG":
+                        raise RuntimeError(f"{contender.name} summed wrongly: {row}")
+                    times.setdefault((ranks, contender.name, row["bytes"]), []).append(row["median_us"])
+                print(f"round {turn + 1}/{options.rounds} np {ranks} {contender.name}", file=sys.stderr, flush=True)
+    return times, [contender.name for contender in everyone]
+
+
+def size_text(size):
+    for unit, name in ((1 << 20, "MB"), (1 << 10, "KB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def time_text(microseconds):
+    return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.1f} us"
+
+
+def table(times, names, ranks, sizes):
+    """Markdown: medians over the rounds, and how many times longer than Roda a peer takes."""
+    base, lines = names[0], []
+    lines.append(f"| np={ranks} | " + " | ".join(names) + " | " + " | ".join(f"{name} / {base}" for name in names[1:]) + " |")
+    lines.append("|---" * (2 * len(names)) + "|")
+    for size in sizes:
+        rounds = [times[ranks, name, size] for name in names]
+        ratios = [median(peer / ours for peer, ours in zip(values, rounds[0])) for values in rounds[1:]]
+        cells = [time_text(median(values)) for values in rounds] + [f"{ratio:.2f}" for ratio in ratios]
+        lines.append(f"| {size_text(size)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def machine():
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    return {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"), "cores": os.cpu_count(), "cpu": model,
+            "kernel": platform.release()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="build folder (default: build/native)")
+    parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write every round's medians there")
+    options = parser.parse_args()
+
+    times, names = measure(options.build.resolve(), options)
+    if options.json:
+        records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values}
+                   for (ranks, name, size), values in times.items()]
+        options.json.write_text(json.dumps({"machine": machine(), "records": records}, indent=1) + "\n")
+    print(f"{machine()['cpu']}, {os.cpu_count()} cores, {options.rounds} interleaved rounds, {machine()['time']}\n")
+    for ranks in options.ranks:
+        print(table(times, names, ranks, options.sizes) + "\n")
+
+
+if __name__ == "__main__":
+    main()

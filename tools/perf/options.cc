@@ -1,0 +1,133 @@
+#include "tools/perf/options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "tools/common/names.h"
+#include "tools/common/sizes.h"
+
+namespace roda::perf {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Measures Roda's collectives: times, algorithm and bus bandwidth as nccl-tests defines them, results checked.\n"
+    "Starts the ranks itself; under horovodrun it is one rank of that job.";
+
+struct Lists {
+  std::string collectives = "allreduce", dtypes = "float32", ops = "sum", transports, algorithms, sizes;
+};
+
+// Fills `values` from a comma-separated list; throws what CLI11 reports.
+template <typename Parse>
+void read_list(const char* option, const std::string& text, Parse parse, std::vector<std::int32_t>* values) {
+  for (const std::string& name : tools::split_list(text)) {
+    const auto value = parse(name);
+    if (!value) throw CLI::ValidationError(option, "unknown name " + name);
+    values->push_back(*value);
+  }
+  if (values->empty()) throw CLI::ValidationError(option, "is empty");
+}
+
+std::vector<std::string> names_or_default(const std::string& text) {
+  std::vector<std::string> names = tools::split_list(text);
+  if (names.empty()) names.emplace_back();
+  return names;
+}
+
+void resolve(const Lists& lists, Options* options) {
+  if (lists.collectives == "all") {
+    options->collectives = tools::measurable_collectives();
+  } else {
+    read_list("-c", lists.collectives, tools::parse_collective, &options->collectives);
+  }
+  read_list("-d", lists.dtypes, tools::parse_dtype, &options->dtypes);
+  read_list("-o", lists.ops, tools::parse_reduce_op, &options->ops);
+  for (const std::string& text : tools::split_list(lists.sizes)) {
+    const auto size = tools::parse_size(text);
+    if (!size || *size == 0) throw CLI::ValidationError("-s", "no size: " + text);
+    options->sizes.push_back(*size);
+  }
+  options->transports = names_or_default(lists.transports);
+  options->algorithms = names_or_default(lists.algorithms);
+  if (options->min_bytes > options->max_bytes) throw CLI::ValidationError("-b", "is larger than -e");
+}
+
+void add_size(CLI::App* app, const char* name, std::size_t* bytes, const char* help) {
+  app->add_option_function<std::string>(
+         name,
+         [bytes, name](const std::string& text) {
+           const auto size = tools::parse_size(text);
+           if (!size || *size == 0) throw CLI::ValidationError(name, "no size: " + text);
+           *bytes = *size;
+         },
+         help)
+      ->type_name("SIZE")
+      ->default_str(tools::format_size(*bytes));
+}
+
+void add_what(CLI::App* app, Lists* lists, Options* options) {
+  app->add_option("-c,--collectives", lists->collectives,
+                  "allreduce, allgather, broadcast, alltoall, reducescatter, barrier, or all")
+      ->capture_default_str();
+  add_size(app, "-b,--min-bytes", &options->min_bytes, "smallest size");
+  add_size(app, "-e,--max-bytes", &options->max_bytes, "largest size");
+  app->add_option("-f,--factor", options->factor, "from size to size")
+      ->capture_default_str()
+      ->check(CLI::Range(1.01, 1e6));
+  app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f");
+  app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy names them, and bfloat16")->capture_default_str();
+  app->add_option("-o,--ops", lists->ops, "sum, average, min, max, product")->capture_default_str();
+  app->add_option("-n,--ranks", options->ranks, "processes to start")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, one job each");
+  app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, one job each");
+}
+
+void add_how(CLI::App* app, Options* options) {
+  const std::map<std::string, Place> places = {{"in", Place::kIn}, {"out", Place::kOut}, {"both", Place::kBoth}};
+  app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (default: by size)");
+  app->add_option("-i,--iterations", options->iterations, "timed operations (default: by size)");
+  app->add_option("-p,--place", options->place, "in: the output is the input; out; both (default: in)")
+      ->transform(CLI::CheckedTransformer(places));
+  app->add_flag("!--no-check", options->check, "do not check results");
+  app->add_option("--model", options->model,
+                  "instead of a sweep: a training step's gradients submitted one by one and as a group, beside one "
+                  "call of the same bytes")
+      ->check(CLI::IsMember({"resnet50", "gpt2"}));
+  app->add_option("--idle", options->idle_seconds,
+                  "instead of a sweep: CPU time and context switches of an idle initialised process in SECONDS")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
+  app->add_flag("--json", options->json, "one JSON object per line");
+  app->add_option("--job", options->job)->group("");
+}
+
+}  // namespace
+
+std::vector<Job> jobs(const Options& options) {
+  std::vector<Job> result;
+  for (const std::string& transport : options.transports) {
+    for (const std::string& algorithm : options.algorithms) result.push_back({transport, algorithm});
+  }
+  return result;
+}
+
+std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
+  Options options;
+  Lists lists;
+  CLI::App app(kDescription, "roda-perf");
+  add_what(&app, &lists, &options);
+  add_how(&app, &options);
+  try {
+    app.parse(argc, argv);
+    resolve(lists, &options);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error);
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace roda::perf

@@ -1,0 +1,118 @@
+#include <numeric>
+
+#include "tools/perf/measure.h"
+#include "tools/perf/model.h"
+#include "tools/perf/pattern.h"
+
+namespace roda::perf {
+
+namespace {
+
+constexpr std::int32_t kDtype = RODA_FLOAT32;
+
+// A model's gradients in memory of their own, one buffer per tensor, as a framework holds them.
+class Gradients {
+ public:
+  Gradients(std::string name, const std::vector<std::size_t>& sizes) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      tensors_.emplace_back(sizes[i]);
+      names_.push_back(name + "." + std::to_string(i));
+      shapes_.push_back(static_cast<std::int64_t>(sizes[i]));
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      roda_op op = Session::make_op(RODA_ALLREDUCE, names_[i].c_str());
+      op.dtype = kDtype;
+      op.ndim = 1;
+      op.shape = &shapes_[i];
+      op.input = op.output = tensors_[i].data();
+      ops_.push_back(op);
+    }
+  }
+  Gradients(const Gradients&) = delete;
+
+  void run_one_by_one() const {
+    std::vector<Pending> pending;
+    pending.reserve(ops_.size());
+    for (const roda_op& op : ops_) pending.push_back(Session::submit(&op, 1));
+    for (Pending& operation : pending) operation.wait();
+  }
+
+  void run_as_group() const { Session::submit(ops_.data(), static_cast<std::int32_t>(ops_.size())).wait(); }
+
+  void fill(const Pattern& pattern) {
+    for (auto& tensor : tensors_) pattern.fill(tensor.data(), 0, tensor.size());
+  }
+  bool matches(const Pattern& pattern) const {
+    bool all = true;
+    for (const auto& tensor : tensors_) all = all && pattern.matches(tensor.data(), 0, tensor.size());
+    return all;
+  }
+  void reset() {
+    for (auto& tensor : tensors_) std::fill(tensor.begin(), tensor.end(), 0.0f);
+  }
+
+ private:
+  std::vector<std::vector<float>> tensors_;
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> shapes_;
+  std::vector<roda_op> ops_;
+};
+
+struct Way {
+  const char* label;
+  Gradients* gradients;
+  void (Gradients::*run)() const;
+  std::vector<double> times = {};
+  bool right = true;
+};
+
+bool check(const Session& session, Way* way) {
+  way->gradients->fill(Pattern::input(kDtype, RODA_SUM, session.rank()));
+  (way->gradients->*way->run)();
+  const bool right = way->gradients->matches(Pattern::reduced(kDtype, RODA_SUM, session.size()));
+  way->gradients->reset();
+  return max_over_ranks(right ? 0 : 1) == 0;
+}
+
+void time_in_turn(const Options& options, std::vector<Way>* ways) {
+  const int warmup = options.warmup >= 0 ? options.warmup : 3;
+  const int timed = options.iterations >= 0 ? options.iterations : 15;
+  for (int i = -warmup; i < timed; ++i) {
+    for (Way& way : *ways) {
+      const double start = now_us();
+      (way.gradients->*way.run)();
+      if (i >= 0) way.times.push_back(now_us() - start);
+    }
+  }
+}
+
+}  // namespace
+
+bool measure_model(const Session& session, const Options& options, const std::string& runs, Report* report) {
+  const std::vector<std::size_t> sizes = gradient_sizes(options.model);
+  const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  Gradients single("perf.one", {total});
+  Gradients tensors("perf.async", sizes);
+  Gradients group("perf.group", sizes);
+  std::vector<Way> ways = {{"one_call", &single, &Gradients::run_one_by_one},
+                           {"one_by_one", &tensors, &Gradients::run_one_by_one},
+                           {"group", &group, &Gradients::run_as_group}};
+  bool all_right = true;
+  for (Way& way : ways) {
+    if (options.check) way.right = check(session, &way);
+    all_right = all_right && way.right;
+  }
+  time_in_turn(options, &ways);
+  for (const Way& way : ways) {
+    const Case what{RODA_ALLREDUCE, kDtype, RODA_SUM, total * sizeof(float), true};
+    report->add({what, options.model + "." + way.label, what.bytes, total, session.size(), summarise(way.times),
+                 options.check, way.right, runs});
+  }
+  const double base = summarise(ways[0].times).median;
+  for (const Way& way : ways) {
+    report->note(options.model + "." + way.label + " / one_call", summarise(way.times).median / base, "");
+  }
+  return all_right;
+}
+
+}  // namespace roda::perf

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "tools/common/names.h"
+#include "tools/perf/measure.h"
+
+namespace roda::perf {
+
+namespace {
+
+Row measure_case(const Session& session, const Options& options, const Case& what, const std::string& runs) {
+  Workload workload(session, what);
+  Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, runs};
+  if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
+  workload.reset();
+  const Repeats repeats = repeats_for(what.bytes, options.warmup, options.iterations);
+  for (int i = 0; i < repeats.warmup; ++i) workload.run();
+  std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(repeats.timed));
+  for (int i = 0; i < repeats.timed; ++i) {
+    const double start = now_us();
+    workload.run();
+    times.push_back(now_us() - start);
+  }
+  row.times = summarise(std::move(times));
+  return row;
+}
+
+std::vector<std::size_t> sizes_of(const Options& options, std::int32_t collective) {
+  if (collective == RODA_BARRIER) return {0};
+  if (!options.sizes.empty()) return options.sizes;
+  std::vector<std::size_t> sizes;
+  for (double bytes = static_cast<double>(options.min_bytes); bytes <= static_cast<double>(options.max_bytes) + 0.5;
+       bytes *= options.factor) {
+    sizes.push_back(static_cast<std::size_t>(std::llround(bytes)));
+  }
+  return sizes;
+}
+
+std::vector<bool> places_of(const Options& options, std::int32_t collective) {
+  if (!has_both_places(collective)) return {collective == RODA_BROADCAST || collective == RODA_BARRIER};
+  if (options.place == Place::kBoth) return {false, true};
+  return {options.place == Place::kIn};
+}
+
+// Combinations that differ in what the collective reads: barriers have no dtype, gathers no op.
+void for_each_kind(const Options& options, const std::function<void(const Case&)>& visit) {
+  for (const std::int32_t collective : options.collectives) {
+    const std::size_t dtypes = collective == RODA_BARRIER ? 1 : options.dtypes.size();
+    const std::size_t ops = reduces(collective) ? options.ops.size() : 1;
+    for (std::size_t d = 0; d < dtypes; ++d) {
+      for (std::size_t o = 0; o < ops; ++o) {
+        for (const bool in_place : places_of(options, collective)) {
+          visit({collective, options.dtypes[d], reduces(collective) ? options.ops[o] : RODA_SUM, 0, in_place});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+double max_over_ranks(double value) {
+  const std::int64_t shape = 1;
+  roda_op op = Session::make_op(RODA_ALLREDUCE, "perf.max_over_ranks");
+  op.dtype = RODA_FLOAT64;
+  op.op = RODA_MAX;
+  op.ndim = 1;
+  op.shape = &shape;
+  op.input = op.output = &value;
+  op.flags = RODA_OP_WILL_WAIT;
+  Session::submit(&op, 1).wait();
+  return value;
+}
+
+bool measure_sweep(const Session& session, const Options& options, const std::string& runs, Report* report) {
+  bool all_right = true;
+  for_each_kind(options, [&](Case what) {
+    for (const std::size_t bytes : sizes_of(options, what.collective)) {
+      what.bytes = bytes;
+      const Row row = measure_case(session, options, what, runs);
+      report->add(row);
+      all_right = all_right && row.right;
+    }
+  });
+  return all_right;
+}
+
+}  // namespace roda::perf

@@ -1,0 +1,108 @@
+#include "tools/perf/workload.h"
+
+#include <algorithm>
+
+#include "tools/common/names.h"
+#include "tools/perf/pattern.h"
+
+namespace roda::perf {
+
+namespace {
+
+constexpr int kRoot = 0;
+
+// Every rank sends or receives one part per rank.
+bool splits(std::int32_t collective) {
+  return collective == RODA_ALLGATHER || collective == RODA_ALLTOALL || collective == RODA_REDUCESCATTER;
+}
+
+std::string make_name(const Case& what) {
+  return "perf." + tools::collective_text(what.collective) + "." + roda_dtype_name(what.dtype) + "." +
+         roda_reduce_op_name(what.op) + "." + std::to_string(what.bytes) + (what.in_place ? ".in" : ".out");
+}
+
+}  // namespace
+
+double bus_factor(std::int32_t collective, int ranks) {
+  const double n = ranks;
+  if (ranks < 2 || collective == RODA_BROADCAST) return 1;
+  return (collective == RODA_ALLREDUCE ? 2 : 1) * (n - 1) / n;
+}
+
+bool reduces(std::int32_t collective) { return collective == RODA_ALLREDUCE || collective == RODA_REDUCESCATTER; }
+
+bool has_both_places(std::int32_t collective) { return collective == RODA_ALLREDUCE; }
+
+Workload::Workload(const Session& session, const Case& what)
+    : case_(what), rank_(session.rank()), ranks_(session.size()), element_(roda_dtype_size(what.dtype)) {
+  const std::size_t parts = splits(what.collective) ? static_cast<std::size_t>(ranks_) : 1;
+  rows_ = what.collective == RODA_BARRIER ? 0 : std::max<std::size_t>(1, what.bytes / element_ / parts);
+  count_ = rows_ * parts;
+  name_ = make_name(case_);
+  const std::size_t sent = what.collective == RODA_ALLGATHER ? rows_ : count_;
+  shape_ = static_cast<std::int64_t>(sent);
+  input_.resize(sent * element_);
+  if (what.collective == RODA_REDUCESCATTER) output_.resize(rows_ * element_);
+  if (what.collective == RODA_ALLREDUCE && !what.in_place) output_.resize(input_.size());
+}
+
+roda_op Workload::make_op() {
+  roda_op op = Session::make_op(case_.collective, name_.c_str());
+  op.dtype = case_.dtype;
+  op.ndim = 1;
+  op.shape = &shape_;
+  op.input = input_.data();
+  op.op = case_.op;
+  op.root = kRoot;
+  op.flags = RODA_OP_WILL_WAIT;
+  if (!output_.empty()) op.output = output_.data();
+  if (case_.collective == RODA_BROADCAST || (case_.collective == RODA_ALLREDUCE && case_.in_place)) {
+    op.output = input_.data();
+  }
+  return op;
+}
+
+void Workload::run() {
+  const roda_op op = make_op();
+  Session::submit(&op, 1).wait();
+}
+
+void Workload::fill() { Pattern::input(case_.dtype, case_.op, rank_).fill(input_.data(), 0, input_.size() / element_); }
+
+void Workload::reset() { std::fill(input_.begin(), input_.end(), std::byte{}); }
+
+bool Workload::check() {
+  fill();
+  const roda_op op = make_op();
+  Pending pending = Session::submit(&op, 1);
+  pending.wait();
+  if (case_.collective == RODA_BARRIER) return true;
+  const bool owned = case_.collective == RODA_ALLGATHER || case_.collective == RODA_ALLTOALL;
+  const void* output = owned ? pending.output(0) : op.output;
+  const bool input_kept =
+      output == input_.data() ||
+      Pattern::input(case_.dtype, case_.op, rank_).matches(input_.data(), 0, input_.size() / element_);
+  return input_kept && result_is_right(output);
+}
+
+bool Workload::result_is_right(const void* output) const {
+  const auto* data = static_cast<const std::byte*>(output);
+  const std::size_t mine = static_cast<std::size_t>(rank_) * rows_;
+  switch (case_.collective) {
+    case RODA_ALLREDUCE:
+      return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, 0, rows_);
+    case RODA_REDUCESCATTER:
+      return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, mine, rows_);
+    case RODA_BROADCAST:
+      return Pattern::input(case_.dtype, case_.op, kRoot).matches(data, 0, rows_);
+    default:
+      break;
+  }
+  for (int peer = 0; peer < ranks_; ++peer, data += rows_ * element_) {
+    const std::size_t first = case_.collective == RODA_ALLTOALL ? mine : 0;
+    if (!Pattern::input(case_.dtype, case_.op, peer).matches(data, first, rows_)) return false;
+  }
+  return true;
+}
+
+}  // namespace roda::perf
