@@ -1,0 +1,131 @@
+#include "plugins/loader/loader.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "plugins/loader/plugin_file.h"
+#include "plugins/loader/transport_table.h"
+
+namespace roda::plugins {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Text of a fixed field; false when it has no end or holds what no name may.
+template <std::size_t N>
+bool read_name(const char (&field)[N], std::string* name) {
+  const auto* end = static_cast<const char*>(std::memchr(field, '\0', N));
+  if (end == nullptr || end == field) return false;
+  name->assign(field, end);
+  return std::all_of(name->begin(), name->end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; });
+}
+
+// Judged from the file alone: nothing of the plugin has run yet.
+Status identify(PluginRecord* record) {
+  roda_plugin_info_t info{};
+  RODA_RETURN_IF_ERROR(read_plugin_info(record->path, &info));
+  if (info.magic != RODA_PLUGIN_MAGIC) return Status::invalid("its roda_plugin_info has the wrong magic number");
+  record->abi_version = info.abi_version;
+  if (info.abi_version != RODA_ABI_VERSION) {
+    // The layout of everything behind the version belongs to that version; the name field is only quoted.
+    read_name(info.name, &record->name);
+    return Status::invalid("built for ABI " + std::to_string(info.abi_version) + " while this core speaks " +
+                           std::to_string(RODA_ABI_VERSION));
+  }
+  std::string name;
+  if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
+  record->name = name;
+  if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
+  if (record->kind != "transport") return Status::invalid("a plugin of kind '" + record->kind + "', not a transport");
+  return {};
+}
+
+// What the file is called by until its own word for it could be read.
+std::string name_of_file(const std::string& path) {
+  const std::string stem = fs::path(path).stem().string();
+  return stem.starts_with("roda_") ? stem.substr(5) : stem;
+}
+
+// Only a file that proved to be a transport of this ABI can shadow others; a broken one merely has a name.
+bool owns_name(const PluginRecord& record) { return !record.kind.empty(); }
+
+std::vector<std::string> shared_objects(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".so") paths.push_back(at->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+void Loader::scan(const roda_host& host, const std::vector<std::string>& folders) {
+  std::set<std::string> seen;
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const std::string real = fs::canonical(folder, error).string();
+    if (error || !seen.insert(real).second) continue;
+    for (const std::string& path : shared_objects(folder)) add(host, path);
+  }
+}
+
+const PluginRecord& Loader::add(const roda_host& host, const std::string& path) {
+  auto record = std::make_unique<PluginRecord>();
+  record->path = path;
+  record->name = name_of_file(path);
+  Status status = identify(record.get());
+  const PluginRecord* winner = status.ok() ? find(record->name) : nullptr;
+  if (winner != nullptr && owns_name(*winner)) status = Status::invalid("shadowed by " + winner->path);
+  if (status.ok()) status = open(host, record.get());
+  record->usable = status.ok();
+  record->reason = status.message();
+  records_.push_back(std::move(record));
+  return *records_.back();
+}
+
+Status Loader::open(const roda_host& host, PluginRecord* record) {
+  // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
+  void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return Status::unavailable(::dlerror());
+  auto entry = reinterpret_cast<roda_transport_entry>(::dlsym(library, RODA_TRANSPORT_SYMBOL));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_TRANSPORT_SYMBOL);
+  auto table = std::make_unique<roda_transport>();
+  RODA_RETURN_IF_ERROR(adapt_transport(entry(), table.get()));
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
+  }
+  record->description = table->description;
+  roda_error error = make_error();
+  if (const int code = table->probe(&host, &error); code != RODA_OK) {
+    return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
+  }
+  record->transport = table.get();
+  tables_.push_back(std::move(table));
+  return {};
+}
+
+const PluginRecord* Loader::find(const std::string& name) const {
+  const PluginRecord* broken = nullptr;
+  for (const auto& record : records_) {
+    if (record->name != name) continue;
+    if (owns_name(*record)) return record.get();
+    if (broken == nullptr) broken = record.get();
+  }
+  return broken;
+}
+
+std::vector<const PluginRecord*> Loader::records() const {
+  std::vector<const PluginRecord*> list;
+  for (const auto& record : records_) list.push_back(record.get());
+  return list;
+}
+
+}  // namespace roda::plugins

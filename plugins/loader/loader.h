@@ -1,0 +1,66 @@
+// Finds, opens, checks and lists plugins.
+//
+//   Loader loader;
+//   loader.scan(*host.table());
+//   const PluginRecord* gloo = loader.find("gloo");   // null: no file of that name; otherwise ask ->usable, ->reason
+//
+// Threads: a Loader is used by one thread at a time; the tables it hands out may be called as the ABI says.
+#pragma once
+
+#include <roda/abi/host.h>
+#include <roda/abi/transport.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda::plugins {
+
+// One file that was looked at. Records never leave the list, so that a user can be told why something is not used.
+struct PluginRecord {
+  std::string name;  // as the file says; its file name until that could be read
+  std::string kind;  // "transport"; "" until it could be read
+  std::string path;
+  std::uint32_t abi_version = 0;
+  std::string description;  // the plugin's own line: library and version
+  bool usable = false;
+  std::string reason;  // why not, in words; "" when usable
+  // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless usable.
+  const roda_transport* transport = nullptr;
+};
+
+class Loader {
+ public:
+  Loader() = default;
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // Folders in order: HOROVOD_PLUGIN_PATH (colon-separated), then roda/plugins beside the library or program that
+  // contains this code. Folders that do not exist are listed too.
+  static std::vector<std::string> search_path();
+
+  // Looks at every *.so of the search path, in the order of the path and then of file names, and probes what can be
+  // opened. The first transport of a name wins, usable or not; later ones are recorded as shadowed and not opened.
+  void scan(const roda_host& host) { scan(host, search_path()); }
+  void scan(const roda_host& host, const std::vector<std::string>& folders);
+
+  // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records().
+  const PluginRecord& add(const roda_host& host, const std::string& path);
+
+  // The record that owns the name, usable or not: the first file that says it is a transport of that name and of this
+  // core's ABI, else the first that failed to say so. Null when there is neither.
+  const PluginRecord* find(const std::string& name) const;
+  // In the order they were looked at.
+  std::vector<const PluginRecord*> records() const;
+
+ private:
+  Status open(const roda_host& host, PluginRecord* record);
+
+  std::vector<std::unique_ptr<PluginRecord>> records_;
+  std::vector<std::unique_ptr<roda_transport>> tables_;
+};
+
+}  // namespace roda::plugins
