@@ -11,8 +11,10 @@ namespace roda::perf {
 
 namespace {
 
-double contribution(std::int32_t op, int rank, std::size_t index) {
-  const auto step = static_cast<double>(index % 7);
+// Never the neutral element of a reduction everywhere, so that a rank left out is noticed at any size.
+double contribution(std::int32_t dtype, std::int32_t op, int rank, std::size_t index) {
+  const auto step = static_cast<double>(index % 7 + 1);
+  if (dtype == RODA_BOOL) return static_cast<double>((index + static_cast<std::size_t>(rank)) % 2);
   if (op == RODA_AVERAGE) return step;
   if (op == RODA_PRODUCT) return static_cast<double>((index + static_cast<std::size_t>(rank)) % 2 + 1);
   return (rank % 4 + 1) * step;
@@ -75,15 +77,15 @@ Pattern::Pattern(std::int32_t dtype, const double (&values)[kPeriod])
 
 Pattern Pattern::input(std::int32_t dtype, std::int32_t op, int rank) {
   double values[kPeriod];
-  for (std::size_t i = 0; i < kPeriod; ++i) values[i] = contribution(op, rank, i);
+  for (std::size_t i = 0; i < kPeriod; ++i) values[i] = contribution(dtype, op, rank, i);
   return {dtype, values};
 }
 
 Pattern Pattern::reduced(std::int32_t dtype, std::int32_t op, int ranks) {
   double values[kPeriod];
   for (std::size_t i = 0; i < kPeriod; ++i) {
-    values[i] = contribution(op, 0, i);
-    for (int rank = 1; rank < ranks; ++rank) values[i] = combine(op, values[i], contribution(op, rank, i));
+    values[i] = contribution(dtype, op, 0, i);
+    for (int rank = 1; rank < ranks; ++rank) values[i] = combine(op, values[i], contribution(dtype, op, rank, i));
     if (op == RODA_AVERAGE) values[i] /= ranks;
   }
   return {dtype, values};

@@ -1,0 +1,36 @@
+#include "tools/common/names.h"
+
+#include <gtest/gtest.h>
+#include <roda/abi/types.h>
+
+namespace roda::tools {
+namespace {
+
+TEST(Names, CollectivesInAnySpelling) {
+  EXPECT_EQ(parse_collective("allreduce"), RODA_ALLREDUCE);
+  EXPECT_EQ(parse_collective("Reduce-Scatter"), RODA_REDUCESCATTER);
+  EXPECT_EQ(parse_collective("all_to_all"), RODA_ALLTOALL);
+  EXPECT_FALSE(parse_collective("join"));  // moves no caller's data
+  EXPECT_FALSE(parse_collective("reduce"));
+}
+
+TEST(Names, EveryPrintedCollectiveIsReadBack) {
+  for (const std::int32_t collective : measurable_collectives()) {
+    EXPECT_EQ(parse_collective(collective_text(collective)), collective);
+  }
+}
+
+TEST(Names, DtypesAndOps) {
+  EXPECT_EQ(parse_dtype("bfloat16"), RODA_BFLOAT16);
+  EXPECT_FALSE(parse_dtype("float8"));
+  EXPECT_EQ(parse_reduce_op("average"), RODA_AVERAGE);
+  EXPECT_FALSE(parse_reduce_op("adasum"));
+}
+
+TEST(Names, ListsDropWhatIsEmpty) {
+  EXPECT_EQ(split_list("a, b,,c "), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(split_list(" ,").empty());
+}
+
+}  // namespace
+}  // namespace roda::tools
