@@ -92,9 +92,19 @@ void TransportGroup::count_slots() {
 }
 
 void TransportGroup::abort(const Status& cause) {
+  {
+    const std::lock_guard<std::mutex> lock(cause_mutex_);
+    if (cause_.ok()) cause_ = cause;
+  }
+  aborted_.store(true, std::memory_order_release);
   roda_error text = make_error();
   cause.to(&text);
   table_->group_abort(group_, &text);
+}
+
+Status TransportGroup::cause() const {
+  const std::lock_guard<std::mutex> lock(cause_mutex_);
+  return cause_;
 }
 
 bool TransportGroup::quiesced(const void* base, std::size_t bytes) {

@@ -8,9 +8,11 @@
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -88,6 +90,9 @@ class TransportGroup {
   Status test(bool* ready);
   // Every pending and later operation ends with `cause` in bounded time. Any thread. The first cause stays.
   void abort(const Status& cause);
+  // Whether abort() was called here, and its first cause. Any thread.
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  Status cause() const;
 
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.world_ranks.size()); }
@@ -176,6 +181,9 @@ class TransportGroup {
   GroupOptions options_;
   roda_group* group_ = nullptr;
   bool ready_ = false;
+  std::atomic<bool> aborted_{false};
+  mutable std::mutex cause_mutex_;
+  Status cause_;  // guarded by cause_mutex_
   roda_error error_ = make_error();
   std::uint32_t slots_ = 0;
   std::uint32_t blocks_per_slot_ = 0;

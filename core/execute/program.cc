@@ -268,10 +268,7 @@ class Placement {
     for (int s = 0; s < 2; ++s) {
       for (const auto time : facts_.last_peer_access[s]) shared_[s].push_back(time > 0);
     }
-    if (program_.collective == Collective::kAllreduce && !program_.in_place) {
-      // The user's input may be the user's output: it must be out of the way before Output is written.
-      shared_[0].assign(shared_[0].size(), true);
-    }
+    if (program_.collective == Collective::kAllreduce && !program_.in_place) share_overwritten_input();
     while (spread()) {
     }
     mark();
@@ -286,6 +283,22 @@ class Placement {
   };
 
   std::vector<bool>& shared(Space space) { return shared_[space == Space::kOutput]; }
+
+  // The user's input may be the user's output: Input goes into the block where Output might be written before its last
+  // read.
+  void share_overwritten_input() {
+    for_each_operand([&](const Use& read) {
+      if (read.writes || read.operand->space != Space::kInput) return;
+      for_each_operand([&](const Use& write) {
+        const Operand& dst = *write.operand;
+        if (!write.writes || dst.space != Space::kOutput || write.time > read.time) return;
+        for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
+          const bool into_block = facts_.last_peer_access[1][index(c)] > write.time;
+          if (!into_block) shared_[0][index(c)] = true;
+        }
+      });
+    });
+  }
 
   // A range of several chunks must lie together: one shared chunk makes all of it shared.
   bool spread() {

@@ -30,6 +30,8 @@ class ScratchLabels {
     std::int32_t unit = 0;
     std::int32_t unit_first = 0;
   };
+  void forget_neighbours(const schedule::Range& range);
+
   std::vector<Label> labels_;
 };
 

@@ -8,21 +8,11 @@
 #include <vector>
 
 #include "core/execute/group.h"
+#include "core/execute/options.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
-
-// Sizes in bytes. All but test_bytes and reduce_bytes must be equal on all ranks of a group.
-struct ExecuteOptions {
-  std::size_t slice_bytes = 1 << 20;      // of the whole tensor: messages are pipelined in slices of it
-  std::uint32_t slices_in_flight = 4;     // W
-  std::size_t segment_bytes = 256 << 10;  // longest message; longer ones go in parts
-  std::size_t block_bytes = 256 << 10;    // staging block per rank (one-sided on memory that peers can't reach)
-  std::size_t get_bytes = 256 << 10;      // longest transport get or put
-  std::size_t test_bytes = 1 << 20;       // data moved by one test()
-  std::size_t reduce_bytes = 32 << 10;    // tile of multi-source reductions, kept in the cache
-};
 
 class StagePool;
 
@@ -50,6 +40,8 @@ class StagePool {
  private:
   friend struct StageRelease;
   struct Entry;
+  Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Stage>* stage);
+
   TransportGroup& group_;
   ExecuteOptions options_;
   std::vector<std::unique_ptr<Entry>> entries_;

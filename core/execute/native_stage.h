@@ -1,0 +1,34 @@
+// A native collective of a transport.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/execute/group.h"
+#include "core/execute/stage.h"
+
+namespace roda::execute {
+
+class NativeStage final : public Stage {
+ public:
+  explicit NativeStage(TransportGroup& group) : group_(group) {}
+
+  Status start(const StageArgs& args) override;
+  Status test(bool* done) override;
+  void abort(const Status& cause) override;
+  std::uint64_t moves() const override { return moves_; }
+  std::string describe() const override;
+
+ private:
+  Status finish(int code);
+
+  TransportGroup& group_;
+  roda_collective_args args_{};
+  roda_request* request_ = nullptr;
+  bool running_ = false;
+  bool started_ = false;  // false: the transport said RODA_AGAIN so far
+  std::uint64_t moves_ = 0;
+  Status failure_;
+};
+
+}  // namespace roda::execute
