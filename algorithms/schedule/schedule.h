@@ -1,15 +1,15 @@
 // A collective algorithm as data: what one rank does, as lanes of steps over chunk ranges.
 //
-// A schedule knows no transport, no dtype and no byte count. It is made once per (algorithm, rank, group size, root) and
-// bound to memory by the executor, which turns chunks into byte ranges. The verifier and the simulator read the same
-// value that the executor runs.
+// A schedule knows no transport, no dtype and no byte count. It is made once per (algorithm, rank, group size, root)
+// and bound to memory by the executor, which turns chunks into byte ranges. The verifier and the simulator read the
+// same value that the executor runs.
 //
 // Initial and final state, per collective (P = group size, C = Schedule::chunks):
 //   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.
 //                   otherwise: Input holds it (read-only), Output is undefined at the start.
 //   broadcast       Output, C chunks; holds the data on the root at the start, on every rank at the end.
-//   allgather       Output, P chunks, chunk p of rank p's size; chunk `rank` holds this rank's contribution at the start.
-//   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of everyone's chunk `rank`.
+//   allgather       Output, P chunks, chunk p of rank p's size; chunk `rank` holds this rank's contribution at first.
+//   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of all chunks `rank`.
 //   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
 //   barrier         no data: no rank ends before every rank has started.
 #pragma once
@@ -82,10 +82,12 @@ struct Schedule {
   std::int32_t rank = 0;
   std::int32_t size = 1;
   std::int32_t root = 0;
-  std::int32_t chunks = 1;          // of Input and Output (see above; reduce-scatter's Output has one)
-  std::int32_t scratch_chunks = 0;  // each as large as the largest chunk
-  bool in_place = true;             // allreduce: Output holds the contribution; false: Input does
-  bool reads_linger = false;        // peers may still read this rank's Input when its schedule has ended
+  std::int32_t chunks = 1;  // of Input and Output (see above; reduce-scatter's Output has one)
+  // Each as large as the largest chunk; what scratch chunk i holds is as long as chunk i % chunks of the data. Not for
+  // alltoall, where chunks of one number differ in length between ranks.
+  std::int32_t scratch_chunks = 0;
+  bool in_place = true;       // allreduce: Output holds the contribution; false: Input does
+  bool reads_linger = false;  // peers may still read this rank's Input when its schedule has ended
   std::vector<Lane> lanes;
 };
 
@@ -97,6 +99,7 @@ enum Needs : std::uint32_t {
   kNeedsPut = 1u << 3,       // kPut
 };
 
+std::uint32_t needs_of(StepKind kind);
 std::uint32_t needs_of(const Schedule& schedule);
 
 // One algorithm, describing itself. `make` is pure and total over the shapes that `accepts` says yes to.

@@ -1,7 +1,8 @@
 // Which algorithm over which transport: a table of rules, printable, written in the grammar users override it with.
 //
 // Grammar: rules separated by ';' or newlines, '#' starts a comment.
-//   collective [ '@' memory ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' transport '/' algorithm { ',' transport '/' algorithm }
+//   rule = collective [ '@' memory ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' option { ',' option }
+//   option = [ '!' ] transport '/' algorithm
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". A leading '!' before an option
 // forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling

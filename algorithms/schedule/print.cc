@@ -1,0 +1,73 @@
+#include "algorithms/schedule/print.h"
+
+#include <array>
+
+namespace roda::schedule {
+namespace {
+
+std::string peer_text(int peer) { return peer == kAllPeers ? "all" : std::to_string(peer); }
+
+std::string remote(int peer, const Range& range) { return to_text(range) + " of " + peer_text(peer); }
+
+}  // namespace
+
+const char* step_name(StepKind kind) {
+  static constexpr std::array<const char*, 10> kNames = {"send", "recv",       "recv_reduce", "copy",   "reduce",
+                                                         "get",  "get_reduce", "put",         "signal", "wait"};
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kNames.size() ? kNames[index] : "?";
+}
+
+std::string to_text(const Range& range) {
+  static constexpr std::array<const char*, 3> kSpaces = {"input", "output", "scratch"};
+  if (range.count == 0) return "nothing";
+  const auto space = static_cast<std::size_t>(range.space);
+  std::string text = space < kSpaces.size() ? kSpaces[space] : "?";
+  text += "[" + std::to_string(range.first);
+  if (range.count != 1) text += ".." + std::to_string(static_cast<long>(range.first) + range.count) + ")";
+  return range.count != 1 ? text : text + "]";
+}
+
+std::string to_text(const Step& step) {
+  const std::string name = step_name(step.kind);
+  const std::string dst = to_text(step.dst);
+  const std::string src = to_text(step.src);
+  switch (step.kind) {
+    case StepKind::kSend:
+      return name + " " + src + " to " + peer_text(step.peer);
+    case StepKind::kRecv:
+      return name + " " + dst + " from " + peer_text(step.peer);
+    case StepKind::kRecvReduce:
+      return name + " " + dst + " = " + src + " + message from " + peer_text(step.peer);
+    case StepKind::kCopy:
+      return name + " " + dst + " = " + src;
+    case StepKind::kReduce:
+      return name + " " + dst + " += " + src;
+    case StepKind::kGet:
+      return name + " " + dst + " = " + remote(step.peer, step.src);
+    case StepKind::kGetReduce:
+      return name + " " + dst + " += " + remote(step.peer, step.src);
+    case StepKind::kPut:
+      return name + " " + remote(step.peer, step.dst) + " = " + src;
+    case StepKind::kSignal:
+      return name + " " + std::to_string(step.signal) + " to " + peer_text(step.peer);
+    case StepKind::kWait:
+      return name + " for signal " + std::to_string(step.signal) + " from " + peer_text(step.peer);
+  }
+  return "?";
+}
+
+std::string to_text(const Schedule& schedule) {
+  std::string text = std::string(collective_name(schedule.collective)) + "/" + schedule.algorithm + " rank " +
+                     std::to_string(schedule.rank) + " of " + std::to_string(schedule.size) + ", " +
+                     std::to_string(schedule.chunks) + " chunks\n";
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    for (std::size_t index = 0; index < schedule.lanes[lane].steps.size(); ++index) {
+      text += "  lane " + std::to_string(lane) + " step " + std::to_string(index) + ": " +
+              to_text(schedule.lanes[lane].steps[index]) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace roda::schedule
