@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugins/devices/cpu/cpu_device.h"
+
 namespace roda::execute {
 
 using schedule::Space;
@@ -224,7 +226,7 @@ void LaneRun::map_sources(const Op& op) {
   }
 }
 
-// All operands are addressable: tile by tile through all sources, so that the sum stays in the cache.
+// All operands are addressable: one pass over all of them.
 Status LaneRun::combine_mapped(const Op& op, Effort* effort, Turn* turn) {
   const std::size_t total = view_.bytes(op.dst);
   char* dst = view_.address(op.dst);
@@ -233,17 +235,16 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, Turn* turn) {
       *turn = Turn::kBlocked;
       return {};
     }
-    const std::size_t largest = op.sources > 2 ? view_.options->reduce_bytes : std::max(effort->budget, kLine);
-    const std::size_t bytes = std::min(largest / kLine * kLine, total - state_.done);
-    char* to = dst + state_.done;
+    const std::size_t share = std::max(effort->budget / op.sources, kLine) / kLine * kLine;
+    const std::size_t bytes = std::min(share, total - state_.done);
     if (op.sources == 1) {
-      copy(to, mapped_[0] + state_.done, bytes);
+      copy(dst + state_.done, static_cast<const char*>(mapped_[0]), bytes);
     } else {
-      RODA_RETURN_IF_ERROR(reduce(to, mapped_[0] + state_.done, mapped_[1] + state_.done, bytes));
-      for (std::uint32_t s = 2; s < op.sources; ++s) {
-        RODA_RETURN_IF_ERROR(reduce(to, to, mapped_[s] + state_.done, bytes));
-      }
+      const int code = cpu::reduce_many(dst + state_.done, mapped_.data(), static_cast<int>(op.sources),
+                                        bytes / view_.element, view_.dtype, view_.op);
+      if (code != RODA_OK) return no_reduction(code);
     }
+    for (const void*& from : mapped_) from = static_cast<const char*>(from) + bytes;
     state_.done += bytes;
     effort->spend(bytes * op.sources);
   }
@@ -268,11 +269,11 @@ Status LaneRun::combine_by_gets(const Op& op, Effort* effort, Turn* turn) {
       }
       const std::size_t bytes = std::min(std::max(effort->budget, kLine) / kLine * kLine, total - state_.done);
       char* to = view_.address(op.dst) + state_.done;
-      const char* data = mapped_[state_.source] + state_.done;
+      const char* data = local(state_.source) + state_.done;
       if (state_.source == 0) {
         copy(to, data, bytes);
       } else {
-        RODA_RETURN_IF_ERROR(reduce(to, joins && state_.source == 1 ? mapped_[0] + state_.done : to, data, bytes));
+        RODA_RETURN_IF_ERROR(reduce(to, joins && state_.source == 1 ? local(0) + state_.done : to, data, bytes));
       }
       state_.done += bytes;
       effort->spend(bytes);
@@ -311,7 +312,7 @@ Status LaneRun::get_source(const Op& op, const Source& from, Effort* effort, Tur
     }
     if (!into_place) {
       const char* first =
-          state_.source == 1 && source(op, 0).peer < 0 ? mapped_[0] + finished.offset : dst + finished.offset;
+          state_.source == 1 && source(op, 0).peer < 0 ? local(0) + finished.offset : dst + finished.offset;
       const char* data = bounce(static_cast<std::uint32_t>(finished.offset / block % 2), block);
       RODA_RETURN_IF_ERROR(reduce(dst + finished.offset, first, data, finished.bytes));
     }
@@ -394,12 +395,15 @@ Status LaneRun::wait(const Op& op, Effort* effort, Turn* turn) {
   return {};
 }
 
+Status LaneRun::no_reduction(int code) const {
+  return Status(
+      code, std::string(roda_reduce_op_name(view_.op)) + " of " + roda_dtype_name(view_.dtype) + " is not supported");
+}
+
 Status LaneRun::reduce(char* dst, const char* a, const char* b, std::size_t bytes) const {
   const roda_host& host = view_.group->context().host();
   const int code = host.reduce(host.self, dst, a, b, bytes / view_.element, view_.dtype, view_.op);
-  if (code == RODA_OK) return {};
-  return Status(
-      code, std::string(roda_reduce_op_name(view_.op)) + " of " + roda_dtype_name(view_.dtype) + " is not supported");
+  return code == RODA_OK ? Status() : no_reduction(code);
 }
 
 void LaneRun::copy(char* dst, const char* src, std::size_t bytes) const {

@@ -82,6 +82,8 @@ class LaneRun {
   Status reap(Effort* effort, Pending* finished, bool* got);
   Status post_recv(const Op& op, std::uint32_t most, bool bounce);
   void push(roda_request* request, std::size_t offset, std::size_t bytes);
+  const char* local(std::uint32_t index) const { return static_cast<const char*>(mapped_[index]); }
+  Status no_reduction(int code) const;
   Status reduce(char* dst, const char* a, const char* b, std::size_t bytes) const;
   void copy(char* dst, const char* src, std::size_t bytes) const;
   void map_sources(const Op& op);
@@ -97,7 +99,7 @@ class LaneRun {
   std::uint32_t head_ = 0;
   std::uint32_t count_ = 0;
   std::vector<Send> sends_;
-  std::vector<const char*> mapped_;
+  std::vector<const void*> mapped_;  // sources of the combine under way, null: must be fetched
   Buffer bounce_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace roda::execute {
 
-// In bytes. All but test_bytes and reduce_bytes must be equal on all ranks of a group.
+// In bytes. All but test_bytes must be equal on all ranks of a group.
 struct ExecuteOptions {
   std::size_t slice_bytes = 1 << 20;      // of the whole tensor: messages are pipelined in slices of it
   std::uint32_t slices_in_flight = 4;     // W
@@ -14,7 +14,6 @@ struct ExecuteOptions {
   std::size_t block_bytes = 256 << 10;    // staging block per rank (one-sided on memory that peers can't reach)
   std::size_t get_bytes = 256 << 10;      // longest transport get or put
   std::size_t test_bytes = 1 << 20;       // data moved by one test()
-  std::size_t reduce_bytes = 32 << 10;    // tile of multi-source reductions, kept in the cache
 };
 
 }  // namespace roda::execute

@@ -34,7 +34,8 @@ void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, 
   block_bytes_[0] = layout.block_bytes(Space::kInput);
   block_bytes_[1] = layout.block_bytes(Space::kOutput);
   // A missing input means that the contribution lies in the output already.
-  contribution_ = args.input == nullptr ? view_.user[1] : view_.user[0] - layout.contribution_begin();
+  contribution_ = reinterpret_cast<std::uintptr_t>(args.input == nullptr ? args.output : args.input) -
+                  (args.input == nullptr ? 0 : layout.contribution_begin());
   if (program_.scratch_chunks > 0) {
     view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
     view_.scratch = scratch_.reserve(view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks));
@@ -71,7 +72,7 @@ Status Run::advance(Effort* effort) {
         next = Phase::kCarry;
         break;
       case Phase::kCarry:
-        done = contribution_ == view_.user[1] ||
+        done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]) ||
                copy(view_.staged ? program_.carry : program_.contribution, Way::kCarry, effort);
         next = Phase::kLanes;
         break;
@@ -163,8 +164,9 @@ bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
     for (; copy_chunk_ < run.count; ++copy_chunk_, copy_offset_ = 0) {
       const auto chunk = static_cast<std::size_t>(run.first + copy_chunk_);
       const std::size_t total = map.prefix[chunk + 1] - map.prefix[chunk];
-      const char* given = w == 1 ? contribution_ : view_.user[0];
-      const char* from = way == Way::kOut ? view_.block[1] + map.block[chunk] : given + map.user[chunk];
+      const std::uintptr_t given = w == 1 ? contribution_ : reinterpret_cast<std::uintptr_t>(view_.user[0]);
+      const char* from =
+          way == Way::kOut ? view_.block[1] + map.block[chunk] : reinterpret_cast<const char*>(given + map.user[chunk]);
       char* to = way == Way::kIn ? view_.block[w] + map.block[chunk] : view_.user[1] + map.user[chunk];
       while (copy_offset_ < total) {
         if (effort->budget == 0) return false;

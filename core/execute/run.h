@@ -50,8 +50,10 @@ class Run {
   Phase phase_ = Phase::kIdle;
   std::size_t block_bytes_[2] = {};
   std::size_t user_bytes_[2] = {};
-  const char* contribution_ = nullptr;  // of Output's chunks, at the offsets that they have in the user's Output
-  std::size_t copy_run_ = 0;            // cursor of copy()
+  // Address that the contribution to Output's chunks would have if it lay at their offsets in the user's Output; not a
+  // pointer, because for allgather it may lie before the input's beginning.
+  std::uintptr_t contribution_ = 0;
+  std::size_t copy_run_ = 0;  // cursor of copy()
   std::int32_t copy_chunk_ = 0;
   std::size_t copy_offset_ = 0;
   std::size_t told_ = 0;

@@ -1,0 +1,120 @@
+#include "core/execute/pack.h"
+
+#include <algorithm>
+
+#include "core/execute/layout.h"
+
+namespace roda::execute {
+namespace {
+
+// Joined ranks and the gaps between tensors give these.
+alignas(kLine) constexpr char kZeros[16 << 10] = {};
+
+}  // namespace
+
+void Bucket::begin(int dtype) {
+  dtype_ = dtype;
+  elements_ = own_begin_ = own_elements_ = out_elements_ = 0;
+  recv_counts_.clear();
+  in_.clear();
+  out_.clear();
+  zeros_.clear();
+}
+
+void Bucket::add_in(const void* tensor, std::size_t offset, std::size_t bytes) {
+  // The ABI's pack item serves both ways; pack only reads the tensor.
+  if (bytes > 0) (tensor == nullptr ? zeros_ : in_).push_back({const_cast<void*>(tensor), offset, bytes});
+}
+
+void Bucket::add_out(void* tensor, std::size_t offset, std::size_t bytes) {
+  if (bytes > 0 && tensor != nullptr) out_.push_back({tensor, offset, bytes});
+}
+
+void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype) {
+  begin(dtype);
+  const std::size_t element = roda_dtype_size(dtype);
+  std::size_t offset = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    const std::size_t bytes = tensors[t].count * element;
+    add_in(tensors[t].input, offset, bytes);
+    add_out(tensors[t].output, offset, bytes);
+    const std::size_t next = t + 1 < count ? align_up(offset + bytes) : offset + bytes;
+    add_in(nullptr, offset + bytes, next - offset - bytes);
+    offset = next;
+  }
+  elements_ = own_elements_ = out_elements_ = offset / element;
+}
+
+void Bucket::lay_out_allgather(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size) {
+  begin(dtype);
+  const std::size_t element = roda_dtype_size(dtype);
+  const auto own = static_cast<std::size_t>(rank);
+  std::size_t offset = 0;
+  written_.assign(count, 0);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r) {
+    const std::size_t block = offset;
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::size_t bytes = tensors[t].counts[r] * element;
+      char* output = static_cast<char*>(tensors[t].output);
+      if (r == own) add_in(tensors[t].input, offset, bytes);
+      add_out(output == nullptr ? nullptr : output + written_[t], offset, bytes);
+      written_[t] += bytes;
+      offset += bytes;
+    }
+    if (r == own) own_begin_ = block / element;
+    recv_counts_.push_back((offset - block) / element);
+  }
+  elements_ = out_elements_ = offset / element;
+  own_elements_ = recv_counts_[own];
+}
+
+void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size) {
+  begin(dtype);
+  const std::size_t element = roda_dtype_size(dtype);
+  const auto own = static_cast<std::size_t>(rank);
+  std::size_t offset = 0;
+  std::size_t result = 0;
+  written_.assign(count, 0);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r) {
+    const std::size_t block = offset;
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::size_t bytes = tensors[t].counts[r] * element;
+      const char* input = static_cast<const char*>(tensors[t].input);
+      add_in(input == nullptr ? nullptr : input + written_[t], offset, bytes);
+      written_[t] += bytes;
+      if (r == own) {
+        add_out(tensors[t].output, result, bytes);
+        result += bytes;
+      }
+      offset += bytes;
+    }
+    recv_counts_.push_back((offset - block) / element);
+  }
+  elements_ = own_elements_ = offset / element;
+  out_elements_ = result / element;
+}
+
+Status Bucket::pack(void* buffer, double prescale, void* stream) {
+  roda_error error = make_error();
+  for (const roda_pack_item& item : zeros_) {
+    for (std::size_t done = 0; done < item.bytes; done += sizeof kZeros) {
+      char* to = static_cast<char*>(buffer) + item.offset + done;
+      const std::size_t bytes = std::min(sizeof kZeros, item.bytes - done);
+      RODA_RETURN_IF_ERROR(Status::from(device_->copy(to, kZeros, bytes, stream, &error), error));
+    }
+  }
+  RODA_RETURN_IF_ERROR(Status::from(device_->pack(buffer, in_.data(), in_.size(), stream, &error), error));
+  if (prescale == 1.0) return {};
+  char* own = static_cast<char*>(buffer) + own_begin_ * roda_dtype_size(dtype_);
+  return Status::from(device_->scale(own, own_elements_, dtype_, prescale, stream, &error), error);
+}
+
+Status Bucket::unpack(void* buffer, double postscale, void* stream) {
+  roda_error error = make_error();
+  if (postscale != 1.0) {
+    RODA_RETURN_IF_ERROR(Status::from(device_->scale(buffer, out_elements_, dtype_, postscale, stream, &error), error));
+  }
+  return Status::from(device_->unpack(buffer, out_.data(), out_.size(), stream, &error), error);
+}
+
+}  // namespace roda::execute

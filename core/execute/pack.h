@@ -1,0 +1,72 @@
+// Several tensors as one: how a bucket lies in its buffer, and the copies in and out.
+//
+//   allreduce       back to back in order, each tensor beginning on a 64-byte line; gaps are zeroed
+//   allgather       rank-major blocks, inside a rank the tensors in order
+//   reduce-scatter  rank-major slices of every tensor
+//
+// Threads: one at a time. Lists are kept and reused: no allocation once a bucket of that size was seen.
+#pragma once
+
+#include <roda/abi/device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda::execute {
+
+// What a rank has of one tensor. A joined rank has neither input nor output: it gives zeros and drops the result.
+struct BucketTensor {
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;  // allreduce: elements
+  // [size] allgather: elements of each rank; reduce-scatter: elements that each rank keeps.
+  const std::size_t* counts = nullptr;
+};
+
+class Bucket {
+ public:
+  // `device` does the copies and the scaling; it outlives the bucket.
+  explicit Bucket(const roda_device* device) : device_(device) {}
+
+  // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
+  // order; equal counts on all ranks.
+  void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype);
+  void lay_out_allgather(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
+  void lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
+
+  // Of the buffer that holds everything, in elements of the dtype. reduce-scatter: of the input; the output is
+  // recv_counts()[rank] long and needs a place of its own.
+  std::size_t elements() const { return elements_; }
+  std::size_t bytes() const { return elements_ * roda_dtype_size(dtype_); }
+  // Per rank, allgather and reduce-scatter: what StageArgs::recv_counts wants.
+  const std::size_t* recv_counts() const { return recv_counts_.data(); }
+  // allgather: where this rank's block begins in the buffer, in elements.
+  std::size_t own_begin() const { return own_begin_; }
+
+  // Inputs into `buffer`, then times `prescale` unless it is 1.
+  Status pack(void* buffer, double prescale, void* stream);
+  // `buffer` (reduce-scatter: this rank's result) times `postscale` unless it is 1, then out to the outputs.
+  Status unpack(void* buffer, double postscale, void* stream);
+
+ private:
+  void begin(int dtype);
+  void add_in(const void* tensor, std::size_t offset, std::size_t bytes);
+  void add_out(void* tensor, std::size_t offset, std::size_t bytes);
+
+  const roda_device* device_;
+  int dtype_ = RODA_FLOAT32;
+  std::size_t elements_ = 0;
+  std::size_t own_begin_ = 0;
+  std::size_t own_elements_ = 0;  // packed by this rank, from own_begin_ on
+  std::size_t out_elements_ = 0;  // of the buffer given to unpack()
+  std::vector<std::size_t> recv_counts_;
+  std::vector<std::size_t> written_;  // per tensor: bytes already laid out of its earlier ranks' parts
+  std::vector<roda_pack_item> in_;
+  std::vector<roda_pack_item> out_;
+  std::vector<roda_pack_item> zeros_;
+};
+
+}  // namespace roda::execute
