@@ -1,0 +1,21 @@
+// Host memory as a device, and the kernels that a C++ caller may use without the C table.
+#pragma once
+
+#include <roda/abi/device.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace roda::cpu {
+
+// destination[i] = sources[0][i] (op) ... (op) sources[n - 1][i] in one pass over memory. As roda_device::reduce
+// otherwise; 16-bit floats are rounded once, at the end. The destination may be one of the sources exactly.
+// RODA_ERR_UNSUPPORTED for a dtype/op pair without meaning. Any thread.
+std::int32_t reduce_many(void* destination, const void* const* sources, int n, std::size_t count, std::int32_t dtype,
+                         std::int32_t op);
+
+}  // namespace roda::cpu
+
+// Lives as long as the process. Streams are NULL. Memory that alloc hands out is zeroed by nobody, aligned to 64 bytes,
+// and from 2 MiB on to huge pages, which are asked for.
+const roda_device* roda_cpu_device(void);

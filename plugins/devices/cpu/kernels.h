@@ -1,0 +1,44 @@
+// The arithmetic of the CPU device, once per instruction set, chosen when first used.
+//
+// Pure functions over host memory: any thread, no alignment needed, no allocation, no errors.
+#pragma once
+
+#include <roda/abi/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace roda::cpu {
+
+// destination[i] = sources[0][i] (op) ... (op) sources[n - 1][i], n >= 1; from left to right. The destination may be
+// one of the sources exactly, not overlap one otherwise. 16-bit floats are summed up in float and rounded once.
+// min and max hand a NaN on, whichever operand it is. Integers wrap around.
+using ReduceFunction = void (*)(void* destination, const void* const* sources, int n, std::size_t count);
+
+// data[i] *= factor: integers by way of double, truncated toward zero, out of range saturates; 16- and 32-bit floats
+// with a float factor; bool is the truth of the truncated product.
+using ScaleFunction = void (*)(void* data, std::size_t count, double factor);
+
+struct Kernels {
+  const char* isa;
+  ReduceFunction reduce[RODA_DTYPE_COUNT][RODA_REDUCE_OP_COUNT];  // null where the op has no meaning here
+  ScaleFunction scale[RODA_DTYPE_COUNT];
+  void (*float_from_f16)(float* to, const std::uint16_t* from, std::size_t count);
+  void (*f16_from_float)(std::uint16_t* to, const float* from, std::size_t count);
+  void (*float_from_bf16)(float* to, const std::uint16_t* from, std::size_t count);
+  void (*bf16_from_float)(std::uint16_t* to, const float* from, std::size_t count);
+};
+
+// The best set that this processor runs.
+const Kernels& kernels();
+
+// All sets that it runs, the plainest first; for tests.
+std::vector<const Kernels*> usable_kernels();
+
+// Defined where the compiler can make them; used through the two functions above.
+const Kernels& baseline_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+}  // namespace roda::cpu
