@@ -1,0 +1,43 @@
+// Where a socket is: IPv4 and IPv6 addresses, and the choice of the interface to listen on.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda {
+
+// A value. Text form: "10.0.0.1:80", "[fe80::1%eth0]:80".
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  int port() const;
+  void set_port(int port);
+  bool is_loopback() const;
+  std::string host() const;  // without the port
+  std::string text() const;
+};
+
+// Addresses of a host name or numeric address, in the order to try them. May block on the name service.
+Status resolve(const std::string& host, int port, std::vector<SocketAddress>* addresses);
+
+struct Interface {
+  std::string name;
+  std::vector<SocketAddress> addresses;  // IPv4 first
+  bool is_loopback = false;
+};
+// The interfaces that are up and have an address.
+Status list_interfaces(std::vector<Interface>* interfaces);
+
+// The address (port 0) of the named interface; with an empty name of the first one that is not loopback, or of loopback
+// when there is no other. The error for an unknown name lists those that exist. Several names may be given, separated
+// by commas: the first that exists is taken.
+Status interface_address(const std::string& names, SocketAddress* address);
+
+}  // namespace roda

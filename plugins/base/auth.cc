@@ -1,0 +1,160 @@
+#include "plugins/base/auth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace roda {
+
+namespace {
+
+constexpr std::uint8_t kMagic[4] = {'r', 'o', 'd', 'a'};
+constexpr std::size_t kHeaderBytes = 8;
+constexpr std::size_t kHelloBytes = kHeaderBytes + 32;
+constexpr std::size_t kProofBytes = 32;
+constexpr std::size_t kAnswerBytes = 2 + 32;
+
+enum Verdict : std::uint16_t { kAccepted = 0, kOtherVersion = 1, kOtherService = 2, kWrongProof = 3 };
+
+std::uint16_t load16(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] | at[1] << 8); }
+
+void append16(std::vector<std::uint8_t>& out, std::uint16_t value) {
+  out.push_back(static_cast<std::uint8_t>(value));
+  out.push_back(static_cast<std::uint8_t>(value >> 8));
+}
+
+Bytes text_bytes(const char* text) { return {reinterpret_cast<const std::uint8_t*>(text), std::strlen(text)}; }
+
+}  // namespace
+
+Handshake::Handshake(Role role, Secret secret, std::uint16_t service)
+    : role_(role), secret_(std::move(secret)), service_(service) {}
+
+Status Handshake::start() {
+  if (!secret_.is_long_enough()) {
+    return Status::auth(fmt::format("the job's secret has {} bytes; {} to {} are needed", secret_.bytes().size(),
+                                    Secret::kMinBytes, Secret::kMaxBytes));
+  }
+  RODA_RETURN_IF_ERROR(fill_random(role_ == Role::kClient ? client_nonce_ : server_nonce_));
+  if (role_ == Role::kClient) {
+    append_header(service_);
+    output_.insert(output_.end(), client_nonce_.begin(), client_nonce_.end());
+  }
+  expect(kHelloBytes);
+  return {};
+}
+
+Status Handshake::feed(Bytes bytes) {
+  input_.insert(input_.end(), bytes.begin(), bytes.end());
+  wanted_ -= bytes.size();
+  // Garbage is refused at its first bytes, not when a whole message of it has come.
+  if (step_ == 0) {
+    std::size_t seen = std::min(input_.size(), sizeof kMagic);
+    if (!std::equal(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(seen), kMagic)) {
+      wanted_ = 0;
+      return Status::auth("it does not speak this protocol");
+    }
+  }
+  if (wanted_ > 0) return {};
+  int step = step_++;
+  if (role_ == Role::kServer) return step == 0 ? on_hello() : on_proof();
+  return step == 0 ? on_challenge() : on_answer();
+}
+
+const char* Handshake::waiting_for() const {
+  if (done_) return "nothing";
+  if (role_ == Role::kServer) return step_ == 0 ? "the client's hello" : "the client's proof of the secret";
+  return step_ == 0 ? "the server's challenge" : "the server's proof of the secret";
+}
+
+Status Handshake::on_hello() {
+  std::uint16_t version = load16(&input_[4]);
+  std::uint16_t service = load16(&input_[6]);
+  if (version != kVersion) {
+    return refuse(kOtherVersion, fmt::format("it speaks protocol version {}, this side {}", version, kVersion));
+  }
+  if (service != service_) {
+    return refuse(kOtherService, fmt::format("it looks for service {}, this is service {}", service, service_));
+  }
+  std::copy_n(input_.begin() + kHeaderBytes, client_nonce_.size(), client_nonce_.begin());
+  append_header(kAccepted);
+  output_.insert(output_.end(), server_nonce_.begin(), server_nonce_.end());
+  expect(kProofBytes);
+  return {};
+}
+
+Status Handshake::on_challenge() {
+  std::uint16_t version = load16(&input_[4]);
+  std::uint16_t verdict = load16(&input_[6]);
+  if (version != kVersion) {
+    return Status::auth(fmt::format("it speaks protocol version {}, this side {}", version, kVersion));
+  }
+  if (verdict != kAccepted) {
+    return Status::auth(fmt::format("it is not the listener for service {} of this protocol", service_));
+  }
+  std::copy_n(input_.begin() + kHeaderBytes, server_nonce_.size(), server_nonce_.begin());
+  Digest digest;
+  RODA_RETURN_IF_ERROR(proof("roda client", &digest));
+  output_.insert(output_.end(), digest.begin(), digest.end());
+  expect(kAnswerBytes);
+  return {};
+}
+
+Status Handshake::on_proof() {
+  Digest expected;
+  RODA_RETURN_IF_ERROR(proof("roda client", &expected));
+  if (!equal_constant_time(input_, expected)) return refuse(kWrongProof, "it does not know the job's secret");
+  Digest digest;
+  RODA_RETURN_IF_ERROR(proof("roda server", &digest));
+  append16(output_, kAccepted);
+  output_.insert(output_.end(), digest.begin(), digest.end());
+  done_ = true;
+  return {};
+}
+
+Status Handshake::on_answer() {
+  if (load16(input_.data()) != kAccepted) {
+    return Status::auth("it refused our proof: the two sides have different secrets");
+  }
+  Digest expected;
+  RODA_RETURN_IF_ERROR(proof("roda server", &expected));
+  if (!equal_constant_time(Bytes(input_).subspan(2), expected)) {
+    return Status::auth("it does not know the job's secret");
+  }
+  done_ = true;
+  return {};
+}
+
+Status Handshake::proof(const char* label, Digest* digest) const {
+  std::uint8_t header[kHeaderBytes] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
+  header[4] = kVersion & 0xff;
+  header[5] = kVersion >> 8;
+  header[6] = static_cast<std::uint8_t>(service_);
+  header[7] = static_cast<std::uint8_t>(service_ >> 8);
+  return hmac_sha256(secret_.bytes(), {text_bytes(label), header, client_nonce_, server_nonce_}, digest);
+}
+
+void Handshake::append_header(std::uint16_t last) {
+  output_.insert(output_.end(), std::begin(kMagic), std::end(kMagic));
+  append16(output_, kVersion);
+  append16(output_, last);
+}
+
+void Handshake::expect(std::size_t bytes) {
+  input_.clear();
+  wanted_ = bytes;
+}
+
+// The refusal has the size of the message the client waits for, so that it can read the verdict.
+Status Handshake::refuse(std::uint16_t verdict, std::string why) {
+  if (verdict == kWrongProof) {
+    append16(output_, verdict);
+  } else {
+    append_header(verdict);
+  }
+  output_.resize(output_.size() + 32);
+  return Status::auth(std::move(why));
+}
+
+}  // namespace roda

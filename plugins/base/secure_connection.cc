@@ -1,0 +1,162 @@
+#include "plugins/base/secure_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plugins/base/socket.h"
+
+namespace roda {
+
+SecureConnection::SecureConnection(Handshake::Role role, const Secret& secret, const ConnectionOptions& options)
+    : options_(options),
+      deadline_(Clock::now() + options.handshake_timeout),
+      handshake_(std::make_unique<Handshake>(role, secret, options.service)),
+      reader_(options.max_frame),
+      writer_(options.max_frame, options.max_queued) {}
+
+Status SecureConnection::connect(std::vector<SocketAddress> peers, const Secret& secret,
+                                 const ConnectionOptions& options, std::unique_ptr<SecureConnection>* connection) {
+  if (peers.empty()) return Status::invalid("no address to connect to");
+  std::unique_ptr<SecureConnection> made(new SecureConnection(Handshake::Role::kClient, secret, options));
+  RODA_RETURN_IF_ERROR(made->handshake_->start());
+  std::reverse(peers.begin(), peers.end());
+  made->untried_ = std::move(peers);
+  RODA_RETURN_IF_ERROR(made->start_next_address());
+  *connection = std::move(made);
+  return {};
+}
+
+Status SecureConnection::accept(UniqueFd fd, const SocketAddress& peer, const Secret& secret,
+                                const ConnectionOptions& options, std::unique_ptr<SecureConnection>* connection) {
+  std::unique_ptr<SecureConnection> made(new SecureConnection(Handshake::Role::kServer, secret, options));
+  RODA_RETURN_IF_ERROR(made->handshake_->start());
+  made->own(std::move(fd), peer);
+  RODA_RETURN_IF_ERROR(made->enter_handshake());
+  *connection = std::move(made);
+  return {};
+}
+
+void SecureConnection::own(UniqueFd fd, const SocketAddress& peer) {
+  guard_ = ForkGuard();
+  fd_ = std::move(fd);
+  guard_ = ForkGuard(fd_.get());
+  peer_ = peer.text();
+}
+
+Status SecureConnection::fail(const Status& cause) {
+  phase_ = Phase::kFailed;
+  failure_ = Status(cause.code(), fmt::format("connection with {}: {}", peer_, cause.message()), cause.rank());
+  return failure_;
+}
+
+Status SecureConnection::start_next_address() {
+  Status status;
+  while (!untried_.empty()) {
+    SocketAddress peer = untried_.back();
+    untried_.pop_back();
+    peer_ = peer.text();
+    UniqueFd fd;
+    status = tcp::connect_start(peer, &fd);
+    if (status.ok()) {
+      own(std::move(fd), peer);
+      return {};
+    }
+  }
+  return fail(status);
+}
+
+Status SecureConnection::test_connected() {
+  bool connected = false;
+  Status status = tcp::connect_test(fd_.get(), &connected);
+  if (!status.ok()) return untried_.empty() ? fail(status) : start_next_address();
+  return connected ? enter_handshake() : Status();
+}
+
+Status SecureConnection::enter_handshake() {
+  Status status = tcp::set_options(fd_.get(), options_.silence);
+  if (!status.ok()) return fail(status);
+  phase_ = Phase::kHandshake;
+  return {};
+}
+
+Status SecureConnection::test_handshake() {
+  std::uint8_t buffer[128];
+  while (true) {
+    std::size_t count = 0;
+    if (!handshake_->output().empty()) {
+      Status status = tcp::write_some(fd_.get(), handshake_->output(), &count);
+      if (!status.ok()) return fail(status);
+      handshake_->consume_output(count);
+      if (count == 0) return {};
+      continue;
+    }
+    if (handshake_->done()) break;
+    bool end = false;
+    auto wanted = std::span(buffer).first(std::min(handshake_->wanted(), sizeof buffer));
+    Status status = tcp::read_some(fd_.get(), wanted, &count, &end);
+    if (end) status = Status::auth(fmt::format("it closed the connection before {}", handshake_->waiting_for()));
+    if (!status.ok()) return fail(status);
+    if (count == 0) return {};
+    status = handshake_->feed(wanted.first(count));
+    if (!status.ok()) {
+      static_cast<void>(tcp::write_some(fd_.get(), handshake_->output(), &count));  // the verdict, as a courtesy
+      return fail(status);
+    }
+  }
+  phase_ = Phase::kReady;
+  handshake_.reset();
+  return {};
+}
+
+Status SecureConnection::test(bool* ready) {
+  *ready = false;
+  if (phase_ == Phase::kFailed) return failure_;
+  if (phase_ == Phase::kConnecting) RODA_RETURN_IF_ERROR(test_connected());
+  if (phase_ == Phase::kHandshake) RODA_RETURN_IF_ERROR(test_handshake());
+  *ready = phase_ == Phase::kReady;
+  if (!*ready && Clock::now() >= deadline_) {
+    const char* what = phase_ == Phase::kConnecting ? "the connection" : handshake_->waiting_for();
+    return fail(Status::timeout(fmt::format("waited {} ms for {}", options_.handshake_timeout.count(), what)));
+  }
+  return {};
+}
+
+Status SecureConnection::send_frame(Bytes payload, bool* accepted) {
+  *accepted = false;
+  if (phase_ == Phase::kFailed) return failure_;
+  if (phase_ != Phase::kReady) return Status::precondition("send_frame before the connection is ready");
+  bool was_empty = writer_.empty();
+  RODA_RETURN_IF_ERROR(writer_.push(payload, accepted));
+  return was_empty ? flush() : Status();
+}
+
+Status SecureConnection::flush() {
+  if (phase_ == Phase::kFailed) return failure_;
+  Status status = writer_.flush(fd_.get());
+  return status.ok() ? status : fail(status);
+}
+
+Status SecureConnection::receive_frame(std::vector<std::uint8_t>* frame, bool* received) {
+  *received = false;
+  if (phase_ == Phase::kFailed) return failure_;
+  if (phase_ != Phase::kReady) return Status::precondition("receive_frame before the connection is ready");
+  Status status = reader_.receive(fd_.get(), frame, received);
+  return status.ok() ? status : fail(status);
+}
+
+bool SecureConnection::wants_write() const {
+  switch (phase_) {
+    case Phase::kConnecting:
+      return true;
+    case Phase::kHandshake:
+      return !handshake_->output().empty();
+    case Phase::kReady:
+      return !writer_.empty();
+    case Phase::kFailed:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace roda

@@ -1,0 +1,131 @@
+#include "plugins/base/socket.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace roda::tcp {
+
+namespace {
+
+constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
+
+Status failed(const char* what, const std::string& where, int error) {
+  return Status::system(fmt::format("{}{}{}: {}", what, where.empty() ? "" : " ", where, std::strerror(error)));
+}
+
+Status stream_failed(const char* what, int error) {
+  std::string text = fmt::format("{}: {}", what, std::strerror(error));
+  bool lost = error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH;
+  return lost ? Status::peer(-1, std::move(text)) : Status::system(std::move(text));
+}
+
+Status open_socket(int family, UniqueFd* fd) {
+  fd->reset(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  return *fd ? Status() : failed("socket", "", errno);
+}
+
+bool set_int(int fd, int level, int name, int value) {
+  return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+}  // namespace
+
+Status listen_on(const SocketAddress& address, UniqueFd* listener, SocketAddress* bound) {
+  UniqueFd fd;
+  RODA_RETURN_IF_ERROR(open_socket(address.family(), &fd));
+  set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(fd.get(), address.get(), address.length) != 0) return failed("bind to", address.text(), errno);
+  if (::listen(fd.get(), kBacklog) != 0) return failed("listen on", address.text(), errno);
+  SocketAddress actual;
+  actual.length = sizeof actual.storage;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&actual.storage), &actual.length) != 0) {
+    return failed("getsockname of", address.text(), errno);
+  }
+  *listener = std::move(fd);
+  *bound = actual;
+  return {};
+}
+
+Status accept_one(int listener, UniqueFd* connection, SocketAddress* peer) {
+  SocketAddress from;
+  from.length = sizeof from.storage;
+  auto* address = reinterpret_cast<sockaddr*>(&from.storage);
+  connection->reset(::accept4(listener, address, &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (*connection) {
+    *peer = from;
+    return {};
+  }
+  // A connection that went away while it waited is as good as none.
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) return {};
+  return failed("accept", "", errno);
+}
+
+Status connect_start(const SocketAddress& peer, UniqueFd* connection) {
+  UniqueFd fd;
+  RODA_RETURN_IF_ERROR(open_socket(peer.family(), &fd));
+  if (::connect(fd.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    return failed("connect to", peer.text(), errno);
+  }
+  *connection = std::move(fd);
+  return {};
+}
+
+Status connect_test(int fd, bool* connected) {
+  *connected = false;
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return Status::system(fmt::format("connect: {}", std::strerror(error)));
+  SocketAddress peer;
+  peer.length = sizeof peer.storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0) {
+    *connected = true;
+  } else if (errno != ENOTCONN) {
+    return failed("connect", "", errno);
+  }
+  return {};
+}
+
+Status set_options(int fd, std::chrono::milliseconds silence) {
+  int ms = static_cast<int>(std::clamp<std::int64_t>(silence.count(), 1000, INT32_MAX));
+  int probe_every = std::max(1, ms / 1000 / 4);
+  bool ok = set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1) && set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1) &&
+            set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_every) &&
+            set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_every) && set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 3) &&
+            set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+  return ok ? Status() : failed("setsockopt", "", errno);
+}
+
+Status read_some(int fd, std::span<std::uint8_t> into, std::size_t* count, bool* end) {
+  *count = 0;
+  *end = false;
+  ssize_t got = ::recv(fd, into.data(), into.size(), 0);
+  if (got > 0) {
+    *count = static_cast<std::size_t>(got);
+    return {};
+  }
+  if (got == 0) {
+    *end = !into.empty();
+    return {};
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+  return stream_failed("recv", errno);
+}
+
+Status write_some(int fd, std::span<const std::uint8_t> from, std::size_t* count) {
+  *count = 0;
+  ssize_t sent = ::send(fd, from.data(), from.size(), MSG_NOSIGNAL);
+  if (sent >= 0) {
+    *count = static_cast<std::size_t>(sent);
+    return {};
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+  return stream_failed("send", errno);
+}
+
+}  // namespace roda::tcp
