@@ -85,7 +85,7 @@ int secret_pipe(const std::string& secret) {
 pid_t start_rank(const Environment& environment, const std::vector<std::string>& arguments, const std::string& secret) {
   std::vector<std::string> command = {"roda-perf"}, variables;
   command.insert(command.end(), arguments.begin(), arguments.end());
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) variables.push_back(std::string(name).append("=").append(value));
   const int pipe_end = secret_pipe(secret);
   if (pipe_end < 0) return -1;
   posix_spawn_file_actions_t actions;

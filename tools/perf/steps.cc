@@ -13,7 +13,7 @@ constexpr std::int32_t kDtype = RODA_FLOAT32;
 // A model's gradients in memory of their own, one buffer per tensor, as a framework holds them.
 class Gradients {
  public:
-  Gradients(std::string name, const std::vector<std::size_t>& sizes) {
+  Gradients(const std::string& name, const std::vector<std::size_t>& sizes) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       tensors_.emplace_back(sizes[i]);
       names_.push_back(name + "." + std::to_string(i));

@@ -31,9 +31,9 @@ std::vector<std::size_t> sizes_of(const Options& options, std::int32_t collectiv
   if (collective == RODA_BARRIER) return {0};
   if (!options.sizes.empty()) return options.sizes;
   std::vector<std::size_t> sizes;
-  for (double bytes = static_cast<double>(options.min_bytes); bytes <= static_cast<double>(options.max_bytes) + 0.5;
-       bytes *= options.factor) {
-    sizes.push_back(static_cast<std::size_t>(std::llround(bytes)));
+  for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes;) {
+    sizes.push_back(bytes);
+    bytes = std::max(bytes + 1, static_cast<std::size_t>(std::llround(static_cast<double>(bytes) * options.factor)));
   }
   return sizes;
 }
