@@ -1,0 +1,95 @@
+// Errors inside a plugin, and the barrier that keeps them there.
+//
+// Plugin code throws sdk::Failure (or anything else); every entry of the C table runs its body in sdk::guarded(), which
+// turns whatever comes out into a code and a filled roda_error. No exception crosses the border. Any thread.
+#pragma once
+
+#include <roda/abi/types.h>
+
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace roda::sdk {
+
+// Fills `error`, which may be null, and returns `code`. Texts too long are cut.
+inline int32_t fill(roda_error* error, int32_t code, int32_t rank, const char* text) noexcept {
+  if (error != nullptr && code < 0) {
+    error->code = code;
+    error->rank = rank;
+    std::snprintf(error->message, sizeof error->message, "%s", text);
+  }
+  return code;
+}
+
+// A roda_code with the text that goes with it; `rank` is the world rank it originates from, -1 if unknown.
+class Failure : public std::exception {
+ public:
+  Failure(int32_t code, std::string message, int32_t rank = -1)
+      : code_(code), rank_(rank), message_(std::move(message)) {}
+  explicit Failure(const roda_error& error) : Failure(error.code, error.message, error.rank) {}
+
+  int32_t code() const noexcept { return code_; }
+  int32_t rank() const noexcept { return rank_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+  int32_t fill(roda_error* error) const noexcept { return sdk::fill(error, code_, rank_, what()); }
+
+ private:
+  int32_t code_;
+  int32_t rank_;
+  std::string message_;
+};
+
+// Runs `body`, which returns a roda_code, and ends every exception.
+template <typename Body>
+int32_t guarded(roda_error* error, Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    return failure.fill(error);
+  } catch (const std::bad_alloc&) {
+    return fill(error, RODA_ERR_NO_MEMORY, -1, "out of memory");
+  } catch (const std::exception& other) {
+    return fill(error, RODA_ERR_UNKNOWN, -1, other.what());
+  } catch (...) {
+    return fill(error, RODA_ERR_UNKNOWN, -1, "an exception of unknown type");
+  }
+}
+
+// The first error of a group: whoever comes first sets it, everyone later is told the same. Thread-safe.
+class FirstCause {
+ public:
+  // True if this call set it.
+  bool set(const Failure& failure) {
+    std::lock_guard lock(mutex_);
+    if (code_ != RODA_OK) return false;
+    code_ = failure.code();
+    rank_ = failure.rank();
+    message_ = failure.what();
+    return true;
+  }
+  bool is_set() const {
+    std::lock_guard lock(mutex_);
+    return code_ != RODA_OK;
+  }
+  // RODA_OK and `error` untouched when nothing was set.
+  int32_t fill(roda_error* error) const {
+    std::lock_guard lock(mutex_);
+    return sdk::fill(error, code_, rank_, message_.c_str());
+  }
+  void throw_if_set() const {
+    std::lock_guard lock(mutex_);
+    if (code_ != RODA_OK) throw Failure(code_, message_, rank_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  int32_t code_ = RODA_OK;
+  int32_t rank_ = -1;
+  std::string message_;
+};
+
+}  // namespace roda::sdk
