@@ -1,0 +1,109 @@
+"""Launching jobs: the ``horovodrun`` command and :func:`run`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+
+
+class _HorovodArgs(argparse.Namespace):
+    """The arguments of a job that no command line was parsed for: all unset."""
+
+    def __init__(self) -> None:
+        from horovod.runner.launch import make_parser
+
+        unset = {action.dest: None for action in make_parser()._actions if action.dest not in ("help", "version")}
+        super().__init__(**unset)
+        self.command = []
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    num_proc: int = 1,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: Sequence[int] | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    host_discovery_script: str | None = None,
+    start_timeout: int | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    disable_cache: bool | None = None,
+    output_filename: str | None = None,
+    verbose: int | None = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    mpi_args: str | None = None,
+    network_interface: str | None = None,
+    network_interfaces: str | None = None,
+    executable: str | None = None,
+    np: int | None = None,
+    min_np: int | None = None,
+    max_np: int | None = None,
+) -> list[Any]:
+    """Call a function in every process of a new job.
+
+    Parameters
+    ----------
+    func : callable
+        Called as ``func(*args, **kwargs)``; pickled with cloudpickle, so it may be defined in ``__main__``.
+    args, kwargs
+        Its arguments.
+    num_proc : int
+        Number of processes.
+    hosts, hostfile : str, optional
+        Where: ``host:slots,host:slots``, or a file with lines ``<host> slots=<n>``; by default this host.
+    start_timeout, ssh_port, ssh_identity_file, output_filename, verbose, use_gloo, use_mpi, network_interfaces
+        As the flags of ``horovodrun``.
+    executable : str, optional
+        Python to run; by default this one.
+
+    Returns
+    -------
+    list
+        What the function returned, by rank.
+
+    Raises
+    ------
+    ValueError
+        When arguments contradict each other.
+    RuntimeError
+        When a process failed.
+    """
+    from horovod.runner.launch import _run
+
+    for old, new, value in (
+        ("np", "num_proc", np),
+        ("min_np", "min_num_proc", min_np),
+        ("max_np", "max_num_proc", max_np),
+        ("network_interface", "network_interfaces", network_interface),
+    ):
+        if value is not None:
+            warnings.warn(f"{old} is deprecated, please use {new} instead", DeprecationWarning, stacklevel=2)
+    if hosts is not None and hostfile is not None:
+        raise ValueError("Argument hosts and hostfile only allow one provided.")
+    if use_gloo and use_mpi:
+        raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
+    job = _HorovodArgs()
+    job.num_proc = num_proc if np is None else np
+    job.min_num_proc = min_num_proc if min_np is None else min_np
+    job.max_num_proc = max_num_proc if max_np is None else max_np
+    job.slots_per_host, job.reset_limit, job.blacklist_cooldown_range = slots, reset_limit, cooldown_range
+    job.hosts, job.hostfile, job.host_discovery_script = hosts, hostfile, host_discovery_script
+    job.start_timeout, job.ssh_port, job.ssh_identity_file = start_timeout, ssh_port, ssh_identity_file
+    job.disable_cache, job.output_filename, job.verbose = disable_cache, output_filename, verbose
+    job.use_gloo, job.use_mpi, job.mpi_args = use_gloo, use_mpi, mpi_args
+    job.nics = network_interfaces if network_interface is None else network_interface
+    job.command = [executable or sys.executable, "-m", "horovod.runner.run_task"]
+    results = _run(job, cloudpickle.dumps((func, tuple(args), dict(kwargs or {}))))
+    return [cloudpickle.loads(results[rank]) for rank in range(job.num_proc)]

@@ -1,0 +1,304 @@
+"""Runs the ranks of one host and reports what they print and how they end.
+
+The launcher starts one agent per host, on its own host as a child and elsewhere through ssh, and sends it this file's text,
+so a remote host needs a Python and nothing else from us. It uses the standard library alone.
+
+Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of one byte:
+``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them. End of file means that the launcher is gone
+and acts like ``T``. Standard output carries frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian),
+payload. Kinds: ``h`` ready, ``o`` and ``e`` what a rank wrote, ``r`` what a rank's function returned, ``x`` exit status.
+
+Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every process
+that a rank started; ranks die with the agent (parent-death signal).
+"""
+
+import ctypes
+import errno
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+CHUNK = 1 << 16
+
+
+def load_prctl():
+    """Return prctl, or a function that does nothing where there is none."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).prctl
+    except (OSError, AttributeError):
+        return lambda *_: -1
+
+
+def read_exactly(count):
+    """Return `count` bytes of standard input; ends the process when it closes before."""
+    data = b""
+    while len(data) < count:
+        chunk = os.read(0, count - len(data))
+        if not chunk:
+            sys.exit(1)
+        data += chunk
+    return data
+
+
+def descendants(root):
+    """Return the ids of all live processes below `root`."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        if fields[0] != b"Z":
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def memory_file(data):
+    """Return an inheritable descriptor from which `data` can be read; the file has no name."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("roda")
+    else:
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.set_inheritable(fd, True)
+    return fd
+
+
+class Agent:
+    """State of one host's ranks."""
+
+    def __init__(self, job):
+        self.job = job
+        self.prctl = load_prctl()
+        self.selector = selectors.DefaultSelector()
+        self.rank_of_pid = {}
+        self.results = {}
+        self.kill_at = None
+        self.launcher_gone = False
+        self.stopping = False
+
+    # --- to the launcher ---
+
+    def send(self, kind, rank, payload=b""):
+        """Write one frame; a launcher that is gone ends the job."""
+        data = memoryview(kind + struct.pack(">II", rank, len(payload)) + payload)
+        while data and not self.launcher_gone:
+            try:
+                data = data[os.write(1, data) :]
+            except InterruptedError:
+                continue
+            except OSError:
+                self.launcher_gone = True
+                self.terminate()
+
+    # --- starting ---
+
+    def start_all(self):
+        """Start every rank of this host."""
+        for slot in self.job["slots"]:
+            if self.stopping:
+                break
+            self.start(slot)
+
+    def start(self, slot):
+        """Start one rank."""
+        rank = slot["rank"]
+        environment = dict(os.environ) if self.job["add_to_environment"] else {}
+        environment.update(self.job["environment"])
+        environment.update(slot["environment"])
+        inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
+        environment["HOROVOD_SECRET_FD"] = str(inherited[0])
+        result_read = None
+        if self.job["function"] is not None:
+            result_read, result_write = os.pipe()
+            inherited += [memory_file(bytes.fromhex(self.job["function"])), result_write]
+            environment["_RODA_TASK_FDS"] = "%d,%d" % (inherited[1], inherited[2])
+        try:
+            process = subprocess.Popen(
+                self.job["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                pass_fds=inherited,
+                start_new_session=True,
+                preexec_fn=self.bind_to_agent,
+            )
+        except OSError as error:
+            text = "horovodrun: cannot start %s: %s\n" % (self.job["command"][0], error.strerror)
+            self.send(b"e", rank, text.encode())
+            self.report_exit(rank, 127 if error.errno == errno.ENOENT else 126)
+            return
+        finally:
+            for fd in inherited:
+                os.close(fd)
+        process.returncode = 0  # reaped by us, with all other children
+        self.rank_of_pid[process.pid] = rank
+        for kind, pipe in ((b"o", process.stdout), (b"e", process.stderr)):
+            self.watch(os.dup(pipe.fileno()), kind, rank)
+            pipe.close()
+        if result_read is not None:
+            self.watch(result_read, b"r", rank)
+
+    def bind_to_agent(self):
+        """Die with the agent (runs in the child before the command)."""
+        self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch(self, fd, kind, rank):
+        """Forward what comes out of `fd`; a function's result is collected and sent when the rank ends."""
+        os.set_blocking(fd, False)
+        self.selector.register(fd, selectors.EVENT_READ, (kind, rank))
+
+    # --- ending ---
+
+    def report_exit(self, rank, code):
+        """Tell how a rank ended."""
+        self.send(b"x", rank, struct.pack(">i", code))
+
+    def terminate(self):
+        """Ask every process that was started here to end; those that do not are killed after the grace time."""
+        if self.kill_at is None:
+            self.stopping = True
+            self.kill_at = time.monotonic() + self.job["grace"]
+            self.signal_all(signal.SIGTERM)
+
+    def kill(self):
+        """Kill every process that was started here and is left."""
+        self.stopping = True
+        self.kill_at = 0.0
+        self.signal_all(signal.SIGKILL)
+
+    @staticmethod
+    def signal_all(number):
+        """Signal every descendant, once: by process group, where that is not our own."""
+        groups = set()
+        for pid in descendants(os.getpid()):
+            try:
+                group = os.getpgid(pid)
+                if group == os.getpgrp():  # not yet in the session of its own that it is about to get
+                    os.kill(pid, number)
+                elif group not in groups:
+                    groups.add(group)
+                    os.killpg(group, number)
+            except OSError:
+                continue  # it ended meanwhile
+
+    # --- the loop ---
+
+    def reap(self):
+        """Collect every child that ended; orphans of ranks are among them. Tells whether any is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            rank = self.rank_of_pid.pop(pid, None)
+            if rank is not None:
+                self.forward_all(rank)  # a rank's last words come before its exit
+                if self.results.get(rank):
+                    self.send(b"r", rank, bytes(self.results[rank]))
+                self.report_exit(rank, -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+    def forward_all(self, rank=None):
+        """Forward all that is in the pipes of one rank, or of all ranks."""
+        for key in list(self.selector.get_map().values()):
+            if isinstance(key.data, tuple) and rank in (None, key.data[1]):
+                while self.forward(key):
+                    pass
+
+    def forward(self, key):
+        """Read once from a pipe; tells whether there may be more."""
+        kind, rank = key.data
+        try:
+            data = os.read(key.fd, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.selector.unregister(key.fd)
+            os.close(key.fd)
+        elif kind == b"r":
+            self.results.setdefault(rank, bytearray()).extend(data)
+        else:
+            self.send(kind, rank, data)
+        return bool(data)
+
+    def command(self):
+        """Obey the launcher."""
+        try:
+            data = os.read(0, CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self.selector.unregister(0)
+            self.launcher_gone = True
+            self.terminate()
+        elif b"K" in data:
+            self.kill()
+        elif b"T" in data:
+            self.terminate()
+
+    def run(self):
+        """Work until every process is gone and all that they wrote is forwarded."""
+        wake_read, wake_write = os.pipe()
+        for fd in (wake_read, wake_write):
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self.terminate())
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.selector.register(0, selectors.EVENT_READ, "command")
+        self.selector.register(wake_read, selectors.EVENT_READ, "wake")
+        self.start_all()
+        while self.reap():
+            if not self.rank_of_pid:
+                self.terminate()  # the ranks ended by themselves: so must what they left behind
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self.kill()
+            for key, _ in self.selector.select(self.pause()):
+                if key.data == "command":
+                    self.command()
+                elif key.data == "wake":
+                    os.read(wake_read, CHUNK)
+                else:
+                    self.forward(key)
+        self.forward_all()
+
+    def pause(self):
+        """Seconds until something must be done that no descriptor announces."""
+        if self.kill_at is None:
+            return None
+        return max(0.05, self.kill_at - time.monotonic()) if self.kill_at else 0.05
+
+
+def main():
+    """Serve one job."""
+    os.write(1, b"h" + struct.pack(">II", 0, 0))
+    Agent(json.loads(read_exactly(int(read_exactly(8))))).run()
+
+
+main()

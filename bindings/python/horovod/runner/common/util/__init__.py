@@ -1,0 +1,1 @@
+"""Parsing and naming: hosts, settings, environment, configuration file."""

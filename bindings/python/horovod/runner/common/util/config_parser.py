@@ -1,0 +1,165 @@
+"""Tunable options: one table of flag, place in the configuration file, and variable."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+def _flag(value: Any) -> str:
+    return "1" if value else "0"
+
+
+def _megabytes(value: Any) -> str:
+    return str(int(value) * 1024 * 1024)
+
+
+def _negated(value: Any) -> str:
+    return "0" if value else "1"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A tunable.
+
+    Attributes
+    ----------
+    dest : str
+        Attribute of the parsed arguments.
+    path : tuple of str
+        Section and key in the configuration file.
+    variable : str
+        What the workers read.
+    to_text : callable
+        From the attribute's value to the variable's.
+    minimum, maximum : float or None
+        Bounds.
+    only_with : str or None
+        Another attribute that must be set, or the variable is not exported.
+    """
+
+    dest: str
+    path: tuple[str, str]
+    variable: str
+    to_text: Callable[[Any], str] = str
+    minimum: float | None = None
+    maximum: float | None = None
+    only_with: str | None = None
+
+
+OPTIONS = (
+    Option("fusion_threshold_mb", ("params", "fusion_threshold_mb"), "HOROVOD_FUSION_THRESHOLD", _megabytes, 0),
+    Option("cycle_time_ms", ("params", "cycle_time_ms"), "HOROVOD_CYCLE_TIME", str, 0),
+    Option("cache_capacity", ("params", "cache_capacity"), "HOROVOD_CACHE_CAPACITY", str, 0),
+    Option("hierarchical_allreduce", ("params", "hierarchical_allreduce"), "HOROVOD_HIERARCHICAL_ALLREDUCE", _flag),
+    Option("hierarchical_allgather", ("params", "hierarchical_allgather"), "HOROVOD_HIERARCHICAL_ALLGATHER", _flag),
+    Option("torus_allreduce", ("params", "torus_allreduce"), "HOROVOD_TORUS_ALLREDUCE", _flag),
+    Option("autotune", ("autotune", "enabled"), "HOROVOD_AUTOTUNE", _flag, only_with="autotune"),
+    Option("autotune_log_file", ("autotune", "log_file"), "HOROVOD_AUTOTUNE_LOG", only_with="autotune"),
+    Option(
+        "autotune_warmup_samples",
+        ("autotune", "warmup_samples"),
+        "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+        minimum=0,
+        only_with="autotune",
+    ),
+    Option(
+        "autotune_steps_per_sample",
+        ("autotune", "steps_per_sample"),
+        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+        minimum=0,
+        only_with="autotune",
+    ),
+    Option(
+        "autotune_bayes_opt_max_samples",
+        ("autotune", "bayes_opt_max_samples"),
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+        minimum=0,
+        only_with="autotune",
+    ),
+    Option(
+        "autotune_gaussian_process_noise",
+        ("autotune", "gaussian_process_noise"),
+        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+        minimum=0,
+        maximum=1,
+        only_with="autotune",
+    ),
+    Option("timeline_filename", ("timeline", "filename"), "HOROVOD_TIMELINE"),
+    Option(
+        "timeline_mark_cycles",
+        ("timeline", "mark_cycles"),
+        "HOROVOD_TIMELINE_MARK_CYCLES",
+        _flag,
+        only_with="timeline_filename",
+    ),
+    Option("no_stall_check", ("stall_check", "enabled"), "HOROVOD_STALL_CHECK_DISABLE", _flag),
+    Option(
+        "stall_check_warning_time_seconds",
+        ("stall_check", "warning_time_seconds"),
+        "HOROVOD_STALL_CHECK_TIME_SECONDS",
+        minimum=0,
+    ),
+    Option(
+        "stall_check_shutdown_time_seconds",
+        ("stall_check", "shutdown_time_seconds"),
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+        minimum=0,
+    ),
+    Option(
+        "mpi_threads_disable", ("library_options", "mpi_threads_disable"), "HOROVOD_MPI_THREADS_DISABLE", _flag
+    ),
+    Option(
+        "num_nccl_streams", ("library_options", "num_nccl_streams"), "HOROVOD_NUM_NCCL_STREAMS", minimum=0
+    ),
+    Option("thread_affinity", ("library_options", "thread_affinity"), "HOROVOD_THREAD_AFFINITY", minimum=0),
+    Option(
+        "gloo_timeout_seconds", ("library_options", "gloo_timeout_seconds"), "HOROVOD_GLOO_TIMEOUT_SECONDS", minimum=0
+    ),
+    Option("log_level", ("logging", "level"), "HOROVOD_LOG_LEVEL"),
+    Option("log_with_timestamp", ("logging", "with_timestamp"), "HOROVOD_LOG_HIDE_TIME", _negated),
+)
+
+
+def set_args_from_config(args: argparse.Namespace, config: Mapping[str, Any], override_args: set[str]) -> None:
+    """Fill in options from a configuration file; those in `override_args` were given as flags and win."""
+    for option in OPTIONS:
+        section = config.get(option.path[0]) or {}
+        if option.dest in override_args:
+            continue
+        if option.path[1] in section:
+            value = section[option.path[1]]
+            setattr(args, option.dest, not value if option.dest == "no_stall_check" else value)
+        elif option.path == ("autotune", "enabled") and section:
+            args.autotune = False
+        elif option.path == ("stall_check", "enabled") and section:
+            args.no_stall_check = False
+    controller = config.get("controller")
+    if controller is not None and not (args.use_gloo or args.use_mpi or getattr(args, "use_jsrun", False)):
+        if str(controller).lower() not in ("gloo", "mpi"):
+            raise ValueError(f"No such controller supported: {controller}")
+        args.use_gloo = str(controller).lower() == "gloo"
+        args.use_mpi = not args.use_gloo
+
+
+def validate_config_args(args: argparse.Namespace) -> None:
+    """Raise ValueError when an option is out of its bounds."""
+    for option in OPTIONS:
+        value = getattr(args, option.dest, None)
+        if value is None or option.minimum is None:
+            continue
+        if option.maximum is not None and not option.minimum <= value <= option.maximum:
+            raise ValueError(f"{option.dest}={value} must be in [{option.minimum}, {option.maximum}]")
+        if value < option.minimum:
+            raise ValueError(f"{option.dest}={value} must be >= 0")
+
+
+def set_env_from_args(env: dict[str, str], args: argparse.Namespace) -> dict[str, str]:
+    """Put every option that was given into `env`, and return it."""
+    for option in OPTIONS:
+        value = getattr(args, option.dest, None)
+        if value is not None and (option.only_with is None or getattr(args, option.only_with, None)):
+            env[option.variable] = option.to_text(value)
+    return env

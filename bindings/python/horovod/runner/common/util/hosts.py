@@ -1,0 +1,131 @@
+"""Hosts, their slots, and which rank goes where."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_HOST = re.compile(r"^[\w.-]+:[0-9]+$")
+_BAD_HOST = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """A host and how many processes may run on it."""
+
+    hostname: str
+    slots: int
+
+    @staticmethod
+    def from_string(host_string: str) -> HostInfo:
+        """Parse ``name:slots``."""
+        hostname, _, slots = host_string.strip().rpartition(":")
+        return HostInfo(hostname, int(slots))
+
+
+@dataclass(frozen=True)
+class SlotInfo:
+    """The numbers of one process."""
+
+    hostname: str
+    rank: int
+    local_rank: int
+    cross_rank: int
+    size: int | None = None
+    local_size: int | None = None
+    cross_size: int | None = None
+
+    def to_response_string(self) -> str:
+        """Return the numbers as an elastic worker asks for them."""
+        return ",".join(
+            str(v)
+            for v in (self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size)
+        )
+
+    @staticmethod
+    def from_response_string(response: str) -> SlotInfo:
+        """Parse :meth:`to_response_string`."""
+        rank, size, local_rank, local_size, cross_rank, cross_size = (int(v) for v in response.split(","))
+        return SlotInfo("", rank, local_rank, cross_rank, size, local_size, cross_size)
+
+
+INVALID_SLOT_INFO = SlotInfo("", -1, -1, -1, -1, -1, -1)
+
+
+def parse_hosts(hosts_string: str) -> list[HostInfo]:
+    """Parse ``host:slots,host:slots``."""
+    hosts = []
+    for text in hosts_string.split(","):
+        if not _HOST.match(text.strip()):
+            raise ValueError(f"{_BAD_HOST} Got {text!r}.")
+        hosts.append(HostInfo.from_string(text))
+    return hosts
+
+
+def parse_hosts_and_slots(hosts: str) -> tuple[list[str], dict[str, int]]:
+    """Parse ``host:slots,host:slots`` into the names in order and the slots by name."""
+    infos = parse_hosts(hosts)
+    return [info.hostname for info in infos], {info.hostname: info.slots for info in infos}
+
+
+def parse_host_files(filename: str) -> str:
+    """Return the hosts of a file with lines ``<host> slots=<n>`` as ``host:n,host:n``."""
+    hosts = []
+    with open(filename, encoding="utf-8") as file:
+        for line in file:
+            text = line.partition("#")[0].strip()
+            if text:
+                name = text.split()[0]
+                slots = text.rpartition("=")[2].strip() if "=" in text else "1"
+                hosts.append(f"{name}:{slots}")
+    return ",".join(hosts)
+
+
+def get_host_assignments(
+    hosts: Sequence[HostInfo], min_num_proc: int, max_num_proc: int | None = None
+) -> list[SlotInfo]:
+    """Fill the slots of the hosts, in their order, with ranks.
+
+    Parameters
+    ----------
+    hosts : sequence of HostInfo
+        In the order in which ranks are given out.
+    min_num_proc : int
+        Least number of processes.
+    max_num_proc : int, optional
+        Most number of processes; by default all slots are filled.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer slots than `min_num_proc`.
+    """
+    local_sizes: dict[str, int] = defaultdict(int)
+    placed: list[tuple[str, int]] = []
+    for host in hosts:
+        for _ in range(host.slots):
+            if max_num_proc is not None and len(placed) == max_num_proc:
+                break
+            placed.append((host.hostname, local_sizes[host.hostname]))
+            local_sizes[host.hostname] += 1
+    if len(placed) < min_num_proc:
+        raise ValueError(
+            f"Requested more processes ({min_num_proc}) than there are available slots ({len(placed)})"
+        )
+    hosts_with: dict[int, list[str]] = defaultdict(list)
+    for hostname, local_rank in placed:
+        hosts_with[local_rank].append(hostname)
+    return [
+        SlotInfo(
+            hostname=hostname,
+            rank=rank,
+            local_rank=local_rank,
+            cross_rank=hosts_with[local_rank].index(hostname),
+            size=len(placed),
+            local_size=local_sizes[hostname],
+            cross_size=len(hosts_with[local_rank]),
+        )
+        for rank, (hostname, local_rank) in enumerate(placed)
+    ]

@@ -1,0 +1,38 @@
+"""What a job was asked to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Settings:
+    """Options of a static job, whichever way they were given.
+
+    Attributes
+    ----------
+    num_proc : int
+        Processes to start: exactly this many.
+    hosts : str
+        ``host:slots,host:slots``.
+    nics : list of str
+        Interfaces that the user named, in order; empty when none were.
+    remote_shell : str or None
+        Command that stands in for ssh: called as ``<command> <host> <shell command>``.
+    start_timeout : float
+        Seconds for reaching the hosts.
+    termination_grace : float
+        Seconds between SIGTERM and SIGKILL.
+    """
+
+    num_proc: int
+    hosts: str
+    verbose: int = 0
+    ssh_port: int | None = None
+    ssh_identity_file: str | None = None
+    nics: list[str] = field(default_factory=list)
+    output_filename: str | None = None
+    prefix_output_with_timestamp: bool = False
+    remote_shell: str | None = None
+    start_timeout: float = 30.0
+    termination_grace: float = 5.0

@@ -1,0 +1,123 @@
+"""Launching over the engine's own rendezvous (what Horovod calls the Gloo launcher)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from horovod import _roda
+from horovod.runner.common.util import secret
+from horovod.runner.common.util.env import exportable
+from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.job import HostJob, Job
+from horovod.runner.output import MultiFile as MultiFile
+from horovod.runner.util import network
+
+
+def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
+    """Return the variables that tell a worker its numbers."""
+    return {
+        "HOROVOD_HOSTNAME": slot_info.hostname,
+        "HOROVOD_RANK": str(slot_info.rank),
+        "HOROVOD_SIZE": str(slot_info.size),
+        "HOROVOD_LOCAL_RANK": str(slot_info.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(slot_info.local_size),
+        "HOROVOD_CROSS_RANK": str(slot_info.cross_rank),
+        "HOROVOD_CROSS_SIZE": str(slot_info.cross_size),
+    }
+
+
+def create_run_env_vars(
+    server_ip: str, nics: Sequence[str], port: int, elastic: bool = False
+) -> dict[str, str]:
+    """Return the variables that are the same for all workers.
+
+    Without named interfaces none is forced on the workers: they use the one that leads to the rendezvous.
+    """
+    variables = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": server_ip,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_CONTROLLER": "gloo",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if nics:
+        variables["HOROVOD_GLOO_IFACE"] = nics[0]
+        variables["NCCL_SOCKET_IFNAME"] = ",".join(nics)
+    if elastic:
+        variables["HOROVOD_ELASTIC"] = "1"
+    return variables
+
+
+def get_run_command(command: Sequence[str], server_ip: str, nics: Sequence[str], port: int, elastic: bool = False) -> str:
+    """Return a shell command that runs `command` with the variables of :func:`create_run_env_vars`."""
+    variables = create_run_env_vars(server_ip, nics, port, elastic)
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), *map(shlex.quote, command)])
+
+
+def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:
+    if not remote_hosts:
+        return "127.0.0.1"
+    if settings.nics:
+        return network.interface_address(settings.nics[0])
+    return network.address_towards(remote_hosts[0])
+
+
+def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str]) -> list[HostJob]:
+    jobs: dict[str, HostJob] = {}
+    for slot in slots:
+        job = jobs.setdefault(slot.hostname, HostJob(slot.hostname, slot.hostname not in remote_hosts, []))
+        job.slots.append({"rank": slot.rank, "environment": create_slot_env_vars(slot)})
+    return list(jobs.values())
+
+
+def launch_gloo(
+    command: Sequence[str], settings: Settings, env: Mapping[str, str], function: bytes | None = None
+) -> dict[int, bytes]:
+    """Start exactly ``settings.num_proc`` processes and wait for their end.
+
+    Parameters
+    ----------
+    command : sequence of str
+        What every process executes.
+    settings : Settings
+        Hosts and options.
+    env : mapping
+        The launcher's environment; what is exportable reaches the workers.
+    function : bytes, optional
+        A pickled call for ``horovod.runner.run_task``.
+
+    Returns
+    -------
+    dict
+        By rank: what ``run_task`` returned, pickled.
+
+    Raises
+    ------
+    RuntimeError
+        When a host cannot be reached or a process failed; see :class:`horovod.runner.job.Job`.
+    """
+    slots = get_host_assignments(parse_hosts(settings.hosts), settings.num_proc, settings.num_proc)
+    hostnames = list(dict.fromkeys(slot.hostname for slot in slots))
+    remote_hosts = network.filter_local_addresses(hostnames)
+    address = _server_address(settings, remote_hosts)
+    key = secret.make_secret_key()
+    server = _roda.RendezvousServer(address, 0, key)
+    try:
+        nics = settings.nics or ([] if remote_hosts else network.loopback_interfaces())
+        environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
+        job = Job(settings, _host_jobs(slots, remote_hosts), command, environment, key, function)
+        job.run()
+        return job.results
+    finally:
+        server.stop()
+
+
+def gloo_run(
+    settings: Settings, nics: Sequence[str], env: Mapping[str, str], server_ip: str | None, command: Sequence[str]
+) -> None:
+    """Launch with Horovod's signature: `nics` replace those of the settings; the address is found anew."""
+    del server_ip
+    if nics:
+        settings.nics = list(nics)
+    launch_gloo(command, settings, env)

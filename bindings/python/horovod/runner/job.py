@@ -1,0 +1,393 @@
+"""One job: agents on its hosts, the ranks they run, what those print, and how it all ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from types import FrameType
+from typing import Any
+
+from horovod.runner.common.util.env import is_kubeflow_mpi
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.output import LineForwarder, open_rank_file
+
+_HEADER = struct.Struct(">cII")
+_EXIT = struct.Struct(">i")
+_ATTEMPTS = 5
+
+# Runs in the agent's Python: reads the agent's text from standard input and executes it.
+_BOOT = """
+import os
+def take(count):
+    data = b''
+    while len(data) < count:
+        chunk = os.read(0, count - len(data))
+        if not chunk:
+            raise SystemExit(1)
+        data += chunk
+    return data
+exec(compile(take(int(take(8))), 'roda-agent', 'exec'), {'__name__': 'roda_agent'})
+"""
+
+
+class JobFailedError(RuntimeError):
+    """A rank ended with a non-zero status.
+
+    Attributes
+    ----------
+    rank : int
+        The first one that did.
+    exit_code : int
+        Its status, 128 + n for one that signal n ended.
+    """
+
+    def __init__(self, rank: int, exit_code: int) -> None:
+        super().__init__(
+            "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
+            f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {exit_code}\n"
+        )
+        self.rank = rank
+        self.exit_code = exit_code
+
+
+class JobInterruptedError(RuntimeError):
+    """The launcher was told to stop by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"The job was ended by {signal.Signals(number).name}.")
+        self.exit_code = 128 + number
+
+
+@dataclass
+class HostJob:
+    """What one host's agent is to run."""
+
+    hostname: str
+    is_local: bool
+    slots: list[dict[str, Any]]  # rank and environment of each
+
+
+@dataclass
+class _Connection:
+    """A running agent."""
+
+    host: HostJob
+    process: subprocess.Popen[bytes]
+    buffer: bytearray = field(default_factory=bytearray)
+
+    def send(self, data: bytes) -> None:
+        """Write to the agent; one that is gone does not mind."""
+        try:
+            os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
+        except OSError:
+            pass
+
+    def frames(self, data: bytes) -> Any:
+        """Yield the frames that `data` completes."""
+        self.buffer += data
+        while len(self.buffer) >= _HEADER.size:
+            kind, rank, length = _HEADER.unpack_from(self.buffer)
+            if len(self.buffer) < _HEADER.size + length:
+                return
+            payload = bytes(self.buffer[_HEADER.size : _HEADER.size + length])
+            del self.buffer[: _HEADER.size + length]
+            yield kind, rank, payload
+
+
+def _framed(data: bytes) -> bytes:
+    return b"%08d" % len(data) + data
+
+
+def remote_command(settings: Settings, hostname: str, command: str) -> list[str]:
+    """Return the command that runs the shell command `command` on a host."""
+    if settings.remote_shell:
+        return [*shlex.split(settings.remote_shell), hostname, command]
+    if is_kubeflow_mpi():
+        return ["/etc/mpi/kubexec.sh", hostname, command]
+    arguments = ["ssh", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
+    arguments += [hostname]
+    if settings.ssh_port:
+        arguments += ["-p", str(settings.ssh_port)]
+    if settings.ssh_identity_file:
+        arguments += ["-i", settings.ssh_identity_file]
+    return [*arguments, "-o", "ConnectTimeout=10", command]
+
+
+def _agent_command(settings: Settings, host: HostJob) -> list[str]:
+    boot = ["-I", "-S", "-c", _BOOT]
+    if host.is_local:
+        return [sys.executable, *boot]
+    python = shlex.quote(sys.executable)
+    shell = (
+        f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; "
+        f"python={python} ; [ -x $python ] || python=python3 ; exec $python {shlex.join(boot)}"
+    )
+    return remote_command(settings, host.hostname, shell)
+
+
+class Job:
+    """Runs a command or function as ranks on hosts.
+
+    Parameters
+    ----------
+    settings : Settings
+        Options of the job.
+    hosts : sequence of HostJob
+        Who runs what.
+    command : sequence of str
+        What every rank executes.
+    environment : dict
+        Variables that all ranks get.
+    secret : bytes
+        The job's; reaches the ranks through the agents' standard input and a descriptor without a name.
+    function : bytes, optional
+        A pickled call for ``horovod.runner.run_task``.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        hosts: Sequence[HostJob],
+        command: Sequence[str],
+        environment: dict[str, str],
+        secret: bytes,
+        function: bytes | None = None,
+    ) -> None:
+        self.results: dict[int, bytes] = {}
+        self._settings = settings
+        self._hosts = hosts
+        self._spec = {
+            "command": list(command),
+            "environment": environment,
+            "secret": secret.hex(),
+            "function": None if function is None else function.hex(),
+            "grace": settings.termination_grace,
+        }
+        self._selector = selectors.DefaultSelector()
+        self._connections: list[_Connection] = []
+        self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._failures: list[tuple[int, int]] = []  # rank and status, in the order in which they were reported
+        self._ended: set[int] = set()
+        self._interrupted: int | None = None
+        self._stopping = False
+
+    def run(self) -> None:
+        """Run to the end.
+
+        Raises
+        ------
+        JobFailedError
+            When a rank ended with a non-zero status; all others are ended first.
+        JobInterruptedError
+            When SIGINT, SIGTERM or SIGHUP came; all ranks are ended first.
+        RuntimeError
+            When a host cannot be reached.
+        """
+        restore = self._catch_signals()
+        try:
+            self._connect_all()
+            self._send_specs()
+            self._pump()
+        finally:
+            self._hang_up()
+            restore()
+        if self._interrupted is not None:
+            raise JobInterruptedError(self._interrupted)
+        if self._failures:
+            raise JobFailedError(*self._failures[0])
+
+    # --- signals ---
+
+    def _catch_signals(self) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return lambda: None
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        before_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        self._selector.register(read, selectors.EVENT_READ, None)
+
+        def restore() -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before_fd)
+            os.close(read)
+            os.close(write)
+
+        return restore
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        command = b"T" if self._interrupted is None else b"K"  # the second time there is no grace
+        self._interrupted = number if self._interrupted is None else self._interrupted
+        self._stop(command)
+
+    def _stop(self, command: bytes) -> None:
+        self._stopping = True
+        for connection in self._connections:
+            connection.send(command)
+
+    # --- agents ---
+
+    def _connect_all(self) -> None:
+        deadline = time.monotonic() + self._settings.start_timeout
+        todo = list(self._hosts)
+        errors: dict[str, str] = {}
+        for _ in range(_ATTEMPTS):
+            started = [self._start_agent(host) for host in todo]
+            todo = []
+            for connection in started:
+                error = self._await_hello(connection, deadline)
+                if error is None:
+                    self._connections.append(connection)
+                else:
+                    errors[connection.host.hostname] = error
+                    todo.append(connection.host)
+            if not todo or self._stopping or time.monotonic() >= deadline:
+                break
+        if todo and not self._stopping:
+            for host in todo:
+                print(f"Could not reach host {host.hostname}: {errors[host.hostname]}", file=sys.stderr)
+            raise RuntimeError("could not connect to some hosts via ssh")
+
+    def _start_agent(self, host: HostJob) -> _Connection:
+        process = subprocess.Popen(
+            _agent_command(self._settings, host),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
+        )
+        connection = _Connection(host, process)
+        text = resources.files("horovod.runner").joinpath("agent.py").read_bytes()
+        connection.send(_framed(text))
+        return connection
+
+    def _await_hello(self, connection: _Connection, deadline: float) -> str | None:
+        """Wait for the agent's first frame; return what went wrong, or None."""
+        out = connection.process.stdout.fileno()  # type: ignore[union-attr]
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(out, selectors.EVENT_READ)
+            seen = b""
+            while len(seen) < _HEADER.size:
+                ready = waiting.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    connection.process.kill()
+                    connection.process.wait()
+                    return f"no answer within {self._settings.start_timeout:g} seconds (--start-timeout)"
+                data = os.read(out, _HEADER.size - len(seen))
+                if not data:
+                    return f"the remote shell ended with status {connection.process.wait()}"
+                seen += data
+        if seen[:1] != b"h":
+            connection.process.kill()
+            connection.process.wait()
+            return f"the remote shell printed {seen!r}... where the agent's greeting was expected"
+        return None
+
+    def _send_specs(self) -> None:
+        for connection in self._connections:
+            spec = dict(self._spec, slots=connection.host.slots, add_to_environment=not connection.host.is_local)
+            data = _framed(json.dumps(spec).encode())
+            out, sent = connection.process.stdin.fileno(), 0  # type: ignore[union-attr]
+            while sent < len(data):
+                sent += os.write(out, data[sent:])
+            self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
+        if self._stopping:
+            self._stop(b"T")
+
+    def _hang_up(self) -> None:
+        for connection in self._connections:
+            connection.process.stdin.close()  # type: ignore[union-attr]
+            connection.process.stdout.close()  # type: ignore[union-attr]
+            connection.process.wait()
+        for forwarder in self._forwarders.values():
+            forwarder.close()
+        self._selector.close()
+
+    # --- the loop ---
+
+    def _pump(self) -> None:
+        open_agents = len(self._connections)
+        while open_agents:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    os.read(key.fd, 4096)
+                    continue
+                data = os.read(key.fd, 1 << 16)
+                for frame in key.data.frames(data):
+                    self._handle(*frame)
+                if not data:
+                    self._selector.unregister(key.fileobj)
+                    open_agents -= 1
+                    self._agent_ended(key.data)
+
+    def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
+        if kind in (b"o", b"e"):
+            self._forwarder(rank, kind).feed(payload)
+        elif kind == b"r":
+            self.results[rank] = payload
+        elif kind == b"x":
+            (code,) = _EXIT.unpack(payload)
+            self._rank_ended(rank, 128 - code if code < 0 else code)
+
+    def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
+        forwarder = self._forwarders.get((rank, kind))
+        if forwarder is None:
+            stream = "stdout" if kind == b"o" else "stderr"
+            copy = None
+            if self._settings.output_filename:
+                copy = open_rank_file(self._settings.output_filename, rank, self._settings.num_proc, stream)
+            forwarder = LineForwarder(
+                _writer(sys.stdout if kind == b"o" else sys.stderr),
+                rank,
+                stream,
+                self._settings.prefix_output_with_timestamp,
+                copy,
+            )
+            self._forwarders[(rank, kind)] = forwarder
+        return forwarder
+
+    def _rank_ended(self, rank: int, code: int) -> None:
+        self._ended.add(rank)
+        if code == 0 or self._interrupted is not None:
+            return
+        if not self._stopping:
+            print(f"Process {rank} exit with status code {code}.", file=sys.stderr)
+            print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
+            self._stop(b"T")
+        self._failures.append((rank, code))
+
+    def _agent_ended(self, connection: _Connection) -> None:
+        """Count ranks that were never reported as failed: their host or its connection is gone."""
+        lost = [slot["rank"] for slot in connection.host.slots if slot["rank"] not in self._ended]
+        for rank in lost:
+            if not self._stopping:
+                print(f"The connection to host {connection.host.hostname} was lost.", file=sys.stderr)
+            self._rank_ended(rank, 255)
+
+
+def _writer(stream: Any) -> Any:
+    binary = getattr(stream, "buffer", None)
+
+    def write(text: str) -> None:
+        if binary is not None:  # whatever the locale: ranks print UTF-8
+            binary.write(text.encode("utf-8"))
+            binary.flush()
+        else:
+            stream.write(text)
+            stream.flush()
+
+    return write

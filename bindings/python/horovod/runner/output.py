@@ -1,0 +1,97 @@
+"""What ranks print, on its way to the launcher's own streams and to files."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+_LINE = re.compile(r"[^\r\n]*[\r\n]")
+
+
+class MultiFile:
+    """Writes to several files at once."""
+
+    def __init__(self, files: Sequence[Any]) -> None:
+        self._files = files
+
+    def write(self, text: Any) -> None:
+        """Write to all of them."""
+        for file in self._files:
+            file.write(text)
+
+    def flush(self) -> None:
+        """Flush all of them."""
+        for file in self._files:
+            file.flush()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for file in self._files:
+            file.close()
+
+
+class LineForwarder:
+    """Turns the bytes of one stream of one rank into whole, prefixed lines.
+
+    Parameters
+    ----------
+    write : callable
+        Takes text.
+    index : int or None
+        The rank; None: no prefix.
+    stream : str or None
+        ``stdout`` or ``stderr``; None: no prefix.
+    with_timestamp : bool
+        Put the time before the prefix.
+    copy : binary file, optional
+        Gets the bytes as they come.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], Any],
+        index: int | None,
+        stream: str | None,
+        with_timestamp: bool = False,
+        copy: IO[bytes] | None = None,
+    ) -> None:
+        self._write = write
+        self._prefix = "" if index is None or stream is None else f"[{index}]<{stream}>:"
+        self._with_timestamp = with_timestamp and bool(self._prefix)
+        self._copy = copy
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._partial = ""
+
+    def feed(self, data: bytes) -> None:
+        """Forward the lines that `data` completes; ``\\r`` ends a line as ``\\n`` does."""
+        if self._copy is not None:
+            self._copy.write(data)
+            self._copy.flush()
+        text = self._partial + self._decoder.decode(data)
+        lines = _LINE.findall(text)
+        self._partial = text[sum(map(len, lines)) :]
+        if lines:
+            stamp = time.asctime() if self._with_timestamp else ""
+            self._write("".join(f"{stamp}{self._prefix}{line}" for line in lines))
+
+    def close(self) -> None:
+        """Forward a last line that has no end."""
+        rest = self._partial + self._decoder.decode(b"", final=True)
+        self._partial = ""
+        if rest:
+            stamp = time.asctime() if self._with_timestamp else ""
+            self._write(f"{stamp}{self._prefix}{rest}")
+        if self._copy is not None:
+            self._copy.close()
+
+
+def open_rank_file(folder: str, rank: int, num_proc: int, stream: str) -> IO[bytes]:
+    """Open ``<folder>/rank.<R>/<stream>``, the rank padded with zeros to the width of the largest one."""
+    padded = str(rank).zfill(len(str(max(0, num_proc - 1))))
+    path = os.path.join(folder, f"rank.{padded}")
+    os.makedirs(path, exist_ok=True)
+    return open(os.path.join(path, stream), "wb")

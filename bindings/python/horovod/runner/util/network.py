@@ -1,0 +1,70 @@
+"""Addresses and interfaces of this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+import psutil
+
+
+def get_local_host_addresses() -> set[str]:
+    """Return every IPv4 address of this machine."""
+    return {
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET
+    }
+
+
+def resolve_host_address(hostname: str) -> str | None:
+    """Return the IPv4 address of `hostname`, or None when it has none."""
+    try:
+        return socket.gethostbyname(hostname)
+    except OSError:
+        return None
+
+
+def filter_local_addresses(hostnames: Iterable[str]) -> list[str]:
+    """Return the hosts that are not this machine, in order."""
+    local = get_local_host_addresses()
+
+    def is_local(name: str) -> bool:
+        address = resolve_host_address(name)
+        return address is not None and (address in local or address.startswith("127."))
+
+    return [name for name in hostnames if not is_local(name)]
+
+
+def interface_address(nic: str) -> str:
+    """Return the IPv4 address of an interface.
+
+    Raises
+    ------
+    ValueError
+        When there is no such interface or it has no address.
+    """
+    for address in psutil.net_if_addrs().get(nic, ()):
+        if address.family == socket.AF_INET:
+            return address.address
+    raise ValueError(f"Network interface {nic!r} does not exist or has no IPv4 address.")
+
+
+def loopback_interfaces() -> list[str]:
+    """Return the interfaces that hold 127.0.0.1."""
+    return sorted(
+        nic
+        for nic, addresses in psutil.net_if_addrs().items()
+        if any(address.address == "127.0.0.1" for address in addresses)
+    )
+
+
+def address_towards(hostname: str) -> str:
+    """Return the address of this machine that packets to `hostname` leave from; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((hostname, 9))
+        except OSError as error:
+            raise RuntimeError(f"There is no route to host {hostname}: {error}") from error
+        return probe.getsockname()[0]
