@@ -39,7 +39,7 @@ VENDOR_USERS = ("tools/perf/peers",)
 TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl", "tcp", "loop")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 
-SOURCE_SUFFIXES = {".c", ".cc", ".h"}
+SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 # Comments and literals in one pattern, so that neither is found inside the other.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\((.*?)\)\1"|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
@@ -75,7 +75,7 @@ def include_errors(path, text, exists=lambda path: (ROOT / path).is_file()):
     for quote, name in INCLUDE.findall(text):
         target = resolve(name, exists)
         if target is None:
-            if quote == '"':
+            if quote == '"' and not name.endswith("_generated.h"):
                 errors.append(f'{path} includes "{name}", which is no path from the root')
             errors += vendor_errors(path, name)
         elif not allowed(own, path, target):

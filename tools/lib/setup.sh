@@ -11,7 +11,7 @@ VENV=$ROOT/.venv
 JOBS=${RODA_JOBS:-$(nproc)}
 
 APT_PACKAGES=(g++ pkg-config python3 python3-dev python3-venv libgloo-dev libgtest-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev)
+  libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 TORCH_TESTED=2.13.0
 
