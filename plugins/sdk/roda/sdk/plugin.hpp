@@ -6,10 +6,10 @@
 // Emits the two symbols that the loader looks for. `plugin_name` is a string literal in lower case, `table` an
 // expression of type const roda_transport*. Use it outside every namespace; build with hidden visibility, these two
 // stay visible.
-#define RODA_TRANSPORT_PLUGIN(plugin_name, table)                                                           \
-  extern "C" __attribute__((visibility("default"), used)) const roda_plugin_info_t roda_plugin_info;        \
-  extern "C" const roda_plugin_info_t roda_plugin_info = {RODA_PLUGIN_MAGIC, RODA_ABI_VERSION, "transport", \
-                                                          plugin_name};                                     \
-  extern "C" __attribute__((visibility("default"))) const roda_transport* roda_transport_v1();              \
-  extern "C" const roda_transport* roda_transport_v1() { return table; }                                    \
+#define RODA_TRANSPORT_PLUGIN(plugin_name, table)                                              \
+  extern "C" __attribute__((visibility("default"))) const roda_plugin_info_t roda_plugin_info; \
+  extern "C" const roda_plugin_info_t roda_plugin_info                                         \
+      __attribute__((used)) = {RODA_PLUGIN_MAGIC, RODA_ABI_VERSION, "transport", plugin_name}; \
+  extern "C" __attribute__((visibility("default"))) const roda_transport* roda_transport_v1(); \
+  extern "C" const roda_transport* roda_transport_v1() { return table; }                       \
   static_assert(sizeof(plugin_name) <= sizeof(roda_plugin_info_t::name), "the plugin's name is too long")

@@ -1,0 +1,85 @@
+#include "transports/loop/context.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "transports/loop/hub.h"
+
+namespace roda::loop {
+namespace {
+
+std::int64_t number(const roda_host* host, const char* name, std::int64_t otherwise) {
+  const char* text = host->knob(host->self, name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const long long value = std::strtoll(text, &end, 10);
+  if (*end != '\0' || value < 0) {
+    throw sdk::Failure(RODA_ERR_INVALID, std::string(name) + "=" + text + " is not a number from 0 on");
+  }
+  return value;
+}
+
+}  // namespace
+
+Context::Context(const roda_host* host)
+    : delay_(std::chrono::microseconds(number(host, "RODA_LOOP_DELAY_US", 0))),
+      fail_after_(number(host, "RODA_LOOP_FAIL_AFTER", -1)),
+      again_every_(number(host, "RODA_LOOP_AGAIN_EVERY", 0)) {
+  open_timer();
+}
+
+Context::~Context() {
+  if (timer_fd_ >= 0) ::close(timer_fd_);
+  if (poll_fd_ >= 0) ::close(poll_fd_);
+}
+
+void Context::open_timer() {
+  timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  poll_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
+  for (const int fd : {timer_fd_, doorbell_.fd()}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (fd < 0 || ::epoll_ctl(poll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+      throw sdk::Failure(RODA_ERR_SYSTEM, std::string("descriptors for the loop transport: ") + std::strerror(errno));
+    }
+  }
+}
+
+int Context::arm() {
+  doorbell_.arm();
+  Clock::time_point next = Clock::time_point::max();
+  for (const Seat& seat : seats_) next = std::min(next, seat.hub->next_due(seat.rank));
+  const bool waits = next != Clock::time_point::max();
+  if (waits && next <= Clock::now()) return RODA_AGAIN;
+  const auto since_epoch = waits ? next.time_since_epoch() : Clock::duration::zero();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch);
+  itimerspec when{};
+  when.it_value.tv_sec = seconds.count();
+  when.it_value.tv_nsec = std::chrono::nanoseconds(since_epoch - seconds).count();
+  ::timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
+  return RODA_OK;
+}
+
+int Context::progress() {
+  int delivered = 0;
+  for (const Seat& seat : seats_) delivered += seat.hub->deliver_due(seat.rank);
+  return delivered;
+}
+
+bool Context::count_operation() {
+  if (again_every_ > 0 && ++attempts_ % again_every_ == 0) return true;
+  if (fail_after_ >= 0 && ++operations_ > fail_after_) {
+    throw sdk::Failure(RODA_ERR_PEER, "injected: RODA_LOOP_FAIL_AFTER=" + std::to_string(fail_after_));
+  }
+  return false;
+}
+
+void Context::remove(Hub* hub) {
+  std::erase_if(seats_, [hub](const Seat& seat) { return seat.hub == hub; });
+}
+
+}  // namespace roda::loop

@@ -1,0 +1,5 @@
+#include <roda/sdk/plugin.hpp>
+
+#include "transports/loop/loop.h"
+
+RODA_TRANSPORT_PLUGIN("loop", roda_loop_transport());
