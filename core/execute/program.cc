@@ -271,6 +271,9 @@ class Placement {
     if (program_.collective == Collective::kAllreduce && !program_.in_place) share_overwritten_input();
     while (spread()) {
     }
+    for (const auto& map : shared_) {
+      program_.uses_block |= std::find(map.begin(), map.end(), true) != map.end();
+    }
     mark();
     list_copies();
   }

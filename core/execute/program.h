@@ -78,7 +78,9 @@ struct Program {
 
   // Where this rank's contribution lies in Output at the start (it comes from the user's input).
   std::vector<ChunkRun> contribution;
-  // With staging: contribution to bring into the block, to carry straight to the user's output, results to bring out.
+  // With staging: whether any chunk lies in the block; contribution to bring into the block, to carry straight to the
+  // user's output, results to bring out.
+  bool uses_block = false;
   std::vector<ChunkRun> copy_in;
   std::vector<ChunkRun> carry;
   std::vector<ChunkRun> copy_out;

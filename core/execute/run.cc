@@ -102,7 +102,7 @@ Status Run::advance(Effort* effort) {
 
 // The windows of the use: over the block, or over the user's own memory.
 Status Run::open() {
-  if (stages_memory()) {
+  if (view_.staged && program_.uses_block) {
     roda_memory* memory = nullptr;
     const std::size_t input = align_up(block_bytes_[0]);
     const std::size_t bytes = std::max(input + block_bytes_[1], view_.options->block_bytes);

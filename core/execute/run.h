@@ -40,7 +40,6 @@ class Run {
   Status tell(bool* done);
   bool readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence);
   bool copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort);
-  bool stages_memory() const { return view_.staged && (program_.window[0] || program_.window[1]); }
 
   TransportGroup& group_;
   const Program& program_;
