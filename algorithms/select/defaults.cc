@@ -1,0 +1,44 @@
+#include "algorithms/select/table.h"
+
+namespace roda::select {
+namespace {
+
+// One-sided first where memory can be read directly; a transport's own collective for large data; then messages: few
+// rounds for small data, few bytes for large. The last rule of each collective is for whatever else there is.
+//
+// oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
+constexpr const char* kDefaults = R"(
+allreduce@host:0-64K[1-8] = */oneshot
+allreduce@host:0-16K[9-32] = */oneshot
+allreduce@host:0-4K[33-] = */oneshot
+allreduce@host:0-64K = */direct, */recursive_doubling, */native
+allreduce@host:64K-512K = */direct, */rabenseifner, */native
+allreduce@host:512K-inf = */direct, */native, */ring
+allreduce = */native, */ring, */recursive_doubling, */direct
+
+broadcast@host:0-64K = */direct, */binomial, */native
+broadcast@host:64K-inf = */direct, */native, */double_binary_tree
+broadcast = */native, */double_binary_tree, */binomial, */direct
+
+allgather@host:0-64K = */direct, */bruck, */native
+allgather@host:64K-inf = */direct, */native, */ring
+allgather = */native, */ring, */bruck, */direct
+
+reducescatter@host:0-64K = */direct, */recursive_halving, */native
+reducescatter@host:64K-inf = */direct, */native, */ring
+reducescatter = */native, */ring, */pairwise, */direct
+
+alltoall@host = */direct, */native, */pairwise
+alltoall = */native, */pairwise, */direct
+
+barrier = */signal, */dissemination, */native
+)";
+
+}  // namespace
+
+const Table& Table::defaults() {
+  static const Table table = *parse(kDefaults, nullptr);
+  return table;
+}
+
+}  // namespace roda::select

@@ -1,0 +1,47 @@
+#include "algorithms/select/names.h"
+
+#include <array>
+
+namespace roda::select {
+namespace {
+
+using schedule::Collective;
+
+constexpr std::array kCollectives = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
+                                     Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
+
+}  // namespace
+
+std::optional<Collective> collective_named(std::string_view name) {
+  for (const Collective collective : kCollectives) {
+    if (name == schedule::collective_name(collective)) return collective;
+  }
+  return std::nullopt;
+}
+
+std::optional<Memory> memory_named(std::string_view name) {
+  for (const Memory memory : {Memory::kHost, Memory::kCuda}) {
+    if (name == memory_name(memory)) return memory;
+  }
+  return std::nullopt;
+}
+
+const char* memory_name(Memory memory) { return memory == Memory::kHost ? "host" : "cuda"; }
+
+std::string list_of_collectives() {
+  std::string list;
+  for (const Collective collective : kCollectives) {
+    list += (list.empty() ? "" : ", ") + std::string(schedule::collective_name(collective));
+  }
+  return list;
+}
+
+std::string list_of_algorithms(Collective collective) {
+  std::string list = kNative;
+  for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
+    if (algorithm->collective == collective) list += std::string(", ") + algorithm->name;
+  }
+  return list;
+}
+
+}  // namespace roda::select

@@ -1,0 +1,125 @@
+#include "algorithms/select/table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/select/names.h"
+#include "algorithms/select/parser.h"
+#include "algorithms/select/printer.h"
+
+namespace roda::select {
+namespace {
+
+bool matches(const Table::Rule& rule, const Query& query) {
+  return rule.collective == query.collective && (!rule.memory || *rule.memory == query.memory) &&
+         query.bytes >= rule.from && (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks &&
+         query.size <= rule.max_ranks;
+}
+
+std::string missing_words(std::uint32_t missing) {
+  static constexpr std::pair<std::uint32_t, const char*> kWords[] = {{schedule::kNeedsMessages, "messages"},
+                                                                     {schedule::kNeedsSignals, "signals"},
+                                                                     {schedule::kNeedsGet, "get"},
+                                                                     {schedule::kNeedsPut, "put"}};
+  std::string words;
+  for (const auto& [bit, word] : kWords) {
+    if ((missing & bit) != 0) words += (words.empty() ? "" : ", ") + std::string(word);
+  }
+  return words;
+}
+
+// Why the offer can't run the algorithm; empty when it can.
+std::string obstacle(const std::string& name, const Query& query, const Offer& offer) {
+  if (name == kNative) {
+    if (offer.native) return "";
+    return offer.transport + " has no native " + schedule::collective_name(query.collective) + " for this";
+  }
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
+  if (algorithm == nullptr) return "there is no algorithm of that name";
+  if (const std::uint32_t missing = algorithm->needs & ~offer.needs_met; missing != 0) {
+    return offer.transport + " does not offer " + missing_words(missing);
+  }
+  if (!algorithm->accepts(query.size)) return name + " does not run on " + std::to_string(query.size) + " ranks";
+  return "";
+}
+
+// Goes through the matching rules in order and collects the verdicts.
+class Ranking {
+ public:
+  Ranking(const Query& query, const std::vector<Offer>& offers) : query_(query), offers_(offers) {}
+
+  void apply(const Table::Rule& rule) {
+    const std::string selector = selector_text(rule);
+    // What a rule forbids holds for all of it, wherever in the rule it stands.
+    for (std::size_t i = 0; i < rule.options.size(); ++i) {
+      if (rule.forbidden[i]) bans_.push_back({rule.options[i], selector});
+    }
+    for (std::size_t i = 0; i < rule.options.size(); ++i) consider_all(rule.options[i], selector);
+  }
+
+  std::vector<Verdict> take() { return std::move(verdicts_); }
+
+ private:
+  struct Ban {
+    Option option;
+    std::string selector;
+  };
+
+  void consider_all(const Option& option, const std::string& selector) {
+    bool offered = false;
+    for (const Offer& offer : offers_) {
+      if (option.transport != kAnyTransport && option.transport != offer.transport) continue;
+      offered = true;
+      consider({offer.transport, option.algorithm}, offer, selector);
+    }
+    if (offered || option.transport == kAnyTransport || seen(option)) return;
+    verdicts_.push_back({option, false, "no transport " + option.transport + " is offered here"});
+  }
+
+  void consider(const Option& option, const Offer& offer, const std::string& selector) {
+    if (seen(option)) return;
+    for (const Ban& ban : bans_) {
+      const bool hit = ban.option.transport == kAnyTransport || ban.option.transport == option.transport;
+      if (!hit || ban.option.algorithm != option.algorithm) continue;
+      verdicts_.push_back({option, false, "forbidden by " + ban.selector});
+      return;
+    }
+    const std::string reason = obstacle(option.algorithm, query_, offer);
+    verdicts_.push_back({option, reason.empty(), reason.empty() ? "given by " + selector : reason});
+  }
+
+  bool seen(const Option& option) const {
+    return std::any_of(verdicts_.begin(), verdicts_.end(), [&](const Verdict& v) { return v.option == option; });
+  }
+
+  const Query& query_;
+  const std::vector<Offer>& offers_;
+  std::vector<Ban> bans_;
+  std::vector<Verdict> verdicts_;
+};
+
+}  // namespace
+
+std::optional<Table> Table::parse(const std::string& text, std::string* error) {
+  Parser parser(text);
+  Table table;
+  if (parser.parse(&table.rules_)) return table;
+  if (error != nullptr) *error = parser.error();
+  return std::nullopt;
+}
+
+Table Table::overridden_by(const Table& user) const {
+  Table table = user;
+  table.rules_.insert(table.rules_.end(), rules_.begin(), rules_.end());
+  return table;
+}
+
+std::vector<Verdict> Table::rank(const Query& query, const std::vector<Offer>& offers) const {
+  Ranking ranking(query, offers);
+  for (const Rule& rule : rules_) {
+    if (matches(rule, query)) ranking.apply(rule);
+  }
+  return ranking.take();
+}
+
+}  // namespace roda::select
