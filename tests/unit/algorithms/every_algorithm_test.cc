@@ -1,0 +1,99 @@
+// Every algorithm that is linked in, for every size up to 64 and every root, is proved right by the verifier.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/verifier.h"
+
+namespace roda::schedule {
+namespace {
+
+constexpr int kMaxSize = 64;
+
+std::string full_name(const Algorithm& algorithm) {
+  return std::string(collective_name(algorithm.collective)) + "_" + algorithm.name;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(EveryAlgorithm, IsRightForEverySizeAndRoot) {
+  const Algorithm& algorithm = *GetParam();
+  for (int size = 1; size <= kMaxSize; ++size) {
+    if (!algorithm.accepts(size)) continue;
+    const int roots = algorithm.collective == Collective::kBroadcast ? size : 1;
+    for (int root = 0; root < roots; ++root) {
+      const auto violation = verify(algorithm, size, root);
+      ASSERT_FALSE(violation) << "size " << size << " root " << root << ": " << violation->to_text();
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, DescribesItself) {
+  const Algorithm& algorithm = *GetParam();
+  EXPECT_FALSE(std::string(algorithm.name).empty());
+  EXPECT_GT(std::string(algorithm.summary).size(), 20u);
+  EXPECT_LE(std::string(algorithm.summary).size(), 130u);
+  EXPECT_TRUE(algorithm.accepts(1));
+  EXPECT_FALSE(algorithm.accepts(0));
+  EXPECT_EQ(find_algorithm(algorithm.collective, algorithm.name), &algorithm);
+}
+
+// One rank talks to nobody.
+TEST_P(EveryAlgorithm, NeedsNothingAlone) { EXPECT_EQ(needs_of(GetParam()->make(0, 1, 0)), 0u); }
+
+TEST_P(EveryAlgorithm, IsPure) {
+  const Schedule first = GetParam()->make(2, 7, 3);
+  const Schedule second = GetParam()->make(2, 7, 3);
+  ASSERT_EQ(first.lanes.size(), second.lanes.size());
+  for (std::size_t lane = 0; lane < first.lanes.size(); ++lane) {
+    EXPECT_EQ(first.lanes[lane].steps, second.lanes[lane].steps);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, testing::ValuesIn(algorithms()),
+                         [](const auto& info) { return full_name(*info.param); });
+
+// The list of what there is: a new algorithm adds its line.
+TEST(Algorithms, AreThese) {
+  std::vector<std::string> names;
+  for (const Algorithm* algorithm : algorithms()) names.push_back(full_name(*algorithm));
+  const std::vector<std::string> expected = {
+      "allreduce_binomial",
+      "allreduce_direct",
+      "allreduce_double_binary_tree",
+      "allreduce_oneshot",
+      "allreduce_rabenseifner",
+      "allreduce_recursive_doubling",
+      "allreduce_ring",
+      "allreduce_twoshot",
+      "allgather_bruck",
+      "allgather_direct",
+      "allgather_ring",
+      "broadcast_binomial",
+      "broadcast_direct",
+      "broadcast_double_binary_tree",
+      "broadcast_scatter_allgather",
+      "alltoall_direct",
+      "alltoall_pairwise",
+      "barrier_dissemination",
+      "barrier_signal",
+      "reducescatter_direct",
+      "reducescatter_pairwise",
+      "reducescatter_recursive_halving",
+      "reducescatter_ring",
+  };
+  EXPECT_EQ(names, expected);
+}
+
+TEST(Algorithms, AreFoundByCollectiveAndName) {
+  EXPECT_NE(find_algorithm(Collective::kAllreduce, "ring"), find_algorithm(Collective::kAllgather, "ring"));
+  EXPECT_EQ(find_algorithm(Collective::kBarrier, "ring"), nullptr);
+  EXPECT_EQ(find_algorithm(Collective::kAllreduce, "native"), nullptr);
+}
+
+}  // namespace
+}  // namespace roda::schedule
