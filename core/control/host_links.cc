@@ -1,0 +1,283 @@
+#include "core/control/host_links.h"
+
+#include <sys/epoll.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+
+#include "plugins/base/address.h"
+#include "plugins/base/fork_guard.h"
+#include "plugins/base/log.h"
+#include "plugins/base/secure_connection.h"
+#include "plugins/base/socket.h"
+
+namespace roda::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::uint16_t kService = 2;  // the store's is 1
+constexpr std::size_t kMaxFrame = 2u << 20;
+
+enum class Frame : std::uint8_t { kHello = 1, kRecord = 2, kAbort = 3, kGoodbye = 4 };
+
+struct Link {
+  std::int32_t rank = -1;  // the leader at the other end
+  std::unique_ptr<SecureConnection> connection;
+  std::deque<std::vector<std::uint8_t>> queue;  // frames that the connection did not take yet
+  bool left = false;                            // it said goodbye
+  bool watched_for_write = false;
+};
+
+ConnectionOptions connection_options() {
+  ConnectionOptions options;
+  options.service = kService;
+  options.max_frame = kMaxFrame;
+  return options;
+}
+
+Status poll_for(int fd, bool write, Clock::time_point deadline, const std::string& what) {
+  if (Clock::now() > deadline) return Status::timeout("Timed out " + what + "; raise HOROVOD_GLOO_TIMEOUT_SECONDS");
+  pollfd p{fd, static_cast<short>(POLLIN | (write ? POLLOUT : 0)), 0};
+  ::poll(&p, 1, 50);
+  return {};
+}
+
+class Star final : public HostLinks {
+ public:
+  Star() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()) {}
+
+  int fd() const override { return poll_.get(); }
+  Status service(Status* abort) override;
+  bool receive(std::vector<std::byte>* record) override;
+  Status send(std::span<const std::byte> record) override;
+  Status send_abort(const Status& cause) override;
+  bool unsent() const override;
+  void depart() override;
+
+  Status accept_all(Store& store, const std::vector<std::int32_t>& leaders, const Options& options);
+  Status connect_to(Store& store, std::int32_t self, const Options& options);
+
+ private:
+  Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& leaders);
+  Status add(std::int32_t rank, std::unique_ptr<SecureConnection> connection);
+  Status move(Link& link, Status* abort);
+  Status flush(Link& link);
+  Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
+  void queue_frame(Link& link, Frame kind, std::span<const std::byte> payload);
+
+  UniqueFd poll_;
+  ForkGuard guard_;
+  std::vector<Link> links_;
+  std::deque<std::vector<std::byte>> arrived_;
+};
+
+Status Star::add(std::int32_t rank, std::unique_ptr<SecureConnection> connection) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = connection->fd();
+  if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
+    return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+  }
+  Link link;
+  link.rank = rank;
+  link.connection = std::move(connection);
+  links_.push_back(std::move(link));
+  return {};
+}
+
+// The orderer publishes its address and waits until every other leader has connected and said who it is. Strangers and
+// garbage are dropped without harm to the rest.
+Status Star::accept_all(Store& store, const std::vector<std::int32_t>& leaders, const Options& options) {
+  SocketAddress address;
+  RODA_RETURN_IF_ERROR(interface_address(options.network_interface, &address));
+  UniqueFd listener;
+  SocketAddress bound;
+  RODA_RETURN_IF_ERROR(tcp::listen_on(address, &listener, &bound));
+  const ForkGuard listener_guard(listener.get());
+  RODA_RETURN_IF_ERROR(store.put(options.key + "/links", bound.host() + " " + std::to_string(bound.port())));
+  std::vector<std::unique_ptr<SecureConnection>> strangers;
+  while (links_.size() + 1 < leaders.size()) {
+    RODA_RETURN_IF_ERROR(poll_for(listener.get(), false, options.deadline,
+                                  "waiting for " + std::to_string(leaders.size() - 1 - links_.size()) +
+                                      " host(s) to connect to rank " + std::to_string(leaders[0])));
+    UniqueFd fd;
+    SocketAddress peer;
+    RODA_RETURN_IF_ERROR(tcp::accept_one(listener.get(), &fd, &peer));
+    if (fd) {
+      std::unique_ptr<SecureConnection> connection;
+      RODA_RETURN_IF_ERROR(
+          SecureConnection::accept(std::move(fd), peer, options.secret, connection_options(), &connection));
+      strangers.push_back(std::move(connection));
+    }
+    RODA_RETURN_IF_ERROR(identify(&strangers, leaders));
+  }
+  return {};
+}
+
+Status Star::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
+                      const std::vector<std::int32_t>& leaders) {
+  for (auto& c : *strangers) {
+    bool ready = false;
+    Status status = c->test(&ready);
+    std::vector<std::uint8_t> frame;
+    bool received = false;
+    if (status.ok() && ready) status = c->receive_frame(&frame, &received);
+    if (!status.ok()) {
+      RODA_LOG(warning, "refused a connection to the control plane: {}", status.message());
+      c.reset();
+      continue;
+    }
+    if (!received) continue;
+    std::int32_t rank = -1;
+    if (frame.size() == 1 + sizeof rank && frame[0] == static_cast<std::uint8_t>(Frame::kHello)) {
+      std::memcpy(&rank, frame.data() + 1, sizeof rank);
+    }
+    const bool known = std::any_of(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == rank; });
+    if (known || std::find(leaders.begin() + 1, leaders.end(), rank) == leaders.end()) {
+      return Status::precondition("Rank " + std::to_string(rank) + " at " + c->peer() +
+                                  " was started twice, or is no leader of a host");
+    }
+    RODA_RETURN_IF_ERROR(add(rank, std::move(c)));
+  }
+  std::erase(*strangers, nullptr);
+  return {};
+}
+
+Status Star::connect_to(Store& store, std::int32_t self, const Options& options) {
+  std::string text;
+  RODA_RETURN_IF_ERROR(store.wait(options.key + "/links", &text, options.deadline));
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
+  std::vector<SocketAddress> addresses;
+  RODA_RETURN_IF_ERROR(resolve(text.substr(0, space), std::atoi(text.c_str() + space + 1), &addresses));
+  std::unique_ptr<SecureConnection> connection;
+  RODA_RETURN_IF_ERROR(SecureConnection::connect(addresses, options.secret, connection_options(), &connection));
+  for (bool ready = false; !ready;) {
+    RODA_RETURN_IF_ERROR(connection->test(&ready));
+    if (!ready) {
+      RODA_RETURN_IF_ERROR(poll_for(connection->fd(), connection->wants_write(), options.deadline,
+                                    "connecting to the control plane at " + text));
+    }
+  }
+  RODA_RETURN_IF_ERROR(add(0, std::move(connection)));
+  queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));
+  return flush(links_[0]);
+}
+
+void Star::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {
+  std::vector<std::uint8_t> frame(1 + payload.size());
+  frame[0] = static_cast<std::uint8_t>(kind);
+  if (!payload.empty()) std::memcpy(frame.data() + 1, payload.data(), payload.size());
+  link.queue.push_back(std::move(frame));
+}
+
+Status Star::flush(Link& link) {
+  if (link.left) return {};
+  for (bool accepted = true; accepted && !link.queue.empty();) {
+    RODA_RETURN_IF_ERROR(link.connection->send_frame(link.queue.front(), &accepted));
+    if (accepted) link.queue.pop_front();
+  }
+  RODA_RETURN_IF_ERROR(link.connection->flush());
+  const bool wants = link.connection->wants_write() || !link.queue.empty();
+  if (wants == link.watched_for_write) return {};
+  link.watched_for_write = wants;
+  epoll_event event{};
+  event.events = EPOLLIN | (wants ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
+  event.data.fd = link.connection->fd();
+  epoll_ctl(poll_.get(), EPOLL_CTL_MOD, link.connection->fd(), &event);
+  return {};
+}
+
+Status Star::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
+  if (frame.empty()) return Status::unknown("an empty control frame");
+  const auto payload = std::as_bytes(std::span(frame)).subspan(1);
+  switch (static_cast<Frame>(frame[0])) {
+    case Frame::kRecord:
+      arrived_.emplace_back(payload.begin(), payload.end());
+      return {};
+    case Frame::kGoodbye:
+      link.left = true;
+      epoll_ctl(poll_.get(), EPOLL_CTL_DEL, link.connection->fd(), nullptr);
+      return {};
+    case Frame::kAbort: {
+      std::int32_t head[2];
+      if (payload.size() < sizeof head) return Status::unknown("a cut abort frame");
+      std::memcpy(head, payload.data(), sizeof head);
+      const auto text = payload.subspan(sizeof head);
+      *abort = Status(head[0], std::string(reinterpret_cast<const char*>(text.data()), text.size()), head[1]);
+      return {};
+    }
+    case Frame::kHello:
+      break;
+  }
+  return Status::unknown("an unknown control frame");
+}
+
+Status Star::move(Link& link, Status* abort) {
+  if (link.left) return {};
+  RODA_RETURN_IF_ERROR(flush(link));
+  std::vector<std::uint8_t> frame;
+  for (bool received = true; received && !link.left;) {
+    RODA_RETURN_IF_ERROR(link.connection->receive_frame(&frame, &received));
+    if (received) RODA_RETURN_IF_ERROR(take_frame(link, frame, abort));
+  }
+  return {};
+}
+
+Status Star::service(Status* abort) {
+  for (Link& link : links_) {
+    const Status status = move(link, abort);
+    if (status.ok() || !abort->ok()) continue;
+    return Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) +
+                                       " broke: " + status.message());
+  }
+  return {};
+}
+
+bool Star::receive(std::vector<std::byte>* record) {
+  if (arrived_.empty()) return false;
+  *record = std::move(arrived_.front());
+  arrived_.pop_front();
+  return true;
+}
+
+Status Star::send(std::span<const std::byte> record) {
+  for (Link& link : links_) queue_frame(link, Frame::kRecord, record);
+  return {};
+}
+
+Status Star::send_abort(const Status& cause) {
+  const std::int32_t head[2] = {cause.code(), cause.rank()};
+  std::vector<std::byte> payload(sizeof head + cause.message().size());
+  std::memcpy(payload.data(), head, sizeof head);
+  std::memcpy(payload.data() + sizeof head, cause.message().data(), cause.message().size());
+  for (Link& link : links_) queue_frame(link, Frame::kAbort, payload);
+  return {};
+}
+
+bool Star::unsent() const {
+  return std::any_of(links_.begin(), links_.end(), [](const Link& l) { return !l.left && !l.queue.empty(); });
+}
+
+void Star::depart() {
+  for (Link& link : links_) {
+    queue_frame(link, Frame::kGoodbye, {});
+    static_cast<void>(flush(link));  // best effort: the other side has drained too
+  }
+}
+
+}  // namespace
+
+Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
+                       const Options& options, std::unique_ptr<HostLinks>* out) {
+  auto star = std::make_unique<Star>();
+  RODA_RETURN_IF_ERROR(self == leaders[0] ? star->accept_all(store, leaders, options)
+                                          : star->connect_to(store, self, options));
+  *out = std::move(star);
+  return {};
+}
+
+}  // namespace roda::control

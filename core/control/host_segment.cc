@@ -1,0 +1,264 @@
+#include "core/control/host_segment.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <thread>
+
+namespace roda::control {
+namespace {
+
+constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
+constexpr std::uint32_t kUpCells = 2048;
+constexpr std::uint64_t kMailTag = 0x726f646163746cu;
+
+// What a peer's message says besides its descriptors. The nonce comes from the leader through the authenticated store:
+// who knows it is a rank of this job, not merely a process of the same user.
+struct Mail {
+  std::uint64_t nonce;
+  std::int32_t local_rank;
+};
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Status system_error(const char* what) {
+  return Status::system(std::string(what) + " failed: " + std::strerror(errno));
+}
+
+}  // namespace
+
+struct alignas(64) HostSegment::RankCell {
+  alignas(64) std::atomic<std::uint32_t> sleeping;
+  alignas(64) std::atomic<std::uint32_t> attached;
+  std::atomic<std::uint32_t> departed;
+  CoreBudget budget;
+};
+
+struct HostSegment::Header {
+  std::uint64_t nonce;
+  // The first error: 0 none, 1 being written, 2 there.
+  alignas(64) std::atomic<std::uint32_t> abort_state;
+  std::int32_t code;
+  std::int32_t rank;
+  char message[2048];
+};
+
+HostSegment::HostSegment(std::vector<std::int32_t> ranks, int local_rank)
+    : ranks_(std::move(ranks)), local_rank_(local_rank), doorbells_(ranks_.size()), processes_(ranks_.size()) {}
+
+HostSegment::RankCell& HostSegment::cell(int local) const {
+  auto* cells = reinterpret_cast<RankCell*>(segment_.data() + aligned(sizeof(Header)));
+  return cells[local];
+}
+
+std::size_t HostSegment::log_offset() const { return aligned(sizeof(Header)) + ranks_.size() * sizeof(RankCell); }
+
+std::size_t HostSegment::up_offset() const {
+  return log_offset() + LogRing::bytes_for(kLogCells, static_cast<std::uint32_t>(ranks_.size()));
+}
+
+std::size_t HostSegment::total_bytes() const { return up_offset() + LogRing::bytes_for(kUpCells, 1); }
+
+Status HostSegment::create_segment() {
+  const std::size_t bytes = total_bytes();
+  RODA_RETURN_IF_ERROR(SharedSegment::create("roda-control", bytes, SegmentOptions{}, &segment_));
+  RODA_RETURN_IF_ERROR(segment_.reserve(0, bytes));
+  auto* header = new (segment_.data()) Header{};
+  if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return system_error("getrandom");
+  LogRing::format(segment_.data() + log_offset(), kLogCells, static_cast<std::uint32_t>(ranks_.size()));
+  LogRing::format(segment_.data() + up_offset(), kUpCells, 1);
+  return {};
+}
+
+void HostSegment::layout() {
+  header_ = reinterpret_cast<Header*>(segment_.data());
+  log_ = LogRing(segment_.data() + log_offset(), static_cast<std::uint32_t>(local_rank_));
+  up_ = LogRing(segment_.data() + up_offset(), 0);
+}
+
+Status HostSegment::form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks,
+                         std::int32_t self, Deadline deadline, std::unique_ptr<HostSegment>* out) {
+  const auto at = std::find(ranks.begin(), ranks.end(), self);
+  std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin())));
+  const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (bell < 0) return system_error("eventfd");
+  segment->doorbells_[static_cast<std::size_t>(segment->local_rank_)].reset(bell);
+  if (segment->local_rank_ == 0) RODA_RETURN_IF_ERROR(segment->create_segment());
+  if (segment->size() > 1) RODA_RETURN_IF_ERROR(segment->exchange(store, key, deadline));
+  segment->layout();
+  segment->cell(segment->local_rank_).budget = core_budget();
+  segment->cell(segment->local_rank_).attached.store(1, std::memory_order_release);
+  RODA_RETURN_IF_ERROR(segment->wait_for_all(deadline));
+  *out = std::move(segment);
+  return {};
+}
+
+// Everybody learns everybody's mailbox from the store and sends its doorbell; the leader's message carries the segment.
+Status HostSegment::exchange(Store& store, const std::string& key, Deadline deadline) {
+  FdMailbox mailbox;
+  RODA_RETURN_IF_ERROR(FdMailbox::open(&mailbox));
+  const std::string base = key + "/host/" + std::to_string(ranks_[0]) + "/";
+  RODA_RETURN_IF_ERROR(store.put(base + std::to_string(local_rank_), mailbox.address()));
+  std::string nonce;
+  if (local_rank_ == 0) {
+    nonce.assign(reinterpret_cast<const char*>(segment_.data() + offsetof(Header, nonce)), sizeof(Header::nonce));
+    RODA_RETURN_IF_ERROR(store.put(base + "nonce", nonce));
+  } else {
+    RODA_RETURN_IF_ERROR(store.wait(base + "nonce", &nonce, deadline));
+    if (nonce.size() != sizeof nonce_) return Status::unknown("the leader of this host published a malformed nonce");
+  }
+  std::memcpy(&nonce_, nonce.data(), sizeof nonce_);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == local_rank_) continue;
+    std::string address;
+    RODA_RETURN_IF_ERROR(store.wait(base + std::to_string(peer), &address, deadline));
+    RODA_RETURN_IF_ERROR(send_to(peer, address, &mailbox, deadline));
+  }
+  int missing = size() - 1;
+  while (missing > 0) {
+    FdMailbox::Message message;
+    bool received = false;
+    RODA_RETURN_IF_ERROR(mailbox.receive(&message, &received));
+    if (!received) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return Status::timeout("Timed out waiting for " + std::to_string(missing) +
+                               " rank(s) of this host to pass their descriptors; raise HOROVOD_GLOO_TIMEOUT_SECONDS if "
+                               "the processes start slowly");
+      }
+      pollfd p{mailbox.fd(), POLLIN, 0};
+      ::poll(&p, 1, 100);
+      continue;
+    }
+    if (message.tag != kMailTag) continue;
+    Status taken = take(std::move(message));
+    if (taken.code() == RODA_ERR_AUTH) continue;  // not of this job
+    RODA_RETURN_IF_ERROR(taken);
+    --missing;
+  }
+  return {};
+}
+
+Status HostSegment::send_to(int peer, const std::string& address, FdMailbox* mailbox, Deadline deadline) {
+  const Mail mail{nonce_, local_rank_};
+  std::vector<int> fds{doorbell()};
+  if (local_rank_ == 0) fds.push_back(segment_.fd());
+  for (bool sent = false; !sent;) {
+    RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
+    if (!sent && std::chrono::steady_clock::now() > deadline) {
+      return Status::timeout("Timed out passing descriptors to rank " + std::to_string(world_rank(peer)));
+    }
+    if (!sent) std::this_thread::yield();
+  }
+  return {};
+}
+
+Status HostSegment::take(FdMailbox::Message message) {
+  Mail mail;
+  if (message.payload.size() != sizeof mail) return Status::auth("a message of a wrong size");
+  std::memcpy(&mail, message.payload.data(), sizeof mail);
+  if (mail.nonce != nonce_ || mail.local_rank < 0 || mail.local_rank >= size()) return Status::auth("a stranger");
+  const auto peer = static_cast<std::size_t>(mail.local_rank);
+  if (message.fds.size() != (peer == 0 ? 2u : 1u)) return Status::auth("a wrong number of descriptors");
+  if (doorbells_[peer]) return Status::precondition("Rank " + std::to_string(ranks_[peer]) + " was started twice");
+  doorbells_[peer] = std::move(message.fds[0]);
+  if (peer == 0) {
+    RODA_RETURN_IF_ERROR(SharedSegment::attach(std::move(message.fds[1]), total_bytes(), SegmentOptions{}, &segment_));
+    if (reinterpret_cast<Header*>(segment_.data())->nonce != nonce_) {
+      return Status::precondition("The shared memory that rank " + std::to_string(ranks_[0]) +
+                                  " passed is not the memory it wrote to; set HOROVOD_HOSTNAME to different names if "
+                                  "the ranks do not share a machine");
+    }
+  }
+  if (message.sender > 0) {
+    processes_[peer].reset(static_cast<int>(syscall(SYS_pidfd_open, message.sender, 0)));
+    if (!processes_[peer] && errno == ESRCH) {
+      return Status::peer(ranks_[peer], "Rank " + std::to_string(ranks_[peer]) + " died while the job was starting");
+    }
+  }
+  return {};
+}
+
+Status HostSegment::wait_for_all(Deadline deadline) {
+  for (int local = 0; local < size(); ++local) {
+    while (cell(local).attached.load(std::memory_order_acquire) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return Status::timeout("Timed out waiting for rank " + std::to_string(world_rank(local)) +
+                               " to map the host's shared memory");
+      }
+      pollfd p{process_fd(local), POLLIN, 0};
+      if (process_fd(local) >= 0 && ::poll(&p, 1, 1) > 0) {
+        return Status::peer(world_rank(local),
+                            "Rank " + std::to_string(world_rank(local)) + " died while the job was starting");
+      }
+      std::this_thread::yield();
+    }
+  }
+  return {};
+}
+
+WaitPolicy HostSegment::wait_policy() const {
+  std::vector<CoreBudget> budgets;
+  for (int local = 0; local < size(); ++local) budgets.push_back(cell(local).budget);
+  return {size(), cores_of(budgets)};
+}
+
+void HostSegment::arm() {
+  std::uint64_t count = 0;
+  while (read(doorbell(), &count, sizeof count) > 0) {
+  }
+  cell(local_rank_).sleeping.store(1, std::memory_order_seq_cst);
+  // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between writing
+  // and looking, sees that this rank sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void HostSegment::disarm() { cell(local_rank_).sleeping.store(0, std::memory_order_relaxed); }
+
+void HostSegment::ring(int local) {
+  const std::uint64_t one = 1;
+  // A full counter is a bell that rings already.
+  [[maybe_unused]] const ssize_t n = write(doorbells_[static_cast<std::size_t>(local)].get(), &one, sizeof one);
+}
+
+void HostSegment::wake(int local) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  auto& sleeping = cell(local).sleeping;
+  if (sleeping.load(std::memory_order_relaxed) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0) ring(local);
+}
+
+void HostSegment::wake_all() {
+  for (int local = 0; local < size(); ++local) {
+    if (local != local_rank_) wake(local);
+  }
+}
+
+void HostSegment::depart() { cell(local_rank_).departed.store(1, std::memory_order_release); }
+
+bool HostSegment::departed(int local) const { return cell(local).departed.load(std::memory_order_acquire) != 0; }
+
+void HostSegment::abort(const Status& cause) {
+  std::uint32_t none = 0;
+  if (!header_->abort_state.compare_exchange_strong(none, 1)) return;
+  header_->code = cause.code();
+  header_->rank = cause.rank();
+  std::snprintf(header_->message, sizeof header_->message, "%s", cause.message().c_str());
+  header_->abort_state.store(2, std::memory_order_seq_cst);
+  for (int local = 0; local < size(); ++local) ring(local);
+}
+
+bool HostSegment::is_aborted() const { return header_->abort_state.load(std::memory_order_acquire) == 2; }
+
+Status HostSegment::abort_cause() const {
+  if (!is_aborted()) return {};
+  return {header_->code, std::string(header_->message, strnlen(header_->message, sizeof header_->message)),
+          header_->rank};
+}
+
+}  // namespace roda::control

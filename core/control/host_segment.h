@@ -1,0 +1,91 @@
+// What the ranks of one host share for control: the log, the rings towards the host's leader, who sleeps, who left, and
+// the one cell in which the first error is written.
+//
+// Formed through the job's store and descriptors passed between the processes; nothing has a name in the file system.
+// Threads: the holder of the baton, but abort() and aborted() from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/bootstrap/store.h"
+#include "core/control/log_ring.h"
+#include "plugins/base/fd_mailbox.h"
+#include "plugins/base/shared_segment.h"
+#include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
+#include "plugins/base/wait_policy.h"
+
+namespace roda::control {
+
+class HostSegment {
+ public:
+  // Collective over the ranks of this host. `ranks`: their world ranks, ascending; the first is the leader. `key` makes
+  // the store's keys unique per job and generation. Blocks until all have mapped the segment, or the deadline.
+  static Status form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks, std::int32_t self,
+                     std::chrono::steady_clock::time_point deadline, std::unique_ptr<HostSegment>* out);
+
+  LogRing& log() { return log_; }
+  // Records of this host's ranks on their way to the leader, where the log is ordered on another host.
+  LogRing& up() { return up_; }
+
+  int local_rank() const { return local_rank_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  std::int32_t world_rank(int local) const { return ranks_[static_cast<std::size_t>(local)]; }
+
+  // How ranks of this host should wait for one another, from what cores they all may use.
+  WaitPolicy wait_policy() const;
+
+  // --- sleeping: arm, look once more, sleep on doorbell(), disarm ---
+  int doorbell() const { return doorbells_[static_cast<std::size_t>(local_rank_)].get(); }
+  void arm();
+  void disarm();
+  // Rings those that published that they sleep. After the news was written.
+  void wake(int local);
+  void wake_all();
+
+  // --- ranks that end ---
+  // Readable when the process of that local rank is gone; -1 for this rank.
+  int process_fd(int local) const { return processes_[static_cast<std::size_t>(local)].get(); }
+  void depart();  // this rank leaves in an orderly way
+  bool departed(int local) const;
+
+  // --- the first error of the host; sticky ---
+  void abort(const Status& cause);
+  bool is_aborted() const;
+  Status abort_cause() const;
+
+ private:
+  struct Header;
+  struct RankCell;
+  HostSegment(std::vector<std::int32_t> ranks, int local_rank);
+  using Deadline = std::chrono::steady_clock::time_point;
+  std::size_t log_offset() const;
+  std::size_t up_offset() const;
+  std::size_t total_bytes() const;
+  Status create_segment();
+  Status exchange(Store& store, const std::string& key, Deadline deadline);
+  Status send_to(int local, const std::string& address, FdMailbox* mailbox, Deadline deadline);
+  Status take(FdMailbox::Message message);
+  void layout();
+  Status wait_for_all(Deadline deadline);
+  RankCell& cell(int local) const;
+  void ring(int local);
+
+  std::vector<std::int32_t> ranks_;
+  int local_rank_;
+  SharedSegment segment_;
+  std::uint64_t nonce_ = 0;
+  Header* header_ = nullptr;
+  LogRing log_;
+  LogRing up_;
+  std::vector<UniqueFd> doorbells_;  // eventfds, per local rank
+  std::vector<UniqueFd> processes_;  // pidfds, per local rank
+};
+
+}  // namespace roda::control

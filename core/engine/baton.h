@@ -1,0 +1,55 @@
+// Who holds the engine. The state machine has one owner at a time: normally the engine's own thread, but a thread that
+// waits for a result takes over while it waits, because handing work to a sleeping thread costs tens of microseconds.
+//
+// Threads: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace roda::engine {
+
+class Baton {
+ public:
+  // Takes the baton if it is free.
+  bool try_take() {
+    bool expected = false;
+    return !held_.load(std::memory_order_relaxed) &&
+           held_.compare_exchange_strong(expected, true, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  // Gives it back and wakes whoever waits for it or for news.
+  void drop() {
+    held_.store(false, std::memory_order_release);
+    pulse();
+  }
+
+  // --- for threads that could not take it ---
+  // A thread that counts itself in asks the engine's own thread to let go of the baton.
+  void want() { wanting_.fetch_add(1, std::memory_order_seq_cst); }
+  void unwant() {
+    if (wanting_.fetch_sub(1, std::memory_order_seq_cst) == 1) pulse();  // the engine's thread may go on
+  }
+  bool wanted() const { return wanting_.load(std::memory_order_relaxed) != 0; }
+
+  // News: the baton was dropped, or an operation ended. Read the pulse, check what you wait for, then wait for the
+  // pulse to change.
+  std::uint32_t read_pulse() const { return pulse_.load(std::memory_order_seq_cst); }
+  void wait_pulse(std::uint32_t seen) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    pulse_.wait(seen, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  void pulse() {
+    pulse_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) pulse_.notify_all();
+  }
+
+ private:
+  alignas(64) std::atomic<bool> held_{false};
+  alignas(64) std::atomic<std::uint32_t> wanting_{0};
+  std::atomic<std::uint32_t> pulse_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
+};
+
+}  // namespace roda::engine

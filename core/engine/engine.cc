@@ -1,0 +1,254 @@
+#include "core/engine/engine.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "plugins/base/log.h"
+
+namespace roda::engine {
+namespace {
+
+
+negotiate::Settings settings_of(const Parts& parts) {
+  negotiate::Settings s;
+  s.size = parts.topology.size;
+  s.cache_capacity = parts.knobs.cache_capacity;
+  s.fusion_threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
+  s.outstanding = parts.knobs.outstanding_buckets;
+  s.hold = parts.knobs.cycle_time_ms.has_value() && *parts.knobs.cycle_time_ms > 0;
+  return s;
+}
+
+}  // namespace
+
+Engine::Engine(Parts parts)
+    : parts_(std::move(parts)),
+      wait_policy_(parts_.control->wait_policy()),
+      negotiator_(settings_of(parts_), parts_.topology.rank),
+      announcer_(negotiator_, parts_.topology.rank),
+      contexts_(parts_.host),
+      poll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const int fd : {parts_.control->fd(), wake_.get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  open_set(0, negotiator_.members(0));
+  for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() {
+  if (thread_.joinable()) thread_.join();
+  running_.clear();
+  idle_runs_.clear();
+  next_run_.reset();
+  sets_.clear();
+  retired_sets_.clear();
+  contexts_.clear();
+}
+
+// --- submitting -----------------------------------------------------------------------------------------------------
+
+Operation* Engine::find_operation(std::int32_t set, std::string_view name) {
+  const auto it = in_flight_.find(Key{set, name});
+  return it == in_flight_.end() ? nullptr : it->second;
+}
+
+Status Engine::submit(HandleState* handle, bool will_wait) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!ended_.ok()) return ended_;
+    for (Operation& op : handle->operations) {
+      op.request.rank = parts_.topology.rank;
+      op.submitted = Clock::now();
+      if (in_flight_.emplace(Key{op.request.set, op.request.name}, &op).second) continue;
+      // All or none: those of this group that were entered before go out again.
+      for (Operation& entered : handle->operations) {
+        if (&entered == &op) break;
+        in_flight_.erase(Key{entered.request.set, entered.request.name});
+      }
+      return Status::invalid(
+          "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
+          "currently being processed: '" + op.request.name +
+          "'. Wait for the first one, or give the tensors different names.");
+    }
+    for (Operation& op : handle->operations) queue_.push_back(&op);
+    has_submissions_.store(true, std::memory_order_seq_cst);
+  }
+  if (!will_wait) poke();
+  return {};
+}
+
+// The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
+// other ranks don't have yet.
+void Engine::poke() {
+  if (baton_.try_take()) {
+    announce();
+    apply_log();
+    const bool work = busy() || !unsent_.empty() || (shutting_down_ && !drained_said_);
+    baton_.drop();
+    if (!work) return;
+  } else if (!asleep_.load(std::memory_order_seq_cst)) {
+    return;  // the holder is awake and looks at the queue before it sleeps
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+}
+
+// --- waiting --------------------------------------------------------------------------------------------------------
+
+// Takes the baton, or waits for news. True when it was taken.
+template <typename Done>
+bool Engine::take_or_wait(Done done) {
+  if (baton_.try_take()) return true;
+  baton_.want();
+  bool taken = false;
+  for (std::uint32_t i = 0; !taken && !done() && wait_policy_.worth_spinning(i); ++i) {
+    wait_policy_.relax(i);
+    taken = baton_.try_take();
+  }
+  if (!taken && !done()) {
+    const std::uint32_t seen = baton_.read_pulse();
+    taken = baton_.try_take();
+    if (!taken && !done()) baton_.wait_pulse(seen);
+  }
+  baton_.unwant();
+  return taken;
+}
+
+template <typename Done>
+void Engine::drive_until(Done done) {
+  while (!done()) {
+    if (!take_or_wait(done)) continue;
+    disarm();
+    for (std::uint32_t idle = 0; !done();) {
+      if (drive()) {
+        idle = 0;
+      } else if (wait_policy_.worth_spinning(idle)) {
+        wait_policy_.relax(idle++);
+      } else {
+        sleep();
+        idle = 0;
+      }
+    }
+    leave();
+  }
+}
+
+Status Engine::wait(HandleState* handle) {
+  drive_until([handle] { return handle->done(); });
+  return handle->first_error;
+}
+
+// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping.
+void Engine::leave() {
+  const bool work = busy() || !unsent_.empty() || has_submissions_.load(std::memory_order_seq_cst) || !arm() ||
+                    stopped_.load(std::memory_order_acquire);
+  baton_.drop();
+  if (!work) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+}
+
+// --- process sets, shutdown -----------------------------------------------------------------------------------------
+
+Status Engine::add_set(std::vector<std::int32_t> ranks, std::int32_t* id) {
+  auto find = [&] {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [known, members] : known_sets_) {
+      if (members == ranks) return known;
+    }
+    return ended_.ok() ? -1 : -2;
+  };
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!ended_.ok()) return ended_;
+    sets_to_add_.push_back(ranks);
+    has_submissions_.store(true, std::memory_order_seq_cst);
+  }
+  drive_until([&] { return find() != -1; });
+  *id = find();
+  const std::scoped_lock lock(mutex_);
+  return *id >= 0 ? Status() : ended_;
+}
+
+Status Engine::remove_set(std::int32_t id) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!ended_.ok()) return ended_;
+    sets_to_remove_.push_back(id);
+    has_submissions_.store(true, std::memory_order_seq_cst);
+  }
+  drive_until([&] {
+    const std::scoped_lock lock(mutex_);
+    return known_sets_.count(id) == 0 || !ended_.ok();
+  });
+  const std::scoped_lock lock(mutex_);
+  return known_sets_.count(id) == 0 ? Status() : ended_;
+}
+
+std::vector<std::int32_t> Engine::set_ranks(std::int32_t id) const {
+  const std::scoped_lock lock(mutex_);
+  const auto it = known_sets_.find(id);
+  return it == known_sets_.end() ? std::vector<std::int32_t>() : it->second;
+}
+
+std::vector<std::int32_t> Engine::set_ids() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::int32_t> ids;
+  for (const auto& [id, ranks] : known_sets_) ids.push_back(id);
+  return ids;
+}
+
+void Engine::shutdown() {
+  {
+    const std::scoped_lock lock(mutex_);
+    shutdown_asked_ = true;
+    has_submissions_.store(true, std::memory_order_seq_cst);
+  }
+  drive_until([this] { return stopped_.load(std::memory_order_acquire); });
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+}
+
+// --- completing -----------------------------------------------------------------------------------------------------
+
+// Under mutex_.
+void Engine::complete(Operation* op, const Status& status) {
+  in_flight_.erase(Key{op->request.set, op->request.name});
+  HandleState* handle = op->handle;
+  if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
+  handle->remaining.fetch_sub(1, std::memory_order_acq_rel);
+  // From here on the handle may be released and reused by its owner.
+}
+
+void Engine::end_operations(const std::vector<Operation*>& operations, const Status& status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (Operation* op : operations) {
+      if (op != nullptr) complete(op, status);
+    }
+  }
+  baton_.pulse();
+}
+
+void Engine::complete_all(const Status& status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    std::vector<Operation*> all;
+    for (const auto& [key, op] : in_flight_) all.push_back(op);
+    for (Operation* op : all) complete(op, status);
+    queue_.clear();
+  }
+  baton_.pulse();
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,196 @@
+// The engine of one process: submissions in, completions out.
+//
+// One thread at a time holds the engine's state (see Baton and docs/architecture.md): the engine's own thread, a thread
+// that waits for a handle, or, for the moment it takes to put an announcement into the log, a thread that submits.
+// Members are grouped below by who may touch them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/bootstrap/store.h"
+#include "core/bootstrap/topology.h"
+#include "core/control/control_plane.h"
+#include "core/engine/announcer.h"
+#include "core/engine/baton.h"
+#include "core/engine/launch_run.h"
+#include "core/engine/operation.h"
+#include "core/engine/planner.h"
+#include "core/engine/set_runtime.h"
+#include "core/knobs/knobs.h"
+#include "core/negotiate/negotiator.h"
+#include "plugins/base/unique_fd.h"
+
+namespace roda::engine {
+
+// Everything that starting an engine needs, made by bootstrap (see start_engine).
+struct Parts {
+  Knobs knobs;
+  Topology topology;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<control::ControlPlane> control;
+  std::unique_ptr<Planner> planner;
+  const roda_host* host = nullptr;
+  std::vector<std::vector<std::int32_t>> static_sets;
+  std::string job_key;  // prefix of names that must be unique per job generation
+  std::uint64_t generation = 0;
+};
+
+class Engine final : private negotiate::Outcome {
+ public:
+  explicit Engine(Parts parts);
+  // After shutdown().
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- any thread ---
+  const Topology& topology() const { return parts_.topology; }
+  const Knobs& knobs() const { return parts_.knobs; }
+  const Planner& planner() const { return *parts_.planner; }
+
+  // Queues the operations of one handle (made by handles().create) as a group: all or none. Their requests are
+  // complete but for the rank. `will_wait`: the caller waits right after.
+  Status submit(HandleState* handle, bool will_wait);
+  HandleTable& handles() { return handles_; }
+  // Blocks until the handle is done; drives the engine meanwhile if nobody else does.
+  Status wait(HandleState* handle);
+
+  // Collective over all ranks; block until every rank has asked for the same.
+  Status add_set(std::vector<std::int32_t> ranks, std::int32_t* id);
+  Status remove_set(std::int32_t id);
+  // Members of a set, ascending; empty: no such set.
+  std::vector<std::int32_t> set_ranks(std::int32_t id) const;
+  std::vector<std::int32_t> set_ids() const;
+
+  // Ends the engine on every rank; blocks until this one has ended. Idempotent.
+  void shutdown();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
+  void launch(negotiate::Launch launch) override;
+  void refuse(std::int32_t set, const std::string& name, const Status& error) override;
+  void announce_again(std::int32_t set, int bit) override;
+  void bit_freed(std::int32_t set, int bit) override;
+  void join_done(std::int32_t set, std::int32_t last_rank) override;
+  void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override;
+  void set_removed(std::int32_t id) override;
+  void shutdown(std::int32_t rank) override;
+  void all_drained() override;
+
+  // --- the holder of the baton ---
+  void run();  // the engine's thread
+  // One turn. True when something moved.
+  bool drive();
+  bool announce();
+  bool apply_log();
+  bool run_launches();
+  bool start_launches();
+  void put_in_log();
+  bool slot_is_free(const negotiate::Launch& launch) const;
+  void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
+  void settle_aborted_runs(const Status& cause);
+  void end_operations(const std::vector<Operation*>& operations, const Status& status);
+  void watch_deadlines();
+  void fail(const Status& cause);
+  bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
+  // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
+  bool arm();
+  void disarm();
+  // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
+  void sleep();
+  void wait_for_events(int timeout);
+  int timeout_ms() const;
+  Status watch_new_contexts();
+  void leave();  // drop the baton as a waiter
+  void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks);
+  void say_finished(bool only_where_wanted);
+  void hold_ready_tensors();
+
+  // --- waiting threads ---
+  template <typename Done>
+  bool take_or_wait(Done done);
+  template <typename Done>
+  void drive_until(Done done);
+
+  // --- any thread, under mutex_ ---
+  Operation* find_operation(std::int32_t set, std::string_view name);
+  void complete(Operation* op, const Status& status);
+  void complete_all(const Status& status);
+
+  void poke();  // a submission is there: have it announced
+  static bool is_fatal(const Status& status);
+
+  Parts parts_;
+  WaitPolicy wait_policy_;
+  HandleTable handles_;  // locks itself
+  Baton baton_;
+
+  // Under mutex_: the submission queue and what a submission is checked against.
+  mutable std::mutex mutex_;
+  std::vector<Operation*> queue_;
+  std::vector<std::vector<std::int32_t>> sets_to_add_;
+  std::vector<std::int32_t> sets_to_remove_;
+  bool shutdown_asked_ = false;
+  struct Key {
+    std::int32_t set;
+    std::string_view name;  // of the operation itself
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const {
+      return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
+    }
+  };
+  std::unordered_map<Key, Operation*, KeyHash> in_flight_;
+  std::map<std::int32_t, std::vector<std::int32_t>> known_sets_;
+  Status ended_;  // why nothing can be submitted any more
+
+  // Written under mutex_ or by the holder of the baton, read by anybody.
+  std::atomic<bool> has_submissions_{false};
+  std::atomic<bool> asleep_{false};   // the holder, or the engine's thread, sleeps on the descriptors
+  std::atomic<bool> stopped_{false};  // every rank has drained, or the job was aborted
+
+  // The holder of the baton.
+  negotiate::Negotiator negotiator_;
+  Announcer announcer_;
+  Contexts contexts_;
+  std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
+  std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
+  struct Waiting {
+    negotiate::Launch launch;
+    std::vector<Operation*> operations;
+  };
+  std::deque<Waiting> waiting_;                      // launched, not started here
+  std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
+  std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
+  std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
+  std::vector<Operation*> draining_;
+  std::vector<std::byte> record_;
+  std::uint64_t sets_opened_ = 0;
+  std::vector<std::byte> unsent_;  // a record that the log had no room for
+  bool news_for_others_ = false;   // the record being applied changed something for sleeping ranks
+  std::size_t watched_contexts_ = 0;
+  std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
+  Clock::time_point next_deadline_look_{};
+  bool shutting_down_ = false;
+  bool drained_said_ = false;
+  Status failed_;
+
+  UniqueFd poll_;   // control plane, transports, wake_
+  UniqueFd wake_;   // eventfd: submissions while the holder sleeps
+  std::thread thread_;
+};
+
+}  // namespace roda::engine

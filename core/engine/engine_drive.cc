@@ -1,0 +1,368 @@
+// The loop of the baton's holder: announce, apply the log, run launches, sleep.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/engine/engine.h"
+#include "plugins/base/log.h"
+
+namespace roda::engine {
+namespace {
+
+// A record is one unit of the log; more than this is announced in several, which only costs grouping.
+constexpr std::size_t kRecordBytes = 64u << 10;
+// Deadlines of running operations are looked at this often.
+constexpr int kBusyTimeoutMs = 500;
+
+}  // namespace
+
+// --- the engine's own thread ----------------------------------------------------------------------------------------
+
+void Engine::run() {
+  while (!stopped_.load(std::memory_order_acquire)) {
+    const std::uint32_t seen = baton_.read_pulse();
+    if (baton_.wanted() || !baton_.try_take()) {
+      if (!stopped_.load(std::memory_order_acquire)) baton_.wait_pulse(seen);
+      continue;
+    }
+    disarm();
+    std::uint32_t idle = 0;
+    bool armed = false;
+    while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
+      if (drive()) {
+        idle = 0;
+      } else if (busy() && wait_policy_.worth_spinning(idle)) {
+        wait_policy_.relax(idle++);
+      } else {
+        armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);
+        if (!armed) disarm();
+      }
+    }
+    const int timeout = timeout_ms();
+    baton_.drop();
+    if (armed) wait_for_events(timeout);
+  }
+}
+
+// --- sleeping -------------------------------------------------------------------------------------------------------
+
+bool Engine::arm() {
+  parts_.control->arm();
+  if (parts_.control->pending()) return false;
+  if (!busy()) return true;
+  for (const auto& context : contexts_.all()) {
+    if (!context->arm()) return false;
+  }
+  // What came between the last look and the arming would ring no bell.
+  return !run_launches();
+}
+
+void Engine::disarm() {
+  parts_.control->disarm();
+  for (const auto& context : contexts_.all()) context->disarm();
+}
+
+int Engine::timeout_ms() const {
+  int timeout = busy() ? kBusyTimeoutMs : -1;
+  for (const auto& context : contexts_.all()) {
+    if (busy() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
+  }
+  const auto now = Clock::now();
+  for (const auto& [set, until] : hold_until_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+    const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
+    timeout = timeout < 0 ? ms : std::min(timeout, ms);
+  }
+  return timeout;
+}
+
+void Engine::sleep() {
+  asleep_.store(true, std::memory_order_seq_cst);
+  if (arm() && !has_submissions_.load(std::memory_order_seq_cst)) wait_for_events(timeout_ms());
+  asleep_.store(false, std::memory_order_seq_cst);
+  disarm();
+}
+
+void Engine::wait_for_events(int timeout) {
+  epoll_event events[8];
+  const int n = epoll_wait(poll_.get(), events, 8, timeout);
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.fd != wake_.get()) continue;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof count);
+  }
+}
+
+Status Engine::watch_new_contexts() {
+  for (; watched_contexts_ < contexts_.all().size(); ++watched_contexts_) {
+    const int fd = contexts_.all()[watched_contexts_]->event_fd();
+    if (fd < 0) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+// --- one turn -------------------------------------------------------------------------------------------------------
+
+bool Engine::drive() {
+  if (!failed_.ok()) return false;
+  bool moved = false;
+  if (has_submissions_.load(std::memory_order_acquire)) moved = announce() || moved;
+  moved = apply_log() || moved;
+  moved = run_launches() || moved;
+  hold_ready_tensors();
+  say_finished(true);
+  put_in_log();
+  if (shutting_down_ && !drained_said_ && !busy()) {
+    drained_said_ = true;
+    announcer_.plain(wire::Item::kDrained, 0);
+    put_in_log();
+    moved = true;
+  }
+  const Status service = parts_.control->service(false);
+  if (parts_.control->is_aborted()) {
+    fail(parts_.control->abort_cause());
+  } else if (!service.ok()) {
+    fail(service);
+  } else {
+    watch_deadlines();
+  }
+  return moved;
+}
+
+bool Engine::announce() {
+  {
+    const std::scoped_lock lock(mutex_);
+    has_submissions_.store(false, std::memory_order_relaxed);
+    draining_.swap(queue_);
+    for (const auto& ranks : sets_to_add_) announcer_.add_set(ranks);
+    for (const std::int32_t id : sets_to_remove_) announcer_.plain(wire::Item::kRemoveSet, id);
+    sets_to_add_.clear();
+    sets_to_remove_.clear();
+    if (shutdown_asked_ && !shutting_down_) announcer_.plain(wire::Item::kShutdown, 0);
+    shutdown_asked_ = false;
+  }
+  for (Operation* op : draining_) {
+    announcer_.announce(op);
+    if (announcer_.bytes() > kRecordBytes) put_in_log();
+  }
+  draining_.clear();
+  put_in_log();
+  return true;
+}
+
+void Engine::say_finished(bool only_where_wanted) {
+  for (auto& [id, set] : sets_) {
+    if (!set->is_member() || set->completed() == set->reported) continue;
+    if (only_where_wanted && !negotiator_.wants_finished(id)) continue;
+    announcer_.finished(id, set->completed());
+    set->reported = set->completed();
+  }
+}
+
+void Engine::put_in_log() {
+  bool accepted = true;
+  while (!unsent_.empty() || !announcer_.empty()) {
+    if (unsent_.empty()) {
+      say_finished(false);
+      const auto record = announcer_.take();
+      const Status status = parts_.control->append(record, &accepted);
+      if (!status.ok()) return parts_.control->abort(status);
+      if (accepted) continue;
+      unsent_.assign(record.begin(), record.end());
+    }
+    if (Status s = parts_.control->append(unsent_, &accepted); !s.ok()) return parts_.control->abort(s);
+    if (!accepted) return;  // a rank lags; it was woken, and the next turn tries again
+    unsent_.clear();
+  }
+}
+
+bool Engine::apply_log() {
+  bool moved = false;
+  while (parts_.control->read(&record_)) {
+    moved = true;
+    news_for_others_ = false;
+    if (Status s = negotiator_.apply(record_, this); !s.ok()) {
+      parts_.control->abort(s);
+      return true;
+    }
+    // Whoever spoke the decisive word wakes those who sleep: the others may be asleep themselves.
+    std::int32_t speaker = -1;
+    std::memcpy(&speaker, record_.data() + offsetof(wire::RecordHeader, rank), sizeof speaker);
+    if (news_for_others_ && speaker == parts_.topology.rank) parts_.control->wake_all();
+  }
+  if (!announcer_.empty()) put_in_log();
+  return moved;
+}
+
+// With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock says
+// so ends the wait for all, through the log.
+void Engine::hold_ready_tensors() {
+  const auto& cycle = parts_.knobs.cycle_time_ms;
+  if (!cycle.has_value() || *cycle <= 0) return;
+  const auto now = Clock::now();
+  for (const auto& [id, set] : sets_) {
+    if (!negotiator_.has_ready(id)) {
+      hold_until_.erase(id);
+      continue;
+    }
+    const auto window = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(*cycle));
+    const auto [it, fresh] = hold_until_.emplace(id, now + window);
+    if (fresh || now < it->second) continue;
+    announcer_.flush(id, negotiator_.ready_count(id));
+    hold_until_.erase(it);
+  }
+}
+
+// --- launches -------------------------------------------------------------------------------------------------------
+
+bool Engine::slot_is_free(const negotiate::Launch& launch) const {
+  return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
+    const negotiate::Launch& other = run->launch();
+    return other.set == launch.set && (run->needs_whole_group() || other.sequence % kSlots == launch.sequence % kSlots);
+  });
+}
+
+// Starts launches in their order; one whose group is still forming holds up those behind it.
+bool Engine::start_launches() {
+  bool moved = false;
+  while (next_run_ != nullptr || !waiting_.empty()) {
+    if (next_run_ == nullptr) {
+      Waiting& front = waiting_.front();
+      if (!slot_is_free(front.launch)) break;
+      if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
+      next_run_ = std::move(idle_runs_.back());
+      idle_runs_.pop_back();
+      SetRuntime* set = sets_.at(front.launch.set).get();
+      const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kSlots);
+      next_run_->begin(std::move(front.launch), std::move(front.operations), set, slot);
+      waiting_.pop_front();
+    }
+    bool started = false;
+    Status status = next_run_->start(parts_.planner.get(), &contexts_, &started);
+    if (status.ok()) status = watch_new_contexts();
+    if (status.ok() && !started) break;
+    moved = true;
+    if (status.ok()) {
+      running_.push_back(std::move(next_run_));
+    } else {
+      end_run(std::move(next_run_), status);
+    }
+  }
+  return moved;
+}
+
+bool Engine::run_launches() {
+  bool moved = start_launches();
+  if (running_.empty() && next_run_ == nullptr) return moved;
+  for (const auto& context : contexts_.all()) moved = context->progress() > 0 || moved;
+  for (std::size_t i = 0; i < running_.size();) {
+    LaunchRun& run = *running_[i];
+    if (run.broken) break;
+    bool done = false;
+    const Status status = run.advance(&done);
+    if (run.moves() != run.seen_moves) {
+      run.seen_moves = run.moves();
+      run.moved_at = {};  // renewed at the next look at the clock
+      moved = true;
+    }
+    if (!done && status.ok()) {
+      ++i;
+      continue;
+    }
+    auto ended = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    end_run(std::move(ended), status);
+    moved = true;
+  }
+  return moved;
+}
+
+// Whether the other ranks can't know of the error by themselves: all but those that follow from what all ranks agreed.
+bool Engine::is_fatal(const Status& status) { return status.code() != RODA_ERR_UNSUPPORTED; }
+
+void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
+  SetRuntime* set = run->set();
+  if (!status.ok() && is_fatal(status)) {
+    const Status cause(status.code(),
+                       "Rank " + std::to_string(parts_.topology.rank) + ": " + run->describe() +
+                           " failed: " + status.message() + " The contents of outputs are undefined.",
+                       status.rank() >= 0 ? status.rank() : parts_.topology.rank);
+    parts_.control->abort(cause);
+    run->broken = true;
+    running_.push_back(std::move(run));  // fail() ends it with the rest, under the first cause
+    return;
+  }
+  end_operations(run->operations(), status);
+  set->complete(run->launch().sequence);
+  run->finish();
+  idle_runs_.push_back(std::move(run));
+}
+
+void Engine::watch_deadlines() {
+  if (!busy() || parts_.knobs.abort_timeout_seconds <= 0) return;
+  const auto now = Clock::now();
+  if (now < next_deadline_look_) return;
+  next_deadline_look_ = now + std::chrono::milliseconds(kBusyTimeoutMs);
+  const auto limit = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
+  for (const auto& run : running_) {
+    if (run->moved_at == Clock::time_point{}) run->moved_at = now;
+    if (now - run->moved_at < limit) continue;
+    parts_.control->abort(
+        Status(RODA_ERR_TIMEOUT,
+               "Rank " + std::to_string(parts_.topology.rank) + ": " + run->describe() + " made no progress for " +
+                   std::to_string(static_cast<int>(limit.count())) +
+                   " s. A peer may be stopped or unreachable; raise HOROVOD_ABORT_TIMEOUT_SECONDS if it is only slow.",
+               parts_.topology.rank));
+    return;
+  }
+}
+
+// --- the end --------------------------------------------------------------------------------------------------------
+
+// Every operation ends with the first cause. Stages are ended first: what they touch belongs to the callers again then.
+void Engine::fail(const Status& cause) {
+  if (!failed_.ok()) return;
+  failed_ = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
+  RODA_LOG(error, "{}", failed_.message());
+  {
+    const std::scoped_lock lock(mutex_);
+    if (ended_.ok()) ended_ = failed_;
+  }
+  settle_aborted_runs(cause);
+  waiting_.clear();
+  next_run_.reset();
+  complete_all(failed_);
+  stopped_.store(true, std::memory_order_release);
+  parts_.control->depart();
+  baton_.pulse();
+}
+
+void Engine::settle_aborted_runs(const Status& cause) {
+  for (auto& [id, set] : sets_) set->abort(cause);
+  const auto deadline = Clock::now() + std::chrono::seconds(5);
+  for (const auto& run : running_) run->abort(cause);
+  while (!running_.empty() && Clock::now() < deadline) {
+    for (const auto& context : contexts_.all()) context->progress();
+    std::erase_if(running_, [&](auto& run) {
+      bool done = run->broken || !run->started();
+      if (!done) static_cast<void>(run->advance(&done));
+      if (!done || !run->quiesced()) return false;
+      run->finish();
+      idle_runs_.push_back(std::move(run));
+      return true;
+    });
+    wait_policy_.relax(0);
+  }
+  if (running_.empty()) return;
+  RODA_LOG(error, "{} could not be ended in 5 s; its buffers may still be written to", running_.front()->describe());
+}
+
+}  // namespace roda::engine

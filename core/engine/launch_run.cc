@@ -1,0 +1,373 @@
+#include "core/engine/launch_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "plugins/devices/cpu/cpu_device.h"
+
+namespace roda::engine {
+namespace {
+
+Status device_status(int code, const roda_error& error) { return Status::from(code, error); }
+
+Status copy(void* dst, const void* src, std::size_t bytes) {
+  if (dst == src || bytes == 0) return {};
+  roda_error error = make_error();
+  return device_status(roda_cpu_device()->copy(dst, src, bytes, nullptr, &error), error);
+}
+
+}  // namespace
+
+std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
+  return rows / size + (rank < rows % size ? 1 : 0);
+}
+
+Status FusionBuffer::ensure(execute::TransportGroup* group, std::size_t bytes) {
+  const bool from_group = group != nullptr && group->context().has(RODA_CAP_ALLOCATE);
+  const bool same_source = from_group ? group_ == group : group_ == nullptr;
+  if (memory_.address != nullptr && same_source && memory_.length >= bytes) return {};
+  release();
+  std::size_t length = std::size_t{64} << 10;
+  while (length < bytes) length *= 2;
+  if (from_group) {
+    RODA_RETURN_IF_ERROR(group->allocate(length, &memory_));
+    group_ = group;
+    return {};
+  }
+  memory_ = roda_memory{};
+  memory_.struct_size = sizeof memory_;
+  memory_.device = -1;
+  memory_.length = length;
+  memory_.address = std::aligned_alloc(4096, length);
+  if (memory_.address == nullptr) {
+    return Status::no_memory("No memory for a fusion buffer of " + std::to_string(length) +
+                             " bytes; lower HOROVOD_FUSION_THRESHOLD");
+  }
+  return {};
+}
+
+void FusionBuffer::release() {
+  if (memory_.address == nullptr) return;
+  if (group_ != nullptr) {
+    group_->free(&memory_);
+  } else {
+    std::free(memory_.address);
+  }
+  group_ = nullptr;
+  memory_ = roda_memory{};
+}
+
+LaunchRun::LaunchRun() : bucket_(roda_cpu_device()) {}
+
+void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set,
+                      std::uint32_t slot) {
+  launch_ = std::move(launch);
+  operations_ = std::move(operations);
+  set_ = set;
+  slot_ = slot;
+  local_ = false;
+  broken = false;
+  seen_moves = 0;
+  moved_at = std::chrono::steady_clock::now();
+}
+
+double LaunchRun::prescale() const { return head().prescale; }
+
+double LaunchRun::postscale() const {
+  return head().op == RODA_AVERAGE ? head().postscale / set_->size() : head().postscale;
+}
+
+Status LaunchRun::scale(void* data, std::size_t count, double factor) {
+  if (factor == 1.0 || count == 0) return {};
+  roda_error error = make_error();
+  return device_status(roda_cpu_device()->scale(data, count, head().dtype, factor, nullptr, &error), error);
+}
+
+// What the selection table calls the size: see select::Query::bytes.
+std::size_t LaunchRun::plan_bytes() const {
+  const std::size_t element = roda_dtype_size(head().dtype);
+  const auto members = static_cast<std::size_t>(set_->size());
+  std::size_t bytes = 0;
+  switch (head().collective) {
+    case RODA_ALLGATHER:
+      for (std::size_t m = 0; m < members; ++m) bytes += head().bytes(m);
+      return bytes;
+    case RODA_ALLTOALL:
+      for (std::size_t to = 0; to < members; ++to) {
+        std::size_t rows = 0;
+        for (std::size_t from = 0; from < members; ++from) {
+          rows += static_cast<std::size_t>(head().splits[from * members + to]);
+        }
+        bytes = std::max(bytes, rows * static_cast<std::size_t>(head().row_elements) * element);
+      }
+      return bytes;
+    case RODA_BARRIER:
+      return 0;
+    default:
+      for (const auto& t : launch_.tensors) bytes += t->bytes(0);
+      return bytes;
+  }
+}
+
+Status LaunchRun::allocate_result(Operation* op, std::size_t bytes) {
+  if (op->output != nullptr) return {};
+  op->result = OutputRef(OutputBlock::allocate(bytes));
+  if (!op->result) {
+    return Status::no_memory("No memory for the " + std::to_string(bytes) + "-byte output of " +
+                             std::string(roda_collective_name(head().collective)) + " '" + head().name + "'");
+  }
+  op->output = op->result.get()->data();
+  return {};
+}
+
+Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
+  *started = true;
+  if (set_->size() == 1) {
+    local_ = true;
+    return run_locally();
+  }
+  PlanQuery query;
+  query.collective = head().collective;
+  query.dtype = head().dtype;
+  query.op = head().op == RODA_AVERAGE ? RODA_SUM : head().op;
+  query.bytes = plan_bytes();
+  query.size = set_->size();
+  query.same_host = set_->options().same_host;
+  const Plan* plan = nullptr;
+  RODA_RETURN_IF_ERROR(planner->plan(query, &plan));
+  const PlanStage& stage = plan->stages.front();
+  execute::TransportContext* context = nullptr;
+  RODA_RETURN_IF_ERROR(contexts->get(stage.transport, &context));
+  RODA_RETURN_IF_ERROR(set_->stages(*context, &pool_, started));
+  if (!*started) return {};
+
+  execute::StageArgs args;
+  args.collective = head().collective;
+  args.dtype = head().dtype;
+  args.op = query.op;
+  args.launch = launch_.sequence;
+  args.generation = set_->options().generation;
+  args.slot = pool_->group().slots() == 0 ? 0 : slot_ % pool_->group().slots();
+  if (head().collective == RODA_BROADCAST) {
+    const auto& ranks = set_->options().ranks;
+    args.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
+  }
+  RODA_RETURN_IF_ERROR(prepare(&args));
+  RODA_RETURN_IF_ERROR(pool_->acquire(head().collective, stage.algorithm, args.root, &stage_));
+  if (Status s = stage_->start(args); !s.ok()) {
+    stage_.reset();
+    return s;
+  }
+  return {};
+}
+
+Status LaunchRun::prepare(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  switch (head().collective) {
+    case RODA_ALLREDUCE:
+      if (fused()) return prepare_fused(args);
+      return op == nullptr ? prepare_zeros(args) : prepare_allreduce(args);
+    case RODA_ALLGATHER:
+      return prepare_allgather(args);
+    case RODA_ALLTOALL:
+      return prepare_alltoall(args);
+    case RODA_REDUCESCATTER:
+      return prepare_reducescatter(args);
+    case RODA_BROADCAST:
+      args->input = op->input;
+      args->output = op->output;
+      args->count = static_cast<std::size_t>(head().elements(0));
+      op->result_shape = op->request.shape;
+      return {};
+    case RODA_BARRIER:
+      return {};
+    default:
+      return Status::unsupported(std::string(roda_collective_name(head().collective)) + " has no plan");
+  }
+}
+
+Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  args->count = static_cast<std::size_t>(head().elements(0));
+  args->input = op->input;
+  args->output = op->output;
+  op->result_shape = op->request.shape;
+  if (prescale() == 1.0) return {};
+  RODA_RETURN_IF_ERROR(copy(op->output, op->input, op->bytes()));
+  args->input = op->output;
+  return scale(op->output, args->count, prescale());
+}
+
+// This rank joined: it takes part with zeros.
+Status LaunchRun::prepare_zeros(execute::StageArgs* args) {
+  args->count = static_cast<std::size_t>(head().elements(0));
+  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), head().bytes(0)));
+  std::memset(fused_.data(), 0, head().bytes(0));
+  args->input = args->output = fused_.data();
+  if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+Status LaunchRun::prepare_fused(execute::StageArgs* args) {
+  members_.clear();
+  for (std::size_t i = 0; i < launch_.tensors.size(); ++i) {
+    Operation* op = operations_[i];
+    execute::BucketTensor tensor;
+    tensor.count = static_cast<std::size_t>(launch_.tensors[i]->elements(0));
+    if (op != nullptr) {
+      tensor.input = op->input;
+      tensor.output = op->output;
+      op->result_shape = op->request.shape;
+    }
+    members_.push_back(tensor);
+  }
+  bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
+  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), nullptr));
+  args->count = bucket_.elements();
+  args->input = args->output = fused_.data();
+  if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+Status LaunchRun::prepare_allgather(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  recv_counts_.clear();
+  std::size_t total = 0;
+  std::int64_t rows = 0;
+  for (std::size_t m = 0; m < head().rows.size(); ++m) {
+    recv_counts_.push_back(static_cast<std::size_t>(head().elements(m)));
+    total += recv_counts_.back();
+    rows += head().rows[m];
+  }
+  RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = rows;
+  args->input = op->input;
+  args->output = op->output;
+  args->recv_counts = recv_counts_.data();
+  return {};
+}
+
+Status LaunchRun::prepare_alltoall(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  const auto members = static_cast<std::size_t>(set_->size());
+  const auto self = static_cast<std::size_t>(set_->options().rank);
+  const auto row = static_cast<std::size_t>(head().row_elements);
+  send_counts_.clear();
+  recv_counts_.clear();
+  op->received_splits.clear();
+  std::int64_t rows = 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    const std::int32_t from_peer = head().splits[m * members + self];
+    send_counts_.push_back(static_cast<std::size_t>(head().splits[self * members + m]) * row);
+    recv_counts_.push_back(static_cast<std::size_t>(from_peer) * row);
+    op->received_splits.push_back(from_peer);
+    rows += from_peer;
+  }
+  const std::int32_t largest = *std::max_element(head().splits.begin(), head().splits.end());
+  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = rows;
+  args->input = op->input;
+  args->output = op->output;
+  args->send_counts = send_counts_.data();
+  args->recv_counts = recv_counts_.data();
+  args->max_count = static_cast<std::size_t>(largest) * row;
+  return {};
+}
+
+Status LaunchRun::prepare_reducescatter(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  recv_counts_.clear();
+  for (int m = 0; m < set_->size(); ++m) {
+    recv_counts_.push_back(static_cast<std::size_t>(reducescatter_rows(head().rows[0], set_->size(), m) *
+                                                    head().row_elements));
+  }
+  const auto self = static_cast<std::size_t>(set_->options().rank);
+  RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = reducescatter_rows(head().rows[0], set_->size(), set_->options().rank);
+  args->count = static_cast<std::size_t>(head().elements(0));
+  args->recv_counts = recv_counts_.data();
+  args->input = op->input;
+  args->output = op->output;
+  if (prescale() == 1.0) return {};
+  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), op->bytes()));
+  std::memcpy(fused_.data(), op->input, op->bytes());
+  args->input = fused_.data();
+  if (fused_.is_transports()) args->input_memory = fused_.memory();
+  return scale(fused_.data(), args->count, prescale());
+}
+
+// A set of one: every collective is a copy and the factors.
+Status LaunchRun::run_locally() {
+  for (Operation* op : operations_) {
+    if (op == nullptr || head().collective == RODA_BARRIER) continue;
+    op->result_shape = op->request.shape;
+    op->received_splits = op->request.splits;
+    std::size_t bytes = op->bytes();
+    if (head().collective == RODA_ALLTOALL) {
+      op->result_shape[0] = op->request.splits[0];
+      bytes = static_cast<std::size_t>(op->result_shape[0] * op->request.row_elements()) *
+              roda_dtype_size(op->request.dtype);
+    }
+    RODA_RETURN_IF_ERROR(allocate_result(op, bytes));
+    if (op->input != nullptr) RODA_RETURN_IF_ERROR(copy(op->output, op->input, bytes));
+    const std::size_t count = bytes / roda_dtype_size(op->request.dtype);
+    if (head().collective != RODA_ALLREDUCE && head().collective != RODA_REDUCESCATTER) continue;
+    RODA_RETURN_IF_ERROR(scale(op->output, count, prescale()));
+    RODA_RETURN_IF_ERROR(scale(op->output, count, postscale()));
+  }
+  return {};
+}
+
+Status LaunchRun::finish_outputs() {
+  Operation* op = operations_.front();
+  if (head().collective == RODA_REDUCESCATTER) {
+    return scale(op->output, recv_counts_[static_cast<std::size_t>(set_->options().rank)], postscale());
+  }
+  if (head().collective != RODA_ALLREDUCE) return {};
+  if (!fused()) {
+    return op == nullptr ? Status() : scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
+  }
+  return bucket_.unpack(fused_.data(), postscale(), nullptr);
+}
+
+Status LaunchRun::advance(bool* done) {
+  *done = true;
+  if (local_) return {};
+  RODA_RETURN_IF_ERROR(stage_->test(done));
+  return *done ? finish_outputs() : Status();
+}
+
+void LaunchRun::abort(const Status& cause) {
+  if (stage_ != nullptr) stage_->abort(cause);
+}
+
+bool LaunchRun::quiesced() {
+  if (local_ || pool_ == nullptr) return true;
+  for (Operation* op : operations_) {
+    if (op == nullptr) continue;
+    if (op->input != nullptr && !pool_->group().quiesced(op->input, op->bytes())) return false;
+    if (op->output != nullptr && !pool_->group().quiesced(op->output, op->bytes())) return false;
+  }
+  return true;
+}
+
+std::string LaunchRun::describe() const {
+  std::string text = std::string(roda_collective_name(head().collective)) + " '" + head().name + "'";
+  if (fused()) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
+  return stage_ == nullptr ? text + " (connecting)" : text + " (" + stage_->describe() + ")";
+}
+
+void LaunchRun::finish() {
+  stage_.reset();
+  launch_.tensors.clear();
+  operations_.clear();
+  pool_ = nullptr;
+  local_ = false;
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,104 @@
+// One launch on its way through this rank: buffers in, stage, buffers out, completions.
+//
+// Owned by the holder of the baton. Pooled: a run is used again for later launches.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "core/engine/operation.h"
+#include "core/engine/planner.h"
+#include "core/engine/set_runtime.h"
+#include "core/execute/pack.h"
+#include "core/execute/stage_pool.h"
+#include "core/negotiate/negotiator.h"
+
+namespace roda::engine {
+
+// A buffer that outlives its launch, taken from the group's transport where it hands out memory.
+class FusionBuffer {
+ public:
+  FusionBuffer() = default;
+  FusionBuffer(const FusionBuffer&) = delete;
+  FusionBuffer& operator=(const FusionBuffer&) = delete;
+  ~FusionBuffer() { release(); }
+  // At least `bytes`, from `group` when it has memory of its own. Contents are lost.
+  Status ensure(execute::TransportGroup* group, std::size_t bytes);
+  void release();
+  roda_memory* memory() { return &memory_; }
+  void* data() const { return memory_.address; }
+  bool is_transports() const { return group_ != nullptr; }
+
+ private:
+  execute::TransportGroup* group_ = nullptr;
+  roda_memory memory_{};
+};
+
+class LaunchRun {
+ public:
+  LaunchRun();
+  // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros.
+  void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot);
+
+  // Prepares and starts the stage when its group is ready; *started stays false until then.
+  Status start(Planner* planner, Contexts* contexts, bool* started);
+  // One bounded step. *done: outputs are in place, or the status says why not.
+  Status advance(bool* done);
+  void abort(const Status& cause);
+  // After an error: no access to the buffers can follow any more.
+  bool quiesced();
+
+  const negotiate::Launch& launch() const { return launch_; }
+  std::vector<Operation*>& operations() { return operations_; }
+  SetRuntime* set() const { return set_; }
+  bool started() const { return stage_ != nullptr || local_; }
+  // Its group has room for one launch at a time.
+  bool needs_whole_group() const { return pool_ != nullptr && pool_->group().slots() == 1; }
+  std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
+  std::string describe() const;
+  void finish();  // gives the stage back
+  void drop_buffers() { fused_.release(); }
+
+  bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
+
+  // Deadline bookkeeping of the engine.
+  std::uint64_t seen_moves = 0;
+  std::chrono::steady_clock::time_point moved_at{};
+
+ private:
+  const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
+  bool fused() const { return launch_.tensors.size() > 1; }
+  double prescale() const;
+  double postscale() const;
+  std::size_t plan_bytes() const;
+  Status prepare(execute::StageArgs* args);
+  Status prepare_allreduce(execute::StageArgs* args);
+  Status prepare_fused(execute::StageArgs* args);
+  Status prepare_zeros(execute::StageArgs* args);
+  Status prepare_allgather(execute::StageArgs* args);
+  Status prepare_alltoall(execute::StageArgs* args);
+  Status prepare_reducescatter(execute::StageArgs* args);
+  Status allocate_result(Operation* op, std::size_t bytes);
+  Status run_locally();
+  Status finish_outputs();
+  Status scale(void* data, std::size_t count, double factor);
+
+  negotiate::Launch launch_;
+  std::vector<Operation*> operations_;
+  SetRuntime* set_ = nullptr;
+  std::uint32_t slot_ = 0;
+  execute::StagePool* pool_ = nullptr;
+  execute::StageHandle stage_;
+  bool local_ = false;  // a set of one rank: nothing travels
+  FusionBuffer fused_;
+  execute::Bucket bucket_;
+  std::vector<execute::BucketTensor> members_;
+  std::vector<std::size_t> send_counts_;
+  std::vector<std::size_t> recv_counts_;
+};
+
+// Rows of a reduce-scatter that member `rank` of `size` keeps: as even as possible, the first ones one more.
+std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank);
+
+}  // namespace roda::engine

@@ -1,0 +1,45 @@
+// Memory of results whose size is known only after negotiation: reference-counted, and it outlives the engine.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace roda::engine {
+
+// A block with its count in front. Threads: the count is atomic; the contents belong to whoever owns the result.
+struct OutputBlock {
+  std::atomic<std::uint32_t> references{1};
+  std::size_t bytes = 0;
+  void* data() { return reinterpret_cast<std::byte*>(this) + kHeader; }
+  static constexpr std::size_t kHeader = 64;
+
+  // nullptr when there is no memory.
+  static OutputBlock* allocate(std::size_t bytes);
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+};
+
+class OutputRef {
+ public:
+  OutputRef() = default;
+  explicit OutputRef(OutputBlock* adopted) : block_(adopted) {}
+  OutputRef(const OutputRef&) = delete;
+  OutputRef& operator=(const OutputRef&) = delete;
+  OutputRef(OutputRef&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  OutputRef& operator=(OutputRef&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~OutputRef() {
+    if (block_ != nullptr) block_->release();
+  }
+  OutputBlock* get() const { return block_; }
+  explicit operator bool() const { return block_ != nullptr; }
+
+ private:
+  OutputBlock* block_ = nullptr;
+};
+
+}  // namespace roda::engine

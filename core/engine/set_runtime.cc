@@ -1,0 +1,75 @@
+#include "core/engine/set_runtime.h"
+
+#include <algorithm>
+
+#include "core/bootstrap/exchange.h"
+
+namespace roda::engine {
+
+Status Contexts::get(const roda_transport* transport, execute::TransportContext** context) {
+  for (const auto& c : contexts_) {
+    if (&c->transport() == transport) {
+      *context = c.get();
+      return {};
+    }
+  }
+  std::unique_ptr<execute::TransportContext> made;
+  RODA_RETURN_IF_ERROR(execute::TransportContext::create(transport, host_, &made));
+  *context = made.get();
+  contexts_.push_back(std::move(made));
+  return {};
+}
+
+struct SetRuntime::Group {
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<execute::TransportGroup> group;
+  std::unique_ptr<execute::StagePool> pool;  // after the group in life, before it in death
+};
+
+SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
+SetRuntime::~SetRuntime() = default;
+
+Status SetRuntime::stages(execute::TransportContext& context, execute::StagePool** pool, bool* ready) {
+  *ready = false;
+  std::unique_ptr<Group>& entry = groups_[context.name()];
+  if (entry == nullptr) {
+    auto made = std::make_unique<Group>();
+    execute::GroupOptions group;
+    group.name = options_.name + "/" + context.name();
+    group.rank = options_.rank;
+    group.world_ranks = options_.ranks;
+    group.generation = options_.generation;
+    group.timeout_ns = options_.timeout_ns;
+    made->exchange = std::make_unique<Exchange>(*store_, group.name, options_.rank);
+    group.exchange = made->exchange->table();
+    RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(group), &made->group));
+    entry = std::move(made);
+  }
+  if (entry->pool == nullptr) {
+    bool formed = false;
+    RODA_RETURN_IF_ERROR(entry->group->test(&formed));
+    if (!formed) return {};
+    entry->pool = std::make_unique<execute::StagePool>(*entry->group, options_.execute);
+  }
+  *pool = entry->pool.get();
+  *ready = true;
+  return {};
+}
+
+void SetRuntime::abort(const Status& cause) {
+  for (auto& [name, entry] : groups_) {
+    if (entry != nullptr && entry->group != nullptr) entry->group->abort(cause);
+  }
+}
+
+void SetRuntime::complete(std::uint64_t sequence) {
+  early_.insert(std::lower_bound(early_.begin(), early_.end(), sequence), sequence);
+  std::size_t used = 0;
+  while (used < early_.size() && early_[used] == completed_ + 1) {
+    ++completed_;
+    ++used;
+  }
+  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(used));
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,58 @@
+// The response cache of one process set: agreed tensors by bit, so that a known tensor costs one bit to announce.
+//
+// Every rank holds the same cache, because every change follows from the log. Not thread-safe: owned by the negotiator.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/negotiate/request.h"
+
+namespace roda::negotiate {
+
+class Cache {
+ public:
+  // `capacity` entries, 0 disables; `members` of the process set.
+  Cache(int capacity, int members);
+
+  struct Slot {
+    AgreedPtr agreed;           // null: free
+    std::uint64_t since = 0;    // log records applied when it was filled: older announcements mean something else
+    std::vector<bool> arrived;  // per member, for the round that is under way
+    int arrivals = 0;
+    std::list<int>::iterator use;  // place in the order of use
+  };
+
+  // The bit of an entry that equals this request of member `member`; -1 on a miss.
+  int find(const Request& request, int member) const;
+  // The bit that holds `name`, whatever its parameters; -1 if none.
+  int find_name(const std::string& name) const;
+
+  int slots() const { return static_cast<int>(slots_.size()); }
+  Slot& slot(int bit) { return slots_[static_cast<std::size_t>(bit)]; }
+  const Slot& slot(int bit) const { return slots_[static_cast<std::size_t>(bit)]; }
+  bool holds(int bit) const { return bit >= 0 && bit < slots() && slot(bit).agreed != nullptr; }
+
+  // Stores an agreement and returns its bit; -1 when it isn't cacheable or every entry has a round under way.
+  // The least recently used idle entry makes room; *evicted tells its bit (-1: none).
+  int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now, int* evicted);
+  void touch(int bit);
+  void erase(int bit);
+
+ private:
+  int make_room(int* evicted);
+
+  int capacity_;
+  int members_;
+  std::vector<Slot> slots_;
+  std::list<int> order_;  // least recently used first
+  std::unordered_map<std::string, int> by_name_;
+};
+
+// Whether agreements of this collective are kept: alltoall's splits and joins are new every time.
+bool is_cacheable(int collective);
+
+}  // namespace roda::negotiate

@@ -1,0 +1,343 @@
+#include "core/negotiate/negotiator.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/negotiate/bucket.h"
+#include "core/negotiate/validate.h"
+
+namespace roda::negotiate {
+
+Negotiator::Negotiator(const Settings& settings, int rank) : settings_(settings), rank_(rank) {
+  std::vector<std::int32_t> world(static_cast<std::size_t>(settings.size));
+  std::iota(world.begin(), world.end(), 0);
+  sets_.emplace(0, Set(std::move(world), settings.cache_capacity));
+}
+
+std::int32_t Negotiator::add_static_set(const std::vector<std::int32_t>& ranks) {
+  const std::int32_t id = next_id_++;
+  sets_.emplace(id, Set(ranks, settings_.cache_capacity));
+  return id;
+}
+
+int Negotiator::position(std::int32_t id, std::int32_t rank) const {
+  const auto& ranks = sets_.at(id).ranks;
+  const auto it = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  return it != ranks.end() && *it == rank ? static_cast<int>(it - ranks.begin()) : -1;
+}
+
+std::int32_t Negotiator::find_set(const std::vector<std::int32_t>& ranks) const {
+  for (const auto& [id, set] : sets_) {
+    if (set.ranks == ranks) return id;
+  }
+  return -1;
+}
+
+std::vector<std::int32_t> Negotiator::set_ids() const {
+  std::vector<std::int32_t> ids;
+  for (const auto& [id, set] : sets_) ids.push_back(id);
+  return ids;
+}
+
+bool Negotiator::wants_finished(std::int32_t id) const {
+  const Set& set = sets_.at(id);
+  return !set.ready.empty() && static_cast<int>(set.outstanding.size()) >= settings_.outstanding;
+}
+
+int Negotiator::cached_bit(const Request& request) const {
+  const Set& set = sets_.at(request.set);
+  return set.cache.find(request, position(request.set, request.rank));
+}
+
+std::vector<Negotiator::Waiting> Negotiator::waiting() const {
+  std::vector<Waiting> out;
+  for (const auto& [id, set] : sets_) {
+    auto report = [&, id = id, &set = set](const std::string& name, auto has) {
+      Waiting w{id, name, {}};
+      for (int m = 0; m < set.size(); ++m) {
+        if (!has(m) && !set.joined[static_cast<std::size_t>(m)]) w.missing.push_back(set.ranks[static_cast<std::size_t>(m)]);
+      }
+      out.push_back(std::move(w));
+    };
+    for (const auto& [name, pending] : set.pending) {
+      report(name, [&p = pending](int m) { return p.requests[static_cast<std::size_t>(m)] != nullptr; });
+    }
+    for (int bit = 0; bit < set.cache.slots(); ++bit) {
+      const Cache::Slot& slot = set.cache.slot(bit);
+      if (slot.agreed == nullptr || slot.arrivals == 0) continue;
+      report(slot.agreed->name, [&slot](int m) { return slot.arrived[static_cast<std::size_t>(m)]; });
+    }
+  }
+  return out;
+}
+
+Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
+  wire::RecordReader reader(record);
+  const wire::RecordHeader& header = reader.header();
+  if (reader.status().ok() && (header.rank < 0 || header.rank >= settings_.size)) {
+    return Status::unknown("malformed control record: it claims to be from rank " + std::to_string(header.rank));
+  }
+  ++applied_;
+  wire::ItemView item;
+  while (reader.next(&item)) {
+    RODA_RETURN_IF_ERROR(apply_item(item, header.rank, header.applied, outcome));
+  }
+  RODA_RETURN_IF_ERROR(reader.status());
+  if (!shut_down_) launch_ready(outcome);
+  return {};
+}
+
+Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at,
+                              Outcome* outcome) {
+  using wire::Item;
+  if (item.kind == Item::kDrained) {
+    drained_.insert(rank);
+    if (static_cast<int>(drained_.size()) == settings_.size) outcome->all_drained();
+    return {};
+  }
+  if (shut_down_) return {};  // whatever a rank said before it saw the shutdown
+  switch (item.kind) {
+    case Item::kBits:
+      return apply_bits(item, rank, looked_up_at, outcome);
+    case Item::kRequest: {
+      Request request;
+      RODA_RETURN_IF_ERROR(wire::read_request(item, rank, &request));
+      arrive(std::move(request), outcome);
+      return {};
+    }
+    case Item::kFinished: {
+      std::uint64_t sequence = 0;
+      RODA_RETURN_IF_ERROR(wire::read_number(item, &sequence));
+      finished(item.set, rank, sequence);
+      return {};
+    }
+    case Item::kFlush: {
+      std::uint64_t count = 0;
+      RODA_RETURN_IF_ERROR(wire::read_number(item, &count));
+      if (has_set(item.set)) sets_.at(item.set).flushed = std::max(sets_.at(item.set).flushed, count);
+      return {};
+    }
+    case Item::kAddSet: {
+      std::vector<std::int32_t> ranks;
+      RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
+      bool unanimous = false;
+      consent(&add_votes_, ranks, rank, &unanimous);
+      if (!unanimous) return {};
+      std::int32_t id = next_id_;
+      if (free_ids_.empty()) {
+        ++next_id_;
+      } else {
+        id = free_ids_.front();
+        free_ids_.pop_front();
+      }
+      sets_.emplace(id, Set(ranks, settings_.cache_capacity));
+      outcome->set_added(id, ranks);
+      return {};
+    }
+    case Item::kRemoveSet: {
+      bool unanimous = false;
+      consent(&remove_votes_, {item.set}, rank, &unanimous);
+      if (!unanimous || item.set == 0 || !has_set(item.set)) return {};
+      outcome->set_removed(item.set);
+      sets_.erase(item.set);
+      free_ids_.push_back(item.set);
+      return {};
+    }
+    case Item::kShutdown:
+      end_shutdown(rank, outcome);
+      return {};
+    case Item::kDrained:
+      break;
+  }
+  return Status::unknown("malformed control record: unknown item from rank " + std::to_string(rank));
+}
+
+Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at,
+                              Outcome* outcome) {
+  wire::Bits bits;
+  RODA_RETURN_IF_ERROR(wire::read_bits(item, &bits));
+  const auto it = sets_.find(item.set);
+  if (it == sets_.end()) return {};  // the set was removed meanwhile: its tensors ended with that
+  const int member = position(item.set, rank);
+  if (member < 0) return Status::unknown("malformed control record: bits from a rank outside the process set");
+  for (std::size_t w = 0; w < bits.words.size(); ++w) {
+    for (std::uint64_t word = bits.words[w]; word != 0; word &= word - 1) {
+      const int bit = static_cast<int>((bits.first_word + w) * 64) + __builtin_ctzll(word);
+      arrive_by_bit(item.set, &it->second, bit, member, rank == rank_, looked_up_at, outcome);
+    }
+  }
+  return {};
+}
+
+void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, int member, bool own, std::uint64_t looked_up_at,
+                               Outcome* outcome) {
+  if (!set->cache.holds(bit) || set->cache.slot(bit).since > looked_up_at) {
+    if (own) outcome->announce_again(id, bit);
+    return;
+  }
+  Cache::Slot& slot = set->cache.slot(bit);
+  auto arrived = slot.arrived[static_cast<std::size_t>(member)];
+  if (arrived) return;
+  arrived = true;
+  ++slot.arrivals;
+  if (slot.arrivals == set->size() || (set->joined_count != 0 && is_complete(*set, slot.arrived))) {
+    complete_cached(id, set, bit, outcome);
+  }
+}
+
+bool Negotiator::is_complete(const Set& set, const std::vector<bool>& arrived) const {
+  bool any = false;
+  for (std::size_t m = 0; m < arrived.size(); ++m) {
+    any = any || arrived[m];
+    if (!arrived[m] && !set.joined[m]) return false;
+  }
+  return any;
+}
+
+void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome) {
+  Cache::Slot& slot = set->cache.slot(bit);
+  if (slot.arrivals != set->size() && slot.agreed->collective != RODA_ALLREDUCE) {
+    to_pending(id, set, bit, outcome);  // joined members take part: the full check knows what to say
+    return;
+  }
+  slot.arrived.assign(slot.arrived.size(), false);
+  slot.arrivals = 0;
+  set->cache.touch(bit);
+  set->ready.push_back(slot.agreed);
+  ++set->ready_count;
+}
+
+// The entry no longer fits everybody: those who announced it by its bit have announced these very parameters.
+void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome) {
+  const AgreedPtr agreed = set->cache.slot(bit).agreed;
+  const std::vector<bool> arrived = set->cache.slot(bit).arrived;
+  set->cache.erase(bit);
+  outcome->bit_freed(id, bit);
+  for (std::size_t m = 0; m < arrived.size(); ++m) {
+    if (!arrived[m]) continue;
+    Request r;
+    r.rank = set->ranks[m];
+    r.set = id;
+    r.collective = agreed->collective;
+    r.dtype = agreed->dtype;
+    r.op = agreed->op;
+    r.root = agreed->root;
+    r.device = agreed->on_device ? 0 : -1;
+    r.prescale = agreed->prescale;
+    r.postscale = agreed->postscale;
+    r.name = agreed->name;
+    r.shape = agreed->shape;
+    if (!r.shape.empty()) r.shape[0] = agreed->rows[m];
+    arrive(std::move(r), outcome);
+  }
+}
+
+void Negotiator::arrive(Request request, Outcome* outcome) {
+  const auto it = sets_.find(request.set);
+  if (it == sets_.end()) return;
+  Set* set = &it->second;
+  const std::int32_t id = request.set;
+  const int member = position(id, request.rank);
+  if (member < 0) return;
+  if (request.collective == RODA_JOIN) {
+    join(id, set, member, outcome);
+    return;
+  }
+  const std::string name = request.name;
+  if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
+  Pending& pending = set->pending[name];
+  pending.requests.resize(static_cast<std::size_t>(set->size()));
+  auto& mine = pending.requests[static_cast<std::size_t>(member)];
+  if (mine == nullptr) ++pending.count;
+  mine = std::make_unique<Request>(std::move(request));
+  complete_pending(id, set, name, outcome);
+}
+
+void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome) {
+  const auto it = set->pending.find(name);
+  std::vector<const Request*> requests;
+  std::vector<int> position;
+  for (int m = 0; m < set->size(); ++m) {
+    const Request* r = it->second.requests[static_cast<std::size_t>(m)].get();
+    if (r == nullptr && !set->joined[static_cast<std::size_t>(m)]) return;
+    if (r == nullptr) continue;
+    requests.push_back(r);
+    position.push_back(m);
+  }
+  if (requests.empty()) return;
+  if (Status error = validate(requests, set->joined_count != 0); !error.ok()) {
+    set->pending.erase(it);
+    outcome->refuse(id, name, error);
+    return;
+  }
+  auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
+  if (static_cast<int>(requests.size()) == set->size()) {
+    int evicted = -1;
+    set->cache.insert(agreed, applied_, &evicted);
+    if (evicted >= 0) outcome->bit_freed(id, evicted);
+  }
+  set->pending.erase(it);
+  set->ready.push_back(std::move(agreed));
+  ++set->ready_count;
+}
+
+void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
+  if (!set->joined[static_cast<std::size_t>(member)]) ++set->joined_count;
+  set->joined[static_cast<std::size_t>(member)] = true;
+  set->last_joined = set->ranks[static_cast<std::size_t>(member)];
+  std::vector<std::string> names;
+  for (const auto& [name, pending] : set->pending) names.push_back(name);
+  for (const std::string& name : names) complete_pending(id, set, name, outcome);
+  for (int bit = 0; bit < set->cache.slots(); ++bit) {
+    if (set->cache.holds(bit) && is_complete(*set, set->cache.slot(bit).arrived)) complete_cached(id, set, bit, outcome);
+  }
+  if (set->joined_count < set->size()) return;
+  launch_ready(outcome);  // what the last one made ready comes before the end of the join
+  set->joined.assign(set->joined.size(), false);
+  set->joined_count = 0;
+  outcome->join_done(id, set->last_joined);
+}
+
+void Negotiator::finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence) {
+  const auto it = sets_.find(id);
+  if (it == sets_.end() || position(id, rank) < 0) return;
+  auto& outstanding = it->second.outstanding;
+  while (!outstanding.empty() && outstanding.front() <= sequence) outstanding.pop_front();
+}
+
+void Negotiator::consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
+                         const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous) {
+  auto& who = (*votes)[subject];
+  who.insert(rank);
+  *unanimous = static_cast<int>(who.size()) == settings_.size;
+  if (*unanimous) votes->erase(subject);
+}
+
+void Negotiator::launch_ready(Outcome* outcome) {
+  for (auto& [id, set] : sets_) {
+    while (!set.ready.empty() && static_cast<int>(set.outstanding.size()) < settings_.outstanding) {
+      if (settings_.hold && set.ready_count - set.ready.size() >= set.flushed) break;
+      launch_bucket(id, &set, outcome);
+    }
+  }
+}
+
+void Negotiator::launch_bucket(std::int32_t id, Set* set, Outcome* outcome) {
+  Launch launch;
+  launch.set = id;
+  launch.sequence = ++set->launched;
+  launch.tensors = take_bucket(&set->ready, settings_.fusion_threshold, settings_.fusion_limit);
+  set->outstanding.push_back(launch.sequence);
+  outcome->launch(std::move(launch));
+}
+
+void Negotiator::end_shutdown(std::int32_t rank, Outcome* outcome) {
+  shut_down_ = true;
+  for (auto& [id, set] : sets_) {
+    set.ready.clear();
+    set.pending.clear();
+  }
+  outcome->shutdown(rank);
+}
+
+}  // namespace roda::negotiate

@@ -1,0 +1,152 @@
+// The deterministic half of the engine: applies the log and says what follows from it.
+//
+// Every rank applies the same records in the same order, starting from the same settings, and so reaches the same
+// agreements, buckets and launch order without anybody telling it (state-machine replication; F. B. Schneider,
+// "Implementing fault-tolerant services using the state machine approach", ACM Computing Surveys 22(4), 1990). Nothing
+// here looks at a clock, at this rank's progress, or at anything else that is not in the log.
+//
+// Not thread-safe: owned by the holder of the engine's baton.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/negotiate/cache.h"
+#include "core/negotiate/request.h"
+#include "core/wire/record.h"
+
+namespace roda::negotiate {
+
+// Must be equal on all ranks.
+struct Settings {
+  int size = 1;
+  int cache_capacity = 1024;                    // entries per process set
+  std::size_t fusion_threshold = 128u << 20;    // bytes of one bucket; 0: no fusion
+  std::size_t fusion_limit = 256u << 10;        // a tensor of more bytes travels alone, without a copy into a bucket
+  int outstanding = 2;                          // buckets launched and not completed, per process set
+  bool hold = false;                            // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
+};
+
+// One bucket on its way: tensors of one kind, in the order in which they lie in it.
+struct Launch {
+  std::int32_t set = 0;
+  std::uint64_t sequence = 0;  // counts the set's launches from 1
+  std::vector<AgreedPtr> tensors;
+};
+
+// What follows from the log. Called from apply(), in log order.
+class Outcome {
+ public:
+  virtual ~Outcome() = default;
+  virtual void launch(Launch launch) = 0;
+  // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
+  virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
+  // This rank announced `bit` when it already meant something else: announce the tensor in full.
+  virtual void announce_again(std::int32_t set, int bit) = 0;
+  // `bit` no longer stands for what this rank announced by it; the announcement itself was kept.
+  virtual void bit_freed(std::int32_t set, int bit) = 0;
+  virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
+  virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
+  virtual void set_removed(std::int32_t id) = 0;
+  virtual void shutdown(std::int32_t rank) = 0;
+  // Every rank has said kDrained: memory may be torn down.
+  virtual void all_drained() = 0;
+};
+
+class Negotiator {
+ public:
+  // `rank`: this process's, only used to tell which announcements were its own.
+  Negotiator(const Settings& settings, int rank);
+
+  // A static process set, before the first record. Returns its id; ranks sorted ascending. Set 0 exists already.
+  std::int32_t add_static_set(const std::vector<std::int32_t>& ranks);
+
+  // One record. An error means the log itself is broken: the engine must abort.
+  Status apply(std::span<const std::byte> record, Outcome* outcome);
+
+  // Log records applied so far.
+  std::uint64_t applied() const { return applied_; }
+
+  // The bit by which this request may be announced, -1: announce it in full.
+  int cached_bit(const Request& request) const;
+
+  // --- views, for announcements and reports ---
+  bool has_set(std::int32_t id) const { return sets_.count(id) != 0; }
+  const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).ranks; }
+  // Index of a world rank in the set, -1 if it is not a member.
+  int position(std::int32_t id, std::int32_t rank) const;
+  // The id of the set of exactly these sorted ranks, -1 if none.
+  std::int32_t find_set(const std::vector<std::int32_t>& ranks) const;
+  std::vector<std::int32_t> set_ids() const;
+  // True while a set waits for completions before it can launch what is ready.
+  bool wants_finished(std::int32_t set) const;
+  bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
+  std::uint64_t ready_count(std::int32_t set) const { return sets_.at(set).ready_count; }
+
+  // Tensors that some members announced and others did not: for the stall report.
+  struct Waiting {
+    std::int32_t set;
+    std::string name;
+    std::vector<std::int32_t> missing;  // world ranks
+  };
+  std::vector<Waiting> waiting() const;
+
+ private:
+  struct Pending {  // announced in full by some members
+    std::vector<std::unique_ptr<Request>> requests;  // per member
+    int count = 0;
+  };
+  struct Set {
+    Set(std::vector<std::int32_t> r, int cache_capacity)
+        : ranks(std::move(r)), cache(cache_capacity, static_cast<int>(ranks.size())), joined(ranks.size(), false) {}
+    int size() const { return static_cast<int>(ranks.size()); }
+    std::vector<std::int32_t> ranks;
+    Cache cache;
+    std::map<std::string, Pending> pending;
+    std::vector<bool> joined;
+    int joined_count = 0;
+    std::int32_t last_joined = -1;
+    std::deque<AgreedPtr> ready;
+    std::uint64_t ready_count = 0;    // tensors that ever became ready
+    std::uint64_t flushed = 0;        // hold: those below this count may launch
+    std::uint64_t launched = 0;
+    std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
+  };
+
+  Status apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
+  Status apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
+  void arrive_by_bit(std::int32_t id, Set* set, int bit, int member, bool own, std::uint64_t looked_up_at,
+                     Outcome* outcome);
+  void arrive(Request request, Outcome* outcome);
+  void join(std::int32_t id, Set* set, int member, Outcome* outcome);
+  void complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome);
+  void complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome);
+  void to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome);
+  bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
+  void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
+  void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
+               const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
+  void launch_ready(Outcome* outcome);
+  void launch_bucket(std::int32_t id, Set* set, Outcome* outcome);
+  void end_shutdown(std::int32_t rank, Outcome* outcome);
+
+  Settings settings_;
+  int rank_;
+  std::uint64_t applied_ = 0;
+  std::map<std::int32_t, Set> sets_;
+  std::deque<std::int32_t> free_ids_;  // reused first in, first out
+  std::int32_t next_id_ = 1;
+  std::map<std::vector<std::int32_t>, std::set<std::int32_t>> add_votes_;     // ranks of the set -> who asked
+  std::map<std::vector<std::int32_t>, std::set<std::int32_t>> remove_votes_;  // {id} -> who asked
+  bool shut_down_ = false;
+  std::set<std::int32_t> drained_;
+};
+
+}  // namespace roda::negotiate

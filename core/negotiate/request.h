@@ -1,0 +1,67 @@
+// What one rank asks for, and what all ranks agreed on.
+#pragma once
+
+#include <roda/abi/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda::negotiate {
+
+// One rank's wish for one tensor. Ranks and roots are world numbers.
+struct Request {
+  std::int32_t rank = 0;
+  std::int32_t set = 0;  // process set id
+  std::int32_t collective = RODA_ALLREDUCE;
+  std::int32_t dtype = RODA_FLOAT32;
+  std::int32_t op = RODA_SUM;
+  std::int32_t root = 0;
+  std::int32_t device = -1;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int32_t> splits;  // alltoall only: rows for each member
+
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (std::int64_t d : shape) n *= d;
+    return n;
+  }
+  // Elements of one row (the product of all dimensions but the first); 1 for a scalar.
+  std::int64_t row_elements() const {
+    std::int64_t n = 1;
+    for (std::size_t i = 1; i < shape.size(); ++i) n *= shape[i];
+    return n;
+  }
+};
+
+// What every member of the set agreed on for one tensor. Immutable once made; shared by the cache and the launches.
+struct Agreed {
+  std::int32_t set = 0;
+  std::int32_t collective = RODA_ALLREDUCE;
+  std::int32_t dtype = RODA_FLOAT32;
+  std::int32_t op = RODA_SUM;
+  std::int32_t root = 0;
+  bool on_device = false;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::string name;
+  std::vector<std::int64_t> shape;  // of the first member that spoke; dimension 0 differs for allgather and alltoall
+  std::vector<std::int64_t> rows;   // per member: its dimension 0 (1 for a scalar)
+  std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
+  std::int64_t row_elements = 1;
+  std::int32_t cache_bit = -1;
+
+  std::int64_t elements(std::size_t member) const { return rows[member] * row_elements; }
+  std::size_t bytes(std::size_t member) const {
+    return static_cast<std::size_t>(elements(member)) * roda_dtype_size(dtype);
+  }
+};
+using AgreedPtr = std::shared_ptr<const Agreed>;
+
+}  // namespace roda::negotiate

@@ -1,0 +1,219 @@
+#include "core/negotiate/validate.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace roda::negotiate {
+namespace {
+
+using Requests = std::vector<const Request*>;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::ostringstream out;
+  out << '[';
+  for (std::size_t i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
+  out << ']';
+  return out.str();
+}
+
+bool is_one_of(int collective, std::initializer_list<int> list) {
+  return std::find(list.begin(), list.end(), collective) != list.end();
+}
+
+// "tensor 'x': ranks 0, 2: float32; rank 1: float64" - who said what, so that the odd rank is seen at once.
+std::string who_said(const Requests& requests, const std::function<std::string(const Request&)>& value) {
+  std::map<std::string, std::vector<int>> said;
+  for (const Request* r : requests) said[value(*r)].push_back(r->rank);
+  std::ostringstream out;
+  out << " (tensor '" << requests.front()->name << "': ";
+  bool first = true;
+  for (const auto& [text, ranks] : said) {
+    out << (first ? "" : "; ") << (ranks.size() == 1 ? "rank " : "ranks ");
+    for (std::size_t i = 0; i < ranks.size(); ++i) out << (i ? ", " : "") << ranks[i];
+    out << ": " << text;
+    first = false;
+  }
+  out << ')';
+  return out.str();
+}
+
+// The first request whose value differs from the first one's; nullptr when all agree.
+template <typename Value>
+const Request* odd_one(const Requests& requests, Value value) {
+  for (const Request* r : requests) {
+    if (value(*r) != value(*requests.front())) return r;
+  }
+  return nullptr;
+}
+
+std::string op_name(const Request& r) { return roda_collective_name(r.collective); }
+std::string dtype_name(const Request& r) { return roda_dtype_name(r.dtype); }
+std::string device_kind(const Request& r) { return r.device < 0 ? "CPU" : "GPU"; }
+
+std::string check_shapes(const Requests& requests) {
+  const Request& a = *requests.front();
+  const Request* b = odd_one(requests, [](const Request& r) { return r.shape; });
+  if (b == nullptr) return "";
+  return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor of shape " + shape_text(a.shape) +
+         ", but another rank sent a tensor of shape " + shape_text(b->shape) + "." +
+         who_said(requests, [](const Request& r) { return shape_text(r.shape); });
+}
+
+std::string check_rows(const Requests& requests) {
+  const Request& a = *requests.front();
+  if (const Request* b = odd_one(requests, [](const Request& r) { return r.shape.size(); })) {
+    return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor of rank " +
+           std::to_string(a.shape.size()) + ", but another rank sent a tensor of rank " +
+           std::to_string(b->shape.size()) + "." +
+           who_said(requests, [](const Request& r) { return shape_text(r.shape); });
+  }
+  for (std::size_t d = 1; d < a.shape.size(); ++d) {
+    const Request* b = odd_one(requests, [d](const Request& r) { return r.shape[d]; });
+    if (b == nullptr) continue;
+    return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor with dimension " + std::to_string(d) +
+           " equal to " + std::to_string(a.shape[d]) + ", but another rank sent a tensor with dimension " +
+           std::to_string(d) + " equal to " + std::to_string(b->shape[d]) + "." +
+           who_said(requests, [](const Request& r) { return shape_text(r.shape); });
+  }
+  return "";
+}
+
+std::string check_scales(const Requests& requests) {
+  const Request& a = *requests.front();
+  const Request* b = odd_one(requests, [](const Request& r) { return std::pair(r.prescale, r.postscale); });
+  if (b == nullptr) return "";
+  auto text = [](const Request& r) {
+    std::ostringstream out;
+    out << "prescale " << r.prescale << ", postscale " << r.postscale;
+    return out.str();
+  };
+  return "Mismatched prescale and/or postscale factors: One rank sent factors (" + text(a) +
+         "), but another rank sent factors (" + text(*b) + ")." + who_said(requests, text);
+}
+
+std::string check_reduce_op(const Requests& requests) {
+  const Request& a = *requests.front();
+  const Request* b = odd_one(requests, [](const Request& r) { return r.op; });
+  if (b == nullptr) return "";
+  return "Mismatched reduction operation: One rank requested " + std::to_string(a.op) +
+         ", but another rank requested " + std::to_string(b->op) + "." +
+         who_said(requests, [](const Request& r) { return std::string(roda_reduce_op_name(r.op)); });
+}
+
+std::string title_case(const Request& r) {
+  std::string text = op_name(r);
+  std::transform(text.begin() + 1, text.end(), text.begin() + 1, [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string refused_with_join(const Request& r) {
+  std::string text = title_case(r) + " is not supported with Join at this time.";
+  if (r.collective == RODA_ALLGATHER) text += " Specify sparse_to_dense=True if using DistributedOptimizer";
+  return text + " (tensor '" + r.name + "')";
+}
+
+std::string check_scalar(const Requests& requests) {
+  for (const Request* r : requests) {
+    if (r->shape.empty()) {
+      return "Rank " + std::to_string(r->rank) + " tried to " + op_name(*r) + " a rank-zero tensor. (tensor '" +
+             r->name + "')";
+    }
+  }
+  return "";
+}
+
+std::string check_root(const Requests& requests) {
+  const Request& a = *requests.front();
+  const Request* b = odd_one(requests, [](const Request& r) { return r.root; });
+  if (b == nullptr) return "";
+  return "Mismatched BROADCAST root ranks: One rank specified root rank " + std::to_string(a.root) +
+         ", but another rank specified root rank " + std::to_string(b->root) + "." +
+         who_said(requests, [](const Request& r) { return "root " + std::to_string(r.root); });
+}
+
+std::string check_device(const Requests& requests) {
+  const Request& a = *requests.front();
+  const Request* b = odd_one(requests, [](const Request& r) { return r.device < 0; });
+  if (b == nullptr) return "";
+  return "Mismatched " + op_name(a) + " CPU/GPU device selection: One rank specified device " + device_kind(a) +
+         ", but another rank specified device " + device_kind(*b) + "." + who_said(requests, device_kind);
+}
+
+std::string first_error(const Requests& requests, bool joined) {
+  const Request& a = *requests.front();
+  const int c = a.collective;
+  if (const Request* b = odd_one(requests, [](const Request& r) { return r.dtype; })) {
+    return "Mismatched data types: One rank had type " + dtype_name(a) + ", but another rank had type " +
+           dtype_name(*b) + "." + who_said(requests, dtype_name);
+  }
+  if (const Request* b = odd_one(requests, [](const Request& r) { return r.collective; })) {
+    return "Mismatched operations: One rank did an " + op_name(a) + ", but another rank did an " + op_name(*b) + "." +
+           who_said(requests, op_name);
+  }
+  std::string error;
+  if (is_one_of(c, {RODA_ALLREDUCE, RODA_ADASUM_ALLREDUCE, RODA_BROADCAST, RODA_REDUCESCATTER})) {
+    if (error = check_shapes(requests); !error.empty()) return error;
+  }
+  if (is_one_of(c, {RODA_ALLREDUCE, RODA_ADASUM_ALLREDUCE, RODA_REDUCESCATTER})) {
+    if (error = check_scales(requests); !error.empty()) return error;
+    if (error = check_reduce_op(requests); !error.empty()) return error;
+  }
+  if (joined && is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL, RODA_REDUCESCATTER, RODA_BROADCAST})) {
+    return refused_with_join(a);
+  }
+  if (is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL, RODA_REDUCESCATTER})) {
+    if (error = check_scalar(requests); !error.empty()) return error;
+  }
+  if (is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL})) {
+    if (error = check_rows(requests); !error.empty()) return error;
+  }
+  if (c == RODA_BROADCAST) {
+    if (error = check_root(requests); !error.empty()) return error;
+  }
+  return check_device(requests);
+}
+
+}  // namespace
+
+Status validate(const std::vector<const Request*>& requests, bool joined) {
+  std::string error = first_error(requests, joined);
+  return error.empty() ? Status() : Status::precondition(std::move(error));
+}
+
+AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members) {
+  const Request& a = *requests.front();
+  auto agreed = std::make_shared<Agreed>();
+  agreed->set = a.set;
+  agreed->collective = a.collective;
+  agreed->dtype = a.dtype;
+  agreed->op = a.op;
+  agreed->root = a.root;
+  agreed->on_device = a.device >= 0;
+  agreed->prescale = a.prescale;
+  agreed->postscale = a.postscale;
+  agreed->name = a.name;
+  agreed->shape = a.shape;
+  agreed->row_elements = a.row_elements();
+  const std::int64_t common = a.shape.empty() ? 1 : a.shape[0];
+  agreed->rows.assign(static_cast<std::size_t>(members), common);
+  const bool own_rows = a.collective == RODA_ALLGATHER || a.collective == RODA_ALLTOALL;
+  if (own_rows) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      agreed->rows[static_cast<std::size_t>(position[i])] = requests[i]->shape[0];
+    }
+  }
+  if (a.collective == RODA_ALLTOALL) {
+    const auto n = static_cast<std::size_t>(members);
+    agreed->splits.resize(n * n);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      std::copy(requests[i]->splits.begin(), requests[i]->splits.end(),
+                agreed->splits.begin() + static_cast<std::ptrdiff_t>(position[i]) * members);
+    }
+  }
+  return agreed;
+}
+
+}  // namespace roda::negotiate

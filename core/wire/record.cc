@@ -1,0 +1,160 @@
+#include "core/wire/record.h"
+
+#include <flatbuffers/flatbuffers.h>
+
+#include <cstring>
+
+#include "request_generated.h"
+
+namespace roda::wire {
+namespace {
+
+constexpr std::size_t kAlign = 8;
+constexpr std::size_t padded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+Status malformed(const char* what) {
+  return Status::unknown(std::string("malformed control record: ") + what +
+                         "; the ranks may run different builds of this library");
+}
+
+}  // namespace
+
+void RecordWriter::begin(std::int32_t rank, std::uint64_t applied) {
+  buffer_.resize(sizeof(RecordHeader));
+  RecordHeader header;
+  header.rank = rank;
+  header.applied = applied;
+  std::memcpy(buffer_.data(), &header, sizeof header);
+}
+
+void RecordWriter::item(Item kind, std::int32_t set, const void* payload, std::size_t bytes) {
+  ItemHeader header;
+  header.kind = static_cast<std::uint16_t>(kind);
+  header.set = set;
+  header.bytes = static_cast<std::uint32_t>(bytes);
+  const std::size_t at = buffer_.size();
+  buffer_.resize(at + sizeof header + padded(bytes));
+  std::memcpy(buffer_.data() + at, &header, sizeof header);
+  if (bytes != 0) std::memcpy(buffer_.data() + at + sizeof header, payload, bytes);
+}
+
+void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words) {
+  ItemHeader header;
+  header.kind = static_cast<std::uint16_t>(Item::kBits);
+  header.set = set;
+  header.bytes = static_cast<std::uint32_t>(8 + words.size_bytes());
+  const std::size_t at = buffer_.size();
+  buffer_.resize(at + sizeof header + header.bytes);
+  std::memcpy(buffer_.data() + at, &header, sizeof header);
+  const std::uint32_t counts[2] = {first_word, static_cast<std::uint32_t>(words.size())};
+  std::memcpy(buffer_.data() + at + sizeof header, counts, sizeof counts);
+  std::memcpy(buffer_.data() + at + sizeof header + sizeof counts, words.data(), words.size_bytes());
+}
+
+void RecordWriter::request(const negotiate::Request& r) {
+  flatbuffers::FlatBufferBuilder builder(256);
+  const auto name = builder.CreateString(r.name);
+  const auto shape = builder.CreateVector(r.shape);
+  const auto splits = builder.CreateVector(r.splits);
+  builder.Finish(CreateRequestMessage(builder, r.set, static_cast<std::int8_t>(r.collective),
+                                      static_cast<std::int8_t>(r.dtype), static_cast<std::int8_t>(r.op), r.root,
+                                      r.device, r.prescale, r.postscale, name, shape, splits));
+  item(Item::kRequest, r.set, builder.GetBufferPointer(), builder.GetSize());
+}
+
+void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) { item(kind, set, &value, sizeof value); }
+
+void RecordWriter::add_set(std::span<const std::int32_t> ranks) {
+  item(Item::kAddSet, 0, ranks.data(), ranks.size_bytes());
+}
+
+void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, nullptr, 0); }
+
+std::span<const std::byte> RecordWriter::end() {
+  const auto bytes = static_cast<std::uint32_t>(buffer_.size());
+  std::memcpy(buffer_.data() + offsetof(RecordHeader, bytes), &bytes, sizeof bytes);
+  return buffer_;
+}
+
+RecordReader::RecordReader(std::span<const std::byte> record) {
+  if (record.size() < sizeof header_) {
+    status_ = malformed("shorter than its header");
+    return;
+  }
+  std::memcpy(&header_, record.data(), sizeof header_);
+  if (header_.bytes != record.size()) {
+    status_ = malformed("its length is not the one it states");
+    return;
+  }
+  rest_ = record.subspan(sizeof header_);
+}
+
+bool RecordReader::next(ItemView* item) {
+  if (!status_.ok() || rest_.empty()) return false;
+  ItemHeader header;
+  if (rest_.size() < sizeof header) {
+    status_ = malformed("a cut item header");
+    return false;
+  }
+  std::memcpy(&header, rest_.data(), sizeof header);
+  if (padded(header.bytes) > rest_.size() - sizeof header) {
+    status_ = malformed("an item longer than the record");
+    return false;
+  }
+  item->kind = static_cast<Item>(header.kind);
+  item->set = header.set;
+  item->payload = rest_.subspan(sizeof header, header.bytes);
+  rest_ = rest_.subspan(sizeof header + padded(header.bytes));
+  return true;
+}
+
+Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(item.payload.data());
+  flatbuffers::Verifier verifier(data, item.payload.size());
+  if (!VerifyRequestMessageBuffer(verifier)) return malformed("a request that fails verification");
+  const RequestMessage* m = GetRequestMessage(data);
+  if (m->name() == nullptr || m->shape() == nullptr || m->splits() == nullptr) return malformed("a request lacks fields");
+  if (m->collective() < 0 || m->collective() >= RODA_COLLECTIVE_COUNT || roda_dtype_size(m->dtype()) == 0) {
+    return malformed("a request of an unknown collective or dtype");
+  }
+  request->rank = rank;
+  request->set = m->set();
+  request->collective = m->collective();
+  request->dtype = m->dtype();
+  request->op = m->op();
+  request->root = m->root();
+  request->device = m->device();
+  request->prescale = m->prescale();
+  request->postscale = m->postscale();
+  request->name = m->name()->str();
+  request->shape.assign(m->shape()->begin(), m->shape()->end());
+  request->splits.assign(m->splits()->begin(), m->splits()->end());
+  return {};
+}
+
+Status read_number(const ItemView& item, std::uint64_t* value) {
+  if (item.payload.size() != sizeof *value) return malformed("a number of a wrong size");
+  std::memcpy(value, item.payload.data(), sizeof *value);
+  return {};
+}
+
+Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
+  if (item.payload.size() % sizeof(std::int32_t) != 0) return malformed("a rank list of a wrong size");
+  ranks->resize(item.payload.size() / sizeof(std::int32_t));
+  std::memcpy(ranks->data(), item.payload.data(), item.payload.size());
+  return {};
+}
+
+Status read_bits(const ItemView& item, Bits* bits) {
+  std::uint32_t counts[2];
+  if (item.payload.size() < sizeof counts) return malformed("a cut bit vector");
+  std::memcpy(counts, item.payload.data(), sizeof counts);
+  const auto words = item.payload.subspan(sizeof counts);
+  if (words.size() != counts[1] * sizeof(std::uint64_t)) return malformed("a bit vector of a wrong size");
+  bits->first_word = counts[0];
+  // Items start on 8-byte boundaries of an 8-byte aligned record, so the words are aligned.
+  bits->words = {reinterpret_cast<const std::uint64_t*>(words.data()), counts[1]};
+  return {};
+}
+
+}  // namespace roda::wire

@@ -1,0 +1,93 @@
+// A record of the log: what one rank said at once. Everything in one record is applied as a unit.
+//
+// Layout (host byte order; the job's fingerprint refuses a mix): RecordHeader, then items of an ItemHeader and its
+// payload, each padded to 8 bytes. Requests travel as FlatBuffers. A reader trusts nothing: every length is checked
+// against the record, every FlatBuffer verified.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/negotiate/request.h"
+#include "plugins/base/status.h"
+
+namespace roda::wire {
+
+struct RecordHeader {
+  std::int32_t rank = 0;    // world rank of the speaker
+  std::uint32_t bytes = 0;  // of the whole record
+  std::uint64_t applied = 0;  // log records the speaker had applied when it looked its cache bits up
+};
+
+enum class Item : std::uint16_t {
+  kBits = 1,        // cached tensors by bit: u32 first word, u32 words, u64 words[]
+  kRequest = 2,     // one RequestMessage
+  kFinished = 3,    // u64: launches of `set` that the speaker completed
+  kAddSet = 4,      // i32 ranks[], sorted
+  kRemoveSet = 5,   // of `set`
+  kShutdown = 6,
+  kDrained = 7,     // the speaker has nothing in flight any more and has seen the shutdown
+  kFlush = 8,       // u64: the hold window of tensors that were ready before this count of `set` is over
+};
+
+struct ItemHeader {
+  std::uint16_t kind = 0;
+  std::uint16_t reserved = 0;
+  std::int32_t set = 0;
+  std::uint32_t bytes = 0;  // of the payload, without padding
+  std::uint32_t reserved2 = 0;
+};
+
+// Builds one record in a buffer that is reused. Not thread-safe.
+class RecordWriter {
+ public:
+  void begin(std::int32_t rank, std::uint64_t applied);
+  void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words);
+  void request(const negotiate::Request& request);
+  void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
+  void add_set(std::span<const std::int32_t> ranks);
+  void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained
+  // Valid until the next begin().
+  std::span<const std::byte> end();
+  std::size_t size() const { return buffer_.size(); }
+
+ private:
+  void item(Item kind, std::int32_t set, const void* payload, std::size_t bytes);
+  std::vector<std::byte> buffer_;
+};
+
+// One item as read: the payload points into the record.
+struct ItemView {
+  Item kind = Item::kBits;
+  std::int32_t set = 0;
+  std::span<const std::byte> payload;
+};
+
+// Walks a record. `ok()` is false after malformed bytes, with the reason.
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> record);
+  const RecordHeader& header() const { return header_; }
+  // False at the end, or on malformed bytes.
+  bool next(ItemView* item);
+  const Status& status() const { return status_; }
+
+ private:
+  std::span<const std::byte> rest_;
+  RecordHeader header_;
+  Status status_;
+};
+
+// Item payloads. Each returns an error that says what is wrong with the bytes.
+Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request);
+Status read_number(const ItemView& item, std::uint64_t* value);
+Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
+struct Bits {
+  std::uint32_t first_word = 0;
+  std::span<const std::uint64_t> words;
+};
+Status read_bits(const ItemView& item, Bits* bits);
+
+}  // namespace roda::wire

@@ -1,0 +1,279 @@
+#include "core/negotiate/negotiator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <set>
+
+#include "tests/unit/negotiate/simulated_job.h"
+
+namespace roda::negotiate {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+TEST(Negotiator, LaunchesWhenTheLastRankHasSpoken) {
+  Job job(settings_for(3));
+  job.submit(make_request(1, "a"));
+  job.submit(make_request(0, "a"));
+  EXPECT_TRUE(job.diary().lines.empty());
+  job.submit(make_request(2, "a"));
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a"});
+  job.expect_equal_diaries();
+}
+
+TEST(Negotiator, ASecondRoundCostsOneBit) {
+  Job job(settings_for(2));
+  for (int r : {0, 1}) job.submit(make_request(r, "a"));
+  for (int r : {0, 1}) EXPECT_EQ(job.at(r).cached_bit(make_request(r, "a")), 0);
+  for (int r : {1, 0}) job.submit(make_request(r, "a"));
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 a"}));
+}
+
+TEST(Negotiator, BatchesWhatBecomesReadyWhileBusy) {
+  Job job(settings_for(2));
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    for (int r : {0, 1}) job.submit(make_request(r, name));
+  }
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 b"}));
+  EXPECT_TRUE(job.at(0).wants_finished(0));
+  job.finished(1, 1);
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#3 c d e");
+  job.finished(0, 1);  // the same news again changes nothing
+  EXPECT_EQ(job.diary().lines.size(), 3u);
+  job.expect_equal_diaries();
+}
+
+TEST(Negotiator, OneRecordIsOneUnit) {
+  Job job(settings_for(2));
+  auto both = [](int rank) {
+    return [rank](wire::RecordWriter& w) {
+      w.request(make_request(rank, "a"));
+      w.request(make_request(rank, "b"));
+    };
+  };
+  job.say(0, both(0));
+  job.say(1, both(1));
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
+}
+
+TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
+  Job job(settings_for(3));
+  job.submit(make_request(0, "a", {4}));
+  job.submit(make_request(1, "a", {5}));
+  job.submit(make_request(2, "a", {4}));
+  EXPECT_EQ(job.diary().lines, Lines{"refuse 0 a"});
+  const std::string& text = job.diary().errors.at("a");
+  EXPECT_EQ(text.find("Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [4], but another rank sent "
+                      "a tensor of shape [5]."), 0u);
+  EXPECT_NE(text.find("ranks 0, 2: [4]; rank 1: [5]"), std::string::npos) << text;
+  for (int r : {0, 1, 2}) job.submit(make_request(r, "a", {4}));
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#1 a");
+}
+
+TEST(Negotiator, AChangedTensorIsNegotiatedAgain) {
+  Job job(settings_for(2));
+  for (int r : {0, 1}) job.submit(make_request(r, "a", {4}));
+  job.submit(make_request(0, "a", {4}));  // by its bit
+  job.submit(make_request(1, "a", {6}));  // in full: the cached entry goes, rank 0's announcement stays
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "freed 0", "refuse 0 a"}));
+  for (int r : {0, 1}) job.submit(make_request(r, "a", {6}));
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#2 a");
+  job.expect_equal_diaries();
+}
+
+TEST(Negotiator, AllgatherRowsMayDiffer) {
+  Job job(settings_for(2));
+  job.submit(make_request(0, "g", {3, 2}, RODA_ALLGATHER));
+  job.submit(make_request(1, "g", {1, 2}, RODA_ALLGATHER));
+  ASSERT_EQ(job.diary().launches.size(), 1u);
+  EXPECT_EQ(job.diary().launches[0].tensors[0]->rows, (std::vector<std::int64_t>{3, 1}));
+  EXPECT_EQ(job.at(1).cached_bit(make_request(1, "g", {1, 2}, RODA_ALLGATHER)), 0);
+  EXPECT_EQ(job.at(1).cached_bit(make_request(1, "g", {3, 2}, RODA_ALLGATHER)), -1);
+}
+
+TEST(Negotiator, ABitThatMeantSomethingElseIsAnnouncedAgain) {
+  Settings settings = settings_for(2);
+  settings.cache_capacity = 1;
+  Job job(settings);
+  for (int r : {0, 1}) job.submit(make_request(r, "a"));
+  const std::uint64_t then = job.at(0).applied();
+  for (int r : {0, 1}) job.submit(make_request(r, "b"));  // takes a's place
+  // Rank 0 looked "a" up before that and says so.
+  wire::RecordWriter writer;
+  writer.begin(0, then);
+  const std::uint64_t word = 1;
+  writer.bits(0, 0, {&word, 1});
+  const auto bytes = writer.end();
+  for (int r : {0, 1}) {
+    ASSERT_TRUE(job.at(r).apply({bytes.data(), bytes.size()}, &job.diaries[static_cast<std::size_t>(r)]).ok());
+  }
+  EXPECT_EQ(job.diary(0).again, std::vector<int>{0});
+  EXPECT_TRUE(job.diary(1).again.empty());
+  EXPECT_EQ(job.diary().launches.size(), 2u);
+}
+
+TEST(Negotiator, EvictsTheLeastRecentlyUsed) {
+  Settings settings = settings_for(1);
+  settings.cache_capacity = 2;
+  settings.outstanding = 100;
+  Job job(settings);
+  for (const char* name : {"a", "b", "a", "c"}) job.submit(make_request(0, name));
+  EXPECT_EQ(job.at(0).cached_bit(make_request(0, "b")), -1);
+  EXPECT_GE(job.at(0).cached_bit(make_request(0, "a")), 0);
+  EXPECT_GE(job.at(0).cached_bit(make_request(0, "c")), 0);
+}
+
+TEST(Negotiator, JoinedRanksCountAsReady) {
+  Job job(settings_for(3));
+  Request join = make_request(2, "join.noname", {}, RODA_JOIN);
+  job.submit(make_request(0, "a"));
+  job.submit(join);
+  job.submit(make_request(1, "a"));
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a"});
+  job.submit(make_request(0, "g", {2}, RODA_ALLGATHER));
+  job.submit(make_request(1, "g", {2}, RODA_ALLGATHER));
+  EXPECT_EQ(job.diary().lines.back(), "refuse 0 g");
+  EXPECT_EQ(job.diary().errors.at("g").find("Allgather is not supported with Join at this time."), 0u);
+  job.submit(make_request(1, "join.noname", {}, RODA_JOIN));
+  job.submit(make_request(0, "join.noname", {}, RODA_JOIN));
+  EXPECT_EQ(job.diary().lines.back(), "joined 0");
+  job.submit(make_request(0, "b"));
+  EXPECT_EQ(job.diary().lines.back(), "joined 0");
+  job.expect_equal_diaries();
+}
+
+TEST(Negotiator, JoinCompletesCachedTensorsThatWaitedForIt) {
+  Job job(settings_for(2));
+  for (int r : {0, 1}) job.submit(make_request(r, "a"));
+  job.submit(make_request(0, "a"));
+  job.submit(make_request(1, "join.noname", {}, RODA_JOIN));
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#2 a");
+  job.submit(make_request(0, "a"));
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#2 a") << "two are outstanding";
+  job.finished(0, 2);
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#3 a");
+}
+
+TEST(Negotiator, SetsAreAddedAndRemovedByConsent) {
+  Job job(settings_for(3));
+  const std::vector<std::int32_t> ranks{0, 2};
+  for (int r : {2, 0}) job.say(r, [&](wire::RecordWriter& w) { w.add_set(ranks); });
+  EXPECT_FALSE(job.at(0).has_set(1));
+  job.say(1, [&](wire::RecordWriter& w) { w.add_set(ranks); });
+  EXPECT_EQ(job.diary().lines, Lines{"added 1"});
+  EXPECT_EQ(job.at(1).position(1, 2), 1);
+  EXPECT_EQ(job.at(1).position(1, 1), -1);
+  Request a = make_request(0, "a");
+  a.set = 1;
+  job.submit(a);
+  a.rank = 2;
+  job.submit(a);
+  EXPECT_EQ(job.diary(1).lines.back(), "launch 1#1 a");
+  for (int r : {0, 1, 2}) job.say(r, [&](wire::RecordWriter& w) { w.plain(wire::Item::kRemoveSet, 1); });
+  EXPECT_EQ(job.diary().lines.back(), "removed 1");
+  for (int r : {0, 1, 2}) job.say(r, [&](wire::RecordWriter& w) { w.add_set(ranks); });
+  EXPECT_EQ(job.diary().lines.back(), "added 1") << "ids are used again";
+}
+
+TEST(Negotiator, HoldsReadyTensorsUntilTheFlush) {
+  Settings settings = settings_for(2);
+  settings.hold = true;
+  Job job(settings);
+  for (const char* name : {"a", "b"}) {
+    for (int r : {0, 1}) job.submit(make_request(r, name));
+  }
+  EXPECT_TRUE(job.diary().lines.empty());
+  job.say(1, [&](wire::RecordWriter& w) { w.number(wire::Item::kFlush, 0, job.at(1).ready_count(0)); });
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
+}
+
+TEST(Negotiator, ShutdownEndsWithEveryRankDrained) {
+  Job job(settings_for(2));
+  job.say(1, [](wire::RecordWriter& w) { w.plain(wire::Item::kShutdown, 0); });
+  for (int r : {0, 1}) job.submit(make_request(r, "late"));
+  for (int r : {0, 1}) job.say(r, [](wire::RecordWriter& w) { w.plain(wire::Item::kDrained, 0); });
+  EXPECT_EQ(job.diary().lines, (Lines{"shutdown by 1", "drained"}));
+}
+
+TEST(Negotiator, RefusesARecordThatIsNoRecord) {
+  Negotiator negotiator(settings_for(2), 0);
+  Diary diary;
+  std::mt19937 random(7);
+  for (int i = 0; i < 2000; ++i) {
+    wire::RecordWriter writer;
+    writer.begin(static_cast<int>(random() % 2), 0);
+    writer.request(make_request(0, "x" + std::to_string(i)));
+    const auto good = writer.end();
+    std::vector<std::byte> bytes(good.begin(), good.end());
+    for (int k = 0; k < 4; ++k) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+    static_cast<void>(negotiator.apply(bytes, &diary));  // an error or not, but no crash: the sanitizers watch
+  }
+}
+
+// Random orders, overlapping sets, mixed full and cached announcements: all ranks launch the same things in the same
+// order, everything is launched exactly once per round, and nothing is left waiting.
+class RandomOrders : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomOrders, AllRanksDecideAlike) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  const int size = 2 + GetParam() % 5;
+  Settings settings = settings_for(size);
+  settings.cache_capacity = 8;
+  Job job(settings);
+  std::vector<std::vector<std::int32_t>> sets{job.at(0).members(0)};
+  for (int s = 0; s < 3; ++s) {
+    std::set<std::int32_t> ranks;
+    while (ranks.size() < 2) ranks.insert(static_cast<int>(random() % static_cast<unsigned>(size)));
+    std::vector<std::int32_t> sorted(ranks.begin(), ranks.end());
+    if (std::find(sets.begin(), sets.end(), sorted) != sets.end()) continue;
+    for (auto& rank : job.ranks) rank->add_static_set(sorted);
+    sets.push_back(sorted);
+  }
+  std::size_t submitted = 0;
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::deque<Request>> todo(static_cast<std::size_t>(size));
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      for (int t = 0; t < 5; ++t, ++submitted) {
+        for (const std::int32_t r : sets[s]) {
+          Request request = make_request(r, "t" + std::to_string(t), {1 + t + round / 3});
+          request.set = static_cast<int>(s);
+          todo[static_cast<std::size_t>(r)].push_back(request);
+        }
+      }
+    }
+    for (auto& list : todo) std::shuffle(list.begin(), list.end(), random);
+    std::size_t left = 1;
+    while (left > 0) {
+      left = 0;
+      auto& list = todo[random() % todo.size()];
+      if (!list.empty()) {
+        job.submit(list.front());
+        list.pop_front();
+      }
+      for (const auto& l : todo) left += l.size();
+    }
+    for (int done = 0; done < 100; ++done) {
+      for (std::size_t s = 0; s < sets.size(); ++s) {
+        std::uint64_t last = 0;
+        for (const Launch& l : job.diary().launches) {
+          if (l.set == static_cast<int>(s)) last = l.sequence;
+        }
+        job.finished(sets[s].front(), last, static_cast<int>(s));
+      }
+    }
+  }
+  std::size_t launched = 0;
+  for (const Launch& l : job.diary().launches) launched += l.tensors.size();
+  EXPECT_EQ(launched, submitted);
+  EXPECT_TRUE(job.at(0).waiting().empty());
+  job.expect_equal_diaries();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomOrders, ::testing::Range(0, 20));
+
+}  // namespace
+}  // namespace roda::negotiate
