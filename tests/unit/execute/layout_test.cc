@@ -1,0 +1,118 @@
+#include "core/execute/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace roda::execute {
+namespace {
+
+using schedule::Space;
+
+TEST(BalancedBegin, CoversEverythingInOrderOnLines) {
+  for (const std::size_t element : {1, 2, 4, 8}) {
+    for (const std::size_t count : {0, 1, 15, 16, 17, 1000, 100003}) {
+      for (std::size_t chunks = 1; chunks <= 13; ++chunks) {
+        EXPECT_EQ(balanced_begin(count, element, chunks, 0), 0u);
+        EXPECT_EQ(balanced_begin(count, element, chunks, chunks), count);
+        for (std::size_t c = 0; c < chunks; ++c) {
+          const std::size_t begin = balanced_begin(count, element, chunks, c);
+          EXPECT_LE(begin, balanced_begin(count, element, chunks, c + 1));
+          EXPECT_TRUE(begin == count || begin * element % kLine == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(BalancedBegin, ChunksDifferByALineAtMost) {
+  std::size_t least = SIZE_MAX;
+  std::size_t most = 0;
+  for (std::size_t c = 0; c < 7; ++c) {
+    const std::size_t length = balanced_begin(16000, 4, 7, c + 1) - balanced_begin(16000, 4, 7, c);
+    least = std::min(least, length);
+    most = std::max(most, length);
+  }
+  EXPECT_LE(most - least, kLine / 4);
+}
+
+// Every piece's chunks together are the whole of the user's data, each byte once.
+void expect_covers(const Layout& layout, Space space, std::size_t bytes) {
+  std::vector<int> hits(bytes);
+  SpaceMap maps[2];
+  for (std::size_t piece = 0; piece < layout.pieces(); ++piece) {
+    layout.map(piece, &maps[0], &maps[1]);
+    const SpaceMap& map = maps[space == Space::kOutput];
+    for (std::size_t c = 0; c < map.user.size(); ++c) {
+      const std::size_t length = map.prefix[c + 1] - map.prefix[c];
+      for (std::size_t b = 0; b < length; ++b) ++hits.at(map.user[c] + b);
+      EXPECT_TRUE(length == 0 || map.block[c] + length <= layout.block_bytes(space));
+      EXPECT_LE(length, map.longest);
+    }
+  }
+  for (const int hit : hits) EXPECT_EQ(hit, 1);
+}
+
+TEST(Layout, PiecesOfAnAllreduceCoverIt) {
+  StageArgs args;
+  args.count = 5003;
+  Layout layout;
+  layout.plan(args, 1, 3, 3, 1024, true);
+  EXPECT_EQ(layout.pieces(), 20u);
+  expect_covers(layout, Space::kOutput, 5003 * 4);
+  expect_covers(layout, Space::kInput, 5003 * 4);
+}
+
+TEST(Layout, AnEmptyTensorIsOnePiece) {
+  StageArgs args;
+  Layout layout;
+  layout.plan(args, 0, 2, 2, 1024, false);
+  EXPECT_EQ(layout.pieces(), 1u);
+}
+
+TEST(Layout, GatheredChunksKeepTheirPlacesOverPieces) {
+  const std::size_t counts[] = {100, 0, 777, 3};
+  StageArgs args;
+  args.collective = RODA_ALLGATHER;
+  args.recv_counts = counts;
+  Layout layout;
+  layout.plan(args, 2, 4, 4, 1024, true);
+  EXPECT_GT(layout.pieces(), 1u);
+  EXPECT_EQ(layout.contribution_begin(), 400u);
+  expect_covers(layout, Space::kOutput, 880 * 4);
+  layout.plan(args, 2, 4, 4, 1024, false);
+  EXPECT_EQ(layout.pieces(), 1u);
+  expect_covers(layout, Space::kOutput, 880 * 4);
+}
+
+TEST(Layout, ScatteredChunksAreEveryRanksShare) {
+  const std::size_t counts[] = {100, 0, 777, 3};
+  StageArgs args;
+  args.collective = RODA_REDUCESCATTER;
+  args.recv_counts = counts;
+  Layout layout;
+  layout.plan(args, 2, 4, 4, 1024, true);
+  expect_covers(layout, Space::kInput, 880 * 4);
+  expect_covers(layout, Space::kOutput, 777 * 4);
+}
+
+TEST(Layout, AlltoallBlocksLieAlikeOnAllRanks) {
+  const std::size_t sent[] = {5, 600, 1};
+  const std::size_t received[] = {5, 2, 300};
+  StageArgs args;
+  args.collective = RODA_ALLTOALL;
+  args.send_counts = sent;
+  args.recv_counts = received;
+  args.max_count = 1000;
+  Layout layout;
+  layout.plan(args, 0, 3, 3, 3072, true);
+  SpaceMap input, output;
+  layout.map(0, &input, &output);
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(input.block[c], output.block[c]);
+  EXPECT_EQ(layout.pieces(), 4u);
+  expect_covers(layout, Space::kInput, 606 * 4);
+  expect_covers(layout, Space::kOutput, 307 * 4);
+}
+
+}  // namespace
+}  // namespace roda::execute

@@ -1,0 +1,160 @@
+#include "core/execute/program.h"
+
+#include <gtest/gtest.h>
+
+#include "core/execute/run_view.h"
+#include "core/execute/scratch_labels.h"
+
+namespace roda::execute {
+namespace {
+
+using schedule::Collective;
+using schedule::Range;
+using schedule::Schedule;
+using schedule::Space;
+using schedule::Step;
+using schedule::StepKind;
+
+Program compiled(Collective collective, const char* name, int rank, int size, int root = 0) {
+  Program program;
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(collective, name);
+  const Status status = compile(*algorithm, rank, size, root, &program);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return program;
+}
+
+int count(const Program& program, OpKind kind) {
+  int found = 0;
+  for (const auto& lane : program.lanes) {
+    for (const Op& op : lane.ops) found += op.kind == kind;
+  }
+  return found;
+}
+
+TEST(Compile, EveryAlgorithmAtEverySize) {
+  for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
+    for (int size = 1; size <= 17; ++size) {
+      if (!algorithm->accepts(size)) continue;
+      Program program;
+      const Status status = compile(*algorithm, size / 2, size, size - 1, &program);
+      EXPECT_TRUE(status.ok()) << algorithm->name << " " << size << ": " << status.message();
+    }
+  }
+}
+
+TEST(Compile, DirectReadsOfAllPeersAreOnePass) {
+  const Program program = compiled(Collective::kAllreduce, "direct", 1, 4);
+  EXPECT_EQ(program.most_sources, 4u);
+  EXPECT_EQ(count(program, OpKind::kCombine), 1 + 3);
+}
+
+// What a rank reads in the second half of `direct` nobody asks it for any more: it goes straight to the user.
+TEST(Compile, LastWritesGoToTheUser) {
+  const Program program = compiled(Collective::kAllreduce, "direct", 1, 4);
+  int straight = 0;
+  for (const Op& op : program.lanes[0].ops) straight += op.kind == OpKind::kCombine && op.dst.in_user;
+  EXPECT_EQ(straight, 3);
+  ASSERT_EQ(program.copy_out.size(), 1u);
+  EXPECT_EQ(program.copy_out[0].first, 1);
+  EXPECT_EQ(program.copy_out[0].count, 1);
+  ASSERT_EQ(program.copy_in.size(), 1u);
+  EXPECT_EQ(program.copy_in[0].count, 4);
+}
+
+TEST(Compile, OnlyWhatPeersReadIsStaged) {
+  const Program gather = compiled(Collective::kAllgather, "direct", 2, 4);
+  ASSERT_EQ(gather.copy_in.size(), 1u);
+  EXPECT_EQ(gather.copy_in[0].first, 2);
+  EXPECT_EQ(gather.copy_in[0].count, 1);
+  EXPECT_TRUE(gather.copy_out.empty());
+  EXPECT_EQ(gather.carry.size(), 1u);
+
+  const Program leaf = compiled(Collective::kBroadcast, "direct", 1, 4);
+  EXPECT_TRUE(leaf.copy_in.empty());
+  EXPECT_TRUE(leaf.copy_out.empty());
+  EXPECT_FALSE(leaf.uses_block);
+}
+
+TEST(Compile, LateReadersAreKnownOnBothSides) {
+  const Program program = compiled(Collective::kAllreduce, "oneshot", 0, 3);
+  EXPECT_EQ(program.late_readers, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(program.tell_readers, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_TRUE(compiled(Collective::kAllreduce, "direct", 0, 3).late_readers.empty());
+}
+
+// Two ranks; rank 0 sends two chunks that rank 1 receives into Scratch and copies on.
+Schedule through_scratch(int rank, int size, int) {
+  Schedule schedule;
+  schedule.collective = Collective::kBroadcast;
+  schedule.rank = rank;
+  schedule.size = size;
+  schedule.chunks = 4;
+  schedule.scratch_chunks = 2;
+  const Range data{Space::kOutput, 1, 2};
+  const Range scratch{Space::kScratch, 0, 2};
+  Step step;
+  step.peer = 1 - rank;
+  step.kind = rank == 0 ? StepKind::kSend : StepKind::kRecv;
+  (rank == 0 ? step.src : step.dst) = rank == 0 ? data : scratch;
+  schedule.lanes.resize(1);
+  schedule.lanes[0].steps.push_back(step);
+  if (rank == 1) schedule.lanes[0].steps.push_back({StepKind::kCopy, 0, scratch, data, 0});
+  return schedule;
+}
+
+TEST(Compile, MessagesIntoScratchHaveTheSendersLength) {
+  const schedule::Algorithm algorithm = {"through_scratch",        "",
+                                         Collective::kBroadcast,   schedule::kNeedsMessages,
+                                         [](int) { return true; }, through_scratch};
+  Program program;
+  ASSERT_TRUE(compile(algorithm, 1, 2, 0, &program).ok());
+  const Op& recv = program.lanes[0].ops[0];
+  EXPECT_EQ(recv.dst.space, Space::kScratch);
+  EXPECT_EQ(recv.dst.extent, Space::kOutput);
+  EXPECT_EQ(recv.dst.first, 1);
+  EXPECT_EQ(recv.dst.count, 2);
+}
+
+TEST(Compile, ScheduleThatNeverEndsIsRefused) {
+  const auto waits = [](int rank, int size, int) {
+    Schedule schedule = through_scratch(rank, size, 0);
+    schedule.lanes[0].steps = {{StepKind::kWait, 1 - rank, {}, {}, 0}};
+    return schedule;
+  };
+  const schedule::Algorithm algorithm = {
+      "waits", "", Collective::kBroadcast, schedule::kNeedsSignals, [](int) { return true; }, waits};
+  Program program;
+  EXPECT_EQ(compile(algorithm, 0, 2, 0, &program).code(), RODA_ERR_UNSUPPORTED);
+}
+
+TEST(ScratchLabels, RewritingAPartInPlaceKeepsItsPlace) {
+  ScratchLabels labels(8);
+  const Operand all = labels.write({Space::kScratch, 0, 8}, {Space::kInput, Space::kInput, 0, 8});
+  EXPECT_EQ(all.unit, 0);
+  const auto part = labels.read({Space::kScratch, 4, 2});
+  ASSERT_TRUE(part);
+  const Operand again = labels.write({Space::kScratch, 4, 2}, *part);
+  EXPECT_EQ(again.unit, 0);
+  EXPECT_EQ(again.first, 4);
+}
+
+TEST(ScratchLabels, OverwritingAPartForgetsTheRest) {
+  ScratchLabels labels(4);
+  labels.write({Space::kScratch, 0, 4}, {Space::kInput, Space::kInput, 0, 4});
+  labels.write({Space::kScratch, 0, 1}, {Space::kInput, Space::kInput, 3, 1});
+  EXPECT_FALSE(labels.read({Space::kScratch, 2, 1}));
+  EXPECT_TRUE(labels.read({Space::kScratch, 0, 1}));
+}
+
+TEST(Tag, FieldsDoNotMix) {
+  const Tag base{1, 2, 3, 4, 5};
+  EXPECT_NE(base.packed(), (Tag{2, 2, 3, 4, 5}.packed()));
+  EXPECT_NE(base.packed(), (Tag{1, 3, 3, 4, 5}.packed()));
+  EXPECT_NE(base.packed(), (Tag{1, 2, 4, 4, 5}.packed()));
+  EXPECT_NE(base.packed(), (Tag{1, 2, 3, 5, 5}.packed()));
+  EXPECT_NE(base.packed(), (Tag{1, 2, 3, 4, 6}.packed()));
+  EXPECT_EQ((Tag{0, 1u << 24, 0, 0, 0}.packed()), 0u);
+}
+
+}  // namespace
+}  // namespace roda::execute

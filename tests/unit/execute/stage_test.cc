@@ -1,0 +1,165 @@
+// Stages beyond a plain run: reachable memory, several in flight, reuse, and ends by abort.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/execute/values.h"
+#include "tests/unit/execute/world.h"
+
+namespace roda::execute::testing {
+namespace {
+
+StageArgs allreduce_args(const TransportGroup& group, std::uint64_t launch, std::size_t count, void* data) {
+  StageArgs args;
+  args.count = count;
+  args.input = args.output = data;
+  args.launch = launch;
+  args.slot = static_cast<std::uint32_t>(launch % group.slots());
+  args.generation = group.generation();
+  return args;
+}
+
+// Memory that the transport hands out: the one-sided algorithms read it where it lies.
+TEST(Stage, ReachableMemoryIsNotStaged) {
+  for (const char* algorithm : {"direct", "twoshot", "oneshot"}) {
+    run_world(4, tiny_options(), [&](Rank& self) {
+      constexpr std::size_t kCount = 3001;
+      roda_memory memory{};
+      ASSERT_TRUE(self.group.allocate(kCount * sizeof(float), &memory).ok());
+      for (std::uint64_t launch = 1; launch <= 5; ++launch) {
+        const Bytes input = encode(values(self.rank, kCount, RODA_SUM), RODA_FLOAT32);
+        std::memcpy(memory.address, input.data(), input.size());
+        StageArgs args = allreduce_args(self.group, launch, kCount, memory.address);
+        args.input_memory = args.output_memory = &memory;
+        args.reachable = true;
+        ASSERT_TRUE(self.run(algorithm, args).ok());
+        const auto* result = static_cast<const unsigned char*>(memory.address);
+        EXPECT_EQ(Bytes(result, result + input.size()), expected(4, kCount, RODA_FLOAT32, RODA_SUM)) << algorithm;
+      }
+      self.group.free(&memory);
+    });
+  }
+}
+
+// Each rank drives its stages in another order; every one ends right.
+TEST(Stage, ManyInFlightAtOnce) {
+  const std::vector<std::string> algorithms = {"ring", "direct", "oneshot", "recursive_doubling", "twoshot"};
+  run_world(3, tiny_options(), [&](Rank& self) {
+    constexpr std::size_t kCount = 1501;
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      const std::size_t width = std::min<std::size_t>(self.group.slots(), algorithms.size());
+      ASSERT_GE(width, 2u);
+      std::vector<Bytes> data;
+      std::vector<StageHandle> stages(width);
+      for (std::size_t i = 0; i < width; ++i) {
+        data.push_back(encode(values(self.rank, kCount, RODA_SUM, i), RODA_INT64));
+        const std::uint64_t launch = round * width + i + 1;
+        StageArgs args = allreduce_args(self.group, launch, kCount, data[i].data());
+        args.dtype = RODA_INT64;
+        args.slot = static_cast<std::uint32_t>(i);
+        const std::string& algorithm = algorithms[(round + i) % algorithms.size()];
+        ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, algorithm, 0, &stages[i]).ok());
+        ASSERT_TRUE(stages[i]->start(args).ok());
+      }
+      for (std::size_t i = 0; i < width; ++i) {
+        const std::size_t mine = (i + static_cast<std::size_t>(self.rank)) % width;
+        bool done = false;
+        while (!done) {
+          for (auto& stage : stages) {
+            bool ended = false;
+            EXPECT_TRUE(stage->test(&ended).ok());
+            if (&stage == &stages[mine]) done = ended;
+          }
+          if (self.context.progress() == 0) std::this_thread::yield();
+        }
+      }
+      for (std::size_t i = 0; i < width; ++i) {
+        EXPECT_EQ(data[i], expected(3, kCount, RODA_INT64, RODA_SUM, i)) << algorithms[(round + i) % 5];
+      }
+    }
+  });
+}
+
+TEST(Stage, PoolHandsTheSameStageOutAgain) {
+  run_world(2, tiny_options(), [](Rank& self) {
+    StageHandle first, second;
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &second).ok());
+    EXPECT_NE(first.get(), second.get());
+    Stage* const kept = first.get();
+    first.reset();
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
+    EXPECT_EQ(first.get(), kept);
+  });
+}
+
+TEST(Stage, RefusalsNameTheirReason) {
+  run_world(2, tiny_options(), [](Rank& self) {
+    StageHandle stage;
+    EXPECT_EQ(self.pool.acquire(RODA_ALLREDUCE, "no_such", 0, &stage).code(), RODA_ERR_INVALID);
+    EXPECT_EQ(self.pool.acquire(RODA_ALLREDUCE, "native", 0, &stage).code(), RODA_ERR_UNSUPPORTED);
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    float value = 1;
+    StageArgs args = allreduce_args(self.group, 1, 1, &value);
+    args.slot = self.group.slots();
+    EXPECT_EQ(stage->start(args).code(), RODA_ERR_INVALID);
+    args.slot = 0;
+    args.op = RODA_ADASUM;
+    EXPECT_EQ(stage->start(args).code(), RODA_ERR_UNSUPPORTED);
+    args.collective = RODA_BROADCAST;
+    EXPECT_EQ(stage->start(args).code(), RODA_ERR_INVALID);
+  });
+}
+
+// The last rank never starts. The others get stuck, and say on whom; then somebody aborts, and each ends with that
+// cause.
+TEST(Stage, AbortInTheMiddleEndsEveryRank) {
+  for (const char* algorithm : {"ring", "recursive_doubling", "direct", "oneshot", "twoshot"}) {
+    run_world(3, tiny_options(), [&](Rank& self) {
+      if (self.rank == 2) return;
+      Bytes data = encode(values(self.rank, 2000, RODA_SUM), RODA_FLOAT32);
+      StageHandle stage;
+      ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, algorithm, 0, &stage).ok());
+      ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
+      bool done = false;
+      std::uint64_t moves = 0;
+      for (int still = 0; still < 100; ++still) {
+        ASSERT_TRUE(stage->test(&done).ok());
+        ASSERT_FALSE(done);
+        self.context.progress();
+        if (stage->moves() != moves) still = 0;
+        moves = stage->moves();
+      }
+      EXPECT_NE(stage->describe().find("rank "), std::string::npos) << stage->describe();
+      stage->abort(Status::peer(2, "rank 2 was lost in a test"));
+      const Status status = self.finish(*stage);
+      EXPECT_EQ(status.message(), "rank 2 was lost in a test") << algorithm;
+      EXPECT_EQ(status.rank(), 2);
+      EXPECT_TRUE(self.group.quiesced(data.data(), data.size()));
+      EXPECT_FALSE(stage->start(allreduce_args(self.group, 2, 2000, data.data())).ok() && self.finish(*stage).ok());
+    });
+  }
+}
+
+// Nobody calls the stage's abort; the group is aborted from another thread, as the liveness watch does.
+TEST(Stage, AbortOfTheGroupFromAnotherThread) {
+  run_world(2, tiny_options(), [](Rank& self) {
+    if (self.rank == 1) return;
+    Bytes data = encode(values(0, 2000, RODA_SUM), RODA_FLOAT32);
+    StageHandle stage;
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
+    std::thread watch([&] { self.group.abort(Status::timeout("no progress in a test")); });
+    const Status status = self.finish(*stage);
+    watch.join();
+    EXPECT_EQ(status.code(), RODA_ERR_TIMEOUT);
+    EXPECT_EQ(status.message(), "no progress in a test");
+  });
+}
+
+}  // namespace
+}  // namespace roda::execute::testing
