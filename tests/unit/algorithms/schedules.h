@@ -1,6 +1,8 @@
 // Schedules of all ranks for verifier tests: an algorithm's, or made up by hand.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +42,16 @@ inline std::string verdict(const std::vector<Schedule>& ranks) {
   if (!violation) return "right";
   const std::string text = violation->to_text();
   return text.substr(text.find(": ") + 2);
+}
+
+inline testing::AssertionResult begins(const std::string& text, const std::string& start) {
+  if (text.rfind(start, 0) == 0) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << '"' << text << "\" does not begin with \"" << start << '"';
+}
+
+inline testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
 }
 
 }  // namespace roda::schedule
