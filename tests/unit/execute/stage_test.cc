@@ -119,6 +119,7 @@ TEST(Stage, RefusalsNameTheirReason) {
 // cause.
 TEST(Stage, AbortInTheMiddleEndsEveryRank) {
   for (const char* algorithm : {"ring", "recursive_doubling", "direct", "oneshot", "twoshot"}) {
+    std::atomic<int> stuck{0};
     run_world(3, tiny_options(), [&](Rank& self) {
       if (self.rank == 2) return;
       Bytes data = encode(values(self.rank, 2000, RODA_SUM), RODA_FLOAT32);
@@ -135,6 +136,7 @@ TEST(Stage, AbortInTheMiddleEndsEveryRank) {
         moves = stage->moves();
       }
       EXPECT_NE(stage->describe().find("rank "), std::string::npos) << stage->describe();
+      for (++stuck; stuck < 2;) std::this_thread::yield();
       stage->abort(Status::peer(2, "rank 2 was lost in a test"));
       const Status status = self.finish(*stage);
       EXPECT_EQ(status.message(), "rank 2 was lost in a test") << algorithm;
