@@ -1,0 +1,154 @@
+#include "core/bootstrap/gather.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <sstream>
+
+namespace roda {
+
+namespace {
+
+std::string report_key(const std::string& prefix, int rank) { return fmt::format("{}/report/{}", prefix, rank); }
+std::string result_key(const std::string& prefix, std::size_t piece) {
+  return fmt::format("{}/result/{}", prefix, piece);
+}
+
+Status collect(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
+               std::vector<std::string>* all) {
+  all->resize(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    Status status = store.wait(report_key(prefix, rank), deadline, &(*all)[static_cast<std::size_t>(rank)]);
+    if (status.code() == RODA_ERR_TIMEOUT) {
+      return Status(RODA_ERR_TIMEOUT,
+                    fmt::format("rank {} of {} has not come to '{}' in time; if it only starts late, raise "
+                                "HOROVOD_GLOO_TIMEOUT_SECONDS",
+                                rank, size, prefix),
+                    rank);
+    }
+    RODA_RETURN_IF_ERROR(status);
+  }
+  return {};
+}
+
+// "<code> <rank> <length>\n" and the text, cut into pieces.
+Status publish(Store& store, const std::string& prefix, const Status& status, const std::string& text) {
+  std::string whole = fmt::format("{} {} {}\n", status.code(), status.rank(), text.size()) + text;
+  std::size_t piece = 0;
+  for (std::size_t at = 0; at < whole.size(); at += Store::kMaxValue) {
+    RODA_RETURN_IF_ERROR(store.put(result_key(prefix, piece++), std::string_view(whole).substr(at, Store::kMaxValue)));
+  }
+  return {};
+}
+
+Status receive(Store& store, const std::string& prefix, Store::Clock::time_point deadline, std::string* text) {
+  std::string whole;
+  Status status = store.wait(result_key(prefix, 0), deadline, &whole);
+  if (status.code() == RODA_ERR_TIMEOUT) {
+    return Status(RODA_ERR_TIMEOUT,
+                  fmt::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "
+                              "HOROVOD_GLOO_TIMEOUT_SECONDS",
+                              prefix),
+                  0);
+  }
+  RODA_RETURN_IF_ERROR(status);
+  int code = 0;
+  int origin = -1;
+  std::size_t length = 0;
+  std::istringstream header(whole.substr(0, whole.find('\n')));
+  if (!(header >> code >> origin >> length)) return Status::unknown("a malformed result of '" + prefix + "'");
+  std::string body = whole.substr(whole.find('\n') + 1);
+  for (std::size_t piece = 1; body.size() < length; ++piece) {
+    RODA_RETURN_IF_ERROR(store.wait(result_key(prefix, piece), deadline, &whole));
+    body += whole;
+  }
+  if (code != RODA_OK) return Status(code, std::move(body), origin);
+  *text = std::move(body);
+  return {};
+}
+
+}  // namespace
+
+Status gather(Store& store, int rank, int size, const std::string& prefix, const std::string& mine,
+              Store::Clock::time_point deadline,
+              const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
+              std::string* result) {
+  RODA_RETURN_IF_ERROR(store.put(report_key(prefix, rank), mine));
+  if (rank != 0) return receive(store, prefix, deadline, result);
+  std::vector<std::string> all;
+  std::string combined;
+  Status status = collect(store, size, prefix, deadline, &all);
+  if (status.ok()) status = combine(all, &combined);
+  Status published = publish(store, prefix, status, status.ok() ? combined : status.message());
+  RODA_RETURN_IF_ERROR(status);
+  RODA_RETURN_IF_ERROR(published);
+  *result = std::move(combined);
+  return {};
+}
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Lines of `theirs` that `common` lacks, each with what stands there instead.
+std::string differences(const std::string& common, const std::string& theirs) {
+  std::vector<std::string> expected = lines_of(common);
+  std::vector<std::string> found = lines_of(theirs);
+  std::string out;
+  for (const std::string& line : found) {
+    if (std::find(expected.begin(), expected.end(), line) != expected.end()) continue;
+    std::string name = line.substr(0, line.find('=') + 1);
+    auto instead = std::find_if(expected.begin(), expected.end(),
+                                [&](const std::string& e) { return !name.empty() && e.starts_with(name); });
+    std::string other = instead == expected.end() ? "nothing" : instead->substr(name.size());
+    out += fmt::format("{}{} (others: {})", out.empty() ? "" : ", ", line, other.empty() ? "empty" : other);
+  }
+  return out.empty() ? "lines are missing" : out;
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 16;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) out += fmt::format("{}{}", i ? ", " : "", ranks[i]);
+  if (ranks.size() > kShown) out += fmt::format(" and {} more", ranks.size() - kShown);
+  return out;
+}
+
+Status compare(const std::vector<std::string>& all) {
+  std::map<std::string, std::vector<int>> groups;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) groups[all[rank]].push_back(static_cast<int>(rank));
+  if (groups.size() == 1) return {};
+  // The largest group is right; of equal ones that with the lowest rank.
+  auto right = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second[0] > b.second[0];
+  });
+  std::string text = "the ranks do not agree:";
+  int origin = -1;
+  for (const auto& [theirs, ranks] : groups) {
+    if (theirs == right->first) continue;
+    if (origin < 0 || ranks[0] < origin) origin = ranks[0];
+    text += fmt::format(" rank{} {}: {};", ranks.size() > 1 ? "s" : "", ranks_text(ranks),
+                        differences(right->first, theirs));
+  }
+  text.pop_back();
+  return Status(RODA_ERR_PRECONDITION, std::move(text), origin);
+}
+
+}  // namespace
+
+Status check_agreement(Store& store, int rank, int size, const std::string& prefix, const std::string& text,
+                       Store::Clock::time_point deadline) {
+  std::string ignored;
+  return gather(
+      store, rank, size, prefix, text, deadline,
+      [](const std::vector<std::string>& all, std::string*) { return compare(all); }, &ignored);
+}
+
+}  // namespace roda

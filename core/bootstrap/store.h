@@ -1,0 +1,54 @@
+// The key-value store that processes meet over while a job starts.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "plugins/base/status.h"
+
+namespace roda {
+
+// Any thread. Keys are short text; values are bytes. A second put replaces the first.
+class Store {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kMaxKey = 512;
+  static constexpr std::size_t kMaxValue = 64 * 1024;
+
+  virtual ~Store() = default;
+
+  virtual Status put(const std::string& key, std::string_view value) = 0;
+  // Does not block. *found is false while nobody has put the key.
+  virtual Status get(const std::string& key, std::string* value, bool* found) = 0;
+  // Blocks until the key is there; RODA_ERR_TIMEOUT at the deadline.
+  virtual Status wait(const std::string& key, Clock::time_point deadline, std::string* value) = 0;
+  virtual Status remove(const std::string& key) = 0;
+  // Removes every key that starts with the prefix.
+  virtual Status clear(const std::string& prefix) = 0;
+};
+
+// Refuses an empty or oversize key and an oversize value, naming the key.
+Status check_sizes(std::string_view key, std::string_view value);
+Status wait_timed_out(const std::string& key);
+
+// For a job of one process; also for ranks that are threads of one process.
+class LocalStore : public Store {
+ public:
+  Status put(const std::string& key, std::string_view value) override;
+  Status get(const std::string& key, std::string* value, bool* found) override;
+  Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
+  Status remove(const std::string& key) override;
+  Status clear(const std::string& prefix) override;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace roda

@@ -1,0 +1,307 @@
+#include "core/bootstrap/store_server.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "core/bootstrap/store_table.h"
+#include "core/bootstrap/store_wire.h"
+#include "plugins/base/log.h"
+#include "plugins/base/secure_connection.h"
+#include "plugins/base/socket.h"
+
+namespace roda {
+
+namespace {
+
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kStop = 1;
+
+}  // namespace
+
+// All state belongs to the server's thread.
+class StoreServer::Loop {
+ public:
+  Loop(const Secret& secret, const StoreServerOptions& options)
+      : secret_(secret), options_(options), table_(options.max_bytes) {
+    connection_options_.service = store_wire::kService;
+    connection_options_.max_frame = store_wire::kMaxFrame;
+    connection_options_.max_queued = options.max_queued;
+    connection_options_.handshake_timeout = options.handshake_timeout;
+  }
+
+  Status open(UniqueFd listener, int stop_fd);
+  void run();
+
+ private:
+  struct Client {
+    std::unique_ptr<SecureConnection> connection;
+    std::uint32_t interest = 0;  // epoll events asked for
+  };
+  using Clients = std::unordered_map<std::uint64_t, Client>;
+
+  bool watch(int operation, int fd, std::uint64_t id, std::uint32_t events);
+  int timeout_ms() const;
+  void accept_all();
+  void make_room_for_accept(const Status& cause);
+  void serve(std::uint64_t id);
+  Status serve_client(std::uint64_t id, Client& client);
+  Status handle(std::uint64_t id, const store_wire::Request& request);
+  void answer(std::uint64_t id, const store_wire::Response& response);
+  void drop(std::uint64_t id, const Status& why);
+  void drop_late_strangers();
+  void drop_doomed();
+
+  Secret secret_;
+  StoreServerOptions options_;
+  ConnectionOptions connection_options_;
+  StoreTable table_;
+  UniqueFd listener_;
+  ForkGuard listener_guard_;
+  UniqueFd epoll_;
+  ForkGuard epoll_guard_;
+  bool accepting_ = true;
+  Clients clients_;
+  std::set<std::uint64_t> strangers_;       // ids grow, so the first is the oldest
+  std::map<std::uint64_t, Status> doomed_;  // to be dropped once nothing refers to them
+  std::uint64_t next_id_ = kStop + 1;
+  std::uint64_t refused_ = 0;
+};
+
+Status StoreServer::Loop::open(UniqueFd listener, int stop_fd) {
+  listener_ = std::move(listener);
+  listener_guard_ = ForkGuard(listener_.get());
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return Status::system(fmt::format("epoll_create1: {}", std::strerror(errno)));
+  epoll_guard_ = ForkGuard(epoll_.get());
+  if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN) || !watch(EPOLL_CTL_ADD, stop_fd, kStop, EPOLLIN)) {
+    return Status::system(fmt::format("epoll_ctl: {}", std::strerror(errno)));
+  }
+  return {};
+}
+
+bool StoreServer::Loop::watch(int operation, int fd, std::uint64_t id, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
+}
+
+void StoreServer::Loop::run() {
+  epoll_event events[64];
+  while (true) {
+    int count = ::epoll_wait(epoll_.get(), events, 64, timeout_ms());
+    if (count < 0 && errno != EINTR) {
+      RODA_LOG(error, "rendezvous ends: epoll_wait: {}", std::strerror(errno));
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      std::uint64_t id = events[i].data.u64;
+      if (id == kStop) return;
+      if (id == kListener) {
+        accept_all();
+      } else {
+        serve(id);
+      }
+    }
+    drop_late_strangers();
+    drop_doomed();
+  }
+}
+
+int StoreServer::Loop::timeout_ms() const {
+  if (strangers_.empty()) return -1;
+  auto deadline = clients_.at(*strangers_.begin()).connection->handshake_deadline();
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SecureConnection::Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+}
+
+void StoreServer::Loop::accept_all() {
+  while (accepting_) {
+    UniqueFd fd;
+    SocketAddress peer;
+    Status status = tcp::accept_one(listener_.get(), &fd, &peer);
+    if (!status.ok()) return make_room_for_accept(status);
+    if (!fd) return;
+    Client client;
+    int raw = fd.get();
+    status = SecureConnection::accept(std::move(fd), peer, secret_, connection_options_, &client.connection);
+    std::uint64_t id = next_id_++;
+    client.interest = EPOLLIN;
+    if (!status.ok() || !watch(EPOLL_CTL_ADD, raw, id, client.interest)) {
+      RODA_LOG(warning, "rendezvous could not take {}: {}", peer.text(), status.message());
+      continue;
+    }
+    clients_.emplace(id, std::move(client));
+    strangers_.insert(id);
+    if (strangers_.size() > options_.max_strangers) {
+      drop(*strangers_.begin(), Status::auth("it proved nothing while others were waiting"));
+    }
+  }
+}
+
+// Out of descriptors: the oldest stranger goes, or nobody is accepted until a connection ends.
+void StoreServer::Loop::make_room_for_accept(const Status& cause) {
+  RODA_LOG(warning, "rendezvous can take no more connections: {}", cause.message());
+  if (!strangers_.empty()) {
+    drop(*strangers_.begin(), Status::auth("it proved nothing while others were waiting"));
+  } else if (watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0)) {
+    accepting_ = false;
+  }
+}
+
+void StoreServer::Loop::serve(std::uint64_t id) {
+  auto at = clients_.find(id);
+  if (at == clients_.end() || doomed_.contains(id)) return;
+  Status status = serve_client(id, at->second);
+  if (!status.ok()) drop(id, status);
+}
+
+Status StoreServer::Loop::serve_client(std::uint64_t id, Client& client) {
+  SecureConnection& connection = *client.connection;
+  if (!connection.ready()) {
+    bool ready = false;
+    RODA_RETURN_IF_ERROR(connection.test(&ready));
+  }
+  if (connection.ready()) {
+    strangers_.erase(id);
+    RODA_RETURN_IF_ERROR(connection.flush());
+    std::vector<std::uint8_t> frame;
+    bool received = true;
+    while (!doomed_.contains(id)) {
+      RODA_RETURN_IF_ERROR(connection.receive_frame(&frame, &received));
+      if (!received) break;
+      auto request = store_wire::parse_request(frame);
+      if (!request) return Status::invalid("it sent a malformed request");
+      RODA_RETURN_IF_ERROR(handle(id, *request));
+    }
+  }
+  std::uint32_t wanted = EPOLLIN | (connection.wants_write() ? EPOLLOUT : 0u);
+  if (wanted != client.interest && watch(EPOLL_CTL_MOD, connection.fd(), id, wanted)) client.interest = wanted;
+  return {};
+}
+
+Status StoreServer::Loop::handle(std::uint64_t id, const store_wire::Request& request) {
+  using store_wire::Op;
+  using store_wire::Outcome;
+  Status status;
+  switch (request.op) {
+    case Op::kPut: {
+      std::vector<StoreTable::Waiter> woken;
+      status = table_.put(request.key, request.value, &woken);
+      for (const auto& waiter : woken) answer(waiter.connection, {waiter.id, Outcome::kValue, request.value});
+      break;
+    }
+    case Op::kGet: {
+      const std::string* value = nullptr;
+      status = table_.get(request.key, {id, request.id}, &value);
+      if (value != nullptr) answer(id, {request.id, Outcome::kValue, *value});
+      break;
+    }
+    case Op::kRemove:
+      table_.remove(request.key);
+      break;
+    case Op::kClear:
+      table_.clear(request.key);
+      break;
+  }
+  if (!status.ok()) answer(id, {request.id, Outcome::kError, status.message()});
+  return {};
+}
+
+// May doom the receiver, but drops nobody: callers hold references.
+void StoreServer::Loop::answer(std::uint64_t id, const store_wire::Response& response) {
+  auto at = clients_.find(id);
+  if (at == clients_.end() || doomed_.contains(id)) return;
+  Client& client = at->second;
+  bool accepted = false;
+  Status status = client.connection->send_frame(store_wire::encode(response), &accepted);
+  if (status.ok() && !accepted) status = Status::peer(-1, "it does not read its answers");
+  if (!status.ok()) {
+    doomed_.emplace(id, status);
+  } else if (client.connection->wants_write() && (client.interest & EPOLLOUT) == 0) {
+    if (watch(EPOLL_CTL_MOD, client.connection->fd(), id, EPOLLIN | EPOLLOUT)) client.interest = EPOLLIN | EPOLLOUT;
+  }
+}
+
+void StoreServer::Loop::drop(std::uint64_t id, const Status& why) {
+  auto at = clients_.find(id);
+  const std::string& peer = at->second.connection->peer();
+  if (strangers_.erase(id) == 0) {
+    RODA_LOG(debug, "rendezvous: {} left: {}", peer, why.message());
+    table_.forget_waiters(id);
+  } else if (++refused_ <= 100 || std::has_single_bit(refused_)) {  // a flood must not fill the log
+    RODA_LOG(warning, "rendezvous refused {}, the {}. so far: {}", peer, refused_, why.message());
+  }
+  clients_.erase(at);
+  if (!accepting_ && watch(EPOLL_CTL_MOD, listener_.get(), kListener, EPOLLIN)) accepting_ = true;
+}
+
+void StoreServer::Loop::drop_late_strangers() {
+  while (!strangers_.empty()) {
+    std::uint64_t id = *strangers_.begin();
+    SecureConnection& connection = *clients_.at(id).connection;
+    if (connection.handshake_deadline() > SecureConnection::Clock::now()) return;
+    bool ready = false;
+    Status status = connection.test(&ready);
+    if (!status.ok()) {
+      drop(id, status);
+    } else {
+      serve(id);
+    }
+  }
+}
+
+void StoreServer::Loop::drop_doomed() {
+  for (const auto& [id, why] : std::exchange(doomed_, {})) {
+    if (clients_.contains(id)) drop(id, why);
+  }
+}
+
+Status StoreServer::start(const SocketAddress& address, const Secret& secret, const StoreServerOptions& options,
+                          std::unique_ptr<StoreServer>* server) {
+  if (!secret.is_long_enough()) {
+    return Status::invalid(fmt::format("the job's secret needs {} to {} bytes", Secret::kMinBytes, Secret::kMaxBytes));
+  }
+  UniqueFd listener;
+  SocketAddress bound;
+  RODA_RETURN_IF_ERROR(tcp::listen_on(address, &listener, &bound));
+  UniqueFd stop_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_fd) return Status::system(fmt::format("eventfd: {}", std::strerror(errno)));
+  auto loop = std::make_unique<Loop>(secret, options);
+  RODA_RETURN_IF_ERROR(loop->open(std::move(listener), stop_fd.get()));
+  server->reset(new StoreServer(bound, std::move(stop_fd), std::move(loop)));
+  return {};
+}
+
+StoreServer::StoreServer(const SocketAddress& address, UniqueFd stop_fd, std::unique_ptr<Loop> loop)
+    : address_(address), stop_fd_(std::move(stop_fd)), loop_(std::move(loop)) {
+  // Signals belong to the threads of the program that runs the server.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { loop_->run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StoreServer::~StoreServer() { stop(); }
+
+void StoreServer::stop() {
+  if (!thread_.joinable()) return;
+  ::eventfd_write(stop_fd_.get(), 1);
+  thread_.join();
+  loop_.reset();
+}
+
+}  // namespace roda

@@ -1,0 +1,49 @@
+// The rendezvous: a key-value server that a launcher runs beside its job.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+#include "plugins/base/address.h"
+#include "plugins/base/secret.h"
+#include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
+
+namespace roda {
+
+struct StoreServerOptions {
+  std::size_t max_bytes = 64 << 20;   // of all keys, values and waiters together
+  std::size_t max_strangers = 1024;   // connections that have proved nothing yet; the oldest gives way
+  std::size_t max_queued = 64 << 20;  // answers that one client has not read
+  std::chrono::milliseconds handshake_timeout{10'000};  // then a stranger is dropped
+};
+
+// One thread of its own. A get is answered when the key appears. Whoever can't prove the secret is dropped and logged
+// with address and reason; nobody's garbage disturbs the others. start, stop and the destructor: one thread at a time.
+class StoreServer {
+ public:
+  // Port 0: any free one.
+  static Status start(const SocketAddress& address, const Secret& secret, const StoreServerOptions& options,
+                      std::unique_ptr<StoreServer>* server);
+  ~StoreServer();  // stops
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  const SocketAddress& address() const { return address_; }
+  // Ends the thread and closes every connection. Idempotent.
+  void stop();
+
+ private:
+  class Loop;
+
+  StoreServer(const SocketAddress& address, UniqueFd stop_fd, std::unique_ptr<Loop> loop);
+
+  SocketAddress address_;
+  UniqueFd stop_fd_;
+  std::unique_ptr<Loop> loop_;
+  std::thread thread_;
+};
+
+}  // namespace roda

@@ -1,0 +1,65 @@
+#include "core/bootstrap/store_wire.h"
+
+namespace roda::store_wire {
+
+namespace {
+
+constexpr std::size_t kRequestHeader = 7;
+constexpr std::size_t kResponseHeader = 5;
+
+template <typename T>
+void append(std::vector<std::uint8_t>& out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+void append_text(std::vector<std::uint8_t>& out, std::string_view text) {
+  out.insert(out.end(), text.begin(), text.end());
+}
+
+std::uint32_t load32(const std::uint8_t* at) {
+  return at[0] | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
+}
+
+std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+std::vector<std::uint8_t> encode(const Request& request) {
+  std::vector<std::uint8_t> out;
+  out.reserve(kRequestHeader + request.key.size() + request.value.size());
+  append(out, static_cast<std::uint8_t>(request.op));
+  append(out, request.id);
+  append(out, static_cast<std::uint16_t>(request.key.size()));
+  append_text(out, request.key);
+  append_text(out, request.value);
+  return out;
+}
+
+std::vector<std::uint8_t> encode(const Response& response) {
+  std::vector<std::uint8_t> out;
+  out.reserve(kResponseHeader + response.value.size());
+  append(out, response.id);
+  append(out, static_cast<std::uint8_t>(response.outcome));
+  append_text(out, response.value);
+  return out;
+}
+
+std::optional<Request> parse_request(Bytes frame) {
+  if (frame.size() < kRequestHeader) return std::nullopt;
+  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kClear)) return std::nullopt;
+  std::size_t key_length = frame[5] | std::size_t{frame[6]} << 8;
+  if (key_length > frame.size() - kRequestHeader) return std::nullopt;
+  Bytes rest = frame.subspan(kRequestHeader);
+  Request request{static_cast<Op>(frame[0]), load32(&frame[1]), text_of(rest.first(key_length)),
+                  text_of(rest.subspan(key_length))};
+  if (!check_sizes(request.key, request.value).ok()) return std::nullopt;
+  if (request.op != Op::kPut && !request.value.empty()) return std::nullopt;
+  return request;
+}
+
+std::optional<Response> parse_response(Bytes frame) {
+  if (frame.size() < kResponseHeader || frame[4] > static_cast<int>(Outcome::kError)) return std::nullopt;
+  return Response{load32(frame.data()), static_cast<Outcome>(frame[4]), text_of(frame.subspan(kResponseHeader))};
+}
+
+}  // namespace roda::store_wire
