@@ -5,8 +5,8 @@ namespace roda::schedule::registered {
 namespace {
 
 // Rank r completes chunk r alone, so all ranks end with the same bits. Everybody starts at another peer, so that no
-// memory is read by all at once. Nobody writes a chunk of another rank's before that rank has read it: the second
-// handshake stands between.
+// memory is read by all at once. A chunk of another rank's is overwritten only when that rank has announced that it is
+// complete: then it has also been read.
 Schedule make(int rank, int size, int /*root*/) {
   Schedule schedule = begin("direct", Collective::kAllreduce, rank, size, size);
   if (size == 1) return schedule;
@@ -15,9 +15,10 @@ Schedule make(int rank, int size, int /*root*/) {
   for (int distance = 1; distance < size; ++distance) {
     steps.push_back(step::get_reduce(ranks::wrap(rank + distance, size), output(rank), output(rank)));
   }
-  append_handshake(steps);
+  steps.push_back(step::signal(kAllPeers));
   for (int distance = 1; distance < size; ++distance) {
     const int peer = ranks::wrap(rank + distance, size);
+    steps.push_back(step::wait(peer));
     steps.push_back(step::get(peer, output(peer), output(peer)));
   }
   append_handshake(steps);

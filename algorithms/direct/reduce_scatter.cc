@@ -7,9 +7,9 @@ namespace {
 Schedule make(int rank, int size, int /*root*/) {
   Schedule schedule = begin("direct", Collective::kReduceScatter, rank, size, size);
   std::vector<Step>& steps = schedule.lanes[0].steps;
+  if (size > 1) append_handshake(steps);
   steps.push_back(step::copy(output(0), input(rank)));
   if (size == 1) return schedule;
-  append_handshake(steps);
   for (int distance = 1; distance < size; ++distance) {
     steps.push_back(step::get_reduce(ranks::wrap(rank + distance, size), output(0), input(rank)));
   }

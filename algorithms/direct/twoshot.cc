@@ -26,9 +26,10 @@ Schedule make(int rank, int size, int /*root*/) {
   if (size > 1) append_handshake(steps);
   append_reduce(steps, rank, size);
   if (size == 1) return schedule;
-  append_handshake(steps);
+  steps.push_back(step::signal(kAllPeers));
   for (int distance = 1; distance < size; ++distance) {
     const int peer = ranks::wrap(rank + distance, size);
+    steps.push_back(step::wait(peer));
     steps.push_back(step::get(peer, output(peer), output(peer)));
   }
   append_handshake(steps);
