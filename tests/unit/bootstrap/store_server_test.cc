@@ -1,0 +1,279 @@
+#include "core/bootstrap/store_server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/bootstrap/store_wire.h"
+#include "core/bootstrap/tcp_store.h"
+#include "plugins/base/log.h"
+#include "plugins/base/secure_connection.h"
+
+namespace roda {
+namespace {
+
+using Buffer = std::vector<std::uint8_t>;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{20'000};
+
+Secret make_secret(std::uint8_t fill) { return Secret(Buffer(32, fill)); }
+Store::Clock::time_point soon() { return Store::Clock::now() + kPatience; }
+
+class StoreServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { start({}); }
+
+  void start(const StoreServerOptions& options) {
+    std::vector<SocketAddress> addresses;
+    ASSERT_TRUE(resolve("127.0.0.1", 0, &addresses).ok());
+    Status status = StoreServer::start(addresses.front(), make_secret(1), options, &server_);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  std::unique_ptr<Store> connect(std::uint8_t secret = 1) {
+    std::unique_ptr<Store> store;
+    last_ = TcpStore::connect("127.0.0.1", server_->address().port(), make_secret(secret), kPatience, &store);
+    return store;
+  }
+  UniqueFd connect_raw() {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd.get(), server_->address().get(), server_->address().length), 0);
+    return fd;
+  }
+  // An authenticated connection without the store's client on top.
+  std::unique_ptr<SecureConnection> connect_insider() {
+    ConnectionOptions options;
+    options.service = store_wire::kService;
+    std::unique_ptr<SecureConnection> connection;
+    EXPECT_TRUE(SecureConnection::connect({server_->address()}, make_secret(1), options, &connection).ok());
+    bool ready = false;
+    while (!ready) {
+      Status status = connection->test(&ready);
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!status.ok()) break;
+    }
+    return connection;
+  }
+  void expect_alive() {
+    auto store = connect();
+    ASSERT_NE(store, nullptr) << last_.message();
+    std::string value;
+    ASSERT_TRUE(store->put("alive", "yes").ok());
+    ASSERT_TRUE(store->wait("alive", soon(), &value).ok());
+    EXPECT_EQ(value, "yes");
+  }
+  // The server has closed its end.
+  static void expect_closed(int fd) {
+    pollfd entry{fd, POLLIN, 0};
+    ASSERT_EQ(::poll(&entry, 1, static_cast<int>(kPatience.count())), 1) << "the server has not closed";
+    char bytes[256];
+    ssize_t got = 1;
+    while (got > 0) got = ::recv(fd, bytes, sizeof bytes, 0);
+    EXPECT_TRUE(got == 0 || errno == ECONNRESET);
+  }
+
+  std::unique_ptr<StoreServer> server_;
+  Status last_;
+};
+
+TEST_F(StoreServerTest, ValuesTravelBetweenClients) {
+  auto a = connect(), b = connect();
+  ASSERT_TRUE(a && b);
+  std::string value;
+  bool found = true;
+  ASSERT_TRUE(b->get("key", &value, &found).ok());
+  EXPECT_FALSE(found);
+  std::string big(Store::kMaxValue, 'x');
+  ASSERT_TRUE(a->put("key", big).ok());
+  ASSERT_TRUE(b->wait("key", soon(), &value).ok());
+  EXPECT_EQ(value, big);
+  ASSERT_TRUE(b->wait("key", soon(), &value).ok());  // again: asks anew
+  EXPECT_EQ(value, big);
+}
+
+TEST_F(StoreServerTest, ANonBlockingGetEndsOnceTheKeyIsThere) {
+  auto a = connect(), b = connect();
+  ASSERT_TRUE(a && b);
+  std::string value;
+  bool found = false;
+  ASSERT_TRUE(b->get("k", &value, &found).ok());
+  EXPECT_FALSE(found);
+  ASSERT_TRUE(a->put("k", "v").ok());
+  while (!found) ASSERT_TRUE(b->get("k", &value, &found).ok());
+  EXPECT_EQ(value, "v");
+}
+
+TEST_F(StoreServerTest, RemoveAndClear) {
+  auto store = connect();
+  ASSERT_TRUE(store);
+  for (const char* key : {"a/1", "a/2", "b"}) ASSERT_TRUE(store->put(key, "v").ok());
+  ASSERT_TRUE(store->remove("b").ok());
+  ASSERT_TRUE(store->clear("a/").ok());
+  ASSERT_TRUE(store->put("last", "v").ok());
+  std::string value;
+  ASSERT_TRUE(store->wait("last", soon(), &value).ok());  // requests are served in order
+  for (const char* key : {"a/1", "a/2", "b"}) {
+    EXPECT_EQ(store->wait(key, Store::Clock::now(), &value).code(), RODA_ERR_TIMEOUT);
+  }
+}
+
+TEST_F(StoreServerTest, ManyThreadsShareOneClient) {
+  auto store = connect(), other = connect();
+  ASSERT_TRUE(store && other);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      std::string value;
+      ASSERT_TRUE(store->wait("for/" + std::to_string(i), soon(), &value).ok());
+      EXPECT_EQ(value, std::to_string(i));
+      ASSERT_TRUE(store->put("from/" + std::to_string(i), value).ok());
+    });
+  }
+  std::string value;
+  for (int i = 7; i >= 0; --i) ASSERT_TRUE(other->put("for/" + std::to_string(i), std::to_string(i)).ok());
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(other->wait("from/" + std::to_string(i), soon(), &value).ok());
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(StoreServerTest, ManyClientsMeet) {
+  constexpr int kClients = 32;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      std::unique_ptr<Store> store;
+      Status status = TcpStore::connect("127.0.0.1", server_->address().port(), make_secret(1), kPatience, &store);
+      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_TRUE(store->put("rank/" + std::to_string(i), std::to_string(i)).ok());
+      for (int j = 0; j < kClients; ++j) {
+        std::string value;
+        ASSERT_TRUE(store->wait("rank/" + std::to_string(j), soon(), &value).ok());
+        ASSERT_EQ(value, std::to_string(j));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(StoreServerTest, AWrongSecretIsRefusedByName) {
+  EXPECT_EQ(connect(2), nullptr);
+  EXPECT_EQ(last_.code(), RODA_ERR_AUTH);
+  EXPECT_NE(last_.message().find("cannot reach the rendezvous at 127.0.0.1:"), std::string::npos);
+  EXPECT_NE(last_.message().find("the two sides have different secrets"), std::string::npos);
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, GarbageDisturbsNobody) {
+  auto store = connect();
+  ASSERT_TRUE(store);
+  std::mt19937 random(11);
+  std::vector<UniqueFd> open;
+  for (int round = 0; round < 200; ++round) {
+    UniqueFd attacker = connect_raw();
+    Buffer bytes(1 + random() % 2000);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    if (round % 3 == 0) std::copy_n("roda\1\0\1\0", std::min<std::size_t>(8, bytes.size()), bytes.begin());
+    if (round % 3 == 1) std::copy_n("GET / HTTP/1.1\r\n", std::min<std::size_t>(16, bytes.size()), bytes.begin());
+    // The server may have hung up on the first bytes already.
+    static_cast<void>(::send(attacker.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+    if (round % 2 == 0) open.push_back(std::move(attacker));
+    std::string value;
+    ASSERT_TRUE(store->put("round", std::to_string(round)).ok());
+    ASSERT_TRUE(store->wait("round", soon(), &value).ok());
+    EXPECT_EQ(value, std::to_string(round));
+  }
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, SilentStrangersAreDroppedAtTheDeadline) {
+  StoreServerOptions options;
+  options.handshake_timeout = milliseconds(1);
+  start(options);
+  UniqueFd silent = connect_raw();
+  expect_closed(silent.get());
+}
+
+TEST_F(StoreServerTest, TheOldestStrangerGivesWayToAFlood) {
+  StoreServerOptions options;
+  options.max_strangers = 4;
+  options.handshake_timeout = std::chrono::hours(1);
+  start(options);
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 6; ++i) strangers.push_back(connect_raw());
+  expect_closed(strangers[0].get());
+  expect_closed(strangers[1].get());
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, AMalformedRequestFromTheInsideEndsOnlyThatConnection) {
+  auto insider = connect_insider();
+  bool accepted = false;
+  ASSERT_TRUE(insider->send_frame(Buffer{99, 1, 2, 3, 4, 5, 6, 7}, &accepted).ok());
+  expect_closed(insider->fd());
+  insider = connect_insider();
+  const std::uint8_t oversize[] = {0, 0, 0, 0x7f};
+  ASSERT_EQ(::send(insider->fd(), oversize, sizeof oversize, MSG_NOSIGNAL), 4);
+  expect_closed(insider->fd());
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, RandomFramesFromTheInsideNeverHurtOthers) {
+  std::mt19937 random(13);
+  for (int round = 0; round < 100; ++round) {
+    auto insider = connect_insider();
+    Status status;
+    for (int i = 0; i < 20 && status.ok(); ++i) {
+      Buffer frame(random() % 30);
+      for (auto& byte : frame) byte = static_cast<std::uint8_t>(random() % 5);
+      bool accepted = false;
+      status = insider->send_frame(frame, &accepted);
+    }
+  }
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, AFullStoreIsAnErrorThatSaysSo) {
+  StoreServerOptions options;
+  options.max_bytes = 100'000;
+  start(options);
+  auto store = connect();
+  ASSERT_TRUE(store);
+  ASSERT_TRUE(store->put("a", std::string(Store::kMaxValue, 'x')).ok());
+  ASSERT_TRUE(store->put("b", std::string(Store::kMaxValue, 'x')).ok());  // refused, said later
+  std::string value;
+  Status status = store->wait("never", soon(), &value);
+  EXPECT_EQ(status.code(), RODA_ERR_NO_MEMORY);
+  EXPECT_NE(status.message().find("the store is full"), std::string::npos);
+}
+
+TEST_F(StoreServerTest, LosingTheServerIsAnErrorThatNamesItAndStays) {
+  auto store = connect();
+  ASSERT_TRUE(store);
+  std::string address = server_->address().text();
+  std::string value;
+  bool found = false;
+  ASSERT_TRUE(store->get("k", &value, &found).ok());
+  server_->stop();
+  server_->stop();
+  Status status = store->wait("k", soon(), &value);
+  EXPECT_EQ(status.code(), RODA_ERR_PEER);
+  EXPECT_EQ(status.message(), "lost the rendezvous: connection with " + address + ": the connection was closed");
+  EXPECT_EQ(store->put("k", "v").message(), status.message());
+  EXPECT_EQ(store->get("k", &value, &found).message(), status.message());
+}
+
+TEST_F(StoreServerTest, AShortSecretStartsNoServer) {
+  std::unique_ptr<StoreServer> server;
+  EXPECT_EQ(StoreServer::start(server_->address(), Secret(Buffer(8, 1)), {}, &server).code(), RODA_ERR_INVALID);
+}
+
+class Quiet : public ::testing::Environment {
+  void SetUp() override { logging::set_level(logging::Level::error); }
+};
+const auto* const kQuiet = ::testing::AddGlobalTestEnvironment(new Quiet);
+
+}  // namespace
+}  // namespace roda
