@@ -79,6 +79,11 @@ Status TransportGroup::test(bool* ready) {
   return {};
 }
 
+Status TransportGroup::health() {
+  if (aborted()) return cause();
+  return error(table_->group_test(group_, &error_));
+}
+
 void TransportGroup::count_slots() {
   if (!context_.has(RODA_CAP_SIGNAL) || !(context_.has(RODA_CAP_GET) || context_.has(RODA_CAP_PUT))) return;
   const std::uint32_t by_signals = table_->signal_count(group_) / (schedule::kMaxSignals + 1);

@@ -88,6 +88,8 @@ class TransportGroup {
 
   // Drives the forming; cheap. *ready becomes true once; an error is final.
   Status test(bool* ready);
+  // Of a ready group: an error when it was aborted or has lost a peer, as far as the transport knows.
+  Status health();
   // Every pending and later operation ends with `cause` in bounded time. Any thread. The first cause stays.
   void abort(const Status& cause);
   // Whether abort() was called here, and its first cause. Any thread.

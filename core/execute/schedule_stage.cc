@@ -7,6 +7,13 @@ namespace roda::execute {
 
 using schedule::Collective;
 
+namespace {
+
+// Tests in a row without progress after which the group itself is asked: waiting for a signal alone never fails.
+constexpr std::uint32_t kIdleTests = 256;
+
+}  // namespace
+
 ScheduleStage::ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
     : group_(group), options_(options), program_(std::move(program)) {
   std::uint32_t width = std::max(options.slices_in_flight, 1u);
@@ -49,6 +56,7 @@ Status ScheduleStage::start(const StageArgs& args) {
   const std::size_t piece = whole ? SIZE_MAX / 2 : staged_ ? options_.block_bytes : options_.slice_bytes;
   layout_.plan(args_, program_.rank, program_.size, program_.chunks, piece, staged_);
   begun_ = ended_ = 0;
+  idle_tests_ = 0;
   failure_ = Status();
   running_ = true;
   return {};
@@ -81,8 +89,10 @@ Status ScheduleStage::test(bool* done) {
   if (failure_.ok() && group_.aborted()) failure_ = group_.cause();
   if (failure_.ok()) {
     Effort effort{options_.test_bytes, moves_};
-    const Status status = advance(&effort);
+    Status status = advance(&effort);
+    idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
     moves_ = effort.moves;
+    if (status.ok() && idle_tests_ % kIdleTests == kIdleTests - 1) status = group_.health();
     if (status.ok()) {
       *done = ended_ == layout_.pieces();
       running_ = !*done;

@@ -45,6 +45,7 @@ class ScheduleStage final : public Stage {
   std::size_t begun_ = 0;  // pieces
   std::size_t ended_ = 0;  // pieces before it have ended
   std::uint64_t moves_ = 0;
+  std::uint32_t idle_tests_ = 0;  // in a row
   Status failure_;
 };
 

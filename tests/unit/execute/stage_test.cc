@@ -9,6 +9,7 @@
 
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
+#include "transports/loop/loop.h"
 
 namespace roda::execute::testing {
 namespace {
@@ -145,6 +146,32 @@ TEST(Stage, AbortInTheMiddleEndsEveryRank) {
       EXPECT_FALSE(stage->start(allreduce_args(self.group, 2, 2000, data.data())).ok() && self.finish(*stage).ok());
     });
   }
+}
+
+std::atomic<bool> peer_is_lost{false};
+
+int32_t group_test_of_a_lost_peer(roda_group* group, roda_error* error) {
+  if (!peer_is_lost) return roda_loop_transport()->group_test(group, error);
+  return Status::peer(1, "rank 1 went away").to(error);
+}
+
+// Waiting for a signal never fails by itself: the transport's word about the group is asked for.
+TEST(Stage, ALostPeerIsNoticedByWhoOnlyWaitsForSignals) {
+  roda_transport transport = *roda_loop_transport();
+  transport.group_test = group_test_of_a_lost_peer;
+  const auto body = [&](Rank& self) {
+    if (self.rank == 1) return;
+    Bytes data = encode(values(0, 2000, RODA_SUM), RODA_FLOAT32);
+    StageHandle stage;
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
+    peer_is_lost = true;
+    const Status status = self.finish(*stage);
+    EXPECT_EQ(status.message(), "rank 1 went away");
+    EXPECT_EQ(status.rank(), 1);
+  };
+  run_world(2, tiny_options(), body, &transport);
+  peer_is_lost = false;
 }
 
 // Nobody calls the stage's abort; the group is aborted from another thread, as the liveness watch does.

@@ -71,7 +71,9 @@ Status Rank::run(const std::string& algorithm, const StageArgs& args) {
   return finish(*stage);
 }
 
-void run_world(int size, const ExecuteOptions& options, const std::function<void(Rank&)>& body) {
+void run_world(int size, const ExecuteOptions& options, const std::function<void(Rank&)>& body,
+               const roda_transport* transport) {
+  if (transport == nullptr) transport = roda_loop_transport();
   static std::atomic<int> worlds{0};
   const std::string name = "world" + std::to_string(++worlds);
   Exchange exchange(size);
@@ -80,7 +82,7 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
   for (int r = 0; r < size; ++r) world_ranks.push_back(r);
   const auto thread = [&](int rank) {
     std::unique_ptr<TransportContext> context;
-    ASSERT_TRUE(TransportContext::create(roda_loop_transport(), test_host(), &context).ok());
+    ASSERT_TRUE(TransportContext::create(transport, test_host(), &context).ok());
     std::unique_ptr<TransportGroup> group;
     ASSERT_TRUE(TransportGroup::create(*context, {name, rank, world_ranks, 1, 0, exchange.end(rank)}, &group).ok());
     for (bool ready = false; !ready;) {

@@ -55,8 +55,10 @@ struct Rank {
   Status run(const std::string& algorithm, const StageArgs& args);
 };
 
-// Runs `body` on every rank of a fresh world and joins. Groups are destroyed when all ranks have left the body.
-void run_world(int size, const ExecuteOptions& options, const std::function<void(Rank&)>& body);
+// Runs `body` on every rank of a fresh world and joins. `transport`: the loop by default. Groups are destroyed when all
+// ranks have left the body.
+void run_world(int size, const ExecuteOptions& options, const std::function<void(Rank&)>& body,
+               const roda_transport* transport = nullptr);
 
 // Sizes so small that a few hundred bytes take the many-slice, many-segment and many-block paths.
 ExecuteOptions tiny_options();

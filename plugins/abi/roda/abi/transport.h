@@ -117,7 +117,8 @@ typedef struct roda_transport {
   void (*disarm)(roda_context* context);
 
   /* Forming a group: start, then test until it is not RODA_IN_PROGRESS. On failure the group must still be destroyed.
-   * group_test drives the exchange; it is called often and must be cheap. */
+   * group_test drives the exchange; it is called often and must be cheap. Once it was RODA_OK it goes on to tell whether
+   * the group still works: operations that only watch signals learn from it of an abort or of a lost peer. */
   int32_t (*group_create)(roda_context* context, const roda_group_desc* desc, roda_group** group, roda_error* error);
   int32_t (*group_test)(roda_group* group, roda_error* error);
   /* Every pending and later operation on the group ends with `cause` in bounded time. Any thread. Idempotent: the first
