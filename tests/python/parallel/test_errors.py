@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+needs_two = pytest.mark.skipif("__import__('os').environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def odd_one(usual: object, other: object) -> object:
+    return other if hvd.rank() == hvd.size() - 1 else usual
+
+
+MISMATCHES: dict[str, tuple[Callable[[str], object], str]] = {
+    "dtype": (
+        lambda name: hvd.allreduce(torch.ones(3, dtype=odd_one(torch.float32, torch.float64)), name=name),
+        "Mismatched data types",
+    ),
+    "shape": (
+        lambda name: hvd.allreduce(torch.ones(odd_one(3, 4)), name=name),
+        "Mismatched ALLREDUCE tensor shapes",
+    ),
+    "dimensions": (
+        lambda name: hvd.allreduce(torch.ones(odd_one((2, 2), (4,))), name=name),
+        "Mismatched ALLREDUCE tensor shapes",
+    ),
+    "operation": (
+        lambda name: hvd.allreduce(torch.ones(3), op=odd_one(hvd.Sum, hvd.Max), name=name),
+        "Mismatched reduction operation",
+    ),
+    "factors": (
+        lambda name: hvd.allreduce(torch.ones(3), op=hvd.Sum, prescale_factor=odd_one(1.0, 2.0), name=name),
+        "Mismatched prescale and/or postscale factors",
+    ),
+    "root": (
+        lambda name: hvd.broadcast(torch.ones(3), odd_one(0, 1), name=name),
+        "Mismatched BROADCAST root ranks",
+    ),
+    "broadcast shape": (
+        lambda name: hvd.broadcast(torch.ones(odd_one(3, 2)), 0, name=name),
+        "Mismatched BROADCAST tensor shapes",
+    ),
+    "gather dimensions": (
+        lambda name: hvd.allgather(torch.ones(odd_one((2, 2), (2,))), name=name),
+        "Mismatched ALLGATHER tensor shapes",
+    ),
+    "gather width": (
+        lambda name: hvd.allgather(torch.ones(2, odd_one(2, 3)), name=name),
+        "Mismatched ALLGATHER tensor shapes",
+    ),
+    "gather of scalars": (lambda name: hvd.allgather(torch.tensor(1.0), name=name), "tried to ALLGATHER a rank-zero"),
+    "scatter shape": (
+        lambda name: hvd.reducescatter(torch.ones(odd_one(4, 5)), name=name),
+        "Mismatched REDUCESCATTER tensor shapes",
+    ),
+}
+
+
+@needs_two
+@pytest.mark.parametrize("kind", MISMATCHES)
+def test_a_mismatch_is_an_error_everywhere_and_the_job_goes_on(kind: str) -> None:
+    call, text = MISMATCHES[kind]
+    name = f"mismatch.{kind}"
+    with pytest.raises(hvd.HorovodInternalError) as caught:
+        call(name)
+    if kind != "gather of scalars":  # the contract's text names its operation in more than one way
+        assert text in str(caught.value)
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum, name=name).tolist() == [hvd.size()] * 2
+
+
+def test_a_name_in_flight_is_refused_and_the_first_one_completes() -> None:
+    if hvd.size() == 1:
+        pytest.skip("a lone rank has nobody to wait for")
+    if hvd.rank() == 0:
+        first = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="twice")
+        with pytest.raises(ValueError, match="Requested to allreduce, allgather, or broadcast a tensor with the same name"):
+            hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="twice")
+        hvd.barrier()
+    else:
+        hvd.barrier()  # only now: rank 0's stays in flight until then
+        first = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="twice")
+    assert hvd.synchronize(first).tolist() == [hvd.size()] * 3
+    assert hvd.allreduce(torch.ones(3), op=hvd.Sum, name="twice").tolist() == [hvd.size()] * 3
+
+
+def test_unknown_handles() -> None:
+    assert hvd.synchronize(10**9) is None
+    with pytest.raises(ValueError, match="was not created or has been cleared"):
+        hvd.poll(10**9)
+
+
+def test_tensors_of_a_group_share_a_device_and_there_is_one() -> None:
+    with pytest.raises(ValueError):
+        hvd.grouped_allreduce([])

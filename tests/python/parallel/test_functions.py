@@ -1,0 +1,135 @@
+"""Objects, parameters, optimizer state."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+def make_model(seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+
+
+def train_a_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    model(torch.randn(8, 6)).sum().backward()
+    optimizer.step()
+
+
+def same_everywhere(value: object) -> bool:
+    values = hvd.allgather_object(value, name="same everywhere")
+    return all(other == values[0] for other in values)
+
+
+def test_broadcast_object_from_every_root() -> None:
+    for root in range(hvd.size()):
+        mine = {"rank": hvd.rank(), "list": [1, (2, None)], "text": "ä" * hvd.rank()}
+        result = hvd.broadcast_object(mine, root)
+        assert result["rank"] == root
+        assert result["text"] == "ä" * root
+        assert (result is mine) == (root == hvd.rank())
+
+
+def test_allgather_object_is_ordered_by_rank() -> None:
+    results = hvd.allgather_object({"rank": hvd.rank(), "data": "x" * (100 * hvd.rank())})
+    assert [r["rank"] for r in results] == list(range(hvd.size()))
+    assert [len(r["data"]) for r in results] == [100 * r for r in range(hvd.size())]
+
+
+def test_broadcast_parameters_of_a_model() -> None:
+    model = make_model(hvd.rank())
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    expected = make_model(0).state_dict()
+    assert all(torch.equal(value, expected[key]) for key, value in model.state_dict().items())
+    other = make_model(hvd.rank())
+    hvd.broadcast_parameters(list(other.named_parameters()), root_rank=hvd.size() - 1)
+    expected = dict(make_model(hvd.size() - 1).named_parameters())
+    assert all(torch.equal(value, expected[key]) for key, value in other.named_parameters())
+
+
+def test_broadcast_parameters_that_are_strided() -> None:
+    base = torch.full((4, 4), float(hvd.rank()))
+    hvd.broadcast_parameters({"view": base.t(), "column": base[:, 1], "not a tensor": 3}, 0)
+    assert base.tolist() == [[0.0] * 4] * 4
+
+
+def test_broadcast_parameters_refuses_generators() -> None:
+    with pytest.raises(ValueError, match="invalid params of type"):
+        hvd.broadcast_parameters(make_model(0).named_parameters(), 0)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p, lr: torch.optim.SGD(p, lr=lr),
+    "momentum": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9, nesterov=True, weight_decay=1e-2),
+    "adam": lambda p, lr: torch.optim.Adam(p, lr=lr, betas=(0.5 + lr, 0.9), amsgrad=True),
+    "adamw": lambda p, lr: torch.optim.AdamW(p, lr=lr),
+    "rmsprop": lambda p, lr: torch.optim.RMSprop(p, lr=lr, centered=True),
+    "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr=lr),
+    "adadelta": lambda p, lr: torch.optim.Adadelta(p, lr=lr),
+}
+
+
+def flat_state(optimizer: torch.optim.Optimizer) -> list[object]:
+    values: list[object] = []
+    for index, entries in sorted(optimizer.state_dict()["state"].items()):
+        for key, value in sorted(entries.items()):
+            values.append((index, key, value.tolist() if isinstance(value, torch.Tensor) else value))
+    return values
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("who_has_state", ["all", "root", "none"])
+def test_optimizer_state(kind: str, who_has_state: str) -> None:
+    rank = hvd.rank()
+    model = make_model(0)
+    optimizer = OPTIMIZERS[kind](model.parameters(), 0.01 * (rank + 1))
+    torch.manual_seed(rank)
+    steps = {"all": rank + 2, "root": 2 if rank == 0 else 0, "none": 0}[who_has_state]
+    for _ in range(steps):
+        train_a_step(model, optimizer)
+    before = [p.detach().clone() for p in model.parameters()]
+    root_state = flat_state(optimizer)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before))
+    assert optimizer.param_groups[0]["lr"] == 0.01
+    if kind == "adam":
+        assert optimizer.param_groups[0]["betas"] == (0.51, 0.9)
+        assert optimizer.param_groups[0]["amsgrad"] is True
+    assert same_everywhere(flat_state(optimizer))
+    if rank == 0 and who_has_state != "none":
+        assert flat_state(optimizer) == root_state
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    torch.manual_seed(3)
+    train_a_step(model, optimizer)
+    assert same_everywhere([p.tolist() for p in model.parameters()])
+
+
+def test_fresh_state_does_not_disturb_the_first_real_step() -> None:
+    torch.manual_seed(0)
+    plain, broadcast = make_model(0), make_model(0)
+    optimizers = [torch.optim.Adam(m.parameters(), lr=0.1) for m in (plain, broadcast)]
+    hvd.broadcast_optimizer_state(optimizers[1], 0)
+    for model, optimizer in zip((plain, broadcast), optimizers):
+        torch.manual_seed(5)
+        train_a_step(model, optimizer)
+    assert all(torch.allclose(a, b) for a, b in zip(plain.parameters(), broadcast.parameters()))
+
+
+def test_frozen_parameters_and_lbfgs() -> None:
+    frozen, free = torch.nn.Parameter(torch.ones(2), requires_grad=False), torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([frozen, free], lr=0.1, momentum=0.9)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert frozen.grad is None
+    assert free.grad is not None
+    with pytest.raises(ValueError, match="cannot broadcast torch.optim.LBFGS state"):
+        hvd.broadcast_optimizer_state(torch.optim.LBFGS([free]), 0)
+
+
+def test_sparse_adam() -> None:
+    table = torch.nn.Embedding(5, 3, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+    hvd.broadcast_optimizer_state(optimizer, 0, model=table)
+    assert same_everywhere(flat_state(optimizer))

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from common import process_set
+from torch.nn import functional
+
+import horovod.torch as hvd
+
+BATCH = 4
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8), torch.nn.Linear(8, 2)).double()
+
+
+def data(step: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    x = torch.randn(size * BATCH, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randn(size * BATCH, 2, generator=generator, dtype=torch.float64)
+
+
+def own(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor[hvd.rank() * BATCH : (hvd.rank() + 1) * BATCH]
+
+
+def optimizer_for(model: torch.nn.Module, kind: str) -> torch.optim.Optimizer:
+    if kind == "adam":
+        return torch.optim.Adam(model.parameters(), lr=0.01)
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def parameters_equal(a: torch.nn.Module, b: torch.nn.Module, tolerance: float = 1e-9) -> bool:
+    return all(torch.allclose(p, q, rtol=tolerance, atol=tolerance) for p, q in zip(a.parameters(), b.parameters()))
+
+
+def train_alone(kind: str, steps: int = 5) -> torch.nn.Module:
+    model = make_model()
+    optimizer = optimizer_for(model, kind)
+    for step in range(steps):
+        x, y = data(step, hvd.size())
+        optimizer.zero_grad()
+        functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    return model
+
+
+VARIANTS = {
+    "plain": {},
+    "groups": {"groups": 2},
+    "num_groups": {"num_groups": 3},
+    "more groups than parameters": {"groups": 50},
+    "predivide": {"gradient_predivide_factor": 4.0},
+    "predivide with groups": {"gradient_predivide_factor": 4.0, "groups": 2},
+}
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("named", [True, False])
+def test_equals_training_on_one_process(kind: str, variant: str, named: bool) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        optimizer_for(model, kind), model.named_parameters() if named else None, **VARIANTS[variant]
+    )
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    for step in range(5):
+        x, y = data(step, hvd.size())
+        optimizer.zero_grad()
+        functional.mse_loss(model(own(x)), own(y)).backward()
+        optimizer.step()
+    assert parameters_equal(model, train_alone(kind))
+
+
+def test_explicit_groups_and_the_rest() -> None:
+    model = make_model()
+    parameters = list(model.parameters())
+    optimizer = hvd.DistributedOptimizer(
+        optimizer_for(model, "sgd"), model.named_parameters(), groups=[parameters[:2], [parameters[4]]]
+    )
+    for step in range(5):
+        x, y = data(step, hvd.size())
+        optimizer.zero_grad()
+        functional.mse_loss(model(own(x)), own(y)).backward()
+        optimizer.step()
+    assert parameters_equal(model, train_alone("sgd"))
+
+
+def test_backward_passes_per_step() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        optimizer_for(model, "sgd"), model.named_parameters(), backward_passes_per_step=2, op=hvd.Sum
+    )
+    for step in range(3):
+        x, y = data(step, hvd.size())
+        optimizer.zero_grad()
+        for half in (slice(0, BATCH // 2), slice(BATCH // 2, BATCH)):
+            functional.mse_loss(model(own(x)[half]), own(y)[half], reduction="sum").backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+        optimizer.synchronize()
+        for parameter in model.parameters():
+            parameter.grad /= x.shape[0] * 2  # what the mean over batch and outputs divides by
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    assert parameters_equal(model, train_alone("sgd", 3))
+
+
+def test_too_many_backward_passes() -> None:
+    if hvd.size() == 1:
+        pytest.skip("no hooks on a lone rank")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(optimizer_for(model, "sgd"), model.named_parameters())
+    x, _ = data(0, hvd.size())
+    model(own(x)).sum().backward()
+    with pytest.raises(AssertionError, match="Gradients were computed more than backward_passes_per_step times"):
+        model(own(x)).sum().backward()
+    optimizer.synchronize()
+
+
+def test_synchronize_to_clip_and_the_warning() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(optimizer_for(model, "sgd"), model.named_parameters())
+    x, y = data(0, hvd.size())
+    functional.mse_loss(model(own(x)), own(y)).backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    clipped = [p.grad.clone() for p in model.parameters()]
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert all(torch.equal(p.grad, c) for p, c in zip(model.parameters(), clipped))
+    optimizer.zero_grad()
+    functional.mse_loss(model(own(x)), own(y)).backward()
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match=r"optimizer.step\(\) called without optimizer.skip_synchronize\(\)"):
+        optimizer.step()
+
+
+def test_zero_grad_between_backward_and_step() -> None:
+    if hvd.size() == 1:
+        pytest.skip("no hooks on a lone rank")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(optimizer_for(model, "sgd"), model.named_parameters())
+    x, _ = data(0, hvd.size())
+    model(own(x)).sum().backward()
+    with pytest.raises(AssertionError, match=r"optimizer.zero_grad\(\) was called after loss.backward\(\)"):
+        optimizer.zero_grad()
+    optimizer.step()
+
+
+def test_parameters_that_only_some_ranks_use() -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)])
+    for layer in model:
+        torch.nn.init.ones_(layer.weight)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    used = model[hvd.rank() % 2]
+    used(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    size = hvd.size()
+    shares = [(size + 1) // 2 / size, size // 2 / size]
+    for layer, fraction in zip(model, shares):
+        assert torch.allclose(layer.weight, torch.full((2, 2), 1.0 - fraction))
+
+
+@pytest.mark.parametrize("sparse_as_dense", [False, True])
+def test_sparse_gradients(sparse_as_dense: bool) -> None:
+    rank, size = hvd.rank(), hvd.size()
+    table = torch.nn.Embedding(size + 1, 2, sparse=True)
+    torch.nn.init.zeros_(table.weight)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters(), sparse_as_dense=sparse_as_dense
+    )
+    table(torch.tensor([0, rank + 1])).sum().backward()
+    optimizer.step()
+    assert torch.allclose(table.weight, torch.tensor([[-1.0] * 2] + [[-1.0 / size] * 2] * size))
+
+
+def test_compression_and_channels_last() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), compression=hvd.Compression.fp16
+    )
+    start = model.weight.detach().clone()
+    x = torch.full((2, 3, 5, 5), float(hvd.rank() + 1)).to(memory_format=torch.channels_last)
+    model(x).sum().backward()
+    optimizer.step()
+    mean = (hvd.size() + 1) / 2
+    assert torch.allclose(start - model.weight, torch.full_like(start, 18.0 * mean), rtol=1e-3)
+
+
+def test_it_is_an_optimizer_of_the_same_class() -> None:
+    model = make_model()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert type(optimizer).__name__ == "SGD"
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+    optimizer.zero_grad(set_to_none=True)
+    model(torch.ones(1, 6, dtype=torch.float64)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.05
+    restored = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    restored.load_state_dict(optimizer.state_dict())
+    assert restored.param_groups[0]["lr"] == 0.05
+
+
+def test_closure() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    x, y = data(0, hvd.size())
+
+    def closure() -> torch.Tensor:
+        return functional.mse_loss(model(own(x)), own(y))
+
+    closure().backward()
+    assert optimizer.step(closure) is not None
+
+
+def test_in_a_process_set() -> None:
+    if hvd.size() < 2:
+        pytest.skip("needs two ranks")
+    with process_set([0]) as first:
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), process_set=first
+        )
+        model(torch.full((1, 1), float(hvd.rank() + 1))).sum().backward()
+        optimizer.step()
+        assert model.weight.item() == -(hvd.rank() + 1)
+        hvd.barrier()
+
+
+def test_arguments() -> None:
+    model = make_model()
+
+    def wrapped(**options: object) -> None:
+        named = options.pop("named", model.named_parameters())
+        hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named, **options)
+
+    cases = [
+        ({"backward_passes_per_step": 0}, "backward_passes_per_step must be > 0"),
+        ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, "gradient_predivide_factor not supported"),
+        ({"named": [p for _, p in model.named_parameters()]}, "named_parameters should be a sequence of tuples"),
+        ({"named": [("same", p) for p in model.parameters()]}, "Parameter names in named_parameters must be unique."),
+        ({"named": list(model.named_parameters())[:-1]}, "one or more model parameters were not named"),
+        ({"groups": -1}, "groups should be a non-negative integer"),
+        ({"groups": "two"}, "groups should be a non-negative integer"),
+        ({"groups": [["a"]]}, "groups must consist of torch.Tensor."),
+        ({"groups": [list(model.parameters())] * 2}, "A parameter can only appear once in groups."),
+    ]
+    for options, text in cases:
+        with pytest.raises(ValueError, match=text):
+            wrapped(**options)

@@ -1,0 +1,98 @@
+"""These tests come last by name order: they stop and start the engine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import horovod.torch as hvd
+
+
+def test_topology_is_the_launchers() -> None:
+    assert hvd.is_initialized()
+    for name, value in (
+        ("RANK", hvd.rank()),
+        ("SIZE", hvd.size()),
+        ("LOCAL_RANK", hvd.local_rank()),
+        ("LOCAL_SIZE", hvd.local_size()),
+        ("CROSS_RANK", hvd.cross_rank()),
+        ("CROSS_SIZE", hvd.cross_size()),
+    ):
+        assert value == int(os.environ.get(f"HOROVOD_{name}", 1 if name.endswith("SIZE") else 0)), name
+    assert hvd.is_homogeneous()
+    hvd.init()  # does nothing while the engine runs
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_data_loader_workers_are_forked_from_a_running_engine() -> None:
+    dataset = TensorDataset(torch.arange(64.0))
+    loader = DataLoader(dataset, batch_size=8, num_workers=2, multiprocessing_context="fork")
+    for _ in range(2):
+        for (batch,) in loader:
+            total = hvd.allreduce(batch.clone(), op=hvd.Sum)
+            assert torch.equal(total, batch * hvd.size())
+
+
+def test_a_forked_child_that_exits_leaves_the_job_alone() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_shutdown_and_init_again() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    added = hvd.add_process_set([0]) if size > 1 else None
+    for _ in range(3):
+        hvd.barrier()
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+        with pytest.raises(ValueError, match="Horovod has not been initialized; use hvd.init()."):
+            hvd.rank()
+        with pytest.raises(hvd.HorovodInternalError, match="Horovod has not been initialized; use hvd.init()."):
+            hvd.allreduce(torch.ones(1))
+        with pytest.raises(ValueError):
+            hvd.add_process_set([0])
+        if added is not None:
+            assert added.process_set_id is None
+        hvd.init(process_sets="dynamic")
+        assert (hvd.rank(), hvd.size()) == (rank, size)
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2
+
+
+def test_static_process_sets() -> None:
+    if hvd.size() < 2:
+        pytest.skip("needs two ranks")
+    hvd.barrier()
+    hvd.shutdown()
+    even = hvd.ProcessSet(range(0, hvd_size(), 2))
+    odd = hvd.ProcessSet(range(1, hvd_size(), 2))
+    hvd.init(process_sets=[even, odd])
+    try:
+        assert (even.process_set_id, odd.process_set_id) == (1, 2)
+        mine = even if hvd.rank() % 2 == 0 else odd
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=mine).item() == len(mine.ranks)
+    finally:
+        hvd.barrier()
+        hvd.shutdown()
+        hvd.init(process_sets="dynamic")
+
+
+def hvd_size() -> int:
+    return int(os.environ["HOROVOD_SIZE"])
+
+
+def test_duplicate_static_process_sets_are_refused() -> None:
+    hvd.barrier()
+    hvd.shutdown()
+    try:
+        with pytest.raises(ValueError, match="process_sets entry number 1 is a duplicate"):
+            hvd.init(process_sets=[hvd.ProcessSet([0]), hvd.ProcessSet([0])])
+        with pytest.raises(ValueError, match="Invalid type of argument comm"):
+            hvd.init(comm="everyone")
+    finally:
+        hvd.init(process_sets="dynamic")
