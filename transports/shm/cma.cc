@@ -1,0 +1,64 @@
+#include "transports/shm/cma.h"
+
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+namespace roda::shm {
+
+namespace {
+
+using Move = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+
+int move_all(Move move, pid_t pid, void* local, std::uint64_t remote, std::size_t bytes) {
+  auto here = static_cast<char*>(local);
+  while (bytes > 0) {
+    iovec ours{here, bytes};
+    iovec theirs{reinterpret_cast<void*>(remote), bytes};
+    ssize_t moved = move(pid, &ours, 1, &theirs, 1, 0);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) return moved < 0 ? errno : EFAULT;
+    here += moved;
+    remote += static_cast<std::uint64_t>(moved);
+    bytes -= static_cast<std::size_t>(moved);
+  }
+  return 0;
+}
+
+// Yama's scope: 0 anybody of the user, 1 descendants and whom the target allows, 2 the administrator, 3 nobody.
+int ptrace_scope() {
+  int scope = 0;
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope;
+}
+
+}  // namespace
+
+bool cma_allowed(std::string* reason) {
+  const int scope = ptrace_scope();
+  if (scope >= 2 && (scope > 2 || ::geteuid() != 0)) {
+    *reason = "kernel.yama.ptrace_scope is " + std::to_string(scope);
+    return false;
+  }
+  std::uint64_t source = 1, target = 0;
+  if (int error = cma_read(::getpid(), &target, reinterpret_cast<std::uint64_t>(&source), sizeof source); error != 0) {
+    *reason = std::string("process_vm_readv: ") + std::strerror(error);
+    return false;
+  }
+  if (scope == 1) (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  return true;
+}
+
+int cma_read(pid_t pid, void* to, std::uint64_t from, std::size_t bytes) {
+  return move_all(::process_vm_readv, pid, to, from, bytes);
+}
+
+int cma_write(pid_t pid, std::uint64_t to, const void* from, std::size_t bytes) {
+  return move_all(::process_vm_writev, pid, const_cast<void*>(from), to, bytes);
+}
+
+}  // namespace roda::shm

@@ -1,0 +1,305 @@
+// How a group comes together: cards by the exchange, then segments and doorbells by mailbox.
+//
+// The card carries a random number that is also in the segment, so a segment that came over the mailbox is used only if
+// it is the one that the member announced through the exchange, which the job authenticates.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "transports/shm/cma.h"
+#include "transports/shm/group.h"
+
+namespace roda::shm {
+
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// What every member publishes through the exchange.
+struct Group::Card {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::int32_t rank;
+  Nonce nonce;
+  char mailbox[64];
+};
+
+// What every member sends to every other, with the descriptors of its segment and its bell.
+struct Group::Hello {
+  std::int32_t rank;
+  std::uint32_t reserved;
+  Nonce nonce;
+  std::uint64_t segment_bytes;
+  std::uint64_t probe_address;  // of the nonce in the sender's private memory
+};
+
+namespace {
+
+constexpr std::uint64_t kHelloTag = 1;
+
+void expect_ok(const Status& status) {
+  if (!status.ok()) throw sdk::Failure(status.code(), "shm: " + status.message(), status.rank());
+}
+
+std::size_t physical_memory() {
+  struct sysinfo info {};
+  return ::sysinfo(&info) == 0 ? static_cast<std::size_t>(info.totalram) * info.mem_unit : std::size_t{1} << 30;
+}
+
+}  // namespace
+
+Group::Group(Context& context, const roda_group_desc& desc)
+    : context_(context),
+      name_(desc.name != nullptr ? desc.name : "?"),
+      rank_(desc.rank),
+      timeout_ns_(desc.timeout_ns),
+      peers_(static_cast<std::size_t>(desc.size)),
+      messages_(*this),
+      started_ns_(now_ns()),
+      hello_sent_(peers_.size()),
+      hello_taken_(peers_.size()) {
+  for (int i = 0; i < desc.size; ++i) {
+    peer(i).group = this;
+    peer(i).rank = i;
+    peer(i).world_rank = desc.world_ranks != nullptr ? desc.world_ranks[i] : i;
+  }
+  if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) {
+    throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
+  }
+  create_segment();
+  expect_ok(FdMailbox::open(&mailbox_));
+  mailbox_guard_ = ForkGuard(mailbox_.fd());
+  connect_self();
+  Card card{kMagic, kLayoutVersion, rank_, nonce_, {}};
+  std::strncpy(card.mailbox, mailbox_.address().c_str(), sizeof card.mailbox - 1);
+  cards_ = sdk::Allgather(desc.exchange, rank_, desc.size, "shm.card");
+  cards_.start(&card, sizeof card);
+  context_.watch(mailbox_.fd(), nullptr);
+  context_.add(this);
+}
+
+// Rings and heap shrink until they fit: a small /dev/shm, or a limit on address space.
+void Group::create_segment() {
+  const Settings& settings = context_.settings();
+  const SegmentOptions options{.force_posix = settings.force_posix};
+  std::uint32_t ring_bytes = settings.ring_bytes;
+  std::size_t heap_bytes = std::min(settings.heap_bytes, physical_memory());
+  for (;;) {
+    const Layout layout(size(), ring_bytes);
+    heap_bytes = Layout::round_up(heap_bytes, std::size_t{2} << 20);
+    Status status = SharedSegment::create("roda-shm", layout.heap + heap_bytes, options, &segment_);
+    if (!status.ok() && heap_bytes > (std::size_t{64} << 20)) {
+      heap_bytes /= 2;
+      continue;
+    }
+    expect_ok(status);
+    // A memfd is bounded by the machine's memory only; pages of rings that nobody uses are never taken.
+    if (!segment_.is_memfd()) status = segment_.reserve(0, layout.rings + peers_.size() * ring_bytes);
+    if (!status.ok() && ring_bytes > 4096) {
+      ring_bytes /= 2;
+      continue;
+    }
+    expect_ok(status);
+    heap_offset_ = layout.heap;
+    heap_ = Heap(layout.heap, heap_bytes);
+    (void)::madvise(segment_.data() + layout.heap, heap_bytes, MADV_HUGEPAGE);  // a wish
+    auto made = new (segment_.data()) SegmentHeader{};
+    made->magic = kMagic;
+    made->version = kLayoutVersion;
+    made->rank = rank_;
+    made->size = size();
+    made->ring_bytes = ring_bytes;
+    made->heap_offset = layout.heap;
+    made->nonce = nonce_;
+    own_windows_ = reinterpret_cast<WindowEntry*>(segment_.data() + layout.windows);
+    segment_guard_ = ForkGuard(segment_.fd());
+    return;
+  }
+}
+
+void Group::connect_self() {
+  Peer& self = peer(rank_);
+  self.pid = ::getpid();
+  self.bell.reset(::fcntl(context_.bell_fd(), F_DUPFD_CLOEXEC, 0));
+  self.bell_guard = ForkGuard(self.bell.get());
+  attach(self, segment_.data(), segment_.size());
+  self.cma = context_.settings().cma;
+  hello_sent_[static_cast<std::size_t>(rank_)] = hello_taken_[static_cast<std::size_t>(rank_)] = true;
+}
+
+// Finds our places in a member's segment and its places in ours.
+void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
+  auto& theirs = *reinterpret_cast<SegmentHeader*>(base);
+  if (theirs.magic != kMagic || theirs.version != kLayoutVersion || theirs.rank != peer.rank || theirs.size != size() ||
+      theirs.ring_bytes < 4096 || theirs.ring_bytes > bytes || Layout(size(), theirs.ring_bytes).heap > bytes) {
+    throw sdk::Failure(RODA_ERR_PRECONDITION,
+                       "shm: the segment of " + describe(peer) + " has another layout: its plugin differs",
+                       peer.world_rank);
+  }
+  const Layout there(size(), theirs.ring_bytes), here(size(), header().ring_bytes);
+  const auto me = static_cast<std::size_t>(rank_), it = static_cast<std::size_t>(peer.rank);
+  std::byte* own = segment_.data();
+  peer.base = base;
+  peer.segment_bytes = bytes;
+  peer.header = &theirs;
+  peer.signals_out = reinterpret_cast<SignalLines*>(base + there.signals)[me].value;
+  peer.signals_in = reinterpret_cast<SignalLines*>(own + here.signals)[it].value;
+  peer.windows = reinterpret_cast<WindowEntry*>(base + there.windows);
+  peer.our_access = reinterpret_cast<AccessWord*>(base + there.access) + me;
+  peer.its_access = reinterpret_cast<AccessWord*>(own + here.access) + it;
+  peer.out = RingProducer(reinterpret_cast<RingHeader*>(base + there.ring_headers) + me,
+                          base + there.rings + me * theirs.ring_bytes, theirs.ring_bytes);
+  peer.in = RingConsumer(reinterpret_cast<RingHeader*>(own + here.ring_headers) + it,
+                         own + here.rings + it * header().ring_bytes, header().ring_bytes);
+}
+
+int Group::test() {
+  if (is_broken()) {
+    act_on_abort();
+    cause_.throw_if_set();
+  }
+  if (phase_ == Phase::kFormed) return RODA_OK;
+  try {
+    if (phase_ == Phase::kCards && exchange_cards()) phase_ = Phase::kHellos;
+    if (phase_ == Phase::kHellos && exchange_hellos()) finish_forming();
+    if (phase_ == Phase::kFormed) return RODA_OK;
+    check_deadline();
+  } catch (const sdk::Failure& failure) {
+    abort(failure);
+    act_on_abort();
+    throw;
+  }
+  return RODA_IN_PROGRESS;
+}
+
+bool Group::exchange_cards() {
+  if (!cards_.test()) return false;
+  for (const Peer& peer : peers_) {
+    Card card;
+    std::memcpy(&card, cards_.value(peer.rank), sizeof card);
+    if (card.magic != kMagic || card.version != kLayoutVersion || card.rank != peer.rank) {
+      throw sdk::Failure(RODA_ERR_PRECONDITION, "shm: " + describe(peer) + " runs another version of this plugin",
+                         peer.world_rank);
+    }
+  }
+  return true;
+}
+
+bool Group::exchange_hellos() {
+  for (Peer& peer : peers_) {
+    if (!hello_sent_[static_cast<std::size_t>(peer.rank)]) send_hello(peer);
+  }
+  for (;;) {
+    FdMailbox::Message message;
+    bool received = false;
+    expect_ok(mailbox_.receive(&message, &received));
+    if (!received) break;
+    take_hello(message, message.fds);
+  }
+  auto all = [](const std::vector<bool>& v) { return std::all_of(v.begin(), v.end(), [](bool b) { return b; }); };
+  return all(hello_sent_) && all(hello_taken_);
+}
+
+void Group::send_hello(Peer& peer) {
+  Card card;
+  std::memcpy(&card, cards_.value(peer.rank), sizeof card);
+  card.mailbox[sizeof card.mailbox - 1] = 0;
+  const Hello hello{rank_, 0, nonce_, segment_.size(), reinterpret_cast<std::uint64_t>(&nonce_)};
+  const int fds[] = {segment_.fd(), context_.bell_fd()};
+  bool sent = false;
+  Status status = mailbox_.send(card.mailbox, kHelloTag, std::as_bytes(std::span(&hello, 1)), fds, &sent);
+  if (status.code() == RODA_ERR_PEER) {
+    throw sdk::Failure(RODA_ERR_PEER,
+                       "shm: " + describe(peer) +
+                           " left while the group formed, or is in another network "
+                           "namespace",
+                       peer.world_rank);
+  }
+  expect_ok(status);
+  if (sent) hello_sent_[static_cast<std::size_t>(peer.rank)] = true;
+}
+
+// Strangers of the same user may write to the mailbox too: what isn't from a member is skipped.
+void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds) {
+  Hello hello;
+  if (message.tag != kHelloTag || message.payload.size() != sizeof hello || fds.size() != 2) return;
+  std::memcpy(&hello, message.payload.data(), sizeof hello);
+  if (hello.rank < 0 || hello.rank >= size() || hello_taken_[static_cast<std::size_t>(hello.rank)]) return;
+  Card card;
+  std::memcpy(&card, cards_.value(hello.rank), sizeof card);
+  if (!(hello.nonce == card.nonce) || hello.segment_bytes < sizeof(SegmentHeader)) return;
+
+  Peer& from = peer(hello.rank);
+  from.pid = message.sender;
+  expect_ok(SharedSegment::attach(std::move(fds[0]), hello.segment_bytes, {}, &from.segment));
+  from.segment.close_fd();
+  from.bell = std::move(fds[1]);
+  from.bell_guard = ForkGuard(from.bell.get());
+  auto& theirs = *reinterpret_cast<const SegmentHeader*>(from.segment.data());
+  if (!(theirs.nonce == card.nonce)) {
+    throw sdk::Failure(RODA_ERR_AUTH, "shm: the segment that came from " + describe(from) + " is not the announced one",
+                       from.world_rank);
+  }
+  attach(from, from.segment.data(), hello.segment_bytes);
+  (void)::madvise(from.base + theirs.heap_offset, hello.segment_bytes - theirs.heap_offset, MADV_HUGEPAGE);
+  try_cma(from, hello.probe_address);
+  hello_taken_[static_cast<std::size_t>(hello.rank)] = true;
+}
+
+void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
+  if (!context_.settings().cma) return;
+  Nonce got{};
+  const int error = peer.pid == 0 ? ESRCH : cma_read(peer.pid, &got, probe_address, sizeof got);
+  peer.cma = error == 0 && got == peer.header->nonce;
+  if (peer.cma) return;
+  context_.log(RODA_LOG_INFO, "no cross-memory attach to " + describe(peer) + ", its private memory is copied twice: " +
+                                  (error != 0 ? std::strerror(error) : "another process answered"));
+}
+
+void Group::check_deadline() const {
+  if (timeout_ns_ == 0 || now_ns() - started_ns_ < timeout_ns_) return;
+  std::string missing;
+  int first = phase_ == Phase::kCards ? peers_[static_cast<std::size_t>(cards_.waiting_for())].world_rank : -1;
+  if (first >= 0) missing = " " + std::to_string(first);
+  for (const Peer& peer : peers_) {
+    if (phase_ == Phase::kHellos && !hello_taken_[static_cast<std::size_t>(peer.rank)]) {
+      if (first < 0) first = peer.world_rank;
+      missing += " " + std::to_string(peer.world_rank);
+    }
+  }
+  throw sdk::Failure(RODA_ERR_TIMEOUT,
+                     "shm: group " + name_ + " did not form in " + std::to_string(timeout_ns_ / 1000000) +
+                         " ms; nothing came from rank" + missing,
+                     first);
+}
+
+void Group::finish_forming() {
+  context_.unwatch(mailbox_.fd());
+  mailbox_guard_ = ForkGuard();
+  mailbox_.close();
+  for (Peer& peer : peers_) {
+    if (peer.rank == rank_ || peer.pid == 0) continue;
+    peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    if (!peer.pidfd) {  // before Linux 5.3, or it is gone already, which its state tells
+      context_.log(RODA_LOG_DEBUG, "no pidfd of " + describe(peer) + ": " + std::strerror(errno));
+      continue;
+    }
+    peer.pidfd_guard = ForkGuard(peer.pidfd.get());
+    context_.watch(peer.pidfd.get(), &peer);
+  }
+  phase_ = Phase::kFormed;
+}
+
+}  // namespace roda::shm

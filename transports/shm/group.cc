@@ -1,0 +1,207 @@
+#include "transports/shm/group.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace roda::shm {
+
+namespace {
+
+// Missing before Linux 5.14, where its failing costs nothing but page faults later.
+void populate(void* address, std::size_t bytes) {
+#if defined(MADV_POPULATE_WRITE)
+  (void)::madvise(address, bytes, MADV_POPULATE_WRITE);
+#else
+  static_cast<void>(address);
+  static_cast<void>(bytes);
+#endif
+}
+
+}  // namespace
+
+void Peer::ring_bell() {
+  const std::uint64_t one = 1;
+  // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
+  if (bell) [[maybe_unused]]
+    ssize_t written = ::write(bell.get(), &one, sizeof one);
+}
+
+Group::~Group() {
+  context_.remove(this);
+  if (!context_.in_owner()) {
+    // The mappings aren't in a forked child; forget them.
+    for (Peer& peer : peers_) peer.pidfd.reset();
+    return;
+  }
+  if (broken_.load()) act_on_abort();
+  if (segment_) {
+    if (header().state.load() == static_cast<std::uint32_t>(MemberState::kOpen)) {
+      header().state.store(static_cast<std::uint32_t>(MemberState::kLeft), std::memory_order_seq_cst);
+    }
+    header().acknowledged.store(1, std::memory_order_release);
+  }
+  for (Peer& peer : peers_) {
+    if (peer.pidfd && !peer.dead) context_.unwatch(peer.pidfd.get());
+    peer.ring_bell();
+  }
+}
+
+std::string Group::describe(const Peer& peer) const {
+  return "rank " + std::to_string(peer.world_rank) + " (group " + name_ + ", pid " + std::to_string(peer.pid) + ")";
+}
+
+int Group::progress() {
+  if (!is_formed()) return 0;
+  if (broken_.load(std::memory_order_acquire)) {
+    act_on_abort();
+    return 0;
+  }
+  int handled = messages_.progress();
+  return handled + look_at_peers();
+}
+
+bool Group::has_news() {
+  if (!is_formed()) return false;
+  if (broken_.load(std::memory_order_acquire)) return !acted_;
+  return messages_.has_news() || look_at_peers();
+}
+
+void Group::set_sleeping(bool sleeping) {
+  if (segment_) header().sleeping.store(sleeping ? 1 : 0, std::memory_order_release);
+}
+
+// A peer that aborted takes everybody with it, with its own cause.
+bool Group::look_at_peers() {
+  for (Peer& peer : peers_) {
+    if (peer.header->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(MemberState::kAborted)) {
+      continue;
+    }
+    roda_error cause = peer.header->cause;
+    cause.message[sizeof cause.message - 1] = 0;
+    abort(sdk::Failure(cause.code < 0 ? cause.code : static_cast<std::int32_t>(RODA_ERR_PEER), cause.message,
+                       cause.rank));
+    return true;
+  }
+  return false;
+}
+
+void Group::peer_died(Peer& peer) {
+  if (peer.dead) return;
+  peer.dead = true;
+  context_.unwatch(peer.pidfd.get());
+  const auto state = static_cast<MemberState>(peer.header->state.load(std::memory_order_acquire));
+  if (state == MemberState::kLeft) {
+    messages_.end_those_of(peer, RODA_ERR_PEER, describe(peer) + " has left the group");
+  } else if (state == MemberState::kOpen) {
+    abort({RODA_ERR_PEER, describe(peer) + " died", peer.world_rank});
+  }
+}
+
+void Group::abort(const sdk::Failure& cause) {
+  cause_.set(cause);
+  broken_.store(true, std::memory_order_release);
+  context_.ring_own_bell();
+}
+
+int Group::end_with_cause(roda_error* error) {
+  act_on_abort();
+  return cause_.fill(error);
+}
+
+// The engine's part of an abort: ends what is pending, tells the peers, and promises not to touch them again.
+void Group::act_on_abort() {
+  if (acted_ || !context_.in_owner()) return;
+  acted_ = true;
+  roda_error cause{};
+  cause.struct_size = sizeof cause;
+  cause_.fill(&cause);
+  messages_.end_all(cause.code, cause.message);
+  if (!segment_) return;
+  header().cause = cause;
+  header().state.store(static_cast<std::uint32_t>(MemberState::kAborted), std::memory_order_seq_cst);
+  header().acknowledged.store(1, std::memory_order_release);
+  for (Peer& peer : peers_) peer.ring_bell();
+}
+
+bool Group::quiesced(const void* base, std::size_t bytes) {
+  if (!is_formed()) return true;
+  if (!broken_.load(std::memory_order_acquire)) {
+    if (messages_.touches(base, bytes)) return false;
+    auto from = reinterpret_cast<std::uint64_t>(base);
+    return std::none_of(own_windows_, own_windows_ + kWindows, [&](const WindowEntry& window) {
+      const std::uint64_t address = window.address.load(std::memory_order_relaxed);
+      const std::uint64_t length = window.bytes.load(std::memory_order_relaxed);
+      return from < address + length && address < from + bytes;
+    });
+  }
+  act_on_abort();
+  const bool ours = offset_of(base, bytes) != WindowEntry::kPrivate;
+  return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+    if (peer.rank == rank_ || peer.dead) return true;
+    // Our segment stays mapped at the peer: only its own word says that it has stopped. Private memory is safe as soon
+    // as nobody is inside.
+    if (ours) return peer.header->acknowledged.load(std::memory_order_acquire) != 0;
+    return peer.its_access->busy.load(std::memory_order_seq_cst) == 0;
+  });
+}
+
+std::uint64_t Group::offset_of(const void* base, std::size_t bytes) const {
+  auto begin = static_cast<const std::byte*>(base);
+  const std::byte* heap = segment_.data() + heap_offset_;
+  const std::byte* end = segment_.data() + segment_.size();
+  if (begin < heap || begin > end || bytes > static_cast<std::size_t>(end - begin)) return WindowEntry::kPrivate;
+  return static_cast<std::uint64_t>(begin - segment_.data());
+}
+
+void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes) {
+  WindowEntry& window = own_windows_[slot];
+  window.address.store(reinterpret_cast<std::uint64_t>(base), std::memory_order_relaxed);
+  window.offset.store(offset_of(base, bytes), std::memory_order_relaxed);
+  window.bytes.store(bytes, std::memory_order_relaxed);
+}
+
+void Group::window_close(std::uint32_t slot) { own_windows_[slot].bytes.store(0, std::memory_order_relaxed); }
+
+void* Group::window_map(int rank, std::uint32_t slot) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const WindowEntry& window = peer.windows[slot];
+  const std::uint64_t offset = window.offset.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = window.bytes.load(std::memory_order_relaxed);
+  if (bytes == 0) return nullptr;
+  if (rank == rank_) return reinterpret_cast<void*>(window.address.load(std::memory_order_relaxed));
+  if (offset == WindowEntry::kPrivate || bytes > peer.segment_bytes || offset > peer.segment_bytes - bytes) {
+    return nullptr;
+  }
+  return peer.base + offset;
+}
+
+void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
+  const std::size_t offset = heap_.take(bytes);
+  if (offset == Heap::kNone) {
+    throw sdk::Failure(RODA_ERR_NO_MEMORY, "shm: no address space for " + std::to_string(bytes) +
+                                               " bytes in this group's segment (RODA_SHM_HEAP_BYTES)");
+  }
+  if (Status status = segment_.reserve(offset, bytes); !status.ok()) {
+    heap_.give_back(offset, bytes);
+    throw sdk::Failure(status.code(), "shm: " + status.message());
+  }
+  void* address = segment_.data() + offset;
+  if (bytes > 0) populate(address, bytes);
+  *memory = roda_memory{sizeof(roda_memory), RODA_MEMORY_HOST, -1, 0, address, bytes, this};
+}
+
+void Group::memory_free(roda_memory* memory) {
+  const std::uint64_t offset = offset_of(memory->address, memory->length);
+  if (memory->owner != this || offset == WindowEntry::kPrivate) return;
+  segment_.punch(offset, memory->length);
+  heap_.give_back(offset, memory->length);
+  memory->address = memory->owner = nullptr;
+  memory->length = 0;
+}
+
+}  // namespace roda::shm
