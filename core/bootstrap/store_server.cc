@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kStop = 1;
+constexpr std::chrono::milliseconds kPause{100};  // of accepting, after running out of descriptors
 
 }  // namespace
 
@@ -55,6 +56,7 @@ class StoreServer::Loop {
   int timeout_ms() const;
   void accept_all();
   void make_room_for_accept(const Status& cause);
+  void accept_again();
   void serve(std::uint64_t id);
   Status serve_client(std::uint64_t id, Client& client);
   Status handle(std::uint64_t id, const store_wire::Request& request);
@@ -72,6 +74,7 @@ class StoreServer::Loop {
   UniqueFd epoll_;
   ForkGuard epoll_guard_;
   bool accepting_ = true;
+  SecureConnection::Clock::time_point accept_again_at_;
   Clients clients_;
   std::set<std::uint64_t> strangers_;       // ids grow, so the first is the oldest
   std::map<std::uint64_t, Status> doomed_;  // to be dropped once nothing refers to them
@@ -117,10 +120,12 @@ void StoreServer::Loop::run() {
     }
     drop_late_strangers();
     drop_doomed();
+    accept_again();
   }
 }
 
 int StoreServer::Loop::timeout_ms() const {
+  if (!accepting_) return static_cast<int>(kPause.count());
   if (strangers_.empty()) return -1;
   auto deadline = clients_.at(*strangers_.begin()).connection->handshake_deadline();
   auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SecureConnection::Clock::now());
@@ -151,14 +156,20 @@ void StoreServer::Loop::accept_all() {
   }
 }
 
-// Out of descriptors: the oldest stranger goes, or nobody is accepted until a connection ends.
+// Out of descriptors: the oldest stranger goes, or nobody is accepted for a moment.
 void StoreServer::Loop::make_room_for_accept(const Status& cause) {
   RODA_LOG(warning, "rendezvous can take no more connections: {}", cause.message());
   if (!strangers_.empty()) {
     drop(*strangers_.begin(), Status::auth("it proved nothing while others were waiting"));
   } else if (watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0)) {
     accepting_ = false;
+    accept_again_at_ = SecureConnection::Clock::now() + kPause;
   }
+}
+
+void StoreServer::Loop::accept_again() {
+  if (accepting_ || SecureConnection::Clock::now() < accept_again_at_) return;
+  accepting_ = watch(EPOLL_CTL_MOD, listener_.get(), kListener, EPOLLIN);
 }
 
 void StoreServer::Loop::serve(std::uint64_t id) {
@@ -245,7 +256,6 @@ void StoreServer::Loop::drop(std::uint64_t id, const Status& why) {
     RODA_LOG(warning, "rendezvous refused {}, the {}. so far: {}", peer, refused_, why.message());
   }
   clients_.erase(at);
-  if (!accepting_ && watch(EPOLL_CTL_MOD, listener_.get(), kListener, EPOLLIN)) accepting_ = true;
 }
 
 void StoreServer::Loop::drop_late_strangers() {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <random>
@@ -205,6 +206,25 @@ TEST_F(StoreServerTest, TheOldestStrangerGivesWayToAFlood) {
   for (int i = 0; i < 6; ++i) strangers.push_back(connect_raw());
   expect_closed(strangers[0].get());
   expect_closed(strangers[1].get());
+  expect_alive();
+}
+
+TEST_F(StoreServerTest, RunningOutOfDescriptorsIsSurvived) {
+  auto insider = connect();
+  ASSERT_TRUE(insider);
+  UniqueFd waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{}, none{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(::connect(waiting.get(), server_->address().get(), server_->address().length), 0);
+  std::string value;
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(insider->put("round", std::to_string(i)).ok());
+    EXPECT_TRUE(insider->wait("round", soon(), &value).ok());
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   expect_alive();
 }
 
