@@ -7,7 +7,7 @@
 namespace roda::python {
 
 enum class DLDeviceType : std::int32_t { kCpu = 1, kCuda = 2 };
-enum class DLTypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+enum class DLTypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4 };
 
 struct DLDevice {
   DLDeviceType type;

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from horovod import _roda
 
-_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
+_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN = -1, -2, -3, -4, -5
 
 
 class ProcessSet:
@@ -33,6 +34,7 @@ class ProcessSet:
     mpi_comm: Any = None
 
     def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
+        self._unnamed = itertools.count(1)
         if type(ranks_or_comm).__module__.partition(".")[0] == "mpi4py":
             self.mpi_comm = ranks_or_comm
             return
@@ -47,8 +49,20 @@ class ProcessSet:
             )
         self.ranks = sorted(ranks)
 
+    def _bind(self, set_id: int) -> None:
+        self.process_set_id = set_id
+        self._unnamed = itertools.count(1)
+
     def _invalidate(self) -> None:
         self.process_set_id = None
+
+    def next_unnamed(self) -> int:
+        """Return the number of the next operation that got no name.
+
+        Every set counts for itself, from its registration on: so ranks which are members of different sets still agree on
+        the numbers, as long as the members of each set call its unnamed operations in the same order.
+        """
+        return next(self._unnamed)
 
     def size(self) -> int | None:
         """Return the number of members, or None while the set is not registered."""
@@ -86,9 +100,12 @@ class _GlobalProcessSet(ProcessSet):
     """Id 0: all ranks. Its list of ranks is known from `init` on."""
 
     def __init__(self) -> None:
+        super().__init__(())
         self.process_set_id = 0
+        self.ranks = None
 
     def _invalidate(self) -> None:
+        self._bind(0)
         self.ranks = None
 
 
@@ -112,7 +129,7 @@ def bind_static_process_sets(process_sets: Sequence[ProcessSet]) -> None:
     global_process_set.ranks = list(range(_roda.size()))
     id_by_ranks = {tuple(_roda.process_set_ranks(set_id) or ()): set_id for set_id in _roda.process_set_ids()}
     for process_set in process_sets:
-        process_set.process_set_id = id_by_ranks[tuple(process_set.ranks or ())]
+        process_set._bind(id_by_ranks[tuple(process_set.ranks or ())])
         _registered.append(process_set)
 
 
@@ -153,7 +170,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
             "adding",
             f"A process set with ranks {process_set.ranks} exists already: it cannot be added again, {process_set}.",
         )
-    process_set.process_set_id = result
+    process_set._bind(result)
     _registered.append(process_set)
     return process_set
 
@@ -190,11 +207,4 @@ def _raise_for(code: int, verb: str, otherwise: str) -> None:
         )
     if code == _SHUTTING_DOWN:
         raise ValueError("Horovod is shutting down.")
-    if code == _EXISTS:
-        raise ValueError(otherwise)
     raise ValueError(otherwise)
-
-
-def is_process_set_included(process_set: ProcessSet) -> bool:
-    """Tell whether this process is a member of `process_set`."""
-    return bool(process_set.included())

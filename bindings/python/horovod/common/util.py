@@ -8,7 +8,7 @@ import os
 import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from packaging import version as _version
 
@@ -173,8 +173,3 @@ def check_num_rank_power_of_2(num_rank: int) -> None:
     """Raise NotImplementedError unless `num_rank` is a power of two (Adasum needs it)."""
     if not num_rank_is_power_2(num_rank):
         raise NotImplementedError("Running Adasum with non-power-of-2 ranks is not supported yet.")
-
-
-def as_list(values: Any) -> list:
-    """Return `values` itself when it is a list, else a list of its elements."""
-    return values if isinstance(values, list) else list(values)

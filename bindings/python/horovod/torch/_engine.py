@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,17 +32,12 @@ Collect = Callable[[Any], Any]
 # --- handles ---
 
 _handle_numbers: Iterator[int] = itertools.count(1)
-_unnamed: defaultdict[int, Iterator[int]] = defaultdict(lambda: itertools.count(1))
 _pending: dict[int, tuple[int, int, Collect]] = {}
 
 
-def tensor_name(operation: str, name: str | None, set_id: int) -> str:
-    """Return the name that the ranks match by.
-
-    Unnamed operations are numbered per process set, so that ranks which are members of different sets still agree on the
-    numbers as long as the members of each set call its unnamed operations in the same order.
-    """
-    return f"{operation}.{name}" if name else f"{operation}.noname.{next(_unnamed[set_id])}"
+def tensor_name(operation: str, name: str | None, process_set: ProcessSet) -> str:
+    """Return the name that the ranks match by."""
+    return f"{operation}.{name}" if name else f"{operation}.noname.{process_set.next_unnamed()}"
 
 
 def start(requests: list[tuple], num_outputs: int, collect: Collect) -> int:
@@ -97,7 +91,6 @@ def forget_handles() -> None:
         except (HorovodInternalError, ValueError):
             pass  # ended by the shutdown, as it must
     _handle_numbers = itertools.count(1)
-    _unnamed.clear()
 
 
 # --- tensors ---

@@ -27,8 +27,8 @@ def execute(prepared: Prepared) -> Any:
     return collect(_roda.run(requests, num_outputs))
 
 
-def _member_names(operation: str, name: str | None, set_id: int, count: int) -> list[str]:
-    base = tensor_name(operation, name, set_id)
+def _member_names(operation: str, name: str | None, process_set: ProcessSet, count: int) -> list[str]:
+    base = tensor_name(operation, name, process_set)
     return [f"{base}_{i}of{count}" for i in range(1, count + 1)]
 
 
@@ -57,7 +57,7 @@ def prepare_allreduce(
         _check_adasum(process_set)
     source = on_host(tensor)
     result = source if in_place else torch.empty_like(source)
-    name = tensor_name("allreduce", name, set_id)
+    name = tensor_name("allreduce", name, process_set)
     entry = request(
         _engine.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
     )
@@ -82,7 +82,7 @@ def prepare_grouped_allreduce(
         _check_adasum(process_set)
     sources = [on_host(tensor) for tensor in tensors]
     results = sources if in_place else [torch.empty_like(source) for source in sources]
-    names = _member_names("grouped_allreduce", name, set_id, len(tensors))
+    names = _member_names("grouped_allreduce", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     requests = [
         request(
@@ -119,7 +119,7 @@ def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: Proce
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
     source = on_host(tensor)
-    entry = request(_engine.ALLGATHER, tensor_name("allgather", name, set_id), dtype, source, None, set_id)
+    entry = request(_engine.ALLGATHER, tensor_name("allgather", name, process_set), dtype, source, None, set_id)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
@@ -130,7 +130,7 @@ def prepare_grouped_allgather(
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [on_host(tensor) for tensor in tensors]
-    names = _member_names("grouped_allgather", name, set_id, len(tensors))
+    names = _member_names("grouped_allgather", name, process_set, len(tensors))
     requests = [
         request(_engine.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
         for member, tensor, source in zip(names, tensors, sources)
@@ -150,7 +150,7 @@ def prepare_broadcast(
     source = on_host(tensor)
     result = source if in_place else torch.empty_like(source)
     entry = request(
-        _engine.BROADCAST, tensor_name("broadcast", name, set_id), dtype, source, result, set_id, root=root_rank
+        _engine.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
     )
     if source is not tensor:
         return [entry], 0, lambda _: tensor.copy_(result) if in_place else result.to(tensor.device)
@@ -180,7 +180,7 @@ def prepare_alltoall(
     set_id = set_id_of(process_set)
     rows = _split_list(splits)
     source = on_host(tensor)
-    name = tensor_name("alltoall", name, set_id)
+    name = tensor_name("alltoall", name, process_set)
     entry = request(_engine.ALLTOALL, name, dtype, source, None, set_id, splits=rows)
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
@@ -212,7 +212,7 @@ def prepare_reducescatter(
     dtype = _check_reducescatter(tensor)
     set_id = set_id_of(process_set)
     source = on_host(tensor)
-    name = tensor_name("reducescatter", name, set_id)
+    name = tensor_name("reducescatter", name, process_set)
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     entry = request(_engine.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
@@ -230,7 +230,7 @@ def prepare_grouped_reducescatter(
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [on_host(tensor) for tensor in tensors]
-    names = _member_names("grouped_reducescatter", name, set_id, len(tensors))
+    names = _member_names("grouped_reducescatter", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     requests = [
         request(
