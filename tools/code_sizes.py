@@ -73,7 +73,7 @@ def main():
     def functions(paths, find):
         return [(f"{path.relative_to(ROOT)}:{line}", length) for path in paths for line, length in find(path.read_text())]
 
-    cpp, headers, python = files(PRODUCT, ".cc", ".cpp", ".c"), files(PRODUCT, ".h"), files(PRODUCT, ".py")
+    cpp, headers, python = files(PRODUCT, ".cc", ".cpp", ".c"), files(PRODUCT, ".h", ".hpp"), files(PRODUCT, ".py")
     builds = [*(path for path in files((*PRODUCT, "tests"), ".build")), ROOT / "meson.build"]
     tests = files(("tests",), ".cc", ".h", ".py")
     print(f"{'':18}{'count':>6}{'p50':>7}{'p90':>7}{'p99':>7}{'max':>7}  {'guide':32} longest")

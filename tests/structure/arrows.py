@@ -39,7 +39,7 @@ VENDOR_USERS = ("tools/perf/peers",)
 TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl", "tcp", "loop")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 
-SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h"}
+SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 # Comments and literals in one pattern, so that neither is found inside the other.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\((.*?)\)\1"|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
@@ -60,7 +60,12 @@ def home(path):
     return max((folder for folder in ALLOWED if within(path, folder)), key=len, default=None)
 
 
-def resolve(name, exists=lambda path: (ROOT / path).is_file()):
+def is_source(path):
+    """A file of the tree, or one that the build makes from a template beside it."""
+    return (ROOT / path).is_file() or (ROOT / f"{path}.in").is_file()
+
+
+def resolve(name, exists=is_source):
     """The file of ours that an include names, or None for one of somebody else's."""
     for prefix, real in INSTALLED.items():
         if name.startswith(prefix):
@@ -68,7 +73,7 @@ def resolve(name, exists=lambda path: (ROOT / path).is_file()):
     return name if exists(name) else None
 
 
-def include_errors(path, text, exists=lambda path: (ROOT / path).is_file()):
+def include_errors(path, text, exists=is_source):
     """What is wrong with the include lines of one file, one sentence each."""
     own = home(path)
     errors = []

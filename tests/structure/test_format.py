@@ -33,7 +33,7 @@ def test_cpp_is_formatted():
 
 
 def test_headers_say_pragma_once():
-    headers = [path for path in arrows.sources(*FOLDERS) if path.endswith(".h")]
+    headers = [path for path in arrows.sources(*FOLDERS) if path.endswith((".h", ".hpp"))]
     missing = [path for path in headers if "#pragma once" not in (arrows.ROOT / path).read_text()]
     assert not missing, missing
 
@@ -49,7 +49,7 @@ def test_shell_scripts_pass_shellcheck():
 
 def test_no_path_of_one_machine():
     pattern = re.compile(r"/(?:root|home/\w+|tmp/venv|work)/")
-    files = arrows.sources(*FOLDERS, suffixes={".c", ".cc", ".h", ".py", ".sh", ".build", ".toml"})
+    files = arrows.sources(*FOLDERS, suffixes={".c", ".cc", ".cpp", ".h", ".hpp", ".py", ".sh", ".build", ".toml"})
     files = [path for path in files if path != "tests/structure/test_format.py"]
     found = [path for path in files if pattern.search((arrows.ROOT / path).read_text())]
     assert not found, found
