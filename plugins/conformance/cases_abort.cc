@@ -1,0 +1,189 @@
+// Aborts: everything ends, with the first cause, in bounded time.
+#include <cstring>
+#include <thread>
+
+#include "plugins/conformance/cases.h"
+
+namespace roda::conformance {
+namespace {
+
+constexpr std::size_t kLong = 4u << 20;
+const char* const kCause = "the kit pulled the plug";
+
+void check_cause(const Result& result, const char* what) {
+  CHECK(result.code == RODA_ERR_PRECONDITION, "%s ended with %d %s instead of the abort's code", what, result.code,
+        result.error.message);
+  CHECK(std::strstr(result.error.message, kCause) != nullptr, "%s lacks the cause: %s", what, result.error.message);
+}
+
+// Operations that can't end by themselves: receives nobody sends to, sends nobody takes, a collective nobody joins.
+struct Pending {
+  std::vector<char> in = std::vector<char>(kLong), out = std::vector<char>(kLong), reduced = std::vector<char>(kLong);
+  std::vector<roda_request*> requests;
+
+  void start(Env& env, Group& group) {
+    const int peer = (group.rank() + 1) % group.size();
+    if (env.has(RODA_CAP_P2P)) {
+      requests.push_back(group.receive(peer, 100, in.data(), in.size() / 2));
+      requests.push_back(group.receive(peer, 101, in.data() + in.size() / 2, 10));
+      if (group.rank() == 0) requests.push_back(group.send(peer, 102, out.data(), out.size()));
+    }
+    if (env.has(RODA_CAP_NATIVE) && group.rank() == 0) {
+      for (int i = 0; i < 3; ++i) requests.push_back(group.start(allreduce(i)));
+    }
+    std::erase(requests, nullptr);
+  }
+
+  roda_collective_args allreduce(int i) {
+    roda_collective_args args{};
+    args.struct_size = sizeof args;
+    args.collective = RODA_ALLREDUCE;
+    args.dtype = RODA_FLOAT32;
+    args.op = RODA_SUM;
+    args.memory_kind = RODA_MEMORY_HOST;
+    args.input = args.output = reduced.data() + i * 1000000;
+    args.count = 1000;
+    args.tag = static_cast<std::uint64_t>(1000 + i);
+    return args;
+  }
+};
+
+void check_quiet(Env& env, Group& group, Pending& pending) {
+  if (!env.has(RODA_CAP_FAULT_TOLERANT)) return;
+  const auto quiet = [&] {
+    return group.quiesced(pending.in.data(), kLong) && group.quiesced(pending.out.data(), kLong) &&
+           group.quiesced(pending.reduced.data(), kLong);
+  };
+  env.poll_until(quiet, "quiesced() after the abort");
+}
+
+void check_first_cause(Env& env, Group& group, Pending& pending) {
+  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  group.abort(RODA_ERR_TIMEOUT, 1, "a second cause that must not be told");
+  for (roda_request* request : pending.requests) check_cause(group.finish(request), "a pending operation");
+  check_quiet(env, group, pending);
+  if (!env.has(RODA_CAP_P2P)) return;
+  roda_request* request = nullptr;
+  Result later{RODA_OK, make_error()};
+  later.code = env.table().send(group.get(), 1, 1, "x", 1, nullptr, &request, &later.error);
+  if (later.code == RODA_OK) later = group.finish(request);
+  check_cause(later, "an operation started after the abort");
+}
+
+// Rank 0 looks on alone, so that no other rank's abort can come first.
+void pending(Env& env) {
+  Pending pending;  // outlives the group
+  Group group(env, "pending");
+  pending.start(env, group);
+  if (env.has(RODA_CAP_P2P)) {
+    CHECK(!group.quiesced(pending.in.data(), kLong), "quiesced() while a receive into the range is pending");
+    CHECK(group.quiesced(&pending, sizeof pending), "not quiesced() over memory that no operation uses");
+  }
+  env.barrier();
+  if (group.rank() == 0) check_first_cause(env, group, pending);
+  env.barrier();
+  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  if (group.rank() == 0) return;
+  for (roda_request* request : pending.requests) {
+    CHECK(group.finish(request).code < 0, "a pending operation ended well after the abort");
+  }
+  check_quiet(env, group, pending);
+}
+
+// Only one rank aborts: the others must not hang for longer than it takes them to be told, by the transport or (as the
+// engine would) by their own abort.
+void one_aborts(Env& env) {
+  Pending pending;
+  Group group(env, "one_aborts");
+  pending.start(env, group);
+  env.barrier();
+  if (group.rank() == 0) group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  env.barrier();
+  if (group.rank() != 0) group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  for (roda_request* request : pending.requests) {
+    const Result result = group.finish(request);
+    CHECK(result.code < 0, "a pending operation ended with %d", result.code);
+  }
+  check_quiet(env, group, pending);
+  env.barrier();
+}
+
+// A sleeper must be woken by an abort from another thread.
+void while_asleep(Env& env) {
+  Pending pending;
+  Group group(env, "while_asleep");
+  pending.start(env, group);
+  env.barrier();
+  std::thread other([&] {
+    const timespec pause{0, 20'000'000};  // only makes it likely that the sleeper sleeps already
+    ::nanosleep(&pause, nullptr);
+    group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  });
+  try {
+    for (roda_request* request : pending.requests) group.finish(request);
+  } catch (...) {
+    other.join();
+    throw;
+  }
+  other.join();
+  check_quiet(env, group, pending);
+  env.barrier();
+}
+
+void while_forming(Env& env) {
+  const int absent = env.size() - 1;
+  if (env.rank() != absent) {
+    Group group(env, "forming", {.form = false});
+    roda_error error = make_error();
+    for (int i = 0; i < 50 && group.test(&error) == RODA_IN_PROGRESS; ++i) env.table().progress(env.context());
+    group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+    check_cause(group.form(), "forming");
+  }
+  env.barrier();
+}
+
+// A new generation forms and works after an abort.
+void and_again(Env& env) {
+  for (std::uint64_t generation = 1; generation <= 3; ++generation) {
+    Pending pending;
+    Group group(env, "again", {.generation = generation});
+    if (env.has(RODA_CAP_P2P)) {
+      const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
+      int in = -1;
+      const int out = group.rank();
+      roda_request* received = group.receive(left, 1, &in, sizeof in);
+      group.wait({received, group.send(right, 1, &out, sizeof out)});
+      CHECK(in == left, "generation %d: %d came from rank %d", static_cast<int>(generation), in, left);
+    }
+    pending.start(env, group);
+    env.barrier();
+    group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+    for (roda_request* request : pending.requests) group.finish(request);
+    check_quiet(env, group, pending);
+    env.barrier();
+  }
+}
+
+// Destroyed after an abort without asking for the ends of the requests.
+void then_destroy(Env& env) {
+  Pending pending;
+  Group group(env, "then_destroy");
+  pending.start(env, group);
+  env.barrier();
+  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+  group.destroy();
+  env.barrier();
+}
+
+}  // namespace
+
+const std::vector<Case> kAbortCases = {
+    {"abort.pending", "all pending and later operations end with the first cause", 0, 2, kPlain, pending},
+    {"abort.one_aborts", "nobody hangs when one rank aborts first", 0, 2, kPlain, one_aborts},
+    {"abort.while_asleep", "an abort from another thread wakes the sleeper", 0, 2, kPlain, while_asleep},
+    {"abort.while_forming", "a group that can't form is given up", 0, 2, kPlain, while_forming},
+    {"abort.and_again", "the next generation works", 0, 2, kPlain, and_again},
+    {"abort.then_destroy", "an aborted group is destroyed with requests pending", 0, 2, kPlain, then_destroy},
+};
+
+}  // namespace roda::conformance

@@ -1,0 +1,173 @@
+// A peer is killed. The survivors learn of it as in a job, by other means than the transport, and abort.
+#include <signal.h>
+
+#include <cstring>
+
+#include "plugins/conformance/cases.h"
+
+namespace roda::conformance {
+namespace {
+
+constexpr std::size_t kLong = 8u << 20;
+
+int victim_of(Env& env) { return env.size() - 1; }
+
+[[noreturn]] void die() {
+  ::raise(SIGKILL);
+  std::abort();
+}
+
+void abort_once_dead(Env& env, Group& group, const std::vector<roda_request*>& requests) {
+  const int victim = victim_of(env);
+  env.poll_until([&] { return env.world().is_dead(victim); }, "the victim's end");
+  const std::string cause = "rank " + std::to_string(victim) + " died";
+  group.abort(RODA_ERR_PEER, victim, cause.c_str());
+  for (roda_request* request : requests) {
+    if (request == nullptr) continue;
+    const Result result = group.finish(request);
+    CHECK(result.code < 0, "an operation with a dead rank ended with %d", result.code);
+    CHECK(std::strlen(result.error.message) > 0, "the error has no text");
+  }
+}
+
+void survivors_go_on(Env& env) {
+  const int survivors = env.size() - 1;
+  env.barrier(survivors);
+  std::vector<int> members;
+  for (int i = 0; i < survivors; ++i) members.push_back(i);
+  Group group(env, "survivors", {.members = members, .generation = 2});
+  if (env.has(RODA_CAP_P2P) && survivors > 1) {
+    const int right = (group.rank() + 1) % survivors, left = (group.rank() + survivors - 1) % survivors;
+    int in = -1;
+    const int out = group.rank();
+    roda_request* received = group.receive(left, 1, &in, sizeof in);
+    group.wait({received, group.send(right, 1, &out, sizeof out)});
+    CHECK(in == left, "among the survivors %d came from rank %d", in, left);
+  }
+  env.barrier(survivors);
+}
+
+void while_connecting(Env& env) {
+  {
+    Group group(env, "connecting", {.form = false});
+    roda_error error = make_error();
+    if (env.rank() == victim_of(env)) {
+      group.test(&error);
+      die();
+    }
+    Result result{RODA_IN_PROGRESS, make_error()};
+    env.poll_until(
+        [&] {
+          result.code = group.test(&result.error);
+          return result.code != RODA_IN_PROGRESS || env.world().is_dead(victim_of(env));
+        },
+        "forming with a rank that dies");
+    abort_once_dead(env, group, {});
+    if (result.code == RODA_IN_PROGRESS) result = group.form();
+    CHECK(result.code <= RODA_OK, "forming with a dead rank: %d", result.code);
+  }
+  survivors_go_on(env);
+}
+
+// Every survivor has sends to and receives from the victim in all states.
+void while_talking(Env& env) {
+  std::vector<char> in(kLong), out(kLong);
+  {
+    Group group(env, "talking");
+    const int victim = victim_of(env);
+    std::vector<roda_request*> requests;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (peer == group.rank() || (peer != victim && group.rank() != victim)) continue;
+      requests.push_back(group.receive(peer, 1, in.data(), 100000));
+      requests.push_back(group.receive(peer, 2, in.data() + 100000, kLong - 100000));
+      requests.push_back(group.send(peer, 2, out.data(), kLong - 100000));
+    }
+    env.barrier();
+    if (env.rank() == victim) die();
+    requests.push_back(group.receive(victim, 3, in.data(), 10));
+    abort_once_dead(env, group, {requests[0], requests.back()});
+    for (std::size_t i = 1; i + 1 < requests.size(); ++i) group.finish(requests[i]);
+    env.poll_until([&] { return group.quiesced(in.data(), kLong) && group.quiesced(out.data(), kLong); },
+                   "quiesced() after a rank died");
+  }
+  survivors_go_on(env);
+}
+
+void in_collective(Env& env) {
+  std::vector<float> data(1u << 20, 1.0f);
+  {
+    Group group(env, "collective");
+    roda_collective_args args{};
+    args.struct_size = sizeof args;
+    args.collective = RODA_ALLREDUCE;
+    args.dtype = RODA_FLOAT32;
+    args.op = RODA_SUM;
+    args.memory_kind = RODA_MEMORY_HOST;
+    args.input = args.output = data.data();
+    args.count = data.size();
+    args.tag = 1;
+    group.wait(group.start(args));  // once all together
+    env.barrier();
+    args.tag = 2;
+    if (env.rank() == victim_of(env)) die();
+    roda_request* request = group.start(args);
+    abort_once_dead(env, group, {request});
+    env.poll_until([&] { return group.quiesced(data.data(), data.size() * sizeof(float)); },
+                   "quiesced() after a rank died");
+  }
+  survivors_go_on(env);
+}
+
+// Windows of a dead rank: signals stop, reads of what it left behind don't crash.
+void with_windows(Env& env) {
+  {
+    Group group(env, "windows");
+    const int victim = victim_of(env);
+    roda_memory memory{};
+    roda_error error = make_error();
+    memory.struct_size = sizeof memory;
+    CHECK(env.table().memory_alloc(group.get(), 1 << 20, &memory, &error) == RODA_OK, "memory_alloc: %s",
+          error.message);
+    CHECK(env.table().window_open(group.get(), 0, memory.address, 1 << 20, &memory, &error) == RODA_OK,
+          "window_open: %s", error.message);
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (peer != group.rank()) group.signal(peer, 0, 1);
+    }
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (peer != group.rank()) group.wait_signal(peer, 0, 1);
+    }
+    const auto* mapped =
+        env.has(RODA_CAP_MAP) ? static_cast<const char*>(env.table().window_map(group.get(), victim, 0)) : nullptr;
+    env.barrier();
+    if (env.rank() == victim) die();
+    env.poll_until([&] { return env.world().is_dead(victim); }, "the victim's end");
+    if (mapped != nullptr) {
+      volatile char last = mapped[(1 << 20) - 1];
+      static_cast<void>(last);
+    }
+    std::vector<char> copy(1 << 20);
+    roda_request* request = nullptr;
+    if (env.table().get(group.get(), victim, 0, 0, copy.data(), copy.size(), &request, &error) == RODA_OK) {
+      group.abort(RODA_ERR_PEER, victim, "the rank died");
+      group.finish(request);
+    } else {
+      group.abort(RODA_ERR_PEER, victim, "the rank died");
+    }
+    env.table().memory_free(group.get(), &memory);
+  }
+  survivors_go_on(env);
+}
+
+constexpr unsigned kKilling = kKillsARank | kFaultTolerant;
+constexpr std::uint64_t kWindowed = RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_ALLOCATE;
+
+}  // namespace
+
+const std::vector<Case> kDeathCases = {
+    {"death.connecting", "a rank is killed while the group forms", 0, 2, kKilling, while_connecting},
+    {"death.talking", "a rank is killed with messages in all states", RODA_CAP_P2P, 2, kKilling, while_talking},
+    {"death.collective", "a rank is killed in a native collective", RODA_CAP_NATIVE, 2, kKilling, in_collective},
+    {"death.windows", "a rank is killed whose windows are mapped", kWindowed, 2, kKilling, with_windows},
+};
+
+}  // namespace roda::conformance

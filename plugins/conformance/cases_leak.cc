@@ -1,0 +1,70 @@
+// What is left behind: descriptors, threads, files of shared memory.
+#include <dirent.h>
+
+#include <cstring>
+#include <set>
+
+#include "plugins/conformance/cases.h"
+
+namespace roda::conformance {
+namespace {
+
+std::set<std::string> names_in(const char* folder) {
+  std::set<std::string> names;
+  DIR* open = ::opendir(folder);
+  if (open == nullptr) return names;
+  while (const dirent* entry = ::readdir(open)) names.insert(entry->d_name);
+  ::closedir(open);
+  return names;
+}
+
+void use(Env& env, std::uint64_t generation) {
+  env.open_context();
+  {
+    Group group(env, "leak", {.generation = generation});
+    std::vector<char> in(100000), out(100000);
+    const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
+    if (env.has(RODA_CAP_P2P)) {
+      roda_request* received = group.receive(left, 1, in.data(), in.size());
+      group.wait({received, group.send(right, 1, out.data(), out.size())});
+    }
+    if (env.has(RODA_CAP_ALLOCATE)) {
+      roda_memory memory{};
+      roda_error error = make_error();
+      memory.struct_size = sizeof memory;
+      CHECK(env.table().memory_alloc(group.get(), 100000, &memory, &error) == RODA_OK, "memory_alloc: %s",
+            error.message);
+      env.table().memory_free(group.get(), &memory);
+    }
+    env.barrier();
+    if (generation % 2 == 0) group.abort(RODA_ERR_PRECONDITION, 0, "the kit ends an odd round with an abort");
+  }
+  env.close_context();
+  env.barrier();
+}
+
+void nothing_stays(Env& env) {
+  env.close_context();
+  use(env, 1);  // what a library keeps from its first use for good is not a leak
+  use(env, 2);
+  env.barrier();
+  const std::size_t descriptors = names_in("/proc/self/fd").size(), threads = names_in("/proc/self/task").size();
+  const std::size_t files = names_in("/dev/shm").size();
+  for (std::uint64_t generation = 3; generation <= 6; ++generation) use(env, generation);
+  // Ranks that are threads count each other's: everyone must be through.
+  env.barrier();
+  const std::size_t descriptors_now = names_in("/proc/self/fd").size();
+  CHECK(descriptors_now <= descriptors, "%zu descriptors have become %zu", descriptors, descriptors_now);
+  env.wait_until([threads] { return names_in("/proc/self/task").size() <= threads; }, "threads that have ended");
+  const std::size_t files_now = names_in("/dev/shm").size();
+  CHECK(files_now <= files, "%zu files in /dev/shm have become %zu", files, files_now);
+  env.barrier();
+}
+
+}  // namespace
+
+const std::vector<Case> kLeakCases = {
+    {"leak.nothing_stays", "no descriptor, thread or file outlives its context", 0, 2, kPlain, nothing_stays},
+};
+
+}  // namespace roda::conformance

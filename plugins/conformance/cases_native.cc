@@ -1,0 +1,271 @@
+// Native collectives against the naive reference.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "plugins/conformance/cases.h"
+#include "plugins/conformance/values.h"
+
+namespace roda::conformance {
+namespace {
+
+std::uint64_t next_tag() {
+  static thread_local std::uint64_t tag = 0;
+  return ++tag;
+}
+
+bool supports(Env& env, int collective, int dtype, int op = RODA_SUM) {
+  return env.table().collective_supported(env.context(), collective, dtype, op, RODA_MEMORY_HOST) != 0;
+}
+
+void skip_unless(Env& env, int collective) {
+  if (!supports(env, collective, RODA_FLOAT32))
+    throw CaseSkipped(std::string("no native ") + roda_collective_name(collective));
+}
+
+roda_collective_args arguments(int collective, int dtype, int op = RODA_SUM) {
+  roda_collective_args args{};
+  args.struct_size = sizeof args;
+  args.collective = collective;
+  args.dtype = dtype;
+  args.op = op;
+  args.memory_kind = RODA_MEMORY_HOST;
+  args.tag = next_tag();
+  return args;
+}
+
+void check_equal(const std::vector<char>& got, const std::vector<char>& expected, int dtype, const char* what,
+                 std::size_t count) {
+  const std::int64_t at = first_difference(got, expected, dtype);
+  CHECK(at < 0, "%s of %zu %s: element %d is wrong", what, count, roda_dtype_name(dtype), static_cast<int>(at));
+}
+
+void allreduce_one(Env& env, Group& group, int dtype, int op, std::size_t count, bool in_place) {
+  const std::vector<char> input = make_elements(dtype, count, group.rank(), op);
+  std::vector<char> output = in_place ? input : std::vector<char>(input.size(), 'x');
+  roda_collective_args args = arguments(RODA_ALLREDUCE, dtype, op);
+  args.input = in_place ? output.data() : input.data();
+  args.output = output.data();
+  args.count = count;
+  group.wait(group.start(args));
+  const std::string what = std::string("allreduce ") + roda_reduce_op_name(op) + (in_place ? " in place" : "");
+  check_equal(output, reduced_elements(dtype, count, group.size(), op), dtype, what.c_str(), count);
+  check_equal(input, make_elements(dtype, count, group.rank(), op), dtype, "the input of an allreduce", count);
+  static_cast<void>(env);
+}
+
+void allreduce(Env& env) {
+  skip_unless(env, RODA_ALLREDUCE);
+  Group group(env, "allreduce");
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
+      if (!supports(env, RODA_ALLREDUCE, dtype, op)) continue;
+      for (const std::size_t count : {0, 1, 3, 1000}) {
+        allreduce_one(env, group, dtype, op, count, true);
+        allreduce_one(env, group, dtype, op, count, false);
+      }
+    }
+  }
+  for (const std::size_t count : {4097u, 65537u, 1000003u}) {
+    allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, true);
+    allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, false);
+  }
+  env.barrier();
+}
+
+void broadcast(Env& env) {
+  skip_unless(env, RODA_BROADCAST);
+  Group group(env, "broadcast");
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (!supports(env, RODA_BROADCAST, dtype)) continue;
+    for (int root = 0; root < group.size(); ++root) {
+      for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
+        const std::vector<char> data = make_elements(dtype, count, root, RODA_SUM);
+        const bool is_root = root == group.rank(), in_place = count % 2 == 0;
+        std::vector<char> output = is_root && in_place ? data : std::vector<char>(data.size(), 'x');
+        roda_collective_args args = arguments(RODA_BROADCAST, dtype);
+        args.input = is_root && !in_place ? data.data() : output.data();
+        args.output = output.data();
+        args.count = count;
+        args.root = root;
+        group.wait(group.start(args));
+        check_equal(output, data, dtype, "broadcast", count);
+      }
+    }
+  }
+  env.barrier();
+}
+
+// Uneven shares, with zeros among them; `shape` picks one of several patterns.
+std::vector<std::size_t> shares(int ranks, int shape) {
+  std::vector<std::size_t> counts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::size_t patterns[] = {100, 17 * r, rank == ranks - 1 ? 0u : 1000u, rank == 0 ? 40000u : 0u, 0, 30011};
+    counts.push_back(patterns[shape]);
+  }
+  return counts;
+}
+constexpr int kShapes = 6;
+
+void allgather(Env& env) {
+  skip_unless(env, RODA_ALLGATHER);
+  Group group(env, "allgather");
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (!supports(env, RODA_ALLGATHER, dtype)) continue;
+    for (int shape = 0; shape < kShapes; ++shape) {
+      const std::vector<std::size_t> counts = shares(group.size(), shape);
+      std::vector<char> expected;
+      for (int rank = 0; rank < group.size(); ++rank) {
+        const std::vector<char> part = make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, RODA_SUM);
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      const std::vector<char> input =
+          make_elements(dtype, counts[static_cast<std::size_t>(group.rank())], group.rank(), RODA_SUM);
+      std::vector<char> output(expected.size(), 'x');
+      roda_collective_args args = arguments(RODA_ALLGATHER, dtype);
+      args.input = input.data();
+      args.output = output.data();
+      args.recv_counts = counts.data();
+      group.wait(group.start(args));
+      check_equal(output, expected, dtype, "allgather", expected.size());
+    }
+  }
+  env.barrier();
+}
+
+void alltoall(Env& env) {
+  skip_unless(env, RODA_ALLTOALL);
+  Group group(env, "alltoall");
+  const auto ranks = static_cast<std::size_t>(group.size());
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (!supports(env, RODA_ALLTOALL, dtype)) continue;
+    for (int shape = 0; shape < kShapes; ++shape) {
+      // Rank a sends (share of a + share of b, rotated) elements to rank b.
+      const std::vector<std::size_t> share = shares(group.size(), shape);
+      const auto count = [&](std::size_t from, std::size_t to) { return share[(from + 2 * to) % ranks]; };
+      const auto own = static_cast<std::size_t>(group.rank());
+      std::vector<std::size_t> send_counts(ranks), recv_counts(ranks);
+      std::vector<char> input, expected;
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        send_counts[peer] = count(own, peer);
+        recv_counts[peer] = count(peer, own);
+        const int ours = static_cast<int>(own * ranks + peer), theirs = static_cast<int>(peer * ranks + own);
+        const std::vector<char> out = make_elements(dtype, send_counts[peer], ours, RODA_SUM);
+        const std::vector<char> in = make_elements(dtype, recv_counts[peer], theirs, RODA_SUM);
+        input.insert(input.end(), out.begin(), out.end());
+        expected.insert(expected.end(), in.begin(), in.end());
+      }
+      std::vector<char> output(expected.size(), 'x');
+      roda_collective_args args = arguments(RODA_ALLTOALL, dtype);
+      args.input = input.data();
+      args.output = output.data();
+      args.send_counts = send_counts.data();
+      args.recv_counts = recv_counts.data();
+      group.wait(group.start(args));
+      check_equal(output, expected, dtype, "alltoall", expected.size());
+    }
+  }
+  env.barrier();
+}
+
+void reduce_scatter(Env& env) {
+  skip_unless(env, RODA_REDUCESCATTER);
+  Group group(env, "reduce_scatter");
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
+      if (!supports(env, RODA_REDUCESCATTER, dtype, op)) continue;
+      for (int shape = 0; shape < kShapes; ++shape) {
+        const std::vector<std::size_t> counts = shares(group.size(), shape);
+        const auto own = static_cast<std::size_t>(group.rank());
+        const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+        const std::size_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::size_t{0});
+        const std::vector<char> input = make_elements(dtype, total, group.rank(), op);
+        std::vector<char> output(counts[own] * roda_dtype_size(dtype), 'x');
+        roda_collective_args args = arguments(RODA_REDUCESCATTER, dtype, op);
+        args.input = input.data();
+        args.output = output.data();
+        args.count = total;
+        args.recv_counts = counts.data();
+        group.wait(group.start(args));
+        check_equal(output, reduced_elements(dtype, counts[own], group.size(), op, first), dtype, "reduce-scatter",
+                    total);
+      }
+    }
+  }
+  env.barrier();
+}
+
+// No rank leaves before every rank has come.
+void barrier(Env& env) {
+  skip_unless(env, RODA_BARRIER);
+  Group group(env, "barrier");
+  for (std::uint32_t round = 1; round <= 50; ++round) {
+    env.world().note(env.rank()).store(round);
+    group.wait(group.start(arguments(RODA_BARRIER, RODA_UINT8)));
+    for (int rank = 0; rank < env.size(); ++rank) {
+      const std::uint32_t theirs = env.world().note(rank).load();
+      CHECK(theirs >= round, "left barrier %u while rank %d was at %u", round, rank, theirs);
+    }
+  }
+  env.barrier();
+}
+
+void in_flight(Env& env) {
+  skip_unless(env, RODA_ALLREDUCE);
+  constexpr std::size_t kTensors = 8;
+  Group group(env, "in_flight"), other(env, "in_flight_too");
+  std::vector<std::vector<char>> data(kTensors);
+  std::vector<roda_request*> requests, other_requests;
+  const auto count = [](std::size_t i) { return 1 + i * i * 3000; };
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    data[i] = make_elements(RODA_INT32, count(i), env.rank(), RODA_SUM);
+    roda_collective_args args = arguments(RODA_ALLREDUCE, RODA_INT32);
+    args.input = args.output = data[i].data();
+    args.count = count(i);
+    (i % 2 == 0 ? requests : other_requests).push_back((i % 2 == 0 ? group : other).start(args));
+  }
+  other.wait(other_requests);
+  group.wait(requests);
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    check_equal(data[i], reduced_elements(RODA_INT32, count(i), env.size(), RODA_SUM), RODA_INT32,
+                "allreduce in flight", count(i));
+  }
+  env.barrier();
+}
+
+// A collective and messages on one group do not get in each other's way.
+void beside_messages(Env& env) {
+  skip_unless(env, RODA_ALLREDUCE);
+  Group group(env, "beside");
+  const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    std::vector<char> data = make_elements(RODA_FLOAT32, 50000, group.rank(), RODA_SUM), in(100000);
+    const std::vector<char> out = pattern(in.size(), group.rank(), right, round);
+    roda_collective_args args = arguments(RODA_ALLREDUCE, RODA_FLOAT32);
+    args.input = args.output = data.data();
+    args.count = 50000;
+    roda_request* received = group.receive(left, round, in.data(), in.size());
+    roda_request* reduced = group.start(args);
+    group.wait({group.send(right, round, out.data(), out.size()), reduced, received});
+    check_equal(data, reduced_elements(RODA_FLOAT32, 50000, group.size(), RODA_SUM), RODA_FLOAT32, "allreduce", 50000);
+    CHECK(in == pattern(in.size(), left, group.rank(), round), "a message beside an allreduce is wrong");
+  }
+  env.barrier();
+}
+
+}  // namespace
+
+const std::vector<Case> kNativeCases = {
+    {"native.allreduce", "dtypes x ops x sizes, in place and not", RODA_CAP_NATIVE, 1, kPlain, allreduce},
+    {"native.broadcast", "dtypes x roots x sizes", RODA_CAP_NATIVE, 1, kPlain, broadcast},
+    {"native.allgather", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, allgather},
+    {"native.alltoall", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, alltoall},
+    {"native.reduce_scatter", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, reduce_scatter},
+    {"native.barrier", "nobody leaves before all have come", RODA_CAP_NATIVE, 1, kPlain, barrier},
+    {"native.in_flight", "eight allreduces on two groups at once", RODA_CAP_NATIVE, 2, kPlain, in_flight},
+    {"native.beside_messages", "collectives and messages on one group", RODA_CAP_NATIVE | RODA_CAP_P2P, 2, kPlain,
+     beside_messages},
+};
+
+}  // namespace roda::conformance

@@ -1,0 +1,219 @@
+// Signals, windows and memory.
+#include <cstring>
+
+#include "plugins/conformance/cases.h"
+
+namespace roda::conformance {
+namespace {
+
+int right_of(const Group& group) { return (group.rank() + 1) % group.size(); }
+int left_of(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
+
+// Window memory of a group: the transport's own where it hands some out, plain memory otherwise.
+class WindowMemory {
+ public:
+  WindowMemory(Env& env, Group& group, std::size_t bytes) : env_(env), group_(group) {
+    if (env.has(RODA_CAP_ALLOCATE)) {
+      roda_error error = make_error();
+      memory_.struct_size = sizeof memory_;
+      const int32_t code = env.table().memory_alloc(group.get(), bytes, &memory_, &error);
+      CHECK(code == RODA_OK, "memory_alloc(%zu): %d %s", bytes, code, error.message);
+      CHECK(memory_.address != nullptr && memory_.length >= bytes, "memory_alloc(%zu) gave %zu bytes", bytes,
+            memory_.length);
+      return;
+    }
+    if (!env.has(RODA_CAP_WINDOW_ANY)) throw CaseSkipped("no memory that a window may be opened over");
+    plain_.resize(bytes);
+  }
+  ~WindowMemory() {
+    if (memory_.address != nullptr) env_.table().memory_free(group_.get(), &memory_);
+  }
+  WindowMemory(const WindowMemory&) = delete;
+  WindowMemory& operator=(const WindowMemory&) = delete;
+
+  char* data() { return memory_.address != nullptr ? static_cast<char*>(memory_.address) : plain_.data(); }
+  const roda_memory* memory() const { return memory_.address != nullptr ? &memory_ : nullptr; }
+  void open(std::uint32_t slot, std::size_t bytes, std::size_t offset = 0) {
+    roda_error error = make_error();
+    const int32_t code = env_.table().window_open(group_.get(), slot, data() + offset, bytes, memory(), &error);
+    CHECK(code == RODA_OK, "window_open: %d %s", code, error.message);
+  }
+
+ private:
+  Env& env_;
+  Group& group_;
+  roda_memory memory_{};
+  std::vector<char> plain_;
+};
+
+void signals(Env& env) {
+  Group group(env, "signals");
+  const std::uint32_t count = env.table().signal_count(group.get());
+  CHECK(count >= 1, "no signals");
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    for (std::uint32_t index = 0; index < count; ++index) {
+      group.signal(peer, index, 1000u * static_cast<unsigned>(group.rank() + 1) + index);
+    }
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    for (std::uint32_t index = 0; index < count; ++index) {
+      const std::uint64_t expected = 1000u * static_cast<unsigned>(peer + 1) + index;
+      group.wait_signal(peer, index, expected);
+      const std::uint64_t value = env.table().signal_value(group.get(), peer, index);
+      CHECK(value == expected, "signal %u of rank %d is %d", index, peer, static_cast<int>(value));
+    }
+  }
+  env.barrier();
+}
+
+void ping_pong(Env& env) {
+  constexpr std::uint64_t kRounds = 500;
+  Group group(env, "ping_pong");
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    if (group.rank() != 0) group.wait_signal(left_of(group), 0, round);
+    group.signal(right_of(group), 0, round);
+    if (group.rank() == 0) group.wait_signal(left_of(group), 0, round);
+  }
+  env.barrier();
+}
+
+// What was written before a signal is seen by whoever sees the signal.
+void visibility(Env& env) {
+  constexpr std::size_t kWords = 2048;
+  constexpr std::uint64_t kRounds = 100;
+  Group group(env, "visibility");
+  WindowMemory memory(env, group, kWords * sizeof(std::uint64_t));
+  auto* words = reinterpret_cast<std::uint64_t*>(memory.data());
+  std::vector<std::uint64_t> copy(kWords);
+  memory.open(0, kWords * sizeof(std::uint64_t));
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    for (std::size_t i = 0; i < kWords; ++i) words[i] = round * 10000 + i;
+    group.signal(right_of(group), 0, round);
+    group.wait_signal(left_of(group), 0, round);
+    const void* mapped = env.has(RODA_CAP_MAP) ? env.table().window_map(group.get(), left_of(group), 0) : nullptr;
+    if (mapped != nullptr) {
+      std::memcpy(copy.data(), mapped, kWords * sizeof(std::uint64_t));
+    } else if (env.has(RODA_CAP_GET)) {
+      group.wait(group.get(left_of(group), 0, 0, copy.data(), kWords * sizeof(std::uint64_t)));
+    } else {
+      throw CaseSkipped("windows can be neither mapped nor read");
+    }
+    for (std::size_t i = 0; i < kWords; ++i)
+      CHECK(copy[i] == round * 10000 + i, "word %zu is old in round %d", i, static_cast<int>(round));
+    group.signal(left_of(group), 1, round);
+    group.wait_signal(right_of(group), 1, round);  // before writing again
+  }
+  env.barrier();
+}
+
+void get(Env& env) {
+  constexpr std::size_t kBytes = 3u << 20;
+  Group group(env, "get");
+  WindowMemory memory(env, group, kBytes);
+  const std::vector<char> mine = pattern(kBytes, group.rank(), 0, 5);
+  std::memcpy(memory.data(), mine.data(), kBytes);
+  memory.open(1, kBytes);
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.signal(peer, 0, 1);
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    group.wait_signal(peer, 0, 1);
+    const std::vector<char> expected = pattern(kBytes, peer, 0, 5);
+    for (const auto& [offset, bytes] : std::vector<std::pair<std::size_t, std::size_t>>{
+             {0, kBytes}, {1, 1}, {kBytes - 1, 1}, {4097, 70001}, {kBytes, 0}}) {
+      std::vector<char> data(bytes);
+      group.wait(group.get(peer, 1, offset, data.data(), bytes));
+      CHECK(bytes == 0 || std::memcmp(data.data(), &expected[offset], bytes) == 0,
+            "get of %zu bytes at %zu from rank %d", bytes, offset, peer);
+    }
+  }
+  env.barrier();
+  env.table().window_close(group.get(), 1);
+}
+
+void put(Env& env) {
+  constexpr std::size_t kPart = 200'003;
+  Group group(env, "put");
+  const auto parts = static_cast<std::size_t>(group.size());
+  WindowMemory memory(env, group, kPart * parts);
+  std::memset(memory.data(), 'x', kPart * parts);
+  memory.open(0, kPart * parts);
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.signal(peer, 0, 1);
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    group.wait_signal(peer, 0, 1);
+    const std::vector<char> data = pattern(kPart, group.rank(), peer, 6);
+    group.wait(group.put(peer, 0, kPart * static_cast<std::size_t>(group.rank()), data.data(), kPart));
+    group.signal(peer, 0, 2);
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    group.wait_signal(peer, 0, 2);
+    CHECK(std::memcmp(memory.data() + kPart * static_cast<std::size_t>(peer),
+                      pattern(kPart, peer, group.rank(), 6).data(), kPart) == 0,
+          "put by rank %d", peer);
+  }
+  env.barrier();
+}
+
+void reopen(Env& env) {
+  constexpr std::size_t kBytes = 5000;
+  Group group(env, "reopen");
+  const std::uint32_t last = env.table().window_count(group.get()) - 1;
+  WindowMemory memory(env, group, 4 * kBytes);
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    const std::size_t offset = (round - 1) * kBytes;
+    std::memset(memory.data() + offset, static_cast<int>(round) + group.rank(), kBytes);
+    memory.open(last, kBytes, offset);
+    group.signal(right_of(group), 0, round);
+    group.wait_signal(left_of(group), 0, round);
+    std::vector<char> data(kBytes);
+    group.wait(group.get(left_of(group), last, 0, data.data(), kBytes));
+    CHECK(data[0] == static_cast<char>(round) + left_of(group) && data[kBytes - 1] == data[0], "round %d reads %d",
+          static_cast<int>(round), data[0]);
+    group.signal(left_of(group), 1, round);
+    group.wait_signal(right_of(group), 1, round);
+    if (round % 2 == 0) env.table().window_close(group.get(), last);
+  }
+  env.barrier();
+}
+
+void allocation(Env& env) {
+  Group group(env, "allocation");
+  for (int round = 0; round < 3; ++round) {
+    std::vector<roda_memory> blocks;
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{1u << 20}, std::size_t{16u << 20}}) {
+      roda_error error = make_error();
+      roda_memory memory{};
+      memory.struct_size = sizeof memory;
+      const int32_t code = env.table().memory_alloc(group.get(), bytes, &memory, &error);
+      CHECK(code == RODA_OK, "memory_alloc(%zu): %d %s", bytes, code, error.message);
+      CHECK(reinterpret_cast<std::uintptr_t>(memory.address) % 64 == 0, "%zu bytes are not aligned to 64", bytes);
+      std::memset(memory.address, round, bytes);
+      blocks.push_back(memory);
+    }
+    for (roda_memory& memory : blocks) env.table().memory_free(group.get(), &memory);
+  }
+  env.barrier();
+}
+
+constexpr std::uint64_t kSignalledGet = RODA_CAP_SIGNAL | RODA_CAP_GET;
+
+}  // namespace
+
+const std::vector<Case> kOneSidedCases = {
+    {"signal.values", "every signal of every pair", RODA_CAP_SIGNAL, 2, kPlain, signals},
+    {"signal.ping_pong", "500 signals around a ring", RODA_CAP_SIGNAL, 2, kPlain, ping_pong},
+    {"window.visibility", "data written before a signal are seen with it", RODA_CAP_SIGNAL, 2, kPlain, visibility},
+    {"window.get", "ranges of every peer's window", kSignalledGet, 2, kPlain, get},
+    {"window.put", "everyone writes a part of everyone's window", RODA_CAP_SIGNAL | RODA_CAP_PUT, 2, kPlain, put},
+    {"window.reopen", "a slot is opened again elsewhere", kSignalledGet, 2, kPlain, reopen},
+    {"memory.allocation", "memory of all sizes, aligned, given back", RODA_CAP_ALLOCATE, 1, kPlain, allocation},
+};
+
+}  // namespace roda::conformance

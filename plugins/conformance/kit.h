@@ -1,0 +1,165 @@
+// What a case is written with: a rank's environment, its groups, and checks that name what went wrong.
+//
+//   void sizes(Env& env) {
+//     Group group(env, "sizes");                      // formed when the constructor returns
+//     auto sent = group.send(peer, tag, data, bytes);
+//     group.wait(sent);                               // drives the transport the way the engine does, sleeping
+//     included CHECK(data == expected, "at %zu bytes", bytes);
+//   }
+//
+// Each rank runs a case on one thread, in a process of its own unless the transport reaches only threads. A failed
+// check throws; everything that waits has a deadline.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plugins/conformance/world.h"
+
+namespace roda::conformance {
+
+class CaseFailure : public std::runtime_error {
+  using runtime_error::runtime_error;
+};
+class CaseSkipped : public std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+[[noreturn]] __attribute__((format(printf, 3, 4))) void fail_at(const char* file, int line, const char* format, ...);
+#define CHECK(condition, ...)                                                        \
+  do {                                                                               \
+    if (!(condition)) ::roda::conformance::fail_at(__FILE__, __LINE__, __VA_ARGS__); \
+  } while (false)
+
+// One rank of a case.
+class Env {
+ public:
+  Env(const roda_transport& table, const roda_host* host, World* world, int rank);
+  ~Env();
+  Env(const Env&) = delete;
+  Env& operator=(const Env&) = delete;
+
+  const roda_transport& table() const { return table_; }
+  World& world() { return *world_; }
+  int rank() const { return rank_; }
+  int size() const { return world_->size(); }
+  roda_context* context() const { return context_; }
+  bool has(std::uint64_t capability) const { return (capabilities_ & capability) == capability; }
+
+  // Creates the context, which the constructor has done already, and destroys it; for cases about contexts.
+  void open_context();
+  void close_context();
+
+  // Progress, and sleeping on the descriptor while there is none, until `done` says true. Fails the case after its
+  // deadline, and says so if the descriptor did not wake it although `done` had become true.
+  void drive(const std::function<bool()>& done, const char* what);
+  // As drive, but by polling with short pauses: for what no descriptor announces.
+  void poll_until(const std::function<bool()>& done, const char* what);
+  // For what the transport has no part in; needs no context.
+  void wait_until(const std::function<bool()>& done, const char* what);
+  // Among the first `count` ranks, all if 0; the transport has no part in it.
+  void barrier(int count = 0);
+
+ private:
+  void sleep(const std::function<bool()>& done, const char* what);
+  void check_deadline(const char* what) const;
+
+  const roda_transport& table_;
+  const roda_host* host_;
+  World* world_;
+  int rank_;
+  roda_context* context_ = nullptr;
+  std::uint64_t capabilities_ = 0;
+  std::int64_t deadline_ns_;
+};
+
+// What ended: a code and the transport's words.
+struct Result {
+  int32_t code = RODA_OK;
+  roda_error error{};
+};
+
+class Group {
+ public:
+  struct Options {
+    std::vector<int> members;  // world ranks; empty: all
+    std::uint64_t generation = 1;
+    std::uint64_t timeout_ns = 0;
+    bool form = true;  // wait until it is formed
+  };
+  Group(Env& env, const std::string& name, Options options);
+  Group(Env& env, const std::string& name) : Group(env, name, Options{}) {}
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  roda_group* get() const { return group_; }
+  int32_t test(roda_error* error) { return env_.table().group_test(group_, error); }
+  // Until it is formed or failed.
+  Result form();
+
+  // Retries while the transport answers RODA_AGAIN, with progress in between. A null request is done.
+  roda_request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
+  roda_request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes);
+  roda_request* get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes);
+  roda_request* put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes);
+  roda_request* start(const roda_collective_args& args);
+  void signal(int peer, std::uint32_t index, std::uint64_t value);
+  void wait_signal(int peer, std::uint32_t index, std::uint64_t value);
+
+  // Until it ended; RODA_OK is demanded by wait(), anything accepted by finish().
+  void wait(roda_request* request) { wait(std::vector<roda_request*>{request}); }
+  void wait(std::vector<roda_request*> requests);
+  Result finish(roda_request* request);
+
+  void abort(int32_t code, int world_rank, const char* text);
+  bool quiesced(const void* base, std::size_t bytes) const { return env_.table().quiesced(group_, base, bytes) != 0; }
+  void destroy();
+
+ private:
+  friend class Env;
+  static int32_t exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error);
+  static int32_t exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error);
+  template <typename Start>
+  roda_request* retry(const char* what, Start&& start);
+
+  Env& env_;
+  std::vector<std::int32_t> members_;
+  int rank_ = -1;
+  std::string name_;
+  std::string key_;
+  roda_group_desc desc_{};
+  roda_group* group_ = nullptr;
+};
+
+enum CaseFlags : unsigned {
+  kPlain = 0,
+  kKillsARank = 1u << 0,     // processes only
+  kFaultTolerant = 1u << 1,  // only for transports that announce it
+};
+
+struct Case {
+  const char* name;     // "p2p.sizes"
+  const char* summary;  // one line
+  std::uint64_t needs;  // capability bits, all of them
+  int min_ranks;
+  unsigned flags;
+  void (*run)(Env& env);
+};
+
+// In the order they run.
+const std::vector<Case>& all_cases();
+
+// Deterministic bytes, different for each (from, to, tag).
+std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag);
+roda_error make_error();
+
+}  // namespace roda::conformance

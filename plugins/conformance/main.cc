@@ -1,0 +1,110 @@
+// roda-conformance: runs the conformance kit against one transport.
+#include <getopt.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "plugins/conformance/runner.h"
+#include "plugins/devices/cpu/cpu_device.h"
+#include "plugins/loader/host.h"
+#include "plugins/loader/loader.h"
+
+namespace {
+
+using roda::conformance::Case;
+using roda::conformance::Report;
+
+struct Options {
+  std::string plugin;
+  std::string only;
+  int ranks = 2;
+  bool verbose = false;
+  bool list = false;
+};
+
+constexpr const char* kUsage =
+    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--only PREFIX] [--verbose]\n"
+    "       roda-conformance --list\n"
+    "Runs every case of the kit against a transport plugin, found by name in HOROVOD_PLUGIN_PATH and beside the "
+    "program,\n"
+    "or by path. Ranks are processes, or threads of one process if the transport reaches no further.\n"
+    "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used.\n";
+
+bool parse(int argc, char** argv, Options* options) {
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"ranks", required_argument, nullptr, 'n'},
+                          {"only", required_argument, nullptr, 'o'},   {"verbose", no_argument, nullptr, 'v'},
+                          {"list", no_argument, nullptr, 'l'},         {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:vl", known, nullptr)) != -1;) {
+    if (c == 'p')
+      options->plugin = optarg;
+    else if (c == 'n')
+      options->ranks = std::atoi(optarg);
+    else if (c == 'o')
+      options->only = optarg;
+    else if (c == 'v')
+      options->verbose = true;
+    else if (c == 'l')
+      options->list = true;
+    else
+      return false;
+  }
+  const bool ranks_fit = options->ranks >= 1 && options->ranks <= roda::conformance::World::kMaxRanks;
+  return optind == argc && ranks_fit && (options->list || !options->plugin.empty());
+}
+
+const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const roda_host& host,
+                                               const std::string& plugin) {
+  if (plugin.find('/') != std::string::npos) return &loader->add(host, plugin);
+  loader->scan(host);
+  return loader->find(plugin);
+}
+
+void print(const Case& which, const Report& report) {
+  const char* words[] = {"ok  ", "skip", "FAIL"};
+  std::printf("%s  %-24s", words[report.verdict], which.name);
+  if (report.verdict == Report::kSkipped) {
+    std::printf(" %s\n", report.text.c_str());
+  } else {
+    std::printf(" %5d ms  %s\n", static_cast<int>(report.milliseconds), which.summary);
+  }
+  if (report.verdict == Report::kFailed) std::printf("%s\n", report.text.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, &options)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  if (options.list) {
+    for (const Case& which : roda::conformance::all_cases()) std::printf("%-24s %s\n", which.name, which.summary);
+    return 0;
+  }
+  const bool verbose = options.verbose;
+  roda::plugins::Host host({[verbose](int, const char* component, const char* text) {
+                              if (verbose) std::fprintf(stderr, "[%s] %s\n", component, text);
+                            },
+                            [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
+  roda::plugins::Loader loader;
+  const roda::plugins::PluginRecord* plugin = open_plugin(&loader, *host.table(), options.plugin);
+  if (plugin == nullptr || !plugin->usable) {
+    std::fprintf(stderr, "%s: %s\n", options.plugin.c_str(),
+                 plugin != nullptr ? plugin->reason.c_str() : "no plugin of that name");
+    return 2;
+  }
+  std::printf("%s (%s), %d ranks\n", plugin->name.c_str(), plugin->description.c_str(), options.ranks);
+  int counts[3] = {};
+  for (const Case& which : roda::conformance::all_cases()) {
+    if (std::string(which.name).rfind(options.only, 0) != 0) continue;
+    const Report report = roda::conformance::run_case(which, *plugin->transport, host.table(), options.ranks);
+    print(which, report);
+    ++counts[report.verdict];
+  }
+  std::printf("%d passed, %d skipped, %d failed\n", counts[0], counts[1], counts[2]);
+  return counts[2] == 0 && counts[0] > 0 ? 0 : 1;
+}

@@ -1,0 +1,138 @@
+#include "plugins/conformance/runner.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+namespace roda::conformance {
+namespace {
+
+// Beyond the deadline that every wait inside a rank has: only a rank that no longer runs the kit's code gets here.
+constexpr std::int64_t kKillSeconds = 90;
+
+void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank) {
+  try {
+    Env env(table, host, world, rank);
+    if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
+    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
+      throw CaseSkipped("not fault-tolerant");
+    which.run(env);
+    env.close_context();
+    world->finish(rank, Outcome::kPassed, "");
+  } catch (const CaseSkipped& skipped) {
+    world->finish(rank, Outcome::kSkipped, skipped.what());
+  } catch (const std::exception& failed) {
+    world->finish(rank, Outcome::kFailed, failed.what());
+  }
+}
+
+void run_threads(const Case& which, const roda_transport& table, const roda_host* host, World* world) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world->size(); ++rank) {
+    threads.emplace_back([&, rank] { run_rank(which, table, host, world, rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+template <typename Body>
+pid_t fork_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::alarm(kKillSeconds + 10);  // in case the parent is killed
+  body();
+  std::fflush(nullptr);
+  ::_exit(0);
+}
+
+// How the process of a rank (of all ranks, when they are threads) ended, if that is the news.
+void judge_end(World* world, int rank, int status, bool may_be_killed) {
+  world->set_dead(rank);
+  if (world->outcome(rank) != Outcome::kRunning) return;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && may_be_killed) {
+    world->finish(rank, Outcome::kKilled, "");
+  } else if (WIFSIGNALED(status)) {
+    world->finish(rank, Outcome::kFailed, std::string("crashed: ") + ::strsignal(WTERMSIG(status)));
+  } else {
+    world->finish(rank, Outcome::kFailed,
+                  "ended with exit code " + std::to_string(WEXITSTATUS(status)) + " in mid-case");
+  }
+}
+
+void reap(World* world, std::vector<pid_t> children, bool may_be_killed) {
+  const std::int64_t give_up = now_ns() + kKillSeconds * 1'000'000'000;
+  std::size_t left = children.size();
+  while (left > 0) {
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      int status = 0;
+      if (children[i] <= 0 || ::waitpid(children[i], &status, WNOHANG) != children[i]) continue;
+      children[i] = 0;
+      --left;
+      for (int rank = 0; rank < world->size(); ++rank) {
+        if (children.size() == 1 || rank == static_cast<int>(i)) judge_end(world, rank, status, may_be_killed);
+      }
+    }
+    if (now_ns() > give_up) {
+      for (const pid_t child : children) {
+        if (child > 0) ::kill(child, SIGKILL);
+      }
+      may_be_killed = false;
+    }
+    const timespec pause{0, 500'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+Report judge(const World& world, bool kills) {
+  Report report;
+  int killed = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const Outcome outcome = world.outcome(rank);
+    const std::string line =
+        (report.text.empty() ? "" : "\n") + std::string("rank ") + std::to_string(rank) + ": " + world.message(rank);
+    killed += outcome == Outcome::kKilled ? 1 : 0;
+    if (outcome == Outcome::kFailed) {
+      if (report.verdict != Report::kFailed) report.text.clear();
+      report.text += report.text.empty() ? line.substr(line[0] == '\n' ? 1 : 0) : line;
+      report.verdict = Report::kFailed;
+    } else if (outcome == Outcome::kSkipped && report.verdict == Report::kPassed) {
+      report = {Report::kSkipped, world.message(rank), 0};
+    }
+  }
+  if (report.verdict == Report::kPassed && kills && killed != 1) return {Report::kFailed, "no rank was killed", 0};
+  return report;
+}
+
+}  // namespace
+
+Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks) {
+  const bool as_threads = (table.capabilities & RODA_CAP_IN_PROCESS) != 0;
+  const bool kills = (which.flags & kKillsARank) != 0;
+  if (ranks < which.min_ranks) return {Report::kSkipped, "needs " + std::to_string(which.min_ranks) + " ranks", 0};
+  if (kills && as_threads) return {Report::kSkipped, "ranks are threads", 0};
+  if ((table.capabilities & which.needs) != which.needs)
+    return {Report::kSkipped, "the transport does not offer it", 0};
+
+  World* world = World::create(ranks);
+  if (world == nullptr) return {Report::kFailed, "no shared memory for the kit", 0};
+  const std::int64_t start = now_ns();
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  if (as_threads) {
+    children.push_back(fork_child([&] { run_threads(which, table, host, world); }));
+  } else {
+    for (int rank = 0; rank < ranks; ++rank) {
+      children.push_back(fork_child([&] { run_rank(which, table, host, world, rank); }));
+    }
+  }
+  reap(world, children, kills);
+  Report report = judge(*world, kills);
+  report.milliseconds = (now_ns() - start) / 1'000'000;
+  World::destroy(world);
+  return report;
+}
+
+}  // namespace roda::conformance

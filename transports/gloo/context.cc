@@ -1,0 +1,40 @@
+#include "transports/gloo/context.h"
+
+#include <cstdlib>
+
+namespace roda::gloo {
+namespace {
+
+constexpr std::chrono::seconds kDefaultTimeout{30};
+
+}  // namespace
+
+Context::Context(const roda_host* host) : host_(host) {
+  if (const char* interfaces = host->knob(host->self, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
+  const char* text = host->knob(host->self, "HOROVOD_GLOO_TIMEOUT_SECONDS");
+  if (text == nullptr || *text == '\0') return;
+  char* end = nullptr;
+  const long seconds = std::strtol(text, &end, 10);
+  if (*end != '\0' || seconds <= 0) {
+    throw sdk::Failure(RODA_ERR_INVALID,
+                       std::string("HOROVOD_GLOO_TIMEOUT_SECONDS=") + text + " is not a number of seconds above 0");
+  }
+  timeout_ = std::chrono::seconds(seconds);
+}
+
+std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach) {
+  std::lock_guard lock(mutex_);
+  auto& device = devices_[reach == Reach::kHost ? 0 : 1];
+  if (device == nullptr) device = make_device(interfaces_, reach);
+  return device;
+}
+
+std::chrono::milliseconds Context::timeout(std::uint64_t group_timeout_ns) const {
+  using std::chrono::milliseconds;
+  if (timeout_ > milliseconds(0)) return timeout_;
+  if (group_timeout_ns == 0) return kDefaultTimeout;
+  const auto given = std::chrono::duration_cast<milliseconds>(std::chrono::nanoseconds(group_timeout_ns));
+  return std::max(given, milliseconds(1));
+}
+
+}  // namespace roda::gloo

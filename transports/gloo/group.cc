@@ -1,0 +1,254 @@
+#include "transports/gloo/group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transports/gloo/thread.h"
+
+namespace roda::gloo {
+namespace {
+
+constexpr std::size_t kIdentityBytes = 128;
+// While messages are pending the sleeper is woken this often, to look at their deadlines.
+constexpr std::chrono::seconds kDeadlineTick{1};
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000 != 0) text += "." + std::to_string(time.count() % 1000 / 100);
+  return text + " s";
+}
+
+bool is_timeout(const std::string& text) { return text.find("imed out") != std::string::npos; }
+
+const char* const kRaise = "; if the ranks are merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS";
+
+}  // namespace
+
+Group::Group(Context* context, const roda_group_desc& desc)
+    : context_(context),
+      rank_(desc.rank),
+      size_(desc.size),
+      name_(desc.name),
+      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
+      timeout_(context->timeout(desc.timeout_ns)),
+      created_(Clock::now()),
+      exchange_(desc.exchange),
+      links_(static_cast<std::size_t>(desc.size)) {
+  if (size_ == 1) {
+    step_ = Step::kReady;
+    return;
+  }
+  std::string identity = loopback_identity();
+  identity.resize(kIdentityBytes);
+  gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.host");
+  gather_.start(identity.data(), identity.size());
+  worker_ = start_thread("roda-gloo-work", [this] { work(); });
+}
+
+Group::~Group() {
+  cause_.set(sdk::Failure(RODA_ERR_ABORTED, label() + " was destroyed"));
+  bool must_poison = false;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    const bool has_links = std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link != nullptr; });
+    must_poison = mesh_ != nullptr && (has_links || !worker_idle_);
+  }
+  jobs_changed_.notify_all();
+  if (must_poison) mesh_->poison();
+  links_.clear();
+  if (worker_.joinable()) worker_.join();
+  if (poisoner_.joinable()) poisoner_.join();
+}
+
+bool Group::test() {
+  cause_.throw_if_set();
+  if (step_ == Step::kReady) return true;
+  check_deadline();
+  switch (step_) {
+    case Step::kIdentify:
+      if (!gather_.test()) return false;
+      reach_ = Reach::kHost;
+      for (int peer = 0; peer < size_; ++peer) {
+        if (std::memcmp(gather_.value(peer), gather_.value(rank_), kIdentityBytes) != 0) reach_ = Reach::kNetwork;
+      }
+      step_ = Step::kListen;
+      run_on_worker([this] { listen(); });
+      return false;
+    case Step::kListen:
+      if (!take_worker_result()) return false;
+      gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.address");
+      gather_.start(cards_.data(), cards_.size());
+      step_ = Step::kAddresses;
+      return false;
+    case Step::kAddresses:
+      if (!gather_.test()) return false;
+      step_ = Step::kConnect;
+      run_on_worker([this] { connect_all(); });
+      return false;
+    case Step::kConnect:
+      if (!take_worker_result()) return false;
+      gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.endpoint");
+      gather_.start(cards_.data(), cards_.size());
+      step_ = Step::kEndpoints;
+      return false;
+    case Step::kEndpoints:
+      if (!gather_.test()) return false;
+      finish_forming();
+      return true;
+    case Step::kReady:
+      break;
+  }
+  return true;
+}
+
+bool Group::take_worker_result() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!worker_idle_) return false;
+  }
+  cause_.throw_if_set();
+  return true;
+}
+
+void Group::check_deadline() {
+  if (Clock::now() - created_ < timeout_) return;
+  std::string waiting_for = "connections";
+  if (step_ != Step::kListen && step_ != Step::kConnect) {
+    waiting_for = "rank " + std::to_string(world_rank(std::min(gather_.waiting_for(), size_ - 1)));
+  }
+  break_with(sdk::Failure(RODA_ERR_TIMEOUT, "gloo: " + label() + " did not form within " + seconds(timeout_) +
+                                                ", still waiting for " + waiting_for + kRaise));
+  cause_.throw_if_set();
+}
+
+void Group::listen() {
+  auto mesh = std::make_shared<Mesh>(context_->device(reach_), rank_, size_, timeout_);
+  cards_ = mesh->addresses();
+  std::lock_guard lock(mutex_);
+  mesh_ = std::move(mesh);
+}
+
+void Group::connect_all() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    cause_.throw_if_set();
+    try {
+      mesh_->connect(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(rank_));
+    } catch (const std::exception& failure) {
+      throw sdk::Failure(
+          RODA_ERR_PEER,
+          "gloo: no connection to rank " + std::to_string(world_rank(peer)) + " for " + label() +
+              " (on hosts with several networks, HOROVOD_GLOO_IFACE names the interface): " + failure.what(),
+          world_rank(peer));
+    }
+  }
+  cards_ = mesh_->endpoints();
+}
+
+void Group::finish_forming() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    mesh_->name_peer(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(rank_));
+  }
+  step_ = Step::kReady;
+}
+
+void Group::run_on_worker(std::function<void()> job) {
+  {
+    std::lock_guard lock(mutex_);
+    worker_idle_ = false;
+    jobs_.push_back(std::move(job));
+  }
+  jobs_changed_.notify_one();
+}
+
+void Group::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (messages_pending_ > 0) {
+      const auto woken = [this] { return stopping_ || !jobs_.empty(); };
+      if (!jobs_changed_.wait_for(lock, std::min<std::chrono::milliseconds>(kDeadlineTick, timeout_), woken)) {
+        context_->notify();
+        continue;
+      }
+    } else {
+      jobs_changed_.wait(lock, [this] { return stopping_ || !jobs_.empty() || messages_pending_ > 0; });
+    }
+    if (jobs_.empty()) {
+      if (stopping_) return;
+      continue;
+    }
+    const std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    try {
+      job();
+    } catch (const sdk::Failure& failure) {
+      break_with(failure);
+    } catch (const std::exception& failure) {
+      break_with(sdk::Failure(RODA_ERR_UNKNOWN, "gloo: " + label() + ": " + failure.what()));
+    }
+    lock.lock();
+    worker_idle_ = jobs_.empty();
+    context_->notify();
+  }
+}
+
+void Group::break_with(const sdk::Failure& failure) {
+  cause_.set(failure);
+  std::lock_guard lock(mutex_);
+  if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
+    poisoner_ = start_thread("roda-gloo-abort", [mesh = mesh_] { mesh->poison(); });
+  }
+  context_->notify();
+}
+
+void Group::abort(const sdk::Failure& cause) { break_with(cause); }
+
+sdk::Failure Group::explain_collective(const Collective& what, const std::string& text) {
+  const std::string name = std::string(roda_collective_name(what.collective)) + " over " + label();
+  if (is_timeout(text)) {
+    return {RODA_ERR_TIMEOUT, "gloo: " + name + " made no progress for " + seconds(timeout_) + kRaise + ": " + text};
+  }
+  const int peer = mesh_->blame(text);
+  if (peer < 0) return {RODA_ERR_PEER, "gloo: " + name + " lost a connection: " + text};
+  return {RODA_ERR_PEER,
+          "gloo: " + name + " lost the connection to rank " + std::to_string(world_rank(peer)) + ": " + text,
+          world_rank(peer)};
+}
+
+void Group::run_collective(Request* request) {
+  try {
+    cause_.throw_if_set();
+    run(mesh_->context(), request->collective(), context_->host());
+    request->end();
+  } catch (const sdk::Failure& failure) {
+    break_with(failure);
+    request->end(failure);
+  } catch (const std::exception& failure) {
+    break_with(explain_collective(request->collective(), failure.what()));
+    try {
+      cause_.throw_if_set();
+    } catch (const sdk::Failure& first) {
+      request->end(first);
+    }
+  }
+}
+
+Request* Group::start(const roda_collective_args& args) {
+  cause_.throw_if_set();
+  Request* request = pool_.take();
+  request->start_collective().assign(args, size_);
+  if (is_trivial(request->collective(), size_)) {
+    request->end();
+    pool_.give_back(request);
+    return nullptr;
+  }
+  live_.push_back(request);
+  run_on_worker([this, request] { run_collective(request); });
+  return request;
+}
+
+}  // namespace roda::gloo

@@ -1,0 +1,99 @@
+// One group over Gloo: forming, collectives in order on one worker thread, links for messages, and the end of all that.
+#pragma once
+
+#include <roda/abi/transport.h>
+#include <roda/sdk/error.hpp>
+#include <roda/sdk/exchange.hpp>
+#include <roda/sdk/request_pool.hpp>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transports/gloo/context.h"
+#include "transports/gloo/link.h"
+#include "transports/gloo/mesh.h"
+#include "transports/gloo/request.h"
+
+namespace roda::gloo {
+
+// Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
+class Group {
+ public:
+  Group(Context* context, const roda_group_desc& desc);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // True when formed.
+  bool test();
+  void abort(const sdk::Failure& cause);
+
+  // Null: done already. *again: nothing was started.
+  Request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool* again);
+  Request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes);
+  Request* start(const roda_collective_args& args);
+  int32_t test(Request* request, roda_error* error);
+  bool quiesced(const void* base, std::size_t bytes) const;
+
+ private:
+  // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
+  enum class Step { kIdentify, kListen, kAddresses, kConnect, kEndpoints, kReady };
+
+  void listen();
+  void connect_all();
+  void finish_forming();
+  void check_deadline();
+  bool take_worker_result();
+
+  void run_on_worker(std::function<void()> job);
+  void work();
+  void run_collective(Request* request);
+  // Sets the cause, unless there is one, and tears the connections down in the background.
+  void break_with(const sdk::Failure& failure);
+  sdk::Failure explain_collective(const Collective& what, const std::string& text);
+  sdk::Failure explain_message(int peer, int32_t code, const std::string& text);
+
+  Link& link(int peer);
+  Request* keep(Request* request);
+  void release(Request* request);
+  int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+  std::string label() const { return "group " + name_; }
+
+  Context* const context_;
+  const int rank_;
+  const int size_;
+  const std::string name_;
+  const std::vector<std::int32_t> world_ranks_;
+  const std::chrono::milliseconds timeout_;
+  const Clock::time_point created_;
+  const roda_exchange exchange_;
+
+  Step step_ = Step::kIdentify;
+  sdk::Allgather gather_;
+  Reach reach_ = Reach::kNetwork;
+  std::vector<char> cards_;  // to be published next, made by the worker
+
+  sdk::FirstCause cause_;
+  std::shared_ptr<Mesh> mesh_;  // set by the worker under mutex_
+
+  std::mutex mutex_;
+  std::condition_variable jobs_changed_;
+  std::deque<std::function<void()>> jobs_;
+  bool stopping_ = false;
+  bool worker_idle_ = true;
+  int messages_pending_ = 0;
+  std::thread worker_;
+  std::thread poisoner_;
+
+  std::vector<std::unique_ptr<Link>> links_;
+  sdk::RequestPool<Request> pool_;
+  std::vector<Request*> live_;
+};
+
+}  // namespace roda::gloo

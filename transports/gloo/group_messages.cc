@@ -1,0 +1,111 @@
+// The messages of a group, and the ends of requests.
+#include <algorithm>
+
+#include "transports/gloo/group.h"
+
+namespace roda::gloo {
+
+Link& Group::link(int peer) {
+  if (peer < 0 || peer >= size_ || peer == rank_) {
+    throw sdk::Failure(RODA_ERR_INVALID, "no peer " + std::to_string(peer) + " in " + label());
+  }
+  std::unique_ptr<Link>& link = links_[static_cast<std::size_t>(peer)];
+  if (link == nullptr) {
+    const auto explain = [this, peer](int32_t code, const std::string& text) {
+      return explain_message(peer, code, text);
+    };
+    link = std::make_unique<Link>(mesh_->context(), peer, explain, [context = context_] { context->notify(); });
+  }
+  return *link;
+}
+
+sdk::Failure Group::explain_message(int peer, int32_t code, const std::string& text) {
+  try {
+    cause_.throw_if_set();
+  } catch (const sdk::Failure& first) {
+    return first;
+  }
+  const int rank = world_rank(peer);
+  return {code, "gloo: messages with rank " + std::to_string(rank) + " in " + label() + ": " + text, rank};
+}
+
+Request* Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool* again) {
+  cause_.throw_if_set();
+  Link& to = link(peer);
+  Request* request = pool_.take();
+  request->start_message(peer, tag, const_cast<void*>(data), bytes);
+  try {
+    *again = !to.send(request);
+  } catch (...) {
+    pool_.give_back(request);
+    throw;
+  }
+  if (!*again) return keep(request);
+  pool_.give_back(request);
+  return nullptr;
+}
+
+Request* Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
+  cause_.throw_if_set();
+  Link& from = link(peer);
+  Request* request = pool_.take();
+  request->start_message(peer, tag, data, bytes);
+  bool done = false;
+  try {
+    done = from.receive(request);
+  } catch (...) {
+    pool_.give_back(request);
+    throw;
+  }
+  if (!done) return keep(request);
+  pool_.give_back(request);
+  return nullptr;
+}
+
+Request* Group::keep(Request* request) {
+  live_.push_back(request);
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    first = messages_pending_++ == 0;
+  }
+  if (first) jobs_changed_.notify_one();
+  return request;
+}
+
+void Group::release(Request* request) {
+  if (request->is_message()) {
+    std::lock_guard lock(mutex_);
+    --messages_pending_;
+  }
+  std::erase(live_, request);
+  pool_.give_back(request);
+}
+
+int32_t Group::test(Request* request, roda_error* error) {
+  if (request->is_done()) {
+    const int32_t code = request->result(error);
+    release(request);
+    return code;
+  }
+  if (!request->is_message() || cause_.is_set() || Clock::now() - request->started() < timeout_)
+    return RODA_IN_PROGRESS;
+  const sdk::Failure late = explain_message(request->peer(), RODA_ERR_TIMEOUT,
+                                            "nothing moved within the limit; if the rank is merely slow, raise "
+                                            "HOROVOD_GLOO_TIMEOUT_SECONDS");
+  if (!link(request->peer()).withdraw(request)) {
+    // Its data are moving: it ends when the connection is torn down, if it did not end this moment.
+    if (!request->is_done()) break_with(late);
+    return RODA_IN_PROGRESS;
+  }
+  release(request);
+  return late.fill(error);
+}
+
+bool Group::quiesced(const void* base, std::size_t bytes) const {
+  return std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
+    return !request->is_done() && request->touches(base, bytes, rank_);
+  });
+}
+
+}  // namespace roda::gloo

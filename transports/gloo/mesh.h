@@ -1,0 +1,56 @@
+// A full mesh of Gloo's TCP pairs, formed step by step so that the exchange in between can be driven without blocking.
+//
+// Gloo's own connectFullMesh blocks in a store from beginning to end and has changed its signature between versions;
+// the pairs below it have not.
+#pragma once
+
+#include <gloo/context.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace roda::gloo {
+
+class Mesh {
+ public:
+  // Length of what one rank publishes about each other rank.
+  static constexpr std::size_t kCardBytes = 256;
+
+  // Starts listening. Throws what Gloo throws, as do the others.
+  Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds timeout);
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
+  // [size] cards: where each peer finds this rank.
+  std::vector<char> addresses() const;
+  // Blocks until the pair with `peer` is connected; `card` is the one that it published for this rank.
+  void connect(int peer, const char* card);
+  // After connecting: [size] cards with the local end of each connection, by which the peers know this rank in errors.
+  std::vector<char> endpoints();
+  void name_peer(int peer, const char* card);
+
+  // Ends everything that is pending or will be started on any pair, and connecting too, with an exception. Any thread;
+  // takes a few ms per pair.
+  void poison() noexcept;
+
+  // The peer that an exception's text is about, or whose connection is found broken; -1 if that can't be told.
+  int blame(const std::string& text);
+
+  const std::shared_ptr<::gloo::Context>& context() const { return context_; }
+
+ private:
+  bool is_broken(int peer);
+
+  const int rank_;
+  const int size_;
+  std::shared_ptr<::gloo::transport::Context> pairs_;
+  std::shared_ptr<::gloo::Context> context_;
+  std::vector<std::string> peer_names_;  // as Gloo prints the far end of each connection
+};
+
+}  // namespace roda::gloo
