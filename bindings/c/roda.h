@@ -46,7 +46,8 @@ RODA_API int32_t roda_is_homogeneous(void);
 /* --- process sets ------------------------------------------------------------------------------------------------ */
 
 /* Horovod's codes: -1 not initialised, -2 dynamic sets disabled, -3 unknown set, -4 caller not in the set,
- * -5 shutting down, -6 the set exists. */
+ * -5 shutting down, -6 the set exists; ours: -7 a rank is out of range or named twice. */
+#define RODA_ADD_SET_INVALID (-7)
 RODA_API int32_t roda_add_process_set(const int32_t* ranks, int32_t count); /* id >= 1, or a code; collective, blocks */
 RODA_API int32_t roda_remove_process_set(int32_t id);
 RODA_API int32_t roda_process_set_rank(int32_t id);

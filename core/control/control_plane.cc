@@ -22,13 +22,26 @@ Status watch_fd(int poll, int fd, std::uint64_t data) {
   return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
 }
 
+// Hosts are numbered by their lowest rank, so rank 0's is host 0, and that host orders the log.
+int host_of(const Topology& topology, int rank) { return topology.host_of[static_cast<std::size_t>(rank)]; }
+
+std::vector<std::int32_t> leaders_of(const Topology& topology) {
+  std::vector<std::int32_t> leaders(topology.hosts.size());
+  for (int rank = 0; rank < topology.size; ++rank) {
+    if (topology.local_rank_of[static_cast<std::size_t>(rank)] == 0) {
+      leaders[static_cast<std::size_t>(host_of(topology, rank))] = rank;
+    }
+  }
+  return leaders;
+}
+
 constexpr std::uint64_t kDoorbell = UINT64_MAX;
 constexpr std::uint64_t kLinks = UINT64_MAX - 1;
 
 }  // namespace
 
 ControlPlane::ControlPlane(const Topology& topology, std::unique_ptr<HostSegment> segment)
-    : topology_(topology), segment_(std::move(segment)), is_root_(topology.host_of[0] == topology.host_of[static_cast<std::size_t>(topology.rank)]) {}
+    : topology_(topology), segment_(std::move(segment)), is_root_(host_of(topology, topology.rank) == 0) {}
 
 ControlPlane::~ControlPlane() = default;
 
@@ -38,7 +51,7 @@ Status ControlPlane::connect(Store& store, const Topology& topology, const Optio
   RODA_RETURN_IF_ERROR(HostSegment::form(store, options.key, topology.local_ranks, topology.rank, options.deadline,
                                          &segment));
   std::unique_ptr<ControlPlane> plane(new ControlPlane(topology, std::move(segment)));
-  const std::vector<std::int32_t> leaders = topology.leaders();
+  const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
     const HostLinks::Options link_options{options.key, options.network_interface, options.secret, options.deadline};
@@ -113,7 +126,7 @@ Status ControlPlane::note_deaths() {
     epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->process_fd(local), nullptr);
     if (segment_->departed(local)) continue;
     const std::int32_t rank = segment_->world_rank(local);
-    const Status dead = Status::peer(rank, "Rank " + std::to_string(rank) + " (" + topology_.host_name(rank) +
+    const Status dead = Status::peer(rank, "Rank " + std::to_string(rank) + " (" + topology_.hosts[static_cast<std::size_t>(host_of(topology_, rank))].hostname +
                                                ") died: its process ended without hvd.shutdown(). Look at its output "
                                                "for the cause.");
     abort(dead);

@@ -148,7 +148,7 @@ Status Star::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
 
 Status Star::connect_to(Store& store, std::int32_t self, const Options& options) {
   std::string text;
-  RODA_RETURN_IF_ERROR(store.wait(options.key + "/links", &text, options.deadline));
+  RODA_RETURN_IF_ERROR(store.wait(options.key + "/links", options.deadline, &text));
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
   std::vector<SocketAddress> addresses;

@@ -111,14 +111,14 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     nonce.assign(reinterpret_cast<const char*>(segment_.data() + offsetof(Header, nonce)), sizeof(Header::nonce));
     RODA_RETURN_IF_ERROR(store.put(base + "nonce", nonce));
   } else {
-    RODA_RETURN_IF_ERROR(store.wait(base + "nonce", &nonce, deadline));
+    RODA_RETURN_IF_ERROR(store.wait(base + "nonce", deadline, &nonce));
     if (nonce.size() != sizeof nonce_) return Status::unknown("the leader of this host published a malformed nonce");
   }
   std::memcpy(&nonce_, nonce.data(), sizeof nonce_);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == local_rank_) continue;
     std::string address;
-    RODA_RETURN_IF_ERROR(store.wait(base + std::to_string(peer), &address, deadline));
+    RODA_RETURN_IF_ERROR(store.wait(base + std::to_string(peer), deadline, &address));
     RODA_RETURN_IF_ERROR(send_to(peer, address, &mailbox, deadline));
   }
   int missing = size() - 1;

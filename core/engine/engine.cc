@@ -207,6 +207,17 @@ std::vector<std::int32_t> Engine::set_ids() const {
   return ids;
 }
 
+bool Engine::find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const {
+  const std::scoped_lock lock(mutex_);
+  const auto it = known_sets_.find(id);
+  if (it == known_sets_.end()) return false;
+  const auto& ranks = it->second;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  *size = static_cast<int>(ranks.size());
+  *position = at != ranks.end() && *at == rank ? static_cast<int>(at - ranks.begin()) : -1;
+  return true;
+}
+
 void Engine::shutdown() {
   {
     const std::scoped_lock lock(mutex_);

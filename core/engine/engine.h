@@ -71,6 +71,8 @@ class Engine final : private negotiate::Outcome {
   // Members of a set, ascending; empty: no such set.
   std::vector<std::int32_t> set_ranks(std::int32_t id) const;
   std::vector<std::int32_t> set_ids() const;
+  // The set's size and the place of a world rank in it (-1: not a member). False: no such set. Allocates nothing.
+  bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const;
 
   // Ends the engine on every rank; blocks until this one has ended. Idempotent.
   void shutdown();

@@ -13,6 +13,8 @@ namespace {
 
 // A record is one unit of the log; more than this is announced in several, which only costs grouping.
 constexpr std::size_t kRecordBytes = 64u << 10;
+// Launches of one process set that run at once: what the transports have slots for.
+constexpr std::uint64_t kSlots = 2;
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
 
@@ -307,19 +309,19 @@ void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
 }
 
 void Engine::watch_deadlines() {
-  if (!busy() || parts_.knobs.abort_timeout_seconds <= 0) return;
+  if (running_.empty()) return;
   const auto now = Clock::now();
   if (now < next_deadline_look_) return;
   next_deadline_look_ = now + std::chrono::milliseconds(kBusyTimeoutMs);
-  const auto limit = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
+  const auto limit = std::chrono::seconds(parts_.knobs.gloo_timeout_seconds);
   for (const auto& run : running_) {
     if (run->moved_at == Clock::time_point{}) run->moved_at = now;
     if (now - run->moved_at < limit) continue;
     parts_.control->abort(
         Status(RODA_ERR_TIMEOUT,
                "Rank " + std::to_string(parts_.topology.rank) + ": " + run->describe() + " made no progress for " +
-                   std::to_string(static_cast<int>(limit.count())) +
-                   " s. A peer may be stopped or unreachable; raise HOROVOD_ABORT_TIMEOUT_SECONDS if it is only slow.",
+                   std::to_string(limit.count()) +
+                   " s. A peer may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only slow.",
                parts_.topology.rank));
     return;
   }
@@ -347,7 +349,8 @@ void Engine::fail(const Status& cause) {
 
 void Engine::settle_aborted_runs(const Status& cause) {
   for (auto& [id, set] : sets_) set->abort(cause);
-  const auto deadline = Clock::now() + std::chrono::seconds(5);
+  const auto patience = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
   for (const auto& run : running_) run->abort(cause);
   while (!running_.empty() && Clock::now() < deadline) {
     for (const auto& context : contexts_.all()) context->progress();
@@ -362,7 +365,7 @@ void Engine::settle_aborted_runs(const Status& cause) {
     wait_policy_.relax(0);
   }
   if (running_.empty()) return;
-  RODA_LOG(error, "{} could not be ended in 5 s; its buffers may still be written to", running_.front()->describe());
+  RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to", running_.front()->describe());
 }
 
 }  // namespace roda::engine

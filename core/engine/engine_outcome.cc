@@ -58,7 +58,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.ranks = ranks;
   options.rank = negotiator_.position(id, topology.rank);
   options.same_host = std::all_of(ranks.begin(), ranks.end(), [&](std::int32_t r) {
-    return topology.host_of(r) == topology.host_of(ranks.front());
+    return topology.host_of[static_cast<std::size_t>(r)] == topology.host_of[static_cast<std::size_t>(ranks.front())];
   });
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;

@@ -21,7 +21,7 @@ Status Contexts::get(const roda_transport* transport, execute::TransportContext*
 }
 
 struct SetRuntime::Group {
-  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<StoreExchange> exchange;
   std::unique_ptr<execute::TransportGroup> group;
   std::unique_ptr<execute::StagePool> pool;  // after the group in life, before it in death
 };
@@ -40,7 +40,7 @@ Status SetRuntime::stages(execute::TransportContext& context, execute::StagePool
     group.world_ranks = options_.ranks;
     group.generation = options_.generation;
     group.timeout_ns = options_.timeout_ns;
-    made->exchange = std::make_unique<Exchange>(*store_, group.name, options_.rank);
+    made->exchange = std::make_unique<StoreExchange>(*store_, group.name, options_.rank);
     group.exchange = made->exchange->table();
     RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(group), &made->group));
     entry = std::move(made);

@@ -1,0 +1,58 @@
+#include "bindings/c/process.h"
+
+#include "core/engine/start.h"
+#include "plugins/base/fork_guard.h"
+
+namespace roda {
+namespace {
+
+constexpr const char* kForked =
+    "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in the "
+    "parent only. Call collectives there, or start the worker with the 'spawn' method and let it init by itself.";
+
+}  // namespace
+
+Process& Process::get() {
+  // Never destroyed: at exit other threads may still wait for handles, and a forked child must not end its parent's
+  // engine.
+  static auto* process = new Process;
+  return *process;
+}
+
+Status Process::engine(engine::Engine** out) const {
+  if (is_forked_child()) return Status::precondition(kForked);
+  *out = running();
+  return *out != nullptr ? Status()
+                         : Status::precondition("Horovod has not been initialized; use hvd.init().");
+}
+
+Status Process::init(const std::vector<std::int32_t>& ranks, std::vector<std::vector<std::int32_t>> sets) {
+  if (is_forked_child()) return Status::precondition(kForked);
+  const std::scoped_lock lock(mutex_);
+  if (running() != nullptr) return {};
+  latest_.store(nullptr, std::memory_order_release);
+  owned_.reset();
+  std::unique_ptr<engine::Engine> engine;
+  RODA_RETURN_IF_ERROR(engine::start_engine(std::move(sets), ++round_, &engine));
+  const auto size = static_cast<std::size_t>(engine->topology().size);
+  if (!ranks.empty() && ranks.size() != size) {
+    engine->shutdown();
+    return Status::unsupported("init with a list of " + std::to_string(ranks.size()) + " of the job's " +
+                               std::to_string(size) +
+                               " ranks needs MPI, which this version does not have; use process sets instead");
+  }
+  owned_ = std::move(engine);
+  latest_.store(owned_.get(), std::memory_order_release);
+  running_.store(owned_.get(), std::memory_order_release);
+  return {};
+}
+
+void Process::shutdown() {
+  if (is_forked_child()) return;
+  const std::scoped_lock lock(mutex_);
+  if (running() == nullptr) return;
+  owned_->shutdown();
+  running_.store(nullptr, std::memory_order_release);
+}
+
+}  // namespace roda

@@ -1,0 +1,37 @@
+// The one engine of this process and who may use it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/engine/engine.h"
+
+namespace roda {
+
+// Threads: any. init and shutdown wait for one another.
+class Process {
+ public:
+  static Process& get();
+
+  Status init(const std::vector<std::int32_t>& ranks, std::vector<std::vector<std::int32_t>> sets);
+  void shutdown();
+
+  // Null before init and after shutdown.
+  engine::Engine* running() const { return running_.load(std::memory_order_acquire); }
+  // The engine that handles belong to: also after shutdown, until the next init.
+  engine::Engine* latest() const { return latest_.load(std::memory_order_acquire); }
+
+  // The engine to submit to, or why there is none.
+  Status engine(engine::Engine** out) const;
+
+ private:
+  std::mutex mutex_;  // init and shutdown
+  std::unique_ptr<engine::Engine> owned_;
+  std::atomic<engine::Engine*> running_{nullptr};
+  std::atomic<engine::Engine*> latest_{nullptr};
+  int round_ = 0;
+};
+
+}  // namespace roda

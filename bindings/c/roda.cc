@@ -1,0 +1,201 @@
+// roda.h but for roda_submit (submit.cc) and the texts (describe.cc).
+#include "bindings/c/roda.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bindings/c/process.h"
+#include "core/bootstrap/store_server.h"
+#include "core/engine/version.h"
+
+using roda::Process;
+using roda::Status;
+using roda::engine::Engine;
+using roda::engine::HandleState;
+using roda::engine::Operation;
+
+namespace {
+
+constexpr int kNotInitialised = -1;
+constexpr int kDynamicDisabled = -2;
+constexpr int kUnknownSet = -3;
+constexpr int kNotMember = -4;
+constexpr int kShuttingDown = -5;
+constexpr int kSetExists = -6;
+
+template <typename Get>
+int32_t topology_number(Get get) {
+  const Engine* engine = Process::get().running();
+  return engine == nullptr ? kNotInitialised : get(engine->topology());
+}
+
+Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
+  *engine = Process::get().latest();
+  *state = *engine == nullptr ? nullptr : (*engine)->handles().find(handle);
+  if (*state != nullptr) return {};
+  return Status::invalid("Handle " + std::to_string(handle) + " was not created or has been cleared.");
+}
+
+}  // namespace
+
+const char* roda_version(void) { return roda::engine::kVersion; }
+
+int32_t roda_init(const roda_init_options* options, roda_error* error) {
+  std::vector<std::int32_t> ranks;
+  std::vector<std::vector<std::int32_t>> sets;
+  if (options != nullptr) {
+    ranks.assign(options->ranks, options->ranks + options->num_ranks);
+    const int32_t* next = options->process_set_ranks;
+    for (int32_t i = 0; i < options->num_process_sets; ++i) {
+      sets.emplace_back(next, next + options->process_set_sizes[i]);
+      next += options->process_set_sizes[i];
+    }
+  }
+  return Process::get().init(ranks, std::move(sets)).to(error);
+}
+
+void roda_shutdown(void) { Process::get().shutdown(); }
+int32_t roda_is_initialized(void) { return Process::get().running() != nullptr ? 1 : 0; }
+
+int32_t roda_rank(void) { return topology_number([](const auto& t) { return t.rank; }); }
+int32_t roda_size(void) { return topology_number([](const auto& t) { return t.size; }); }
+int32_t roda_local_rank(void) { return topology_number([](const auto& t) { return t.local_rank; }); }
+int32_t roda_local_size(void) { return topology_number([](const auto& t) { return t.local_size; }); }
+int32_t roda_cross_rank(void) { return topology_number([](const auto& t) { return t.cross_rank; }); }
+int32_t roda_cross_size(void) { return topology_number([](const auto& t) { return t.cross_size; }); }
+int32_t roda_is_homogeneous(void) { return topology_number([](const auto& t) { return t.is_homogeneous ? 1 : 0; }); }
+
+int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
+  Engine* engine = nullptr;
+  if (!Process::get().engine(&engine).ok()) return kNotInitialised;
+  if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
+  std::vector<std::int32_t> sorted(ranks, ranks + count);
+  std::sort(sorted.begin(), sorted.end());
+  const bool in_range = !sorted.empty() && sorted.front() >= 0 && sorted.back() < engine->topology().size;
+  if (!in_range || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return RODA_ADD_SET_INVALID;
+  for (const std::int32_t id : engine->set_ids()) {
+    if (engine->set_ranks(id) == sorted) return kSetExists;
+  }
+  std::int32_t id = 0;
+  return engine->add_set(std::move(sorted), &id).ok() ? id : kShuttingDown;
+}
+
+int32_t roda_remove_process_set(int32_t id) {
+  Engine* engine = nullptr;
+  if (!Process::get().engine(&engine).ok()) return kNotInitialised;
+  if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
+  if (id == 0 || engine->set_ranks(id).empty()) return kUnknownSet;
+  return engine->remove_set(id).ok() ? id : kShuttingDown;
+}
+
+int32_t roda_process_set_rank(int32_t id) {
+  const Engine* engine = Process::get().running();
+  if (engine == nullptr) return kNotInitialised;
+  int size = 0;
+  int position = -1;
+  if (!engine->find_member(id, engine->topology().rank, &size, &position)) return kUnknownSet;
+  return position < 0 ? kNotMember : position;
+}
+
+int32_t roda_process_set_size(int32_t id) {
+  const Engine* engine = Process::get().running();
+  if (engine == nullptr) return kNotInitialised;
+  int size = 0;
+  int position = -1;
+  return engine->find_member(id, engine->topology().rank, &size, &position) ? size : kUnknownSet;
+}
+
+int32_t roda_process_set_included(int32_t id) {
+  const int32_t rank = roda_process_set_rank(id);
+  if (rank == kNotMember) return 0;
+  return rank < 0 ? rank : 1;
+}
+
+int32_t roda_process_set_count(void) {
+  const Engine* engine = Process::get().running();
+  return engine == nullptr ? 0 : static_cast<int32_t>(engine->set_ids().size());
+}
+
+void roda_process_set_ids(int32_t* ids) {
+  if (const Engine* engine = Process::get().running()) {
+    const auto known = engine->set_ids();
+    std::copy(known.begin(), known.end(), ids);
+  }
+}
+
+int32_t roda_process_set_ranks(int32_t id, int32_t* ranks) {
+  const Engine* engine = Process::get().running();
+  if (engine == nullptr) return kNotInitialised;
+  const auto members = engine->set_ranks(id);
+  std::copy(members.begin(), members.end(), ranks);
+  return members.empty() ? kUnknownSet : 0;
+}
+
+int32_t roda_poll(roda_handle handle) {
+  Engine* engine = nullptr;
+  HandleState* state = nullptr;
+  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.code();
+  return state->done() ? 1 : 0;
+}
+
+int32_t roda_wait(roda_handle handle, roda_error* error) {
+  Engine* engine = nullptr;
+  HandleState* state = nullptr;
+  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
+  return engine->wait(state).to(error);
+}
+
+int32_t roda_get_output(roda_handle handle, int32_t index, roda_output* output, roda_error* error) {
+  Engine* engine = nullptr;
+  HandleState* state = nullptr;
+  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
+  if (!state->done()) return Status::precondition("The operation has not ended yet: wait for it first.").to(error);
+  if (!state->first_error.ok()) return state->first_error.to(error);
+  if (index < 0 || static_cast<std::size_t>(index) >= state->operations.size()) {
+    return Status::invalid("The handle has " + std::to_string(state->operations.size()) + " outputs.").to(error);
+  }
+  Operation& op = state->operations[static_cast<std::size_t>(index)];
+  output->ndim = static_cast<int32_t>(op.result_shape.size());
+  std::copy(op.result_shape.begin(), op.result_shape.end(), output->shape);
+  output->dtype = op.request.dtype;
+  output->device = op.request.device;
+  output->data = op.output;
+  output->owner = op.result.get();
+  if (op.result) op.result.get()->retain();
+  output->value = op.value;
+  output->num_received_splits = static_cast<int32_t>(op.received_splits.size());
+  if (output->received_splits != nullptr) {
+    const auto n = std::min<std::size_t>(op.received_splits.size(),
+                                         static_cast<std::size_t>(std::max(output->received_splits_capacity, 0)));
+    std::copy_n(op.received_splits.begin(), n, output->received_splits);
+  }
+  return RODA_OK;
+}
+
+void roda_output_release(void* owner) {
+  if (owner != nullptr) static_cast<roda::engine::OutputBlock*>(owner)->release();
+}
+
+void roda_release(roda_handle handle) {
+  if (Engine* engine = Process::get().latest()) engine->handles().release(handle);
+}
+
+struct roda_rendezvous {
+  std::unique_ptr<roda::StoreServer> server;
+};
+
+int32_t roda_rendezvous_start(const char* address, int32_t port, const void* secret, size_t secret_bytes,
+                              roda_rendezvous** server, int32_t* bound_port, roda_error* error) {
+  const std::string host = address == nullptr || address[0] == '\0' ? "127.0.0.1" : address;
+  std::vector<roda::SocketAddress> addresses;
+  if (Status s = roda::resolve(host, port, &addresses); !s.ok()) return s.to(error);
+  const roda::Secret key(std::span(static_cast<const std::uint8_t*>(secret), secret_bytes));
+  auto made = std::make_unique<roda_rendezvous>();
+  const Status s = roda::StoreServer::start(addresses.front(), key, {}, &made->server);
+  if (!s.ok()) return s.to(error);
+  *bound_port = made->server->address().port();
+  *server = made.release();
+  return RODA_OK;
+}
+
+void roda_rendezvous_stop(roda_rendezvous* server) { delete server; }

@@ -1,0 +1,167 @@
+// roda_submit: from the caller's struct to the engine's operation, with the checks that need no other rank.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "bindings/c/process.h"
+#include "bindings/c/roda.h"
+#include "core/engine/launch_run.h"
+
+namespace roda {
+namespace {
+
+using engine::Engine;
+using engine::Operation;
+
+const char* op_title(int collective) {
+  switch (collective) {
+    case RODA_ALLREDUCE: return "Allreduce";
+    case RODA_ALLGATHER: return "Allgather";
+    case RODA_BROADCAST: return "Broadcast";
+    case RODA_ALLTOALL: return "Alltoall";
+    case RODA_REDUCESCATTER: return "Reducescatter";
+    case RODA_BARRIER: return "Barrier";
+    case RODA_JOIN: return "Join";
+    default: return "Operation";
+  }
+}
+
+Status check_set(const Engine& engine, const roda_op& op, int* size, int* position) {
+  if (!engine.find_member(op.process_set, engine.topology().rank, size, position)) {
+    return Status::invalid(std::string(op_title(op.collective)) +
+                           ": Process set provided does not exist, or has not been registered (id " +
+                           std::to_string(op.process_set) + ").");
+  }
+  if (*position < 0) {
+    return Status::invalid(std::string(op_title(op.collective)) + ": Rank " +
+                           std::to_string(engine.topology().rank) + " is not a member of the provided process set.");
+  }
+  return {};
+}
+
+Status check_splits(const roda_op& op, int size, Operation* out) {
+  const std::int64_t rows = op.ndim > 0 ? op.shape[0] : 0;
+  auto& splits = out->request.splits;
+  if (op.splits == nullptr) {
+    if (rows % size != 0) {
+      return Status::invalid("splits not provided, but first dimension of tensor '" + out->request.name + "' (" +
+                             std::to_string(rows) + ") is not an even multiple of the number of workers (" +
+                             std::to_string(size) + ").");
+    }
+    splits.assign(static_cast<std::size_t>(size), static_cast<std::int32_t>(rows / size));
+    return {};
+  }
+  if (op.num_splits != size) {
+    return Status::invalid("Number of entries in splits does not equal number of workers: " +
+                           std::to_string(op.num_splits) + " entries for " + std::to_string(size) + " workers.");
+  }
+  splits.assign(op.splits, op.splits + op.num_splits);
+  if (const auto negative = std::find_if(splits.begin(), splits.end(), [](int s) { return s < 0; });
+      negative != splits.end()) {
+    return Status::invalid("splits must not be negative, but one entry is " + std::to_string(*negative) + ".");
+  }
+  const std::int64_t sum = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
+  if (sum > rows) {
+    return Status::invalid("Sum of splits entries is greater than the first dimension of tensor: " +
+                           std::to_string(sum) + " > " + std::to_string(rows) + ".");
+  }
+  return {};
+}
+
+Status check_reduction(const roda_op& op) {
+  const bool scatters = op.collective == RODA_REDUCESCATTER;
+  if (!scatters && op.collective != RODA_ALLREDUCE) return {};
+  if (op.op == RODA_ADASUM) return Status::unsupported("No Adasum operation enabled: this version does not have it yet.");
+  if (op.op < 0 || op.op >= RODA_REDUCE_OP_COUNT) {
+    return Status::invalid("unknown reduce op " + std::to_string(op.op));
+  }
+  if (scatters && op.op != RODA_SUM && op.op != RODA_AVERAGE) {
+    return Status::aborted("Reducescatter currently only supports AVERAGE and SUM.");
+  }
+  return {};
+}
+
+Status check_basics(const roda_op& op) {
+  const std::string title = op_title(op.collective);
+  if (op.collective < 0 || op.collective >= RODA_COLLECTIVE_COUNT || op.collective == RODA_ADASUM_ALLREDUCE) {
+    return Status::invalid("unknown collective " + std::to_string(op.collective));
+  }
+  if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) return {};
+  if (op.name == nullptr || op.name[0] == '\0') return Status::invalid(title + ": the operation has no name.");
+  if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title + ": unknown dtype " + std::to_string(op.dtype));
+  if (op.ndim < 0 || op.ndim > 16 || (op.ndim > 0 && op.shape == nullptr)) {
+    return Status::invalid(title + " '" + op.name + "': a shape of 0 to 16 dimensions is needed.");
+  }
+  std::int64_t elements = 1;
+  for (int d = 0; d < op.ndim; ++d) {
+    if (op.shape[d] < 0 || __builtin_mul_overflow(elements, op.shape[d], &elements)) {
+      return Status::invalid(title + " '" + op.name + "': a negative or too large dimension.");
+    }
+  }
+  if (op.device >= 0) {
+    return Status::unsupported(title + " '" + op.name +
+                               "': GPU tensors are not supported by this version; copy them to the host.");
+  }
+  const bool writes_in_place = op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST;
+  if (elements > 0 && ((op.input == nullptr && op.collective != RODA_BROADCAST) ||
+                       (writes_in_place && op.output == nullptr))) {
+    return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
+  }
+  return {};
+}
+
+Status convert(const Engine& engine, const roda_op& op, Operation* out) {
+  RODA_RETURN_IF_ERROR(check_basics(op));
+  int size = 0;
+  int position = -1;
+  RODA_RETURN_IF_ERROR(check_set(engine, op, &size, &position));
+  RODA_RETURN_IF_ERROR(check_reduction(op));
+  negotiate::Request& r = out->request;
+  r.set = op.process_set;
+  r.collective = op.collective;
+  if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) {
+    r.name = op.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
+    return {};
+  }
+  r.name = op.name;
+  r.dtype = op.dtype;
+  r.op = op.op;
+  r.root = op.collective == RODA_BROADCAST ? op.root : 0;
+  r.device = op.device;
+  r.prescale = op.prescale;
+  r.postscale = op.postscale;
+  r.shape.assign(op.shape, op.shape + op.ndim);
+  out->input = op.input;
+  out->output = op.output;
+  if (op.collective == RODA_BROADCAST) {
+    int root_position = -1;
+    engine.find_member(op.process_set, op.root, &size, &root_position);
+    if (root_position < 0) {
+      return Status::invalid("broadcast received invalid root rank " + std::to_string(op.root) +
+                             " for provided process set");
+    }
+  }
+  return op.collective == RODA_ALLTOALL ? check_splits(op, size, out) : Status();
+}
+
+}  // namespace
+}  // namespace roda
+
+int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
+  using roda::Status;
+  *handle = 0;
+  roda::engine::Engine* engine = nullptr;
+  if (Status s = roda::Process::get().engine(&engine); !s.ok()) return s.to(error);
+  if (count < 1) return Status::invalid("a group needs at least one operation").to(error);
+  roda::engine::HandleState* state = engine->handles().create(static_cast<std::size_t>(count), handle);
+  Status status;
+  for (int32_t i = 0; i < count && status.ok(); ++i) {
+    status = roda::convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
+  }
+  if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
+  if (status.ok()) return RODA_OK;
+  engine->handles().release(*handle);
+  *handle = 0;
+  return status.to(error);
+}

@@ -1,0 +1,90 @@
+#include "core/engine/environment.h"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "plugins/base/log.h"
+#include "plugins/devices/cpu/cpu_device.h"
+
+namespace roda::engine {
+namespace {
+
+plugins::HostServices services() {
+  plugins::HostServices s;
+  s.log = [](int level, const char* component, const char* text) {
+    const auto l = static_cast<logging::Level>(level);
+    if (logging::enabled(l)) logging::write_text(l, component, 0, text);
+  };
+  s.knob = [](const char* name) { return static_cast<const char*>(std::getenv(name)); };
+  s.cpu = roda_cpu_device();
+  return s;
+}
+
+}  // namespace
+
+Environment& Environment::get() {
+  static auto* environment = new Environment;
+  return *environment;
+}
+
+Environment::Environment() : host_(services()) { loader_.scan(*host_.table()); }
+
+Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const {
+  const std::string& named = knobs.cpu_operations;
+  std::vector<const roda_transport*> usable;
+  for (const plugins::PluginRecord* record : loader_.records()) {
+    if (record->usable) usable.push_back(record->transport);
+  }
+  if (!named.empty()) {
+    const plugins::PluginRecord* record = loader_.find(named);
+    if (record == nullptr) {
+      return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named +
+                                 "', but no plugin of that name was found; `roda-info` lists where plugins are looked "
+                                 "for and what was found");
+    }
+    if (!record->usable) {
+      return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named +
+                                 "', which can't be used here: " + record->reason);
+    }
+  }
+  select::Table table = select::Table::defaults();
+  if (!knobs.select.empty()) {
+    std::string error;
+    const auto user = select::Table::parse(knobs.select, &error);
+    if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
+    table = table.overridden_by(*user);
+  }
+  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named));
+  return {};
+}
+
+std::string Environment::describe_plugins(bool as_json) const {
+  if (as_json) {
+    nlohmann::json j;
+    j["search_path"] = plugins::Loader::search_path();
+    j["plugins"] = nlohmann::json::array();
+    for (const plugins::PluginRecord* r : loader_.records()) {
+      j["plugins"].push_back({{"name", r->name},
+                              {"kind", r->kind},
+                              {"path", r->path},
+                              {"abi_version", r->abi_version},
+                              {"description", r->description},
+                              {"usable", r->usable},
+                              {"reason", r->reason}});
+    }
+    return j.dump(2);
+  }
+  std::ostringstream out;
+  for (const plugins::PluginRecord* r : loader_.records()) {
+    out << "  " << r->name << std::string(r->name.size() < 10 ? 10 - r->name.size() : 1, ' ')
+        << (r->usable ? "usable      " : "not usable  ") << (r->usable ? r->description : r->reason) << '\n';
+  }
+  if (loader_.records().empty()) out << "  none found\n";
+  out << "  looked for in:";
+  for (const std::string& folder : plugins::Loader::search_path()) out << ' ' << folder;
+  out << '\n';
+  return out.str();
+}
+
+}  // namespace roda::engine

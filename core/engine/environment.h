@@ -1,0 +1,34 @@
+// What a process has before and without a job: its plugins, the services they are given, and the plans they allow.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/engine/planner.h"
+#include "core/knobs/knobs.h"
+#include "plugins/loader/host.h"
+#include "plugins/loader/loader.h"
+
+namespace roda::engine {
+
+// One per process, made at the first call and never destroyed: plugins can't be unloaded soundly.
+class Environment {
+ public:
+  static Environment& get();
+
+  const roda_host* host() const { return host_.table(); }
+  const plugins::Loader& loader() const { return loader_; }
+
+  // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
+  // error with the reason; nothing is used in its place.
+  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const;
+
+  std::string describe_plugins(bool as_json) const;
+
+ private:
+  Environment();
+  plugins::Host host_;
+  plugins::Loader loader_;
+};
+
+}  // namespace roda::engine

@@ -1,0 +1,115 @@
+#include "core/engine/start.h"
+
+#include <algorithm>
+
+#include "core/bootstrap/gather.h"
+#include "core/bootstrap/rendezvous.h"
+#include "core/engine/environment.h"
+#include "core/engine/version.h"
+#include "plugins/base/log.h"
+
+extern char** environ;
+
+namespace roda::engine {
+namespace {
+
+void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
+  std::vector<std::string> names;
+  for (const plugins::PluginRecord* r : loader.records()) names.push_back(r->name);
+  for (const std::string& w : unknown_settings(environ, names)) RODA_LOG(warning, "{}", w);
+  for (const std::string& w : knobs.warnings()) RODA_LOG(warning, "{}", w);
+}
+
+Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
+  for (auto& set : *sets) {
+    std::sort(set.begin(), set.end());
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (set[i] < 0 || set[i] >= size) {
+        return Status::invalid("Tried to register process set with invalid rank: " + std::to_string(set[i]));
+      }
+      if (i > 0 && set[i] == set[i - 1]) {
+        return Status::invalid("Tried to register process set with duplicate rank: " + std::to_string(set[i]));
+      }
+    }
+  }
+  return {};
+}
+
+// What must be equal on all ranks, one NAME=value a line.
+std::string fingerprint(const Knobs& knobs, const Planner& planner,
+                        const std::vector<std::vector<std::int32_t>>& sets) {
+  std::string text = "version=" + std::string(kVersion) + "\n" + knobs.agreement_text();
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
+  for (const roda_transport* t : planner.transports()) text += std::string(t->name) + " ";
+  text += "\nprocess sets=";
+  for (const auto& set : sets) {
+    text += "[";
+    for (const std::int32_t r : set) text += std::to_string(r) + " ";
+    text += "]";
+  }
+  return text + "\n";
+}
+
+// Every rank says how it fared so far; the first failure becomes everybody's.
+Status vote(Store& store, const Topology& topology, const std::string& prefix, const Status& mine,
+            std::chrono::steady_clock::time_point deadline) {
+  std::string result;
+  const std::string text = mine.ok() ? "" : std::to_string(mine.code()) + " " + mine.message();
+  auto combine = [](const std::vector<std::string>& all, std::string*) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty()) continue;
+      const std::size_t space = all[rank].find(' ');
+      return Status(std::atoi(all[rank].c_str()), "Rank " + std::to_string(rank) + ": " + all[rank].substr(space + 1),
+                    static_cast<int>(rank));
+    }
+    return Status();
+  };
+  return gather(store, topology.rank, topology.size, prefix, text, deadline, combine, &result);
+}
+
+}  // namespace
+
+Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int round, std::unique_ptr<Engine>* engine) {
+  Parts parts;
+  Status status;
+  parts.knobs = Knobs::from_environment(&status);
+  RODA_RETURN_IF_ERROR(status);
+  const int rank = parts.knobs.rank.value_or(0);
+  const int size = parts.knobs.size.value_or(1);
+  if (rank < 0 || rank >= size) {
+    return Status::invalid("HOROVOD_RANK=" + std::to_string(rank) + " is not below HOROVOD_SIZE=" +
+                           std::to_string(size));
+  }
+  logging::set_rank(rank);
+  Environment& environment = Environment::get();
+  if (round == 1 && rank == 0) warn_of_settings(parts.knobs, environment.loader());
+
+  Secret secret;
+  RODA_RETURN_IF_ERROR(open_store(parts.knobs, &secret, &parts.store));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
+  parts.job_key = "roda/" + std::to_string(round);
+  RODA_RETURN_IF_ERROR(discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline,
+                                &parts.topology));
+  // From here on the ranks fail together.
+  Status mine = sort_sets(size, &static_sets);
+  if (mine.ok()) mine = environment.make_planner(parts.knobs, &parts.planner);
+  RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/settings", mine, deadline));
+  RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/agreement",
+                                       fingerprint(parts.knobs, *parts.planner, static_sets), deadline));
+  control::ControlPlane::Options options;
+  options.key = parts.job_key + "/control";
+  options.network_interface = parts.knobs.network_interface;
+  options.secret = secret;
+  options.deadline = deadline;
+  mine = control::ControlPlane::connect(*parts.store, parts.topology, options, &parts.control);
+  RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/connected", mine, deadline));
+  parts.host = environment.host();
+  parts.static_sets = std::move(static_sets);
+  parts.generation = static_cast<std::uint64_t>(round);
+  *engine = std::make_unique<Engine>(std::move(parts));
+  RODA_LOG(debug, "engine started: {} of {}", rank, size);
+  return {};
+}
+
+}  // namespace roda::engine
