@@ -94,15 +94,21 @@ void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t cou
   out_elements_ = result / element;
 }
 
-Status Bucket::pack(void* buffer, double prescale, void* stream) {
+Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream) {
   roda_error error = make_error();
-  for (const roda_pack_item& item : zeros_) {
+  for (const roda_pack_item& item : items) {
     for (std::size_t done = 0; done < item.bytes; done += sizeof kZeros) {
       char* to = static_cast<char*>(buffer) + item.offset + done;
       const std::size_t bytes = std::min(sizeof kZeros, item.bytes - done);
       RODA_RETURN_IF_ERROR(Status::from(device_->copy(to, kZeros, bytes, stream, &error), error));
     }
   }
+  return {};
+}
+
+Status Bucket::pack(void* buffer, double prescale, void* stream) {
+  RODA_RETURN_IF_ERROR(zero(zeros_, buffer, stream));
+  roda_error error = make_error();
   RODA_RETURN_IF_ERROR(Status::from(device_->pack(buffer, in_.data(), in_.size(), stream, &error), error));
   if (prescale == 1.0) return {};
   char* own = static_cast<char*>(buffer) + own_begin_ * roda_dtype_size(dtype_);
@@ -115,6 +121,40 @@ Status Bucket::unpack(void* buffer, double postscale, void* stream) {
     RODA_RETURN_IF_ERROR(Status::from(device_->scale(buffer, out_elements_, dtype_, postscale, stream, &error), error));
   }
   return Status::from(device_->unpack(buffer, out_.data(), out_.size(), stream, &error), error);
+}
+
+// What of the items, which are in order, lies in the range, with offsets from its beginning.
+const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item>& items, std::size_t begin,
+                                                std::size_t bytes) {
+  clipped_.clear();
+  auto item = std::partition_point(items.begin(), items.end(),
+                                   [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
+  for (; item != items.end() && item->offset < begin + bytes; ++item) {
+    const std::size_t from = std::max(item->offset, begin);
+    const std::size_t to = std::min(item->offset + item->bytes, begin + bytes);
+    char* tensor = static_cast<char*>(item->tensor);
+    clipped_.push_back({tensor == nullptr ? nullptr : tensor + (from - item->offset), from - begin, to - from});
+  }
+  return clipped_;
+}
+
+Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale) {
+  RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part, nullptr));
+  const auto& items = clip(in_, begin, bytes);
+  roda_error error = make_error();
+  RODA_RETURN_IF_ERROR(Status::from(device_->pack(part, items.data(), items.size(), nullptr, &error), error));
+  if (prescale == 1.0) return {};
+  return Status::from(device_->scale(part, bytes / roda_dtype_size(dtype_), dtype_, prescale, nullptr, &error), error);
+}
+
+Status Bucket::unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale) {
+  roda_error error = make_error();
+  if (postscale != 1.0) {
+    const std::size_t count = bytes / roda_dtype_size(dtype_);
+    RODA_RETURN_IF_ERROR(Status::from(device_->scale(part, count, dtype_, postscale, nullptr, &error), error));
+  }
+  const auto& items = clip(out_, begin, bytes);
+  return Status::from(device_->unpack(part, items.data(), items.size(), nullptr, &error), error);
 }
 
 }  // namespace roda::execute

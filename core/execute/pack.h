@@ -48,6 +48,10 @@ class Bucket {
 
   // Inputs into `buffer`, then times `prescale` unless it is 1.
   Status pack(void* buffer, double prescale, void* stream);
+  // The same for bytes [begin, begin + bytes) of the buffer alone, which lie at `part`: whoever moves the data in
+  // pieces packs, scales and unpacks each while it is in the cache. allreduce only.
+  Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale);
+  Status unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale);
   // `buffer` (reduce-scatter: this rank's result) times `postscale` unless it is 1, then out to the outputs.
   Status unpack(void* buffer, double postscale, void* stream);
 
@@ -55,6 +59,9 @@ class Bucket {
   void begin(int dtype);
   void add_in(const void* tensor, std::size_t offset, std::size_t bytes);
   void add_out(void* tensor, std::size_t offset, std::size_t bytes);
+  Status zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream);
+  const std::vector<roda_pack_item>& clip(const std::vector<roda_pack_item>& items, std::size_t begin,
+                                          std::size_t bytes);
 
   const roda_device* device_;
   int dtype_ = RODA_FLOAT32;
@@ -67,6 +74,7 @@ class Bucket {
   std::vector<roda_pack_item> in_;
   std::vector<roda_pack_item> out_;
   std::vector<roda_pack_item> zeros_;
+  std::vector<roda_pack_item> clipped_;
 };
 
 }  // namespace roda::execute

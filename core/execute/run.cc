@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/execute/pack.h"
+
 namespace roda::execute {
 
 using schedule::Collective;
@@ -18,11 +20,13 @@ Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& op
 }
 
 void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged) {
+  args_ = &args;
   view_.dtype = args.dtype;
   view_.op = args.op;
   view_.element = roda_dtype_size(args.dtype);
   view_.tag = {args.generation, args.launch, args.stage, 0, piece};
   view_.staged = staged;
+  view_.bucket = args.bucket != nullptr;
   // Input is only read; the view has one type of pointer for both spaces.
   view_.user[0] = static_cast<char*>(const_cast<void*>(args.input));
   view_.user[1] = static_cast<char*>(args.output);
@@ -68,8 +72,12 @@ Status Run::advance(Effort* effort) {
         next = view_.staged ? Phase::kCopyIn : Phase::kCarry;
         break;
       case Phase::kCopyIn:
-        done = copy(program_.copy_in, Way::kIn, effort);
-        next = Phase::kCarry;
+        if (view_.bucket) {
+          RODA_RETURN_IF_ERROR(move_bucket(true, effort));
+        } else {
+          done = copy(program_.copy_in, Way::kIn, effort);
+        }
+        next = view_.bucket ? Phase::kLanes : Phase::kCarry;
         break;
       case Phase::kCarry:
         done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]) ||
@@ -88,7 +96,11 @@ Status Run::advance(Effort* effort) {
         done = !readers_left(program_.late_readers, view_.sequence);
         break;
       case Phase::kCopyOut:
-        done = copy(program_.copy_out, Way::kOut, effort);
+        if (view_.bucket) {
+          RODA_RETURN_IF_ERROR(move_bucket(false, effort));
+        } else {
+          done = copy(program_.copy_out, Way::kOut, effort);
+        }
         break;
       case Phase::kIdle:
         break;
@@ -102,7 +114,7 @@ Status Run::advance(Effort* effort) {
 
 // The windows of the use: over the block, or over the user's own memory.
 Status Run::open() {
-  if (view_.staged && program_.uses_block) {
+  if (view_.bucket || (view_.staged && program_.uses_block)) {
     roda_memory* memory = nullptr;
     const std::size_t input = align_up(block_bytes_[0]);
     const std::size_t bytes = std::max(input + block_bytes_[1], view_.options->block_bytes);
@@ -152,6 +164,16 @@ bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t s
   const std::uint32_t index = group_.linger_index(view_.block_index);
   return std::any_of(readers.begin(), readers.end(),
                      [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
+}
+
+// The piece of the bucket into the block, or the result out of it; a block's worth at once.
+Status Run::move_bucket(bool in, Effort* effort) {
+  const SpaceMap& map = view_.map[1];
+  const std::size_t begin = map.user.front();
+  const std::size_t bytes = map.prefix.back();
+  effort->spend(bytes);
+  if (!in) return args_->bucket->unpack_part(view_.block[1], begin, bytes, args_->postscale);
+  return args_->bucket->pack_part(view_.block[program_.in_place ? 1 : 0], begin, bytes, args_->prescale);
 }
 
 // Copies the chunks one way, as far as the budget goes. True when all are copied.

@@ -22,7 +22,8 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Takes the piece on. Pieces of a one-sided program begin in the same order on every rank.
+  // Takes the piece on; `args` lives until it is done. Pieces of a one-sided program begin in the same order on every
+  // rank.
   void begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged);
   // Moves on until it must wait, is done, or the budget is spent.
   Status advance(Effort* effort);
@@ -39,6 +40,7 @@ class Run {
   Status lanes(Effort* effort, bool* done);
   Status tell(bool* done);
   bool readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence);
+  Status move_bucket(bool in, Effort* effort);
   bool copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort);
 
   TransportGroup& group_;
@@ -49,6 +51,7 @@ class Run {
   Phase phase_ = Phase::kIdle;
   std::size_t block_bytes_[2] = {};
   std::size_t user_bytes_[2] = {};
+  const StageArgs* args_ = nullptr;
   // Address that the contribution to Output's chunks would have if it lay at their offsets in the user's Output; not a
   // pointer, because for allgather it may lie before the input's beginning.
   std::uintptr_t contribution_ = 0;

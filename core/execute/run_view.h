@@ -45,6 +45,7 @@ struct RunView {
   char* user[2] = {};
   const roda_memory* user_memory[2] = {};
   bool staged = false;
+  bool bucket = false;  // staged without exception: the user's memory is not in one piece
   char* block[2] = {};
   const roda_memory* block_memory = nullptr;
   char* scratch = nullptr;
@@ -54,7 +55,7 @@ struct RunView {
   std::uint64_t sequence = 0;  // of this use of the block
 
   static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
-  bool in_user(const Operand& operand) const { return operand.in_user || !staged; }
+  bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
 
   std::size_t bytes(const Operand& operand) const {
     return operand.count == 0 ? 0 : map[which(operand.extent)].bytes(operand.first, operand.count);

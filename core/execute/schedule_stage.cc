@@ -21,6 +21,10 @@ ScheduleStage::ScheduleStage(TransportGroup& group, const ExecuteOptions& option
   for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
 }
 
+bool ScheduleStage::takes_buckets() const {
+  return program_.one_sided() && program_.collective == Collective::kAllreduce;
+}
+
 Status ScheduleStage::check(const StageArgs& args) const {
   if (args.collective != static_cast<int>(program_.collective)) {
     return Status::invalid(std::string("a stage for ") + schedule::collective_name(program_.collective) +
@@ -40,6 +44,9 @@ Status ScheduleStage::check(const StageArgs& args) const {
   if (program_.one_sided() && args.slot >= group_.slots()) {
     return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));
   }
+  if (args.bucket != nullptr && !takes_buckets()) {
+    return Status::invalid(program_.algorithm + " takes no buckets");
+  }
   if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
   return {};
 }
@@ -51,7 +58,7 @@ Status ScheduleStage::start(const StageArgs& args) {
   // each other's windows, the data is staged even though peers could reach it.
   const bool aliases = program_.collective == Collective::kAllreduce && !program_.in_place;
   staged_ = program_.one_sided() && program_.collective != Collective::kBarrier &&
-            (!args.reachable || aliases || program_.collective == Collective::kAlltoall);
+            (!args.reachable || aliases || args.bucket != nullptr || program_.collective == Collective::kAlltoall);
   const bool whole = program_.one_sided() && !staged_;
   const std::size_t piece = whole ? SIZE_MAX / 2 : staged_ ? options_.block_bytes : options_.slice_bytes;
   layout_.plan(args_, program_.rank, program_.size, program_.chunks, piece, staged_);

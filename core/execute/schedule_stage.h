@@ -21,6 +21,7 @@ class ScheduleStage final : public Stage {
   // `group` and `options` outlive it.
   ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program);
 
+  bool takes_buckets() const override;
   Status start(const StageArgs& args) override;
   Status test(bool* done) override;
   void abort(const Status& cause) override;

@@ -14,6 +14,8 @@
 
 namespace roda::execute {
 
+class Bucket;
+
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
 struct StageArgs {
@@ -31,6 +33,12 @@ struct StageArgs {
   // One-sided schedules: input and output lie in memory that windows can be opened over on every rank (handed out by
   // the group's transport, or any where it has RODA_CAP_WINDOW_ANY), so nothing need be staged.
   bool reachable = false;
+  // For a stage that takes_buckets(), in place of input and output: tensors laid out for an allreduce of `count`
+  // elements in host memory. They are packed, scaled, reduced and unpacked piece by piece, so no fusion buffer is
+  // needed. Lives until the stage is done; belongs to no other stage meanwhile.
+  Bucket* bucket = nullptr;
+  double prescale = 1.0;  // of the bucket
+  double postscale = 1.0;
   std::size_t count = 0;                     // allreduce, broadcast: elements; reduce-scatter: elements of input
   const std::size_t* send_counts = nullptr;  // [size] alltoall: elements to each rank
   const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
@@ -49,6 +57,9 @@ struct StageArgs {
 class Stage {
  public:
   virtual ~Stage() = default;
+
+  // Whether StageArgs::bucket may be given.
+  virtual bool takes_buckets() const { return false; }
 
   // Begins. The stage is idle or done. An error leaves it idle; nothing was sent.
   virtual Status start(const StageArgs& args) = 0;

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/execute/pack.h"
+#include "plugins/devices/cpu/cpu_device.h"
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
@@ -44,6 +46,56 @@ TEST(Stage, ReachableMemoryIsNotStaged) {
       self.group.free(&memory);
     });
   }
+}
+
+// Three tensors in one bucket, averaged: packed, scaled and unpacked piece by piece.
+TEST(Stage, BucketsNeedNoFusionBuffer) {
+  for (const char* algorithm : {"direct", "twoshot", "oneshot"}) {
+    run_world(3, tiny_options(), [&](Rank& self) {
+      const std::size_t counts[] = {5, 1203, 700};
+      Bucket bucket(roda_cpu_device());
+      for (std::uint64_t launch = 1; launch <= 4; ++launch) {
+        std::vector<Bytes> inputs, outputs;
+        std::vector<BucketTensor> tensors;
+        for (const std::size_t count : counts) {
+          inputs.push_back(encode(values(self.rank, count, RODA_SUM), RODA_FLOAT32));
+          outputs.push_back(Bytes(inputs.back().size(), 0xee));
+        }
+        // In the last launch rank 2 has joined.
+        const bool joined = launch == 4 && self.rank == 2;
+        for (std::size_t t = 0; t < 3; ++t) {
+          tensors.push_back({joined ? nullptr : inputs[t].data(), joined ? nullptr : outputs[t].data(), counts[t]});
+        }
+        bucket.lay_out_allreduce(tensors.data(), 3, RODA_FLOAT32);
+        StageArgs args = allreduce_args(self.group, launch, bucket.elements(), nullptr);
+        args.bucket = &bucket;
+        args.prescale = 2.0;
+        args.postscale = 0.25;
+        ASSERT_TRUE(self.run(algorithm, args).ok());
+        for (std::size_t t = 0; t < 3 && !joined; ++t) {
+          std::vector<double> wanted(counts[t]);
+          for (std::size_t i = 0; i < counts[t]; ++i) {
+            wanted[i] = reduced(launch == 4 ? 2 : 3, i, RODA_FLOAT32, RODA_SUM) / 2;
+          }
+          EXPECT_EQ(decode(outputs[t], RODA_FLOAT32), wanted) << algorithm << " tensor " << t;
+        }
+      }
+    });
+  }
+}
+
+TEST(Stage, OnlyStagesThatMovePiecesTakeBuckets) {
+  run_world(2, tiny_options(), [](Rank& self) {
+    StageHandle ring, direct;
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &ring).ok());
+    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &direct).ok());
+    EXPECT_FALSE(ring->takes_buckets());
+    EXPECT_TRUE(direct->takes_buckets());
+    Bucket bucket(roda_cpu_device());
+    StageArgs args = allreduce_args(self.group, 1, 0, nullptr);
+    args.bucket = &bucket;
+    EXPECT_EQ(ring->start(args).code(), RODA_ERR_INVALID);
+  });
 }
 
 // Each rank drives its stages in another order; every one ends right.
