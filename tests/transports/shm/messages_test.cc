@@ -114,7 +114,8 @@ TEST_P(MessagesTest, AFullRingIsBackPressureAndNothingIsLost) {
         roda_request* request = nullptr;
         int code;
         roda_error error{};
-        while ((code = member.t.send(member.group, 1, 5, value, sizeof value, nullptr, &request, &error)) == RODA_AGAIN) {
+        while ((code = member.t.send(member.group, 1, 5, value, sizeof value, nullptr, &request, &error)) ==
+               RODA_AGAIN) {
           if (!refused) board.set(0, 1);
           refused = true;
           member.t.progress(member.context);
