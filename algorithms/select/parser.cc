@@ -1,7 +1,6 @@
 #include "algorithms/select/parser.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <system_error>
