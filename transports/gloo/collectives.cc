@@ -17,87 +17,117 @@ namespace roda::gloo {
 namespace {
 
 using ContextPtr = std::shared_ptr<::gloo::Context>;
+using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 std::size_t sum(const std::vector<std::size_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
-// Gloo's options are templates, but only the element's size matters: reductions come as a function. `Word` is any type
-// of that size.
+// One run. Gloo's options are templates, but only the element's size matters, since reductions come as a function:
+// `Word` is any type of that size. Input and output are made here, so that waits on them can be ended; the options,
+// which own them, are declared before the guards.
 template <typename Word>
-Word* words(const void* data) {
-  return static_cast<Word*>(const_cast<void*>(data));
-}
+class Run {
+ public:
+  Run(const ContextPtr& context, const Collective& what, const roda_host* host, Waits* waits)
+      : context_(context),
+        what_(what),
+        host_(host),
+        waits_(*waits),
+        input_(make(what.input, input_count())),
+        output_(make(what.output, output_count())),
+        raw_input_(input_.get()),
+        raw_output_(output_.get()) {}
 
-template <typename Word>
-void allreduce(const ContextPtr& context, const Collective& what, const roda_host* host) {
-  ::gloo::AllreduceOptions options(context);
-  if (what.input != what.output) options.setInput(words<Word>(what.input), what.count);
-  options.setOutput(words<Word>(what.output), what.count);
-  options.setTag(what.tag);
-  const int dtype = what.dtype, op = what.op;
-  options.setReduceFunction([host, dtype, op](void* dst, const void* a, const void* b, std::size_t count) {
-    if (host->reduce(host->self, dst, a, b, count, dtype, op) == RODA_OK) return;
-    throw sdk::Failure(RODA_ERR_UNSUPPORTED,
-                       std::string("no ") + roda_reduce_op_name(op) + " of " + roda_dtype_name(dtype));
-  });
-  ::gloo::allreduce(options);
-}
-
-template <typename Word>
-void broadcast(const ContextPtr& context, const Collective& what) {
-  ::gloo::BroadcastOptions options(context);
-  if (what.input != what.output && what.input != nullptr && context->rank == what.root) {
-    options.setInput(words<Word>(what.input), what.count);
+  void operator()() {
+    switch (what_.collective) {
+      case RODA_ALLREDUCE:
+        return allreduce();
+      case RODA_BROADCAST:
+        return broadcast();
+      case RODA_ALLGATHER:
+        return allgather();
+      default:
+        return alltoall();
+    }
   }
-  options.setOutput(words<Word>(what.output), what.count);
-  options.setRoot(what.root);
-  options.setTag(what.tag);
-  ::gloo::broadcast(options);
-}
 
-template <typename Word>
-void allgather(const ContextPtr& context, const Collective& what) {
-  const std::vector<std::size_t>& counts = what.recv_counts;
-  const auto own = static_cast<std::size_t>(context->rank);
-  if (std::all_of(counts.begin(), counts.end(), [&](std::size_t count) { return count == counts[0]; })) {
-    ::gloo::AllgatherOptions options(context);
-    options.setInput(words<Word>(what.input), counts[0]);
-    options.setOutput(words<Word>(what.output), counts[0] * counts.size());
-    options.setTag(what.tag);
-    ::gloo::allgather(options);
-    return;
+ private:
+  Buffer make(const void* data, std::size_t count) const {
+    return context_->createUnboundBuffer(const_cast<void*>(data), count * sizeof(Word));
   }
-  ::gloo::AllgathervOptions options(context);
-  options.setInput(words<Word>(what.input), counts[own]);
-  options.setOutput(words<Word>(what.output), counts);
-  options.setTag(what.tag);
-  ::gloo::allgatherv(options);
-}
+  std::size_t input_count() const {
+    if (what_.collective == RODA_ALLGATHER) return what_.recv_counts[static_cast<std::size_t>(context_->rank)];
+    return what_.collective == RODA_ALLTOALL ? sum(what_.send_counts) : what_.count;
+  }
+  std::size_t output_count() const {
+    const bool by_counts = what_.collective == RODA_ALLGATHER || what_.collective == RODA_ALLTOALL;
+    return by_counts ? sum(what_.recv_counts) : what_.count;
+  }
+  bool has_input() const { return what_.input != nullptr && what_.input != what_.output; }
 
-template <typename Word>
-void alltoall(const ContextPtr& context, const Collective& what) {
+  template <typename Options, typename Function>
+  void go(Options& options, Function function) {
+    options.setTag(what_.tag);
+    const Waits::Guard input(waits_, raw_input_), output(waits_, raw_output_);
+    function(options);
+  }
+
+  void allreduce() {
+    const Buffer kept = has_input() ? nullptr : std::move(input_);
+    ::gloo::AllreduceOptions options(context_);
+    if (has_input()) options.setInput<Word>(std::move(input_));
+    options.setOutput<Word>(std::move(output_));
+    const int dtype = what_.dtype, op = what_.op;
+    options.setReduceFunction([host = host_, dtype, op](void* dst, const void* a, const void* b, std::size_t count) {
+      if (host->reduce(host->self, dst, a, b, count, dtype, op) == RODA_OK) return;
+      throw sdk::Failure(RODA_ERR_UNSUPPORTED,
+                         std::string("no ") + roda_reduce_op_name(op) + " of " + roda_dtype_name(dtype));
+    });
+    go(options, [](::gloo::AllreduceOptions& o) { ::gloo::allreduce(o); });
+  }
+
+  void broadcast() {
+    const bool from_input = has_input() && context_->rank == what_.root;
+    const Buffer kept = from_input ? nullptr : std::move(input_);
+    ::gloo::BroadcastOptions options(context_);
+    if (from_input) options.setInput<Word>(std::move(input_));
+    options.setOutput<Word>(std::move(output_));
+    options.setRoot(what_.root);
+    go(options, [](::gloo::BroadcastOptions& o) { ::gloo::broadcast(o); });
+  }
+
+  void allgather() {
+    const std::vector<std::size_t>& counts = what_.recv_counts;
+    if (std::all_of(counts.begin(), counts.end(), [&](std::size_t count) { return count == counts[0]; })) {
+      ::gloo::AllgatherOptions options(context_);
+      options.setInput<Word>(std::move(input_));
+      options.setOutput<Word>(std::move(output_));
+      return go(options, [](::gloo::AllgatherOptions& o) { ::gloo::allgather(o); });
+    }
+    ::gloo::AllgathervOptions options(context_);
+    options.setInput<Word>(std::move(input_));
+    options.setOutput<Word>(std::move(output_), counts);
+    go(options, [](::gloo::AllgathervOptions& o) { ::gloo::allgatherv(o); });
+  }
+
   // Always the general form: equal counts on one rank do not mean equal counts on all, and the forms must match.
-  ::gloo::AlltoallvOptions options(context);
-  options.setInput(words<Word>(what.input), {what.send_counts.begin(), what.send_counts.end()});
-  options.setOutput(words<Word>(what.output), {what.recv_counts.begin(), what.recv_counts.end()});
-  options.setTag(what.tag);
-  ::gloo::alltoallv(options);
-}
-
-template <typename Word>
-void run_sized(const ContextPtr& context, const Collective& what, const roda_host* host) {
-  switch (what.collective) {
-    case RODA_ALLREDUCE:
-      return allreduce<Word>(context, what, host);
-    case RODA_BROADCAST:
-      return broadcast<Word>(context, what);
-    case RODA_ALLGATHER:
-      return allgather<Word>(context, what);
-    default:
-      return alltoall<Word>(context, what);
+  void alltoall() {
+    ::gloo::AlltoallvOptions options(context_);
+    options.setInput<Word>(std::move(input_), {what_.send_counts.begin(), what_.send_counts.end()});
+    options.setOutput<Word>(std::move(output_), {what_.recv_counts.begin(), what_.recv_counts.end()});
+    go(options, [](::gloo::AlltoallvOptions& o) { ::gloo::alltoallv(o); });
   }
-}
+
+  const ContextPtr& context_;
+  const Collective& what_;
+  const roda_host* const host_;
+  Waits& waits_;
+  Buffer input_;
+  Buffer output_;
+  ::gloo::transport::UnboundBuffer* const raw_input_;
+  ::gloo::transport::UnboundBuffer* const raw_output_;
+};
 
 void barrier(const ContextPtr& context, const Collective& what) {
   ::gloo::BarrierOptions options(context);
@@ -148,17 +178,17 @@ bool is_trivial(const Collective& what, int size) {
   return true;
 }
 
-void run(const ContextPtr& context, const Collective& what, const roda_host* host) {
+void run(const ContextPtr& context, const Collective& what, const roda_host* host, Waits* waits) {
   if (what.collective == RODA_BARRIER) return barrier(context, what);
   switch (roda_dtype_size(what.dtype)) {
     case 1:
-      return run_sized<std::uint8_t>(context, what, host);
+      return Run<std::uint8_t>(context, what, host, waits)();
     case 2:
-      return run_sized<std::uint16_t>(context, what, host);
+      return Run<std::uint16_t>(context, what, host, waits)();
     case 4:
-      return run_sized<std::uint32_t>(context, what, host);
+      return Run<std::uint32_t>(context, what, host, waits)();
     default:
-      return run_sized<std::uint64_t>(context, what, host);
+      return Run<std::uint64_t>(context, what, host, waits)();
   }
 }
 

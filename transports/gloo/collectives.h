@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "transports/gloo/waits.h"
+
 namespace roda::gloo {
 
 // A copy of what collective_start was given; vectors keep their memory between uses.
@@ -34,6 +36,7 @@ bool is_supported(int collective, int dtype, int op);
 bool is_trivial(const Collective& what, int size);
 
 // Throws what Gloo throws. The range of memory it reads and writes is no longer touched when it returns or throws.
-void run(const std::shared_ptr<::gloo::Context>& context, const Collective& what, const roda_host* host);
+// After `waits` were given up it may return as if all were well: ask before believing it.
+void run(const std::shared_ptr<::gloo::Context>& context, const Collective& what, const roda_host* host, Waits* waits);
 
 }  // namespace roda::gloo

@@ -56,10 +56,10 @@ Group::~Group() {
     must_poison = mesh_ != nullptr && (has_links || !worker_idle_);
   }
   jobs_changed_.notify_all();
-  if (must_poison) mesh_->poison();
+  if (poisoner_.joinable()) poisoner_.join();
+  if (must_poison) tear_down();
   links_.clear();
   if (worker_.joinable()) worker_.join();
-  if (poisoner_.joinable()) poisoner_.join();
 }
 
 bool Group::test() {
@@ -200,9 +200,18 @@ void Group::break_with(const sdk::Failure& failure) {
   cause_.set(failure);
   std::lock_guard lock(mutex_);
   if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
-    poisoner_ = start_thread("roda-gloo-abort", [mesh = mesh_] { mesh->poison(); });
+    poisoner_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
   }
   context_->notify();
+}
+
+void Group::tear_down() {
+  mesh_->poison();
+  waits_.give_up();
+  std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link != nullptr) link->give_up();
+  }
 }
 
 void Group::abort(const sdk::Failure& cause) { break_with(cause); }
@@ -222,7 +231,8 @@ sdk::Failure Group::explain_collective(const Collective& what, const std::string
 void Group::run_collective(Request* request) {
   try {
     cause_.throw_if_set();
-    run(mesh_->context(), request->collective(), context_->host());
+    run(mesh_->context(), request->collective(), context_->host(), &waits_);
+    cause_.throw_if_set();
     request->end();
   } catch (const sdk::Failure& failure) {
     break_with(failure);

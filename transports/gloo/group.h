@@ -56,6 +56,8 @@ class Group {
   void run_collective(Request* request);
   // Sets the cause, unless there is one, and tears the connections down in the background.
   void break_with(const sdk::Failure& failure);
+  // Ends everything that waits on a connection. Takes a few ms per peer.
+  void tear_down();
   sdk::Failure explain_collective(const Collective& what, const std::string& text);
   sdk::Failure explain_message(int peer, int32_t code, const std::string& text);
 
@@ -91,7 +93,8 @@ class Group {
   std::thread worker_;
   std::thread poisoner_;
 
-  std::vector<std::unique_ptr<Link>> links_;
+  Waits waits_;                               // of collectives
+  std::vector<std::unique_ptr<Link>> links_;  // changed under mutex_
   sdk::RequestPool<Request> pool_;
   std::vector<Request*> live_;
 };

@@ -14,7 +14,9 @@ Link& Group::link(int peer) {
     const auto explain = [this, peer](int32_t code, const std::string& text) {
       return explain_message(peer, code, text);
     };
-    link = std::make_unique<Link>(mesh_->context(), peer, explain, [context = context_] { context->notify(); });
+    auto made = std::make_unique<Link>(mesh_->context(), peer, explain, [context = context_] { context->notify(); });
+    std::lock_guard lock(mutex_);
+    link = std::move(made);
   }
   return *link;
 }

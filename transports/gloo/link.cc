@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "transports/gloo/thread.h"
@@ -81,6 +82,12 @@ sdk::Failure Link::mismatch(const Request& request, std::size_t bytes) const {
                                         std::to_string(request.bytes()) + " were expected");
 }
 
+void Link::wait(::gloo::transport::UnboundBuffer* buffer, Direction direction) {
+  const Waits::Guard guard(waits_, buffer);
+  const bool done = direction == Direction::kSend ? buffer->waitSend(kForever) : buffer->waitRecv(kForever);
+  if (!done) throw std::runtime_error("the connection was given up");
+}
+
 void Link::fail(const std::string& text) {
   std::lock_guard lock(mutex_);
   if (broken_ == nullptr) broken_ = std::make_unique<sdk::Failure>(explain_(RODA_ERR_PEER, text));
@@ -94,6 +101,7 @@ void Link::fail(const std::string& text) {
   unexpected_.remove_if([](const Unexpected& message) { return !message.complete; });
   for (Request* request : ended) request->end(*broken_);
   stopping_ = true;
+  waits_.give_up();  // the other direction's thread
   outgoing_changed_.notify_all();
   notify_();
 }
@@ -128,14 +136,13 @@ void Link::send_one(Request* request, Frame* frame) {
   if (is_short && request->bytes() > 0) std::memcpy(frame->payload.data(), request->data(), request->bytes());
   const Buffer header = context_->createUnboundBuffer(frame, kHeaderBytes + (is_short ? request->bytes() : 0));
   header->send(peer_, kFrameSlot);
+  Buffer payload;
   if (!is_short) {
-    const Buffer payload = context_->createUnboundBuffer(request->data(), request->bytes());
+    payload = context_->createUnboundBuffer(request->data(), request->bytes());
     payload->send(peer_, kPayloadSlot);
-    header->waitSend(kForever);
-    payload->waitSend(kForever);
-  } else {
-    header->waitSend(kForever);
   }
+  wait(header.get(), Direction::kSend);
+  if (payload != nullptr) wait(payload.get(), Direction::kSend);
 }
 
 void Link::receive_loop() {
@@ -147,7 +154,7 @@ void Link::receive_loop() {
       buffers[i]->recv(peer_, kFrameSlot);
     }
     for (std::size_t i = 0;; i = (i + 1) % kFrames) {
-      buffers[i]->waitRecv(kForever);
+      wait(buffers[i].get(), Direction::kReceive);
       take(frames[i]);
       buffers[i]->recv(peer_, kFrameSlot);
     }
@@ -214,7 +221,7 @@ void Link::take_long(std::unique_lock<std::mutex>& lock, const Frame& frame, Req
 void Link::receive_payload(void* data, std::size_t bytes) {
   const Buffer buffer = context_->createUnboundBuffer(data, bytes);
   buffer->recv(peer_, kPayloadSlot);
-  buffer->waitRecv(kForever);
+  wait(buffer.get(), Direction::kReceive);
 }
 
 }  // namespace roda::gloo

@@ -21,13 +21,15 @@
 #include <vector>
 
 #include "transports/gloo/request.h"
+#include "transports/gloo/waits.h"
 
 namespace roda::gloo {
 
 // Makes what the link's requests end with out of a roda_code and a text; it names the peer and the group.
 using Explain = std::function<sdk::Failure(int32_t code, const std::string& text)>;
 
-// send(), receive(): one thread at a time. The mesh is poisoned before the destructor runs, which joins the threads.
+// send(), receive(), withdraw(): one thread at a time. give_up(): any thread; it, and poisoning the mesh, come before
+// the destructor, which joins the threads.
 class Link {
  public:
   // `notify` is called after a request ended, from the link's threads.
@@ -42,6 +44,8 @@ class Link {
   bool receive(Request* request);
   // Gives up a receive that nothing arrives for, or a send that did not begin. False: its data are moving.
   bool withdraw(Request* request);
+  // Ends both threads' waits.
+  void give_up() { waits_.give_up(); }
 
  private:
   static constexpr std::size_t kInlineBytes = 8192;
@@ -72,6 +76,8 @@ class Link {
   void receive_payload(void* data, std::size_t bytes);
   Request* match(std::uint64_t tag);
   void deliver(Request* request, const void* data, std::size_t bytes);
+  enum class Direction { kSend, kReceive };
+  void wait(::gloo::transport::UnboundBuffer* buffer, Direction direction);
   void fail(const std::string& text);
   sdk::Failure mismatch(const Request& request, std::size_t bytes) const;
 
@@ -80,6 +86,7 @@ class Link {
   const Explain explain_;
   const std::function<void()> notify_;
 
+  Waits waits_;
   std::mutex mutex_;
   std::condition_variable outgoing_changed_;
   bool stopping_ = false;
