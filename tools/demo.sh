@@ -6,14 +6,15 @@ set -euo pipefail
 
 ensure_all
 mkdir -p build/demo
+rm -f build/demo/timeline.json
 timeline=build/demo/timeline.json
 log=build/demo/train.log
 
 say "Training examples/pytorch_digits.py on 4 processes over Gloo"
-export HOROVOD_CPU_OPERATIONS=gloo HOROVOD_TIMELINE=$ROOT/$timeline PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
-"$VENV/bin/horovodrun" -np 4 "$VENV/bin/python" examples/pytorch_digits.py "$@" 2>&1 | tee "$log"
+export HOROVOD_CPU_OPERATIONS=gloo
+"$VENV/bin/horovodrun" -np 4 "$VENV/bin/python" examples/pytorch_digits.py --timeline "$timeline" "$@" 2>&1 | tee "$log"
 
 say "Done"
 printf 'Log:      %s\n' "$log"
-[[ -s $timeline ]] && printf 'Timeline: %s (open it in a Chrome trace viewer)\n' "$timeline"
+[[ ! -s $timeline ]] || printf 'Timeline: %s (open it in a Chrome trace viewer)\n' "$timeline"
 printf 'Next:     .venv/bin/horovodrun -np 4 .venv/bin/python your_script.py\n'

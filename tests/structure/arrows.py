@@ -36,7 +36,7 @@ VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/":
                   "infiniband/": "transports/verbs", "nccl.h": "transports/nccl"}
 VENDOR_USERS = ("tools/perf/peers",)
 
-TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl", "tcp", "loop")
+TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 
 SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp"}
@@ -110,7 +110,7 @@ def string_literals(text):
 
 def transport_names_in(text):
     """The literals of a C++ text that name a transport."""
-    names = re.compile(r"(?<![\w.])(" + "|".join(TRANSPORT_NAMES[:6]) + r")(?![\w.])", re.IGNORECASE)
+    names = re.compile(r"(?<![\w.])(" + "|".join(TRANSPORT_NAMES) + r")(?![\w.])", re.IGNORECASE)
     return [literal for literal in string_literals(text) if names.search(literal)]
 
 

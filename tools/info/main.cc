@@ -34,9 +34,9 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"plugins", "Plugins", &Options::plugins, roda_describe_plugins},
-    {"topology", "Topology", &Options::topology, roda_describe_topology},
-    {"knobs", "Settings", &Options::env, roda_describe_knobs},
+    {"plugins", "Plugins\n", &Options::plugins, roda_describe_plugins},
+    {"topology", "Topology\n", &Options::topology, roda_describe_topology},
+    {"knobs", "", &Options::env, roda_describe_knobs},
 };
 
 // Takes over a text of the C API; empty when there is none.
@@ -58,7 +58,7 @@ int print_sections(const Options& options) {
     if (options.json) {
       json += ", \"" + std::string(section.key) + "\": " + (text.empty() ? "null" : text);
     } else {
-      std::cout << "\n" << section.title << "\n" << text << "\n";
+      std::cout << "\n" << section.title << text << "\n";
     }
   }
   if (options.json) std::cout << json << "}\n";

@@ -34,25 +34,17 @@ void apply(const Job& job, Options* options) {
   setenv("HOROVOD_SELECT", rules.c_str(), 1);
 }
 
-// What the rows are labelled with: what was asked for, "auto" where nothing was.
-std::string label_of(const Job& job) {
-  const char* forced = std::getenv("HOROVOD_CPU_OPERATIONS");
-  const std::string transport = forced != nullptr && *forced != '\0' ? forced : "auto";
-  return transport + "/" + (job.algorithm.empty() ? "auto" : job.algorithm);
-}
-
 int run_rank(Options options, const Job& job) {
   apply(job, &options);
-  const std::string runs = label_of(job);
   const Session session;
   Report report(options.json, session.rank() != 0);
   bool right = true;
   if (options.idle_seconds > 0) {
     right = measure_idle(session, options, &report);
   } else if (!options.model.empty()) {
-    right = measure_model(session, options, runs, &report);
+    right = measure_model(session, options, &report);
   } else {
-    right = measure_sweep(session, options, runs, &report);
+    right = measure_sweep(session, options, &report);
   }
   return right ? 0 : 1;
 }

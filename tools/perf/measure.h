@@ -8,11 +8,11 @@
 
 namespace roda::perf {
 
-// Every collective, dtype, op, place and size. `runs` is what the rows are labelled with.
-bool measure_sweep(const Session& session, const Options& options, const std::string& runs, Report* report);
+// Every collective, dtype, op, place and size.
+bool measure_sweep(const Session& session, const Options& options, Report* report);
 
 // A training step's gradients: one by one, as a group, and one call of the same bytes, in turn.
-bool measure_model(const Session& session, const Options& options, const std::string& runs, Report* report);
+bool measure_model(const Session& session, const Options& options, Report* report);
 
 // CPU time and context switches while nothing is submitted: the worst over the ranks.
 bool measure_idle(const Session& session, const Options& options, Report* report);

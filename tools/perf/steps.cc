@@ -88,7 +88,7 @@ void time_in_turn(const Options& options, std::vector<Way>* ways) {
 
 }  // namespace
 
-bool measure_model(const Session& session, const Options& options, const std::string& runs, Report* report) {
+bool measure_model(const Session& session, const Options& options, Report* report) {
   const std::vector<std::size_t> sizes = gradient_sizes(options.model);
   const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   Gradients single("perf.one", {total});
@@ -106,7 +106,7 @@ bool measure_model(const Session& session, const Options& options, const std::st
   for (const Way& way : ways) {
     const Case what{RODA_ALLREDUCE, kDtype, RODA_SUM, total * sizeof(float), true};
     report->add({what, options.model + "." + way.label, what.bytes, total, session.size(), summarise(way.times),
-                 options.check, way.right, runs});
+                 options.check, way.right, what_runs(what, session.size())});
   }
   const double base = summarise(ways[0].times).median;
   for (const Way& way : ways) {

@@ -9,9 +9,17 @@ namespace roda::perf {
 
 namespace {
 
-Row measure_case(const Session& session, const Options& options, const Case& what, const std::string& runs) {
+Row measure_case(const Session& session, const Options& options, const Case& what) {
   Workload workload(session, what);
-  Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, runs};
+  Row row{what,
+          "",
+          workload.bytes(),
+          workload.count(),
+          session.size(),
+          {},
+          options.check,
+          true,
+          what_runs(what, session.size())};
   if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
   workload.reset();
   const Repeats repeats = repeats_for(what.bytes, options.warmup, options.iterations);
@@ -74,12 +82,12 @@ double max_over_ranks(double value) {
   return value;
 }
 
-bool measure_sweep(const Session& session, const Options& options, const std::string& runs, Report* report) {
+bool measure_sweep(const Session& session, const Options& options, Report* report) {
   bool all_right = true;
   for_each_kind(options, [&](Case what) {
     for (const std::size_t bytes : sizes_of(options, what.collective)) {
       what.bytes = bytes;
-      const Row row = measure_case(session, options, what, runs);
+      const Row row = measure_case(session, options, what);
       report->add(row);
       all_right = all_right && row.right;
     }

@@ -1,6 +1,7 @@
 #include "tools/perf/workload.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tools/common/names.h"
 #include "tools/perf/pattern.h"
@@ -32,6 +33,20 @@ double bus_factor(std::int32_t collective, int ranks) {
 bool reduces(std::int32_t collective) { return collective == RODA_ALLREDUCE || collective == RODA_REDUCESCATTER; }
 
 bool has_both_places(std::int32_t collective) { return collective == RODA_ALLREDUCE; }
+
+std::string what_runs(const Case& what, int ranks) {
+  char* text = roda_explain(what.collective, what.bytes, ranks, 1, nullptr);
+  if (text == nullptr) return "?";
+  const auto plan = nlohmann::json::parse(text, nullptr, false);
+  roda_free_text(text);
+  if (!plan.is_object()) return "?";
+  for (const auto& candidate : plan.value("candidates", nlohmann::json::array())) {
+    if (candidate.value("chosen", false)) {
+      return candidate.value("transport", "?") + "/" + candidate.value("algorithm", "?");
+    }
+  }
+  return "?";
+}
 
 Workload::Workload(const Session& session, const Case& what)
     : case_(what), rank_(session.rank()), ranks_(session.size()), element_(roda_dtype_size(what.dtype)) {

@@ -26,6 +26,9 @@ double bus_factor(std::int32_t collective, int ranks);
 bool reduces(std::int32_t collective);
 bool has_both_places(std::int32_t collective);
 
+// "transport/algorithm" as the engine's planner says for float32 and sum; "?" when it can't say.
+std::string what_runs(const Case& what, int ranks);
+
 class Workload {
  public:
   Workload(const Session& session, const Case& what);
