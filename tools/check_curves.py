@@ -18,18 +18,18 @@ LOSS = re.compile(r"\bloss[ =:]+([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
 
 
 def train(transport, ranks, epochs):
-    """Losses that one run printed, and its whole output."""
+    """Return the losses that one run printed."""
     command = [BIN / "horovodrun", "-np", str(ranks), BIN / "python", ROOT / "examples/pytorch_digits.py"]
     environment = os.environ | {"HOROVOD_CPU_OPERATIONS": transport, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--epochs", str(epochs)], env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the run over {transport} ended with {done.returncode}:\n{done.stdout}")
-    return [float(loss) for loss in LOSS.findall(done.stdout)], done.stdout
+    return [float(loss) for loss in LOSS.findall(done.stdout)]
 
 
 def disagreement(curves, tolerance):
-    """Why the curves are not the same, or an empty string."""
+    """Say why the curves are not the same; an empty string when they are."""
     (first, wanted), *others = curves.items()
     if len(wanted) < 2 or wanted[-1] >= wanted[0]:
         return f"the losses over {first} do not fall: {wanted}"
@@ -43,6 +43,7 @@ def disagreement(curves, tolerance):
 
 
 def main():
+    """Train, compare, report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transports", default="gloo,shm")
     parser.add_argument("--ranks", type=int, default=4)
@@ -54,7 +55,7 @@ def main():
     curves, problem = {}, ""
     try:
         for transport in options.transports.split(","):
-            curves[transport], _ = train(transport, options.ranks, options.epochs)
+            curves[transport] = train(transport, options.ranks, options.epochs)
             print(f"{transport:6} {' '.join(f'{loss:.4f}' for loss in curves[transport])}", flush=True)
         problem = disagreement(curves, options.tolerance)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:

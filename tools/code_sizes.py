@@ -12,18 +12,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "examples")
-TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*',
-                    re.DOTALL | re.MULTILINE)
+# Raw strings, comments, literals, directives.
+TOKENS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<!\w)'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
 SCOPE = re.compile(r"\b(namespace|class|struct|union|extern)\b[^;{}()]*$|\bextern\s*$")
 
 
 def blank(text):
-    """The text with comments, literals and directives made blank, lines kept."""
+    """Make comments, literals and directives blank, keeping lines."""
     return TOKENS.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
 def cpp_functions(text):
-    """(line, length) of every function body, found by matching braces outside of other functions."""
+    """Find (line, length) of every function body by matching braces outside of other functions."""
     code, stack, functions, start = blank(text), [], [], 0
     inside = 0
     for place, character in enumerate(code):
@@ -43,23 +47,26 @@ def cpp_functions(text):
 
 
 def python_functions(text):
+    """Find (line, length) of every function."""
     nodes = ast.walk(ast.parse(text))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return [(node.lineno, node.end_lineno - node.lineno + 1) for node in nodes if isinstance(node, kinds)]
 
 
 def files(folders, *suffixes):
+    """List the files below the folders that end so."""
     found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes)
     return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
 def quantile(values, share):
+    """Return the value that `share` of all are not above; 0 of none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0
 
 
 def report(name, values, guide):
-    """One line of the table; values are (where, length)."""
+    """Print one line of the table; values are (where, length)."""
     lengths = [length for _, length in values]
     longest = max(values, key=lambda value: value[1], default=("", 0))
     figures = "".join(f"{quantile(lengths, share):7}" for share in (0.5, 0.9, 0.99))
@@ -67,11 +74,14 @@ def report(name, values, guide):
 
 
 def main():
+    """Print the table."""
+
     def lengths(paths):
         return [(str(path.relative_to(ROOT)), path.read_text().count("\n")) for path in paths]
 
     def functions(paths, find):
-        return [(f"{path.relative_to(ROOT)}:{line}", length) for path in paths for line, length in find(path.read_text())]
+        found = ((path.relative_to(ROOT), find(path.read_text())) for path in paths)
+        return [(f"{path}:{line}", length) for path, lengths_at in found for line, length in lengths_at]
 
     cpp, headers, python = files(PRODUCT, ".cc", ".cpp", ".c"), files(PRODUCT, ".h", ".hpp"), files(PRODUCT, ".py")
     builds = [*(path for path in files((*PRODUCT, "tests"), ".build")), ROOT / "meson.build"]

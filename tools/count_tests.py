@@ -3,10 +3,10 @@
 
 usage: count_tests.py FOLDER [FAILED_STEP ...]
 
-FOLDER holds JUnit XML reports (*.xml, from pytest and Meson) and Meson's own logs (*.json, one JSON object per line).
-Meson's JUnit report takes the cases of a GoogleTest binary from that binary's own report, which knows nothing of a crash
-after the last case: such a test is taken from the JSON log. Every FAILED_STEP counts as one failure. The exit status is 1
-on any failure.
+FOLDER holds JUnit XML reports (*.xml, from pytest and Meson) and Meson's own logs (*.json, one object per line).
+Meson's JUnit report takes the cases of a GoogleTest binary from that binary's own report, which knows nothing of a
+crash after the last case: such a test is taken from the JSON log. Every FAILED_STEP counts as one failure. The exit
+status is 1 on any failure.
 """
 
 import json
@@ -19,7 +19,7 @@ MESON_FAILURES = {"FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS"}
 
 
 def outcome(case):
-    """`passed`, `failed` or `skipped`, or None for a test that is disabled in its source."""
+    """Return `passed`, `failed` or `skipped`, or None for a test that is disabled in its source."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
     if case.find("skipped") is not None or case.get("result") == "skipped":
@@ -30,7 +30,7 @@ def outcome(case):
 
 
 def count_junit(path):
-    """Counts of one report, and the names of the failed cases."""
+    """Return the counts of one report, and the names of the failed cases."""
     counts, failed = Counter(), []
     for suite in ElementTree.parse(path).getroot().iter("testsuite"):
         for case in suite.findall("testcase"):
@@ -43,13 +43,14 @@ def count_junit(path):
 
 
 def unreported_failures(path, failed):
-    """Names of the tests that Meson says have failed, without a failed case in its JUnit report."""
+    """Name the tests that Meson says have failed, without a failed case in its JUnit report."""
     lines = (json.loads(line) for line in path.read_text().splitlines() if line.strip())
     names = [test["name"] for test in lines if test["result"] in MESON_FAILURES]
     return [name for name in names if not any(f".{name}." in f".{case}." for case in failed)]
 
 
 def main():
+    """Add up and print."""
     folder, failed_steps = Path(sys.argv[1]), sys.argv[2:]
     total = Counter(failed=len(failed_steps))
     names = [f"step {step}" for step in failed_steps]

@@ -98,6 +98,7 @@ for suite in "${chosen[@]}"; do
 done
 
 ensure_all
+ensure_checkers
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do

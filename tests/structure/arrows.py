@@ -29,7 +29,11 @@ ALLOWED = {
 }
 
 # Headers by the path that they are installed under.
-INSTALLED = {"roda/abi/": "plugins/abi/roda/abi/", "roda/sdk/": "plugins/sdk/roda/sdk/", "roda/roda.h": "bindings/c/roda.h"}
+INSTALLED = {
+    "roda/abi/": "plugins/abi/roda/abi/",
+    "roda/sdk/": "plugins/sdk/roda/sdk/",
+    "roda/roda.h": "bindings/c/roda.h",
+}
 
 # Vendor headers stay in the one folder that wraps them, and in the programs that measure them.
 VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/": "transports/ucx",
@@ -42,7 +46,10 @@ FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 # Comments and literals in one pattern, so that neither is found inside the other.
-TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\((.*?)\)\1"|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\((.*?)\)\1"|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'',
+    re.DOTALL,
+)
 
 
 def sources(*folders, suffixes=SOURCE_SUFFIXES):

