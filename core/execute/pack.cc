@@ -123,13 +123,41 @@ Status Bucket::unpack(void* buffer, double postscale, void* stream) {
   return Status::from(device_->unpack(buffer, out_.data(), out_.size(), stream, &error), error);
 }
 
-// What of the items, which are in order, lies in the range, with offsets from its beginning.
+namespace {
+
+// Items are in order; the first one that ends after `begin`.
+std::vector<roda_pack_item>::const_iterator first_after(const std::vector<roda_pack_item>& items, std::size_t begin) {
+  return std::partition_point(items.begin(), items.end(),
+                              [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
+}
+
+// Where the range begins in the tensor that holds all of it, null when none does.
+char* inside(const std::vector<roda_pack_item>& items, std::size_t begin, std::size_t bytes) {
+  const auto item = first_after(items, begin);
+  if (item == items.end() || item->offset > begin || begin + bytes > item->offset + item->bytes) return nullptr;
+  return static_cast<char*>(item->tensor) + (begin - item->offset);
+}
+
+}  // namespace
+
+bool Bucket::lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void** input, void** output) const {
+  *input = inside(in_, begin, bytes);
+  *output = inside(out_, begin, bytes);
+  return *input != nullptr && *output != nullptr;
+}
+
+Status Bucket::scale(void* data, std::size_t bytes, double factor) {
+  if (factor == 1.0 || bytes == 0) return {};
+  roda_error error = make_error();
+  const std::size_t count = bytes / roda_dtype_size(dtype_);
+  return Status::from(device_->scale(data, count, dtype_, factor, nullptr, &error), error);
+}
+
+// What of the items lies in the range, with offsets from its beginning.
 const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item>& items, std::size_t begin,
                                                 std::size_t bytes) {
   clipped_.clear();
-  auto item = std::partition_point(items.begin(), items.end(),
-                                   [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
-  for (; item != items.end() && item->offset < begin + bytes; ++item) {
+  for (auto item = first_after(items, begin); item != items.end() && item->offset < begin + bytes; ++item) {
     const std::size_t from = std::max(item->offset, begin);
     const std::size_t to = std::min(item->offset + item->bytes, begin + bytes);
     char* tensor = static_cast<char*>(item->tensor);
@@ -143,17 +171,13 @@ Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, doubl
   const auto& items = clip(in_, begin, bytes);
   roda_error error = make_error();
   RODA_RETURN_IF_ERROR(Status::from(device_->pack(part, items.data(), items.size(), nullptr, &error), error));
-  if (prescale == 1.0) return {};
-  return Status::from(device_->scale(part, bytes / roda_dtype_size(dtype_), dtype_, prescale, nullptr, &error), error);
+  return scale(part, bytes, prescale);
 }
 
 Status Bucket::unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale) {
-  roda_error error = make_error();
-  if (postscale != 1.0) {
-    const std::size_t count = bytes / roda_dtype_size(dtype_);
-    RODA_RETURN_IF_ERROR(Status::from(device_->scale(part, count, dtype_, postscale, nullptr, &error), error));
-  }
+  RODA_RETURN_IF_ERROR(scale(part, bytes, postscale));
   const auto& items = clip(out_, begin, bytes);
+  roda_error error = make_error();
   return Status::from(device_->unpack(part, items.data(), items.size(), nullptr, &error), error);
 }
 

@@ -52,6 +52,9 @@ class Bucket {
   // pieces packs, scales and unpacks each while it is in the cache. allreduce only.
   Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale);
   Status unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale);
+  // True when the range is a part of one tensor, and where that part is: it need not be packed then.
+  bool lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void** input, void** output) const;
+  Status scale(void* data, std::size_t bytes, double factor);
   // `buffer` (reduce-scatter: this rank's result) times `postscale` unless it is 1, then out to the outputs.
   Status unpack(void* buffer, double postscale, void* stream);
 

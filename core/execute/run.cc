@@ -26,20 +26,22 @@ void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, 
   view_.element = roda_dtype_size(args.dtype);
   view_.tag = {args.generation, args.launch, args.stage, 0, piece};
   view_.staged = staged;
-  view_.bucket = args.bucket != nullptr;
   // Input is only read; the view has one type of pointer for both spaces.
   view_.user[0] = static_cast<char*>(const_cast<void*>(args.input));
   view_.user[1] = static_cast<char*>(args.output);
   view_.user_memory[0] = args.input_memory;
   view_.user_memory[1] = args.output_memory;
   layout.map(piece, &view_.map[0], &view_.map[1]);
+  view_.bucket = args.bucket != nullptr;
+  if (view_.bucket) use_one_tensor();
   user_bytes_[0] = layout.input_bytes();
   user_bytes_[1] = layout.output_bytes();
   block_bytes_[0] = layout.block_bytes(Space::kInput);
   block_bytes_[1] = layout.block_bytes(Space::kOutput);
   // A missing input means that the contribution lies in the output already.
-  contribution_ = reinterpret_cast<std::uintptr_t>(args.input == nullptr ? args.output : args.input) -
-                  (args.input == nullptr ? 0 : layout.contribution_begin());
+  contribution_ = view_.user[0] == nullptr
+                      ? reinterpret_cast<std::uintptr_t>(view_.user[1])
+                      : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
   if (program_.scratch_chunks > 0) {
     view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
     view_.scratch = scratch_.reserve(view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks));
@@ -96,11 +98,7 @@ Status Run::advance(Effort* effort) {
         done = !readers_left(program_.late_readers, view_.sequence);
         break;
       case Phase::kCopyOut:
-        if (view_.bucket) {
-          RODA_RETURN_IF_ERROR(move_bucket(false, effort));
-        } else {
-          done = copy(program_.copy_out, Way::kOut, effort);
-        }
+        RODA_RETURN_IF_ERROR(bring_out(effort, &done));
         break;
       case Phase::kIdle:
         break;
@@ -164,6 +162,29 @@ bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t s
   const std::uint32_t index = group_.linger_index(view_.block_index);
   return std::any_of(readers.begin(), readers.end(),
                      [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
+}
+
+// A piece of a bucket that is a part of one tensor is staged like any tensor. (A factor before the sum would have to be
+// applied to the user's input, which is only read.)
+void Run::use_one_tensor() {
+  const std::size_t begin = view_.map[1].user.front();
+  const void* input = nullptr;
+  void* output = nullptr;
+  const bool one = args_->bucket->lies_in_one_tensor(begin, view_.map[1].prefix.back(), &input, &output);
+  if (!one || args_->prescale != 1.0) return;
+  view_.bucket = false;
+  view_.user[0] = static_cast<char*>(const_cast<void*>(input));
+  view_.user[1] = static_cast<char*>(output);
+  for (SpaceMap& map : view_.map) {
+    for (std::size_t& offset : map.user) offset -= begin;
+  }
+}
+
+Status Run::bring_out(Effort* effort, bool* done) {
+  if (view_.bucket) return move_bucket(false, effort);
+  *done = copy(program_.copy_out, Way::kOut, effort);
+  if (!*done || args_->bucket == nullptr) return {};
+  return args_->bucket->scale(view_.user[1], view_.map[1].prefix.back(), args_->postscale);
 }
 
 // The piece of the bucket into the block, or the result out of it; a block's worth at once.

@@ -36,11 +36,13 @@ class Run {
   enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kLeave, kCopyOut, kIdle };
   enum class Way { kIn, kCarry, kOut };
 
+  void use_one_tensor();
   Status open();
   Status lanes(Effort* effort, bool* done);
   Status tell(bool* done);
   bool readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence);
   Status move_bucket(bool in, Effort* effort);
+  Status bring_out(Effort* effort, bool* done);
   bool copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort);
 
   TransportGroup& group_;
