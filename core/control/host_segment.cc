@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace roda::control {
 namespace {
@@ -210,16 +211,24 @@ WaitPolicy HostSegment::wait_policy() const {
 }
 
 void HostSegment::arm() {
-  std::uint64_t count = 0;
-  while (read(doorbell(), &count, sizeof count) > 0) {
+  disarm();
+  if (std::exchange(rung_, false)) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t n = read(doorbell(), &count, sizeof count);
   }
   cell(local_rank_).sleeping.store(1, std::memory_order_seq_cst);
+  armed_ = true;
   // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between writing
   // and looking, sees that this rank sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void HostSegment::disarm() { cell(local_rank_).sleeping.store(0, std::memory_order_relaxed); }
+void HostSegment::disarm() {
+  // Zero already: somebody took the flag and rings, or has rung.
+  auto& sleeping = cell(local_rank_).sleeping;
+  if (armed_ && sleeping.exchange(0, std::memory_order_seq_cst) == 0) rung_ = true;
+  armed_ = false;
+}
 
 void HostSegment::ring(int local) {
   const std::uint64_t one = 1;

@@ -81,6 +81,8 @@ class HostSegment {
   int local_rank_;
   SharedSegment segment_;
   std::uint64_t nonce_ = 0;
+  bool armed_ = false;
+  bool rung_ = false;  // the doorbell may be readable
   Header* header_ = nullptr;
   LogRing log_;
   LogRing up_;

@@ -14,13 +14,13 @@ class Baton {
   // Takes the baton if it is free.
   bool try_take() {
     bool expected = false;
-    return !held_.load(std::memory_order_relaxed) &&
-           held_.compare_exchange_strong(expected, true, std::memory_order_acquire, std::memory_order_relaxed);
+    return !held_.load(std::memory_order_seq_cst) &&
+           held_.compare_exchange_strong(expected, true, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 
   // Gives it back and wakes whoever waits for it or for news.
   void drop() {
-    held_.store(false, std::memory_order_release);
+    held_.store(false, std::memory_order_seq_cst);
     pulse();
   }
 

@@ -31,14 +31,17 @@ Engine::Engine(Parts parts)
       negotiator_(settings_of(parts_), parts_.topology.rank),
       announcer_(negotiator_, parts_.topology.rank),
       contexts_(parts_.host),
-      poll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  for (const int fd : {parts_.control->fd(), wake_.get()}) {
+      engine_poll_(epoll_create1(EPOLL_CLOEXEC)),
+      engine_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      holder_poll_(epoll_create1(EPOLL_CLOEXEC)),
+      holder_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const auto& [poll, wake] : {std::pair(&engine_poll_, &engine_wake_), std::pair(&holder_poll_, &holder_wake_)}) {
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.fd = fd;
-    epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event);
+    event.data.fd = wake->get();
+    epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event);
   }
+  static_cast<void>(watch(parts_.control->fd()));
   open_set(0, negotiator_.members(0));
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   thread_ = std::thread([this] { run(); });
@@ -89,17 +92,26 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
 // other ranks don't have yet.
 void Engine::poke() {
-  if (baton_.try_take()) {
-    announce();
-    apply_log();
-    const bool work = busy() || !unsent_.empty() || (shutting_down_ && !drained_said_);
-    baton_.drop();
-    if (!work) return;
-  } else if (!asleep_.load(std::memory_order_seq_cst)) {
-    return;  // the holder is awake and looks at the queue before it sleeps
+  if (!baton_.try_take()) {
+    // A holder that is awake looks at the queue before it sleeps or lets go.
+    if (asleep_.load(std::memory_order_seq_cst)) ring(holder_wake_);
+    return;
   }
+  announce();
+  apply_log();
+  const bool work = busy() || !unsent_.empty() || shutting_down_ || stopped_.load(std::memory_order_acquire);
+  let_go(work);
+}
+
+// Whoever drops the baton sees to it that somebody does what is left.
+void Engine::let_go(bool work) {
+  baton_.drop();
+  if (work || has_submissions_.load(std::memory_order_seq_cst)) ring(engine_wake_);
+}
+
+void Engine::ring(const UniqueFd& eventfd) {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t n = write(eventfd.get(), &one, sizeof one);
 }
 
 // --- waiting --------------------------------------------------------------------------------------------------------
@@ -120,6 +132,7 @@ bool Engine::take_or_wait(Done done) {
     if (!taken && !done()) baton_.wait_pulse(seen);
   }
   baton_.unwant();
+  if (!taken) ring(engine_wake_);  // it may have let go for this thread's sake
   return taken;
 }
 
@@ -128,14 +141,15 @@ void Engine::drive_until(Done done) {
   while (!done()) {
     if (!take_or_wait(done)) continue;
     disarm();
-    for (std::uint32_t idle = 0; !done();) {
+    for (std::uint32_t idle = kFirstTurn; !done();) {
       if (drive()) {
-        idle = 0;
+        idle = kFirstTurn;
       } else if (wait_policy_.worth_spinning(idle)) {
-        wait_policy_.relax(idle++);
+        wait_policy_.relax(idle);
+        idle += kTurn;
       } else {
         sleep();
-        idle = 0;
+        idle = kFirstTurn;
       }
     }
     leave();
@@ -147,14 +161,16 @@ Status Engine::wait(HandleState* handle) {
   return handle->first_error;
 }
 
-// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping.
+// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to be
+// noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
 void Engine::leave() {
-  const bool work = busy() || !unsent_.empty() || has_submissions_.load(std::memory_order_seq_cst) || !arm() ||
-                    stopped_.load(std::memory_order_acquire);
-  baton_.drop();
-  if (!work) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+  bool work = true;
+  for (int turn = 0; turn < 8 && !busy() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {
+    work = !arm() || has_submissions_.load(std::memory_order_seq_cst);
+    if (!work) break;
+    drive();
+  }
+  let_go(work);
 }
 
 // --- process sets, shutdown -----------------------------------------------------------------------------------------
@@ -225,8 +241,7 @@ void Engine::shutdown() {
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
+  ring(engine_wake_);
   if (thread_.joinable()) thread_.join();
 }
 

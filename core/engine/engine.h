@@ -91,6 +91,11 @@ class Engine final : private negotiate::Outcome {
   void shutdown(std::int32_t rank) override;
   void all_drained() override;
 
+  // A turn of drive() takes as long as about this many of the waiting policy's iterations; the first count makes the
+  // policy's yields fall on turns.
+  static constexpr std::uint32_t kTurn = 16;
+  static constexpr std::uint32_t kFirstTurn = kTurn - 1;
+
   // --- the holder of the baton ---
   void run();  // the engine's thread
   // One turn. True when something moved.
@@ -112,10 +117,12 @@ class Engine final : private negotiate::Outcome {
   void disarm();
   // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
   void sleep();
-  void wait_for_events(int timeout);
+  void wait_for_events(int poll, int wake, int timeout);
   int timeout_ms() const;
+  Status watch(int fd);
   Status watch_new_contexts();
   void leave();  // drop the baton as a waiter
+  void let_go(bool work);
   void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks);
   void say_finished(bool only_where_wanted);
   void hold_ready_tensors();
@@ -132,6 +139,7 @@ class Engine final : private negotiate::Outcome {
   void complete_all(const Status& status);
 
   void poke();  // a submission is there: have it announced
+  static void ring(const UniqueFd& eventfd);
   static bool is_fatal(const Status& status);
 
   Parts parts_;
@@ -161,7 +169,8 @@ class Engine final : private negotiate::Outcome {
 
   // Written under mutex_ or by the holder of the baton, read by anybody.
   std::atomic<bool> has_submissions_{false};
-  std::atomic<bool> asleep_{false};   // the holder, or the engine's thread, sleeps on the descriptors
+  std::atomic<bool> asleep_{false};   // a waiting thread sleeps with the baton
+  std::atomic<bool> look_closely_{false};  // somebody rang: look at every descriptor in the next turn
   std::atomic<bool> stopped_{false};  // every rank has drained, or the job was aborted
 
   // The holder of the baton.
@@ -190,8 +199,12 @@ class Engine final : private negotiate::Outcome {
   bool drained_said_ = false;
   Status failed_;
 
-  UniqueFd poll_;   // control plane, transports, wake_
-  UniqueFd wake_;   // eventfd: submissions while the holder sleeps
+  // The engine's thread and a waiting thread sleep on descriptors of their own: each must see what wakes it, and the
+  // engine's thread must not be woken again and again by what a waiting thread is dealing with (hence edge-triggered).
+  UniqueFd engine_poll_;
+  UniqueFd engine_wake_;  // eventfd: there is work and nobody else does it
+  UniqueFd holder_poll_;
+  UniqueFd holder_wake_;  // eventfd: a submission while a waiting thread sleeps with the baton
   std::thread thread_;
 };
 

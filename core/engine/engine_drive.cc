@@ -24,27 +24,31 @@ constexpr int kBusyTimeoutMs = 500;
 
 void Engine::run() {
   while (!stopped_.load(std::memory_order_acquire)) {
-    const std::uint32_t seen = baton_.read_pulse();
-    if (baton_.wanted() || !baton_.try_take()) {
-      if (!stopped_.load(std::memory_order_acquire)) baton_.wait_pulse(seen);
-      continue;
-    }
-    disarm();
-    std::uint32_t idle = 0;
-    bool armed = false;
-    while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
-      if (drive()) {
-        idle = 0;
-      } else if (busy() && wait_policy_.worth_spinning(idle)) {
-        wait_policy_.relax(idle++);
-      } else {
-        armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);
-        if (!armed) disarm();
+    int timeout = -1;
+    // Somebody else drives: whoever lets go of the baton arms the bells and rings this thread if there is work.
+    if (!baton_.wanted() && baton_.try_take()) {
+      disarm();
+      std::uint32_t idle = kFirstTurn;
+      bool armed = false;
+      while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
+        if (drive()) {
+          idle = kFirstTurn;
+        } else if (busy() && wait_policy_.worth_spinning(idle)) {
+          wait_policy_.relax(idle);
+          idle += kTurn;
+        } else {
+          armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);
+          if (!armed) disarm();
+        }
       }
+      timeout = timeout_ms();
+      baton_.drop();
+      // A submission whose thread found the baton taken relies on this look.
+      if (has_submissions_.load(std::memory_order_seq_cst) && !baton_.wanted()) continue;
     }
-    const int timeout = timeout_ms();
-    baton_.drop();
-    if (armed) wait_for_events(timeout);
+    if (stopped_.load(std::memory_order_acquire)) break;
+    wait_for_events(engine_poll_.get(), engine_wake_.get(), timeout);
+    look_closely_.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -82,31 +86,38 @@ int Engine::timeout_ms() const {
 
 void Engine::sleep() {
   asleep_.store(true, std::memory_order_seq_cst);
-  if (arm() && !has_submissions_.load(std::memory_order_seq_cst)) wait_for_events(timeout_ms());
+  if (arm() && !has_submissions_.load(std::memory_order_seq_cst)) {
+    wait_for_events(holder_poll_.get(), holder_wake_.get(), timeout_ms());
+    look_closely_.store(true, std::memory_order_relaxed);
+  }
   asleep_.store(false, std::memory_order_seq_cst);
   disarm();
 }
 
-void Engine::wait_for_events(int timeout) {
+void Engine::wait_for_events(int poll, int wake, int timeout) {
   epoll_event events[8];
-  const int n = epoll_wait(poll_.get(), events, 8, timeout);
+  const int n = epoll_wait(poll, events, 8, timeout);
   for (int i = 0; i < n; ++i) {
-    if (events[i].data.fd != wake_.get()) continue;
+    if (events[i].data.fd != wake) continue;
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof count);
+    [[maybe_unused]] const ssize_t got = read(wake, &count, sizeof count);
   }
+}
+
+Status Engine::watch(int fd) {
+  if (fd < 0) return {};
+  epoll_event event{};
+  event.data.fd = fd;
+  event.events = EPOLLIN;
+  bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  event.events = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
+  watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
 }
 
 Status Engine::watch_new_contexts() {
   for (; watched_contexts_ < contexts_.all().size(); ++watched_contexts_) {
-    const int fd = contexts_.all()[watched_contexts_]->event_fd();
-    if (fd < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
-    }
+    RODA_RETURN_IF_ERROR(watch(contexts_.all()[watched_contexts_]->event_fd()));
   }
   return {};
 }
@@ -128,7 +139,7 @@ bool Engine::drive() {
     put_in_log();
     moved = true;
   }
-  const Status service = parts_.control->service(false);
+  const Status service = parts_.control->service(look_closely_.exchange(false, std::memory_order_relaxed));
   if (parts_.control->is_aborted()) {
     fail(parts_.control->abort_cause());
   } else if (!service.ok()) {
