@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horovod.runner.common.util.config_parser import set_env_from_args
+from horovod.runner.common.util.env import exportable, get_env_rank_and_size
+from horovod.runner.launch import make_settings, parse_args, run_controller
+
+
+def environment(*flags: str) -> dict[str, str]:
+    return set_env_from_args({}, parse_args(["-np", "2", *flags, "train"]))
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], {}),
+        (["--fusion-threshold-mb", "10"], {"HOROVOD_FUSION_THRESHOLD": str(10 * 1024 * 1024)}),
+        (["--cycle-time-ms", "2.5"], {"HOROVOD_CYCLE_TIME": "2.5"}),
+        (["--cache-capacity", "0"], {"HOROVOD_CACHE_CAPACITY": "0"}),
+        (["--hierarchical-allreduce"], {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}),
+        (["--no-hierarchical-allreduce"], {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}),
+        (["--no-torus-allreduce"], {"HOROVOD_TORUS_ALLREDUCE": "0"}),
+        (["--autotune-log-file", "x"], {}),
+        (["--no-autotune", "--autotune-log-file", "x"], {}),
+        (["--autotune", "--autotune-log-file", "x"], {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": "x"}),
+        (["--timeline-mark-cycles"], {}),
+        (
+            ["--timeline-filename", "t", "--timeline-mark-cycles"],
+            {"HOROVOD_TIMELINE": "t", "HOROVOD_TIMELINE_MARK_CYCLES": "1"},
+        ),
+        (["--no-stall-check"], {"HOROVOD_STALL_CHECK_DISABLE": "1"}),
+        (["--stall-check"], {"HOROVOD_STALL_CHECK_DISABLE": "0"}),
+        (["--stall-check-warning-time-seconds", "7"], {"HOROVOD_STALL_CHECK_TIME_SECONDS": "7"}),
+        (["--stall-check-shutdown-time-seconds", "9"], {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "9"}),
+        (["--thread-affinity", "3"], {"HOROVOD_THREAD_AFFINITY": "3"}),
+        (["--gloo-timeout-seconds", "60"], {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}),
+        (["--log-level", "INFO"], {"HOROVOD_LOG_LEVEL": "INFO"}),
+        (["--log-without-timestamp"], {"HOROVOD_LOG_HIDE_TIME": "1"}),
+        (["--log-with-timestamp"], {"HOROVOD_LOG_HIDE_TIME": "0"}),
+    ],
+)
+def test_flags_become_variables(flags: list[str], expected: dict[str, str]) -> None:
+    assert environment(*flags) == expected
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--fusion-threshold-mb", "-1"],
+        ["--cycle-time-ms", "-0.1"],
+        ["--cache-capacity", "-1"],
+        ["--autotune-warmup-samples", "-1"],
+        ["--stall-check-warning-time-seconds", "-1"],
+        ["--num-nccl-streams", "-1"],
+        ["--thread-affinity", "-1"],
+        ["--gloo-timeout-seconds", "-1"],
+    ],
+)
+def test_bounds(flags: list[str]) -> None:
+    with pytest.raises(ValueError, match="must be >= 0"):
+        parse_args(["-np", "2", *flags, "train"])
+
+
+def test_noise_is_between_zero_and_one() -> None:
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+        parse_args(["-np", "2", "--autotune-gaussian-process-noise", "1.5", "train"])
+
+
+def test_everything_after_the_command_belongs_to_it() -> None:
+    args = parse_args(["-np", "2", "python", "train.py", "--verbose", "-np", "9"])
+    assert args.command == ["python", "train.py", "--verbose", "-np", "9"]
+    assert args.num_proc == 2
+    assert not args.verbose
+
+
+def test_abbreviated_flags() -> None:
+    assert parse_args(["--num-p", "3", "--fusion", "4", "train"]).fusion_threshold_mb == 4
+
+
+@pytest.mark.parametrize("argv", [["train"], ["-np", "2"], ["-np", "2", "-H", "a:1", "--hostfile", "x", "t"]])
+def test_wrong_command_lines(argv: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_args(argv)
+
+
+CONFIG = """
+controller: gloo
+params: {fusion_threshold_mb: 32, cycle_time_ms: 10, hierarchical_allreduce: true, unknown: 1}
+autotune: {log_file: log.csv}
+timeline: {filename: t.json, mark_cycles: true}
+stall_check: {enabled: false, warning_time_seconds: 120}
+library_options: {thread_affinity: 1}
+logging: {level: DEBUG, with_timestamp: false, hide_timestamp: true}
+"""
+
+
+def test_config_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    args = parse_args(["-np", "2", "--fusion-threshold-mb", "8", "--config-file", str(file), "train"])
+    assert args.use_gloo
+    assert set_env_from_args({}, args) == {
+        "HOROVOD_FUSION_THRESHOLD": str(8 * 1024 * 1024),
+        "HOROVOD_CYCLE_TIME": "10",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "1",
+        "HOROVOD_TIMELINE": "t.json",
+        "HOROVOD_TIMELINE_MARK_CYCLES": "1",
+        "HOROVOD_STALL_CHECK_DISABLE": "1",
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": "120",
+        "HOROVOD_THREAD_AFFINITY": "1",
+        "HOROVOD_LOG_LEVEL": "DEBUG",
+        "HOROVOD_LOG_HIDE_TIME": "1",
+    }
+
+
+def test_config_file_with_an_unknown_controller(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("controller: pigeons")
+    with pytest.raises(ValueError, match="No such controller supported: pigeons"):
+        parse_args(["-np", "2", "--config-file", str(file), "train"])
+    assert parse_args(["-np", "2", "--gloo", "--config-file", str(file), "train"]).use_gloo
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOROVOD_START_TIMEOUT", "11")
+    settings = make_settings(parse_args(["-np", "3", "--network-interfaces", "eth0,eth1", "train"]))
+    assert settings.hosts == "localhost:3"
+    assert settings.nics == ["eth0", "eth1"]
+    assert settings.start_timeout == 11
+    assert make_settings(parse_args(["-np", "3", "--start-timeout", "5", "train"])).start_timeout == 5
+
+
+def test_controllers_that_are_not_there() -> None:
+    with pytest.raises(ValueError, match="MPI support has not been built."):
+        run_controller(False, lambda: None, True, lambda: None, False, lambda: None)
+    with pytest.raises(ValueError, match="Horovod did not detect an LSF job."):
+        run_controller(False, lambda: None, False, lambda: None, True, lambda: None)
+    assert run_controller(False, lambda: 7, False, lambda: None, False, lambda: None) == 7
+
+
+def test_what_is_sent_to_workers() -> None:
+    kept = {"PATH": "/bin", "HOROVOD_X": "1", "MY_BASH_FUNC": "x"}
+    dropped = {
+        "BASH_FUNC_f%%": "() {}",
+        "OLDPWD": "/",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "NVIDIA_CUDA_VISIBLE_DEVICES": "0",
+        "_HOROVOD_SECRET_KEY": "x",
+    }
+    assert exportable({**kept, **dropped}) == kept
+
+
+@pytest.mark.parametrize("prefix", ["HOROVOD_", "OMPI_COMM_WORLD_", "PMI_"])
+def test_rank_and_size_of_a_worker(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    for other in ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_"):
+        monkeypatch.delenv(f"{other}RANK", raising=False)
+        monkeypatch.delenv(f"{other}SIZE", raising=False)
+    assert get_env_rank_and_size() == (0, 1)
+    monkeypatch.setenv(f"{prefix}RANK", "3")
+    with pytest.raises(RuntimeError):
+        get_env_rank_and_size()
+    monkeypatch.setenv(f"{prefix}SIZE", "5")
+    assert get_env_rank_and_size() == (3, 5)

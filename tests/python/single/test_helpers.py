@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from horovod.common import util
+from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
+from horovod.runner.common.util.codec import dumps_base64, loads_base64
+from horovod.runner.common.util.timeout import Timeout, TimeoutException
+
+
+def test_split_list() -> None:
+    assert util.split_list([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
+    assert util.split_list([1], 3) == [[1], [], []]
+    for length in range(20):
+        for parts in range(1, 8):
+            chunks = util.split_list(list(range(length)), parts)
+            assert [x for chunk in chunks for x in chunk] == list(range(length))
+            assert max(map(len, chunks)) - min(map(len, chunks)) <= 1
+
+
+def test_powers_of_two() -> None:
+    assert [n for n in range(0, 65) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_env_restores() -> None:
+    os.environ["RODA_TEST_A"] = "before"
+    with util.env(RODA_TEST_A="inside", RODA_TEST_B="new", RODA_TEST_C=None):
+        assert os.environ["RODA_TEST_A"] == "inside"
+        assert os.environ["RODA_TEST_B"] == "new"
+        assert "RODA_TEST_C" not in os.environ
+    assert os.environ.pop("RODA_TEST_A") == "before"
+    assert "RODA_TEST_B" not in os.environ
+
+
+def test_versions() -> None:
+    assert util.is_version_greater_equal_than("1.10.0", "1.9.9")
+    assert not util.is_version_greater_equal_than("1.2.3", "1.2.4")
+    with pytest.raises(ValueError):
+        util.is_version_greater_equal_than("1.2", "1.2.0")
+
+
+def test_exceptions() -> None:
+    assert issubclass(HorovodInternalError, RuntimeError)
+    assert HostsUpdatedInterrupt(True).skip_sync is True
+    error = HorovodVersionMismatchError("torch", "1", "2")
+    assert isinstance(error, ImportError)
+    assert (error.name, error.version, error.installed_version) == ("torch", "1", "2")
+
+
+def test_codec() -> None:
+    assert loads_base64(dumps_base64({"a": (1, None)})) == {"a": (1, None)}
+
+
+def test_timeout() -> None:
+    Timeout(60, "{activity}").check_time_out_for("nothing")
+    with pytest.raises(TimeoutException, match="waiting for godot took 0"):
+        Timeout(0, "{activity} took {timeout}").check_time_out_for("waiting for godot")
+
+
+def test_importing_the_package_or_its_launcher_imports_no_framework() -> None:
+    code = (
+        "import horovod, horovod.runner.launch, horovod.common.basics, sys;"
+        "assert not {'torch', 'tensorflow', 'jax', 'mxnet'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_process_without_a_launcher_is_a_job_of_one() -> None:
+    code = (
+        "import horovod.torch as hvd, torch;"
+        "hvd.init();"
+        "assert (hvd.rank(), hvd.size()) == (0, 1);"
+        "assert hvd.allreduce(torch.ones(3), op=hvd.Sum).tolist() == [1, 1, 1];"
+        "assert hvd.allgather(torch.ones(3)).shape == (3,)"
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("HOROVOD_")}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=clean)
+
+
+def test_questions_before_init() -> None:
+    code = """
+import horovod.torch as hvd
+for question in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size, hvd.is_homogeneous):
+    try:
+        question()
+    except ValueError as error:
+        assert str(error) == "Horovod has not been initialized; use hvd.init().", error
+    else:
+        raise AssertionError(question)
+assert not hvd.is_initialized()
+for question in (hvd.mpi_built, hvd.gloo_built, hvd.ddl_built, hvd.ccl_built, hvd.cuda_built, hvd.rocm_built):
+    assert question() in (True, False)
+assert hvd.nccl_built() >= 0
+assert (hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product) == (0, 1, 2, 3, 4, 5)
+hvd.shutdown()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

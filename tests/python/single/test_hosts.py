@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horovod.runner.common.util.hosts import (
+    HostInfo,
+    SlotInfo,
+    get_host_assignments,
+    parse_host_files,
+    parse_hosts,
+    parse_hosts_and_slots,
+)
+
+
+def test_parse_hosts() -> None:
+    assert parse_hosts("a:2,b-1.x:4") == [HostInfo("a", 2), HostInfo("b-1.x", 4)]
+    assert parse_hosts_and_slots("a:2,b:1") == (["a", "b"], {"a": 2, "b": 1})
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":2", "a:b", "a:1;b:2", "", "a b:1"])
+def test_bad_hosts(text: str) -> None:
+    with pytest.raises(ValueError, match="Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."):
+        parse_hosts(text)
+
+
+def test_hostfile(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("first slots=2\n\n# nothing\nsecond slots=4   # more\n")
+    assert parse_host_files(str(file)) == "first:2,second:4"
+
+
+def test_ranks_fill_hosts_in_order_and_stop_at_the_maximum() -> None:
+    slots = get_host_assignments(parse_hosts("b:2,a:3"), 4, 4)
+    assert slots == [
+        SlotInfo("b", 0, 0, 0, 4, 2, 2),
+        SlotInfo("b", 1, 1, 0, 4, 2, 2),
+        SlotInfo("a", 2, 0, 1, 4, 2, 2),
+        SlotInfo("a", 3, 1, 1, 4, 2, 2),
+    ]
+    assert len(get_host_assignments(parse_hosts("b:2,a:3"), 4)) == 5
+
+
+def test_cross_numbers_count_hosts_with_that_local_rank() -> None:
+    slots = get_host_assignments(parse_hosts("a:1,b:3,c:2"), 6, 6)
+    numbers = {(s.hostname, s.local_rank): (s.cross_rank, s.cross_size) for s in slots}
+    assert numbers == {
+        ("a", 0): (0, 3),
+        ("b", 0): (1, 3),
+        ("b", 1): (0, 2),
+        ("b", 2): (0, 1),
+        ("c", 0): (2, 3),
+        ("c", 1): (1, 2),
+    }
+
+
+def test_too_few_slots() -> None:
+    with pytest.raises(ValueError, match=r"Requested more processes \(5\) than there are available slots \(3\)"):
+        get_host_assignments(parse_hosts("a:1,b:2"), 5, 5)
+
+
+def test_response_string() -> None:
+    slot = SlotInfo("a", 3, 1, 0, 8, 4, 2)
+    assert slot.to_response_string() == "3,8,1,4,0,2"
+    assert SlotInfo.from_response_string("3,8,1,4,0,2") == SlotInfo("", 3, 1, 0, 8, 4, 2)

@@ -1,0 +1,299 @@
+"""Jobs without a framework: what the launcher does with processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import Launch
+
+import horovod
+
+PYTHON = sys.executable
+FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+def numbers_of(output: str) -> list[list[int]]:
+    return sorted([int(x) for x in line.partition(":")[2].split()] for line in output.splitlines())
+
+
+def test_every_process_gets_its_numbers(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "3", *sh("echo " + " ".join(f"$HOROVOD_{name}" for name in FIELDS)))
+    assert done.returncode == 0
+    assert numbers_of(done.stdout) == [[0, 3, 0, 3, 0, 1], [1, 3, 1, 3, 0, 1], [2, 3, 2, 3, 0, 1]]
+
+
+def test_exactly_as_many_processes_as_asked_for(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", "-H", "localhost:4", *sh("echo $HOROVOD_RANK"))
+    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:0", "[1]<stdout>:1"]
+    done = horovodrun("-np", "5", "-H", "localhost:4", *sh("true"))
+    assert done.returncode != 0
+    assert "Requested more processes (5) than there are available slots (4)" in done.stderr
+
+
+def test_variables_reach_the_processes_and_the_secret_does_not(horovodrun: Launch) -> None:
+    environment = dict(os.environ, TEST_QUOTES="a 'b' \"c\" $d", _HOROVOD_SECRET_KEY="x", CUDA_VISIBLE_DEVICES="7")
+    done = horovodrun(
+        "-np", "1", "--cycle-time-ms", "3", PYTHON, "-c", "import os; print(dict(os.environ))", env=environment
+    )
+    seen = eval(done.stdout.partition(":")[2])  # noqa: S307 (our own output)
+    assert seen["TEST_QUOTES"] == environment["TEST_QUOTES"]
+    assert seen["HOROVOD_CYCLE_TIME"] == "3.0"
+    assert seen["PYTHONUNBUFFERED"] == "1"
+    assert seen["HOROVOD_CONTROLLER"] == "gloo"
+    assert "HOROVOD_CPU_OPERATIONS" not in seen or "HOROVOD_CPU_OPERATIONS" in os.environ
+    assert "_HOROVOD_SECRET_KEY" not in seen
+    assert "CUDA_VISIBLE_DEVICES" not in seen
+
+
+def test_the_secret_comes_by_a_descriptor_and_is_the_same_for_all(horovodrun: Launch) -> None:
+    code = "import os; print(os.read(int(os.environ['HOROVOD_SECRET_FD']), 100).hex())"
+    done = horovodrun("-np", "2", PYTHON, "-c", code)
+    secrets = [line.partition(":")[2] for line in done.stdout.splitlines()]
+    assert len(secrets) == 2
+    assert secrets[0] == secrets[1]
+    assert len(bytes.fromhex(secrets[0])) == 32
+    assert horovodrun("-np", "1", PYTHON, "-c", code).stdout.partition(":")[2].strip() != secrets[0]
+
+
+def test_output_of_both_streams(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", *sh("echo out; echo err >&2; printf 'no newline'"))
+    assert sorted(done.stdout.replace("newline[", "newline\n[").splitlines()) == [
+        "[0]<stdout>:no newline",
+        "[0]<stdout>:out",
+        "[1]<stdout>:no newline",
+        "[1]<stdout>:out",
+    ]
+    assert sorted(done.stderr.splitlines()) == ["[0]<stderr>:err", "[1]<stderr>:err"]
+
+
+def test_much_output(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", PYTHON, "-c", "for i in range(20000): print(i, 'x' * 50)")
+    assert len(done.stdout.splitlines()) == 40000
+
+
+def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
+    done = horovodrun(
+        "-np", "2", "--output-filename", str(tmp_path / "logs"), *sh("echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2")
+    )
+    for rank in (0, 1):
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out {rank}\n"
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stderr").read_text() == f"err {rank}\n"
+        assert f"[{rank}]<stdout>:out {rank}" in done.stdout
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("kill -SEGV $$", 139)])
+def test_a_failure_ends_the_job_with_its_status(horovodrun: Launch, script: str, code: int) -> None:
+    done = horovodrun("-np", "3", *sh(f"if [ $HOROVOD_RANK = 1 ]; then {script}; fi; exec sleep 1000"))
+    assert done.returncode == code
+    assert f"Process 1 exit with status code {code}." in done.stderr
+    assert "Terminating remaining workers after failure of Process 1." in done.stderr
+    assert "one or more processes exited with non-zero status" in done.stderr
+    assert f"Process name: 1\nExit code: {code}\n" in done.stderr
+    assert "Process 0 exit" not in done.stderr
+
+
+def test_a_failure_after_others_finished(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", *sh("if [ $HOROVOD_RANK = 1 ]; then exit 3; fi"))
+    assert done.returncode == 3
+
+
+def test_processes_that_ignore_the_polite_request(horovodrun: Launch) -> None:
+    stubborn = "trap '' TERM; while :; do sleep 1000; done"
+    script = f"if [ $HOROVOD_RANK = 1 ]; then exit 4; fi; {stubborn}"
+    done = horovodrun("--termination-grace-seconds", "0.2", "-np", "2", *sh(script))
+    assert done.returncode == 4
+
+
+def test_a_command_that_is_not_there(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "1", "no-such-command-anywhere")
+    assert done.returncode == 127
+    assert "cannot start no-such-command-anywhere" in done.stderr
+
+
+def alive(marker: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if marker in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+# Three processes per rank: a shell, its child, and one that left for a session of its own.
+FAMILY = "setsid sleep {0} & sleep {0} & echo ready; sleep {0}; wait"
+
+
+@pytest.fixture
+def marker() -> str:
+    """A number of seconds that no other process sleeps for."""
+    return f"{100000 + os.getpid()}.5"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_leave_nothing_behind(
+    start_horovodrun: Callable[..., subprocess.Popen[str]], marker: str, number: signal.Signals
+) -> None:
+    process = start_horovodrun("-np", "2", *sh(FAMILY.format(marker)))
+    assert "ready" in process.stdout.readline()
+    assert "ready" in process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 128 + number
+    assert not alive(marker)
+
+
+def test_a_killed_launcher_leaves_nothing_behind(
+    start_horovodrun: Callable[..., subprocess.Popen[str]], marker: str
+) -> None:
+    process = start_horovodrun("--termination-grace-seconds", "0.2", "-np", "2", *sh(FAMILY.format(marker)))
+    assert "ready" in process.stdout.readline()
+    assert "ready" in process.stdout.readline()
+    left = alive(marker)
+    assert left
+    process.kill()
+    _, stuck = psutil.wait_procs(left, timeout=60)
+    assert not stuck
+
+
+def test_what_a_finished_rank_left_running_is_ended(horovodrun: Launch, marker: str) -> None:
+    done = horovodrun("--termination-grace-seconds", "0.2", "-np", "2", *sh(f"setsid sleep {marker} & sleep {marker} & exit 0"))
+    assert done.returncode == 0
+    assert not alive(marker)
+
+
+def agent_script(folder: Path) -> str:
+    """A stand-in for ssh: runs the command here, in a shell, like the host would."""
+    script = folder / "agent"
+    script.write_text('#!/bin/sh\nhost=$1; shift\nREMOTE_HOST=$host; export REMOTE_HOST\nexec sh -c "$*"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+# Addresses for documentation: never local, never reached, because the agent runs the commands here.
+HOSTS = "203.0.113.1:2,203.0.113.2:1"
+
+
+def test_hosts_through_a_remote_shell(horovodrun: Launch, tmp_path: Path) -> None:
+    fields = " ".join(f"$HOROVOD_{name}" for name in FIELDS)
+    done = horovodrun(
+        "--rsh-agent", agent_script(tmp_path), "-np", "3", "-H", HOSTS, "--network-interfaces", "lo",
+        *sh(f"echo $REMOTE_HOST $HOROVOD_HOSTNAME {fields}; pwd"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = sorted(line.partition(":")[2] for line in done.stdout.splitlines())
+    assert lines == sorted(
+        [
+            "203.0.113.1 203.0.113.1 0 3 0 2 0 2",
+            "203.0.113.1 203.0.113.1 1 3 1 2 0 1",
+            "203.0.113.2 203.0.113.2 2 3 0 1 1 2",
+            *[os.getcwd()] * 3,
+        ]
+    )
+
+
+def test_a_failure_on_one_host_ends_the_others(horovodrun: Launch, tmp_path: Path, marker: str) -> None:
+    script = f"if [ $HOROVOD_RANK = 2 ]; then exit 5; fi; sleep {marker}"
+    done = horovodrun(
+        "--rsh-agent", agent_script(tmp_path), "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh(script)
+    )
+    assert done.returncode == 5
+    assert not alive(marker)
+
+
+def test_a_host_that_cannot_be_reached(horovodrun: Launch, tmp_path: Path) -> None:
+    done = horovodrun(
+        "--rsh-agent", "false", "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh("echo never")
+    )
+    assert done.returncode == 1
+    assert "could not connect to some hosts via ssh" in done.stderr
+    assert "203.0.113.1" in done.stderr
+    assert "never" not in done.stdout
+
+
+def test_no_secret_on_any_command_line(start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    code = "import os; print(os.read(int(os.environ['HOROVOD_SECRET_FD']), 100).hex()); import time; time.sleep(1000)"
+    process = start_horovodrun(
+        "--rsh-agent", agent_script(tmp_path), "-np", "1", "-H", "203.0.113.1:1", "--network-interfaces", "lo", PYTHON, "-c", code
+    )
+    secret = process.stdout.readline().partition(":")[2].strip()
+    assert len(secret) == 64
+    for other in psutil.process_iter():
+        try:
+            seen = " ".join(other.cmdline()) + " ".join(other.environ().values())
+        except psutil.Error:
+            continue
+        assert secret not in seen
+    process.terminate()
+    process.wait(timeout=60)
+
+
+def test_strangers_on_the_rendezvous_port_do_no_harm(start_horovodrun: Callable[..., subprocess.Popen[str]]) -> None:
+    code = (
+        "import os, sys; print(os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT'], flush=True);"
+        "import horovod.common.basics as b; h = b.HorovodBasics();"
+        "sys.stdin.read(0); h.init(); print(h.rank(), h.size(), flush=True); h.shutdown()"
+    )
+    process = start_horovodrun("-np", "2", PYTHON, "-c", code)
+    port = int(process.stdout.readline().partition(":")[2])
+    strangers = []
+    for garbage in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 4096, b"\x00" * 64):
+        stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+        stranger.sendall(garbage)
+        strangers.append(stranger)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "0 2" in out
+    assert "1 2" in out
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_function_mode() -> None:
+    def work(base: int, *, plus: int) -> tuple[int, int]:
+        import horovod.common.basics
+
+        basics = horovod.common.basics.HorovodBasics()
+        basics.init()
+        try:
+            return basics.rank(), base + plus + basics.size()
+        finally:
+            basics.shutdown()
+
+    assert horovod.run(work, args=(10,), kwargs={"plus": 5}, num_proc=2) == [(0, 17), (1, 17)]
+
+
+def test_function_mode_failures() -> None:
+    def fail() -> None:
+        raise KeyError("of the user")
+
+    with pytest.raises(RuntimeError, match="one or more processes exited with non-zero status"):
+        horovod.run(fail, num_proc=2)
+    with pytest.raises(ValueError, match="hosts and hostfile"):
+        horovod.run(fail, hosts="a:1", hostfile="b")
+    with pytest.raises(ValueError, match="use_gloo and use_mpi"):
+        horovod.run(fail, use_gloo=True, use_mpi=True)
+
+
+def test_version_and_check_build(horovodrun: Launch) -> None:
+    assert horovodrun("--version").stdout.strip() == horovod.__version__
+    done = horovodrun("--check-build")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"Horovod v{horovod.__version__}:"
+    assert lines[2] == "Available Frameworks:"
+    assert [line[8:] for line in lines[3:6]] == ["TensorFlow", "PyTorch", "MXNet"]
+    assert "    [X] PyTorch" in lines
+    assert [line[8:] for line in lines[-5:]] == ["NCCL", "DDL", "CCL", "MPI", "Gloo"]
