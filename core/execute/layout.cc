@@ -33,6 +33,21 @@ void resize(SpaceMap* map, std::size_t chunks) {
 
 }  // namespace
 
+// Pieces of whole lines, no longer than wanted and alike in length.
+void Layout::cut(std::size_t whole, std::size_t wanted) {
+  const std::size_t line = kLine / element_;
+  const std::size_t limit = std::max(wanted / element_ / line * line, line);
+  pieces_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
+  unit_ = std::max(line, ((whole + pieces_ - 1) / pieces_ + line - 1) / line * line);
+}
+
+// Where counts are given every piece has a part of every chunk.
+void Layout::cut_chunks(std::size_t longest, std::size_t wanted) {
+  if (in_blocks_) return cut(longest, wanted / static_cast<std::size_t>(size_));
+  pieces_ = 1;
+  unit_ = std::max<std::size_t>(longest, 1);
+}
+
 void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t piece_bytes,
                   bool in_blocks) {
   collective_ = static_cast<Collective>(args.collective);
@@ -45,41 +60,28 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   chunks_ = chunks;
   in_blocks_ = in_blocks;
   contribution_begin_ = 0;
-  const std::size_t line = kLine / element_;
-  const auto pieces_of = [&](std::size_t whole, std::size_t wanted) {
-    const std::size_t limit = std::max(wanted / element_ / line * line, line);
-    pieces_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
-    unit_ = std::max(line, ((whole + pieces_ - 1) / pieces_ + line - 1) / line * line);
-  };
-  const auto pieces_of_chunks = [&](std::size_t longest) {
-    if (in_blocks) {
-      pieces_of(longest, piece_bytes / static_cast<std::size_t>(size));
-    } else {
-      pieces_ = 1;
-      unit_ = std::max<std::size_t>(longest, 1);
-    }
-  };
   switch (collective_) {
     case Collective::kAllreduce:
     case Collective::kBroadcast:
       input_bytes_ = output_bytes_ = count_ * element_;
-      pieces_of(count_, piece_bytes);
+      cut(count_, piece_bytes);
       break;
     case Collective::kAllgather:
       output_bytes_ = sum(recv_counts_, size) * element_;
       contribution_begin_ = sum(recv_counts_, rank) * element_;
       input_bytes_ = recv_counts_[rank] * element_;
-      pieces_of_chunks(largest(recv_counts_, size));
+      cut_chunks(largest(recv_counts_, size), piece_bytes);
       break;
     case Collective::kReduceScatter:
       input_bytes_ = sum(recv_counts_, size) * element_;
       output_bytes_ = recv_counts_[rank] * element_;
-      pieces_of_chunks(largest(recv_counts_, size));
+      cut_chunks(largest(recv_counts_, size), piece_bytes);
       break;
     case Collective::kAlltoall:
       input_bytes_ = sum(send_counts_, size) * element_;
       output_bytes_ = sum(recv_counts_, size) * element_;
-      pieces_of_chunks(in_blocks ? args.max_count : std::max(largest(send_counts_, size), largest(recv_counts_, size)));
+      cut_chunks(in_blocks ? args.max_count : std::max(largest(send_counts_, size), largest(recv_counts_, size)),
+                 piece_bytes);
       break;
     case Collective::kBarrier:
       input_bytes_ = output_bytes_ = 0;

@@ -50,6 +50,8 @@ class Layout {
   std::size_t contribution_begin() const { return contribution_begin_; }
 
  private:
+  void cut(std::size_t whole, std::size_t wanted);
+  void cut_chunks(std::size_t longest, std::size_t wanted);
   void balanced(std::size_t piece, SpaceMap* map) const;
   void counted(const std::size_t* counts, std::size_t piece, bool stride, SpaceMap* map) const;
 
