@@ -76,13 +76,16 @@ def test_names_of_different_sets_do_not_collide() -> None:
 def test_duplicates_are_refused_and_ids_are_reused() -> None:
     if hvd.size() < 3:
         pytest.skip("needs three ranks")
-    with process_set([0, 1]) as first:
-        with pytest.raises(ValueError):
-            hvd.add_process_set([1, 0])
-        used = first.process_set_id
-    with process_set([1, 2]) as second:
-        assert second.process_set_id == used
+    with process_set([0, 1]) as first, pytest.raises(ValueError, match="exists already"):
+        hvd.add_process_set([1, 0])
     assert hvd.remove_process_set(first) is False
+    ids = set()
+    for _ in range(6):
+        with process_set([1, 2]) as again:
+            ids.add(again.process_set_id)
+            if again.included():
+                assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=again).item() == 2
+    assert len(ids) < 6
 
 
 def test_arguments() -> None:
