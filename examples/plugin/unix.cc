@@ -1,226 +1,199 @@
 // An example transport: messages between the ranks of one host as Unix datagrams, which arrive reliably and in order.
 //
 // It shows the least that a transport must do: form groups over the exchange, match messages by (peer, tag), let its
-// user sleep, and end everything when a group is aborted. A message is copied when it is sent, so sends are done at
-// once.
+// user sleep, and end everything when a group is aborted.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <roda/sdk/doorbell.hpp>
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/plugin.hpp>
-#include <roda/sdk/request_pool.hpp>
+#include <roda/sdk/transport.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <deque>
+#include <list>
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using roda::sdk::check_system;
 using roda::sdk::Failure;
-using roda::sdk::guarded;
-constexpr std::size_t kFragmentBytes = 32 * 1024, kQueueLimit = 2048, kNameBytes = 8;
-constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SAME_HOST | RODA_CAP_FAULT_TOLERANT;
+constexpr std::size_t kPartBytes = 32 * 1024, kNameBytes = sizeof(sa_family_t) + 6;  // a zero byte and five digits
 
-struct Datagram {
-  std::uint64_t from, tag, message_bytes, fragment_bytes;
-  char data[kFragmentBytes];
-  std::size_t length() const { return offsetof(Datagram, data) + fragment_bytes; }
+struct Header {
+  std::uint64_t from, tag, bytes;  // of the whole message; a datagram holds a part of it
 };
 struct Message {
   std::uint64_t tag;
+  std::size_t bytes;
   std::vector<char> data;
-  bool complete;
 };
-struct Peer {
-  sockaddr_un address{};
-  std::deque<Datagram> out;
-  std::deque<Message> arrived;  // the last one may still be growing
-};
-struct Receive {
+struct Operation {
   int peer;
   std::uint64_t tag;
-  void* data;
-  std::size_t bytes;
+  char* data;
+  std::size_t bytes, sent;
+  int32_t code;
 };
-using Pool = roda::sdk::RequestPool<Receive>;
+struct Peer {
+  std::deque<Operation*> sends;
+  std::deque<Message> arrived;  // the last one may still be growing
+};
+class Group;
 
-int check(int result, const char* what) {
-  if (result < 0) throw Failure(RODA_ERR_SYSTEM, std::string(what) + ": " + std::strerror(errno));
-  return result;
-}
-
-}  // namespace
-
-struct roda_context {
+struct Context {
   roda::sdk::Doorbell doorbell;  // rung by aborts
-  int poll_fd = check(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-  std::vector<roda_group*> groups;
-
-  roda_context() { watch(doorbell.fd()); }
-  ~roda_context() { ::close(poll_fd); }
+  const int poll_fd = check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  std::vector<Group*> groups;
+  explicit Context(const roda_host*) { watch(doorbell.fd()); }
+  ~Context() { ::close(poll_fd); }
+  int progress();
+  int event_fd() const { return poll_fd; }
+  bool arm();
   void watch(int fd) {
     epoll_event event{EPOLLIN, {}};
-    check(::epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+    check_system(::epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
   }
 };
 
-struct roda_group {
-  roda_context* const context;
-  const roda_group_desc desc;
-  const Clock::time_point deadline = Clock::now() + std::chrono::nanoseconds(desc.timeout_ns);
-  const int fd = check(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket");
-  roda::sdk::Allgather names{desc.exchange, desc.rank, desc.size, "unix.name"};
-  roda::sdk::FirstCause cause;
-  Pool pool;
-  std::vector<Receive*> receives;
-  std::vector<Peer> peers = std::vector<Peer>(static_cast<std::size_t>(desc.size));
-  Datagram in;
-
-  roda_group(roda_context* owner, const roda_group_desc& given) : context(owner), desc(given) {
+class Group {
+ public:
+  using Request = Operation;
+  Group(Context& context, const roda_group_desc& desc) : context_(context), desc_(desc) {
     sockaddr_un address{AF_UNIX, {}};
     socklen_t length = sizeof address;
-    check(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family), "bind");  // picks a free name
-    check(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), "getsockname");
-    names.start(&address, kNameBytes);
-    context->watch(fd);
-    context->groups.push_back(this);
+    check_system(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), "bind");  // picks a free name
+    check_system(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), "getsockname");
+    names_.start(&address, kNameBytes);
+    context_.watch(fd_);
+    context_.groups.push_back(this);
   }
-  ~roda_group() {
-    std::erase(context->groups, this);
-    ::close(fd);
+  ~Group() {
+    std::erase(context_.groups, this);
+    ::close(fd_);
   }
-
-  int32_t form() {
-    cause.throw_if_set();
-    if (!names.test()) {
-      if (desc.timeout_ns == 0 || Clock::now() < deadline) return RODA_IN_PROGRESS;
-      throw Failure(RODA_ERR_TIMEOUT,
-                    "rank " + std::to_string(desc.world_ranks[names.waiting_for()]) + " did not come");
-    }
-    for (int i = 0; i < desc.size; ++i) std::memcpy(&peer(i, true).address, names.value(i), kNameBytes);
+  bool test() {
+    cause_.throw_if_set();
+    if (names_.test()) return true;
+    if (desc_.timeout_ns == 0 || Clock::now() < deadline_) return false;
+    throw Failure(RODA_ERR_TIMEOUT,
+                  "rank " + std::to_string(desc_.world_ranks[names_.waiting_for()]) + " did not come");
+  }
+  void abort(const Failure& cause) {
+    cause_.set(cause);
+    context_.doorbell.ring();
+  }
+  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
+               Request** request) {
+    *request = start(peer, tag, const_cast<void*>(data), bytes);
+    peers_[static_cast<std::size_t>(peer)].sends.push_back(*request);
+    return progress(), RODA_OK;
+  }
+  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request) {
+    receives_.push_back(*request = start(peer, tag, data, bytes));
+    return progress(), RODA_OK;
+  }
+  int32_t test(Request* request) {
+    if (request->code == RODA_IN_PROGRESS && !cause_.is_set()) return RODA_IN_PROGRESS;
+    const Request ended = *request;
+    std::erase(receives_, request);
+    std::erase(peers_[static_cast<std::size_t>(ended.peer)].sends, request);
+    live_.remove_if([request](const Request& other) { return &other == request; });
+    if (ended.code == RODA_ERR_INVALID) throw Failure(ended.code, "the message has another length");
+    if (ended.code == RODA_ERR_PEER) throw Failure(ended.code, "the peer is gone", desc_.world_ranks[ended.peer]);
+    if (ended.code == RODA_IN_PROGRESS) cause_.throw_if_set();
     return RODA_OK;
   }
-  Peer& peer(int rank, bool may_be_self = false) {
-    const bool exists = rank >= 0 && rank < desc.size && (rank != desc.rank || may_be_self);
-    if (!exists) throw Failure(RODA_ERR_INVALID, "no peer " + std::to_string(rank) + " in group " + desc.name);
-    return peers[static_cast<std::size_t>(rank)];
+  bool is_quiet(const void* base, std::size_t bytes) const {
+    const auto touches = [&](const Request& r) { return roda::sdk::overlaps(r.data, r.bytes, base, bytes); };
+    return cause_.is_set() || std::none_of(live_.begin(), live_.end(), touches);
   }
-  int32_t send(int to, std::uint64_t tag, const char* data, std::size_t bytes) {
-    cause.throw_if_set();
-    if (peer(to).out.size() >= kQueueLimit) return RODA_AGAIN;
-    for (std::size_t done = 0, part = 0; done == 0 || done < bytes; done += part) {
-      Datagram& datagram = peer(to).out.emplace_back();
-      part = std::min(kFragmentBytes, bytes - done);
-      datagram.from = static_cast<std::uint64_t>(desc.rank), datagram.tag = tag;
-      datagram.message_bytes = bytes, datagram.fragment_bytes = part;
-      std::copy(data + done, data + done + part, datagram.data);
-      if (bytes == 0) break;
-    }
-    progress();
-    return RODA_OK;
+  bool has_sends() const {
+    const auto has_some = [](const Peer& peer) { return !peer.sends.empty(); };
+    return !cause_.is_set() && std::any_of(peers_.begin(), peers_.end(), has_some);
   }
   int progress() {
     int events = 0;
-    for (Peer& to : peers) {
-      const auto* address = reinterpret_cast<const sockaddr*>(&to.address);
-      const socklen_t length = sizeof to.address.sun_family + 6;  // a zero byte and five digits
-      for (; !to.out.empty(); to.out.pop_front(), ++events) {
-        if (::sendto(fd, &to.out.front(), to.out.front().length(), 0, address, length) < 0 && errno == EAGAIN) break;
+    if (cause_.is_set()) return 0;  // from then on no memory of the user's is touched
+    for (Peer& peer : peers_) {
+      for (; !peer.sends.empty() && send_part(peer.sends.front()); ++events) {
+        if (peer.sends.front()->code != RODA_IN_PROGRESS) peer.sends.pop_front();
       }
     }
-    for (ssize_t n = 0; (n = ::recv(fd, &in, sizeof in, 0)) >= 0; ++events) {
-      if (n < static_cast<ssize_t>(in.length()) || in.from >= peers.size()) continue;  // a stranger's
-      std::deque<Message>& arrived = peers[in.from].arrived;
-      if (arrived.empty() || arrived.back().complete) arrived.push_back({in.tag, {}, false});
-      std::vector<char>& data = arrived.back().data;
-      data.insert(data.end(), in.data, in.data + in.fragment_bytes);
-      arrived.back().complete = data.size() == in.message_bytes;
+    for (ssize_t n = 0; (n = ::recv(fd_, buffer_.data(), buffer_.size(), 0)) >= 0; ++events) {
+      accept_part(static_cast<std::size_t>(n));
     }
+    std::erase_if(receives_, [this](Request* request) { return match(request); });  // oldest first
     return events;
   }
-  int32_t receive(const Receive& wanted) {
-    std::deque<Message>& arrived = peer(wanted.peer).arrived;
-    const auto found = std::find_if(arrived.begin(), arrived.end(),
-                                    [&](const Message& m) { return m.tag == wanted.tag && m.complete; });
-    if (found == arrived.end()) return cause.throw_if_set(), RODA_IN_PROGRESS;
-    const std::vector<char> data = std::move(found->data);
-    arrived.erase(found);
-    if (data.size() != wanted.bytes) throw Failure(RODA_ERR_INVALID, "the message has another length");
-    std::copy(data.begin(), data.end(), static_cast<char*>(wanted.data));
-    return RODA_OK;
+
+ private:
+  Request* start(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
+    cause_.throw_if_set();
+    if (peer < 0 || peer >= desc_.size || peer == desc_.rank) throw Failure(RODA_ERR_INVALID, "no such peer");
+    return &live_.emplace_back(Request{peer, tag, static_cast<char*>(data), bytes, 0, RODA_IN_PROGRESS});
   }
+  // One datagram; false when the peer's queue is full.
+  bool send_part(Request* request) {
+    const std::size_t part = std::min(kPartBytes, request->bytes - request->sent);
+    Header header{static_cast<std::uint64_t>(desc_.rank), request->tag, request->bytes};
+    iovec parts[2] = {{&header, sizeof header}, {request->data + request->sent, part}};
+    msghdr message{const_cast<char*>(names_.value(request->peer)), kNameBytes, parts, 2, nullptr, 0, 0};
+    const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) return false;
+    if (sent < 0) request->code = RODA_ERR_PEER;
+    if (sent >= 0 && (request->sent += part) == request->bytes) request->code = RODA_OK;
+    return true;
+  }
+  void accept_part(std::size_t length) {
+    Header header{};
+    if (length >= sizeof header) std::memcpy(&header, buffer_.data(), sizeof header);
+    if (length < sizeof header || header.from >= peers_.size()) return;  // a stranger's
+    std::deque<Message>& arrived = peers_[header.from].arrived;
+    const bool is_new = arrived.empty() || arrived.back().data.size() == arrived.back().bytes;
+    Message& message = is_new ? arrived.emplace_back(Message{header.tag, header.bytes, {}}) : arrived.back();
+    message.data.insert(message.data.end(), buffer_.data() + sizeof header, buffer_.data() + length);
+  }
+  bool match(Request* request) {
+    std::deque<Message>& arrived = peers_[static_cast<std::size_t>(request->peer)].arrived;
+    for (auto message = arrived.begin(); message != arrived.end(); ++message) {
+      if (message->tag != request->tag) continue;
+      if (message->data.size() < message->bytes) return false;
+      request->code = message->bytes == request->bytes ? RODA_OK : RODA_ERR_INVALID;
+      if (request->code == RODA_OK) std::copy(message->data.begin(), message->data.end(), request->data);
+      return arrived.erase(message), true;
+    }
+    return false;
+  }
+
+  Context& context_;
+  const roda_group_desc desc_;
+  const Clock::time_point deadline_ = Clock::now() + std::chrono::nanoseconds(desc_.timeout_ns);
+  const int fd_ = check_system(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket");
+  roda::sdk::Allgather names_{desc_.exchange, desc_.rank, desc_.size, "unix.name"};
+  roda::sdk::FirstCause cause_;
+  std::vector<Peer> peers_ = std::vector<Peer>(static_cast<std::size_t>(desc_.size));
+  std::deque<Request*> receives_;
+  std::list<Request> live_;
+  std::vector<char> buffer_ = std::vector<char>(sizeof(Header) + kPartBytes);
 };
 
-namespace {
+int Context::progress() {
+  int events = 0;
+  for (Group* group : groups) events += group->progress();
+  return events;
+}
+bool Context::arm() {
+  doorbell.arm();
+  // Nobody may sleep while something is to be sent: no descriptor tells when a peer's queue has room again.
+  return std::none_of(groups.begin(), groups.end(), [](const Group* group) { return group->has_sends(); });
+}
 
-bool overlaps(const Receive* r, const void* base, std::size_t bytes) {
-  const auto *a = static_cast<const char*>(r->data), *b = static_cast<const char*>(base);
-  return a < b + bytes && b < a + r->bytes;
-}
-const roda_transport* table() {
-  static roda_transport t{sizeof t, RODA_ABI_VERSION, "unix", "Unix datagrams (example)", RODA_PROGRESS_FD,
-                          0,        kCapabilities};
-  t.probe = [](const roda_host*, roda_error*) -> int32_t { return RODA_OK; };
-  t.context_create = [](const roda_host*, roda_context** context, roda_error* error) {
-    return guarded(error, [&] { return *context = new roda_context, RODA_OK; });
-  };
-  t.context_destroy = [](roda_context* context) { delete context; };
-  t.context_capabilities = [](roda_context*) { return kCapabilities; };
-  t.progress = [](roda_context* context) {
-    int32_t events = 0;
-    for (roda_group* group : context->groups) events += group->progress();
-    return events;
-  };
-  t.event_fd = [](roda_context* context) { return context->poll_fd; };
-  t.arm = [](roda_context* context) -> int32_t {
-    context->doorbell.arm();
-    for (const roda_group* group : context->groups) {
-      // No descriptor tells when a datagram fits a peer's queue again: its user must poll until then.
-      const auto waits = [](const Peer& peer) { return !peer.out.empty(); };
-      if (std::any_of(group->peers.begin(), group->peers.end(), waits)) return RODA_AGAIN;
-    }
-    return RODA_OK;
-  };
-  t.group_create = [](roda_context* context, const roda_group_desc* desc, roda_group** group, roda_error* error) {
-    return guarded(error, [&] { return *group = new roda_group(context, *desc), RODA_OK; });
-  };
-  t.group_test = [](roda_group* group, roda_error* error) { return guarded(error, [&] { return group->form(); }); };
-  t.group_abort = [](roda_group* group, const roda_error* cause) {
-    group->cause.set(Failure(*cause));
-    group->context->doorbell.ring();
-  };
-  t.group_destroy = [](roda_group* group) { delete group; };
-  t.send = [](roda_group* group, int32_t peer, uint64_t tag, const void* data, size_t bytes, const roda_memory*,
-              roda_request** request, roda_error* error) {
-    *request = nullptr;
-    return guarded(error, [&] { return group->send(peer, tag, static_cast<const char*>(data), bytes); });
-  };
-  t.recv = [](roda_group* group, int32_t peer, uint64_t tag, void* data, size_t bytes, const roda_memory*,
-              roda_request** request, roda_error* error) {
-    *request = nullptr;
-    return guarded(error, [&] {
-      const Receive wanted{peer, tag, data, bytes};
-      if (group->receive(wanted) == RODA_OK) return RODA_OK;
-      *group->receives.emplace_back(group->pool.take()) = wanted;
-      *request = Pool::handle(group->receives.back());
-      return RODA_OK;
-    });
-  };
-  t.request_test = [](roda_group* group, roda_request* request, roda_error* error) {
-    Receive* wanted = Pool::request(request);
-    const int32_t code = guarded(error, [&] { return group->receive(*wanted); });
-    if (code != RODA_IN_PROGRESS) std::erase(group->receives, wanted), group->pool.give_back(wanted);
-    return code;
-  };
-  t.quiesced = [](roda_group* group, const void* base, size_t bytes) -> int32_t {
-    return std::none_of(group->receives.begin(), group->receives.end(),
-                        [&](const Receive* receive) { return overlaps(receive, base, bytes); });
-  };
-  return &t;
-}
+constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SAME_HOST | RODA_CAP_FAULT_TOLERANT;
+constexpr roda_transport kTable =
+    roda::sdk::transport<Context, Group, kCapabilities>("unix", "Unix datagrams (example)", RODA_PROGRESS_FD);
 
 }  // namespace
 
-RODA_TRANSPORT_PLUGIN("unix", table());
+RODA_TRANSPORT_PLUGIN("unix", &kTable);

@@ -1,15 +1,12 @@
 // The descriptor that a transport's user sleeps on, without a system call per event while nobody sleeps.
 #pragma once
 
-#include <roda/sdk/error.hpp>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <roda/sdk/error.hpp>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <string>
 
 namespace roda::sdk {
 
@@ -19,9 +16,7 @@ namespace roda::sdk {
 // sides are sequentially consistent, so either the test sees the result or the ring sees the arming.
 class Doorbell {
  public:
-  Doorbell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (fd_ < 0) throw Failure(RODA_ERR_SYSTEM, std::string("eventfd: ") + std::strerror(errno));
-  }
+  Doorbell() : fd_(check_system(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {}
   ~Doorbell() { ::close(fd_); }
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;

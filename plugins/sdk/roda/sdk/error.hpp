@@ -6,7 +6,9 @@
 
 #include <roda/abi/types.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -42,6 +44,19 @@ class Failure : public std::exception {
   int32_t rank_;
   std::string message_;
 };
+
+// The result of a system call: throws with errno's text if it is negative.
+inline int check_system(int result, const char* what) {
+  if (result < 0) throw Failure(RODA_ERR_SYSTEM, std::string(what) + ": " + std::strerror(errno));
+  return result;
+}
+
+// True when the ranges have a byte in common.
+inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto* first = static_cast<const char*>(a);
+  const auto* second = static_cast<const char*>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
 
 // Runs `body`, which returns a roda_code, and ends every exception.
 template <typename Body>
