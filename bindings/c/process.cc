@@ -7,7 +7,8 @@ namespace roda {
 namespace {
 
 constexpr const char* kForked =
-    "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in the "
+    "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in "
+    "the "
     "parent only. Call collectives there, or start the worker with the 'spawn' method and let it init by itself.";
 
 }  // namespace
@@ -22,8 +23,7 @@ Process& Process::get() {
 Status Process::engine(engine::Engine** out) const {
   if (is_forked_child()) return Status::precondition(kForked);
   *out = running();
-  return *out != nullptr ? Status()
-                         : Status::precondition("Horovod has not been initialized; use hvd.init().");
+  return *out != nullptr ? Status() : Status::precondition("Horovod has not been initialized; use hvd.init().");
 }
 
 Status Process::init(const std::vector<std::int32_t>& ranks, std::vector<std::vector<std::int32_t>> sets) {

@@ -57,13 +57,27 @@ int32_t roda_init(const roda_init_options* options, roda_error* error) {
 void roda_shutdown(void) { Process::get().shutdown(); }
 int32_t roda_is_initialized(void) { return Process::get().running() != nullptr ? 1 : 0; }
 
-int32_t roda_rank(void) { return topology_number([](const auto& t) { return t.rank; }); }
-int32_t roda_size(void) { return topology_number([](const auto& t) { return t.size; }); }
-int32_t roda_local_rank(void) { return topology_number([](const auto& t) { return t.local_rank; }); }
-int32_t roda_local_size(void) { return topology_number([](const auto& t) { return t.local_size; }); }
-int32_t roda_cross_rank(void) { return topology_number([](const auto& t) { return t.cross_rank; }); }
-int32_t roda_cross_size(void) { return topology_number([](const auto& t) { return t.cross_size; }); }
-int32_t roda_is_homogeneous(void) { return topology_number([](const auto& t) { return t.is_homogeneous ? 1 : 0; }); }
+int32_t roda_rank(void) {
+  return topology_number([](const auto& t) { return t.rank; });
+}
+int32_t roda_size(void) {
+  return topology_number([](const auto& t) { return t.size; });
+}
+int32_t roda_local_rank(void) {
+  return topology_number([](const auto& t) { return t.local_rank; });
+}
+int32_t roda_local_size(void) {
+  return topology_number([](const auto& t) { return t.local_size; });
+}
+int32_t roda_cross_rank(void) {
+  return topology_number([](const auto& t) { return t.cross_rank; });
+}
+int32_t roda_cross_size(void) {
+  return topology_number([](const auto& t) { return t.cross_size; });
+}
+int32_t roda_is_homogeneous(void) {
+  return topology_number([](const auto& t) { return t.is_homogeneous ? 1 : 0; });
+}
 
 int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
   Engine* engine = nullptr;

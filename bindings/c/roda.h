@@ -1,8 +1,8 @@
 /* Roda's C API: the only way into the engine, for C, C++ and every language binding.
  *
- * All functions may be called from any thread unless they say otherwise. Functions that can fail return a roda_code and,
- * when `error` is not NULL, fill it (set error->struct_size first). Ranks, sizes and roots are world numbers unless a
- * process set is named.
+ * All functions may be called from any thread unless they say otherwise. Functions that can fail return a roda_code
+ * and, when `error` is not NULL, fill it (set error->struct_size first). Ranks, sizes and roots are world numbers
+ * unless a process set is named.
  */
 #pragma once
 
@@ -86,13 +86,13 @@ typedef struct roda_op {
   double postscale;
   const int32_t* splits; /* ALLTOALL: rows for each rank, NULL for an even split */
   int32_t num_splits;
-  uint32_t flags;     /* roda_op_flags */
-  void* stream;       /* device stream that produces the input; NULL on the host */
+  uint32_t flags; /* roda_op_flags */
+  void* stream;   /* device stream that produces the input; NULL on the host */
 } roda_op;
 
 /* Submits `count` operations as one group: all or none are queued, and the handle is done when the last one is. Returns
- * at once. Errors seen here are local (bad argument, duplicate name, not initialised); those that the ranks find together
- * come from roda_wait. */
+ * at once. Errors seen here are local (bad argument, duplicate name, not initialised); those that the ranks find
+ * together come from roda_wait. */
 RODA_API int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error);
 
 /* 1 done, 0 not yet, RODA_ERR_INVALID for an unknown handle. */
@@ -123,24 +123,28 @@ RODA_API void roda_output_release(void* owner);
 /* Forgets the handle. Only after it is done. */
 RODA_API void roda_release(roda_handle handle);
 
-/* --- introspection: texts the caller frees with roda_free_text ------------------------------------------------------ */
+/* --- introspection: texts the caller frees with roda_free_text ------------------------------------------------------
+ */
 
 RODA_API char* roda_describe_plugins(int32_t as_json);  /* every plugin considered: usable, or the reason why not */
 RODA_API char* roda_describe_knobs(int32_t as_json);    /* every setting: type, default, unit, value in force, help */
 RODA_API char* roda_describe_topology(int32_t as_json); /* of this process before init, of the job after it */
-/* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why. */
+/* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why.
+ */
 RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */
 RODA_API int32_t roda_transport_usable(const char* name);
 
-/* --- timeline (Chrome trace) ---------------------------------------------------------------------------------------- */
+/* --- timeline (Chrome trace) ----------------------------------------------------------------------------------------
+ */
 
 RODA_API int32_t roda_start_timeline(const char* path, int32_t mark_cycles); /* 1, -1 not initialised, -2 not armed */
 RODA_API int32_t roda_stop_timeline(void);
 
-/* --- rendezvous server: what a launcher runs ------------------------------------------------------------------------ */
+/* --- rendezvous server: what a launcher runs ------------------------------------------------------------------------
+ */
 
 typedef struct roda_rendezvous roda_rendezvous;
 /* Listens on `address` (text, "" for loopback) and `port` (0: any free). `secret` is the job's, at least 16 bytes. */

@@ -16,14 +16,22 @@ using engine::Operation;
 
 const char* op_title(int collective) {
   switch (collective) {
-    case RODA_ALLREDUCE: return "Allreduce";
-    case RODA_ALLGATHER: return "Allgather";
-    case RODA_BROADCAST: return "Broadcast";
-    case RODA_ALLTOALL: return "Alltoall";
-    case RODA_REDUCESCATTER: return "Reducescatter";
-    case RODA_BARRIER: return "Barrier";
-    case RODA_JOIN: return "Join";
-    default: return "Operation";
+    case RODA_ALLREDUCE:
+      return "Allreduce";
+    case RODA_ALLGATHER:
+      return "Allgather";
+    case RODA_BROADCAST:
+      return "Broadcast";
+    case RODA_ALLTOALL:
+      return "Alltoall";
+    case RODA_REDUCESCATTER:
+      return "Reducescatter";
+    case RODA_BARRIER:
+      return "Barrier";
+    case RODA_JOIN:
+      return "Join";
+    default:
+      return "Operation";
   }
 }
 
@@ -34,8 +42,8 @@ Status check_set(const Engine& engine, const roda_op& op, int* size, int* positi
                            std::to_string(op.process_set) + ").");
   }
   if (*position < 0) {
-    return Status::invalid(std::string(op_title(op.collective)) + ": Rank " +
-                           std::to_string(engine.topology().rank) + " is not a member of the provided process set.");
+    return Status::invalid(std::string(op_title(op.collective)) + ": Rank " + std::to_string(engine.topology().rank) +
+                           " is not a member of the provided process set.");
   }
   return {};
 }
@@ -72,7 +80,8 @@ Status check_splits(const roda_op& op, int size, Operation* out) {
 Status check_reduction(const roda_op& op) {
   const bool scatters = op.collective == RODA_REDUCESCATTER;
   if (!scatters && op.collective != RODA_ALLREDUCE) return {};
-  if (op.op == RODA_ADASUM) return Status::unsupported("No Adasum operation enabled: this version does not have it yet.");
+  if (op.op == RODA_ADASUM)
+    return Status::unsupported("No Adasum operation enabled: this version does not have it yet.");
   if (op.op < 0 || op.op >= RODA_REDUCE_OP_COUNT) {
     return Status::invalid("unknown reduce op " + std::to_string(op.op));
   }
@@ -104,8 +113,8 @@ Status check_basics(const roda_op& op) {
                                "': GPU tensors are not supported by this version; copy them to the host.");
   }
   const bool writes_in_place = op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST;
-  if (elements > 0 && ((op.input == nullptr && op.collective != RODA_BROADCAST) ||
-                       (writes_in_place && op.output == nullptr))) {
+  if (elements > 0 &&
+      ((op.input == nullptr && op.collective != RODA_BROADCAST) || (writes_in_place && op.output == nullptr))) {
     return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
   }
   return {};

@@ -48,8 +48,8 @@ ControlPlane::~ControlPlane() = default;
 Status ControlPlane::connect(Store& store, const Topology& topology, const Options& options,
                              std::unique_ptr<ControlPlane>* out) {
   std::unique_ptr<HostSegment> segment;
-  RODA_RETURN_IF_ERROR(HostSegment::form(store, options.key, topology.local_ranks, topology.rank, options.deadline,
-                                         &segment));
+  RODA_RETURN_IF_ERROR(
+      HostSegment::form(store, options.key, topology.local_ranks, topology.rank, options.deadline, &segment));
   std::unique_ptr<ControlPlane> plane(new ControlPlane(topology, std::move(segment)));
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
@@ -126,9 +126,11 @@ Status ControlPlane::note_deaths() {
     epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->process_fd(local), nullptr);
     if (segment_->departed(local)) continue;
     const std::int32_t rank = segment_->world_rank(local);
-    const Status dead = Status::peer(rank, "Rank " + std::to_string(rank) + " (" + topology_.hosts[static_cast<std::size_t>(host_of(topology_, rank))].hostname +
-                                               ") died: its process ended without hvd.shutdown(). Look at its output "
-                                               "for the cause.");
+    const Status dead =
+        Status::peer(rank, "Rank " + std::to_string(rank) + " (" +
+                               topology_.hosts[static_cast<std::size_t>(host_of(topology_, rank))].hostname +
+                               ") died: its process ended without hvd.shutdown(). Look at its output "
+                               "for the cause.");
     abort(dead);
     return dead;
   }

@@ -1,5 +1,5 @@
-// The control plane as the engine sees it: one log that every rank appends to and reads in the same order, a way to sleep
-// until there is news, and the end of the job.
+// The control plane as the engine sees it: one log that every rank appends to and reads in the same order, a way to
+// sleep until there is news, and the end of the job.
 //
 // Inside a host the log lies in shared memory and whoever speaks appends to it. Across hosts the leader of the first
 // rank's host orders: the other hosts' records travel to it over authenticated TCP, and every record comes back to each
@@ -28,9 +28,9 @@ namespace roda::control {
 class ControlPlane {
  public:
   struct Options {
-    std::string key;                      // prefix of the store's keys, unique per job generation
-    std::string network_interface;        // for links between hosts; empty: chosen
-    Secret secret;                        // of the job
+    std::string key;                // prefix of the store's keys, unique per job generation
+    std::string network_interface;  // for links between hosts; empty: chosen
+    Secret secret;                  // of the job
     std::chrono::steady_clock::time_point deadline;
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.

@@ -1,7 +1,7 @@
 #include "core/control/host_links.h"
 
-#include <sys/epoll.h>
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -231,8 +231,8 @@ Status Star::service(Status* abort) {
   for (Link& link : links_) {
     const Status status = move(link, abort);
     if (status.ok() || !abort->ok()) continue;
-    return Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) +
-                                       " broke: " + status.message());
+    return Status::peer(link.rank,
+                        "The link to the host of rank " + std::to_string(link.rank) + " broke: " + status.message());
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// The links between hosts: one authenticated connection from every other host's leader to the leader that orders the log.
+// The links between hosts: one authenticated connection from every other host's leader to the leader that orders the
+// log.
 //
 // A star of leaders. Frames carry a kind byte and a record or an error. Threads: the holder of the baton.
 #pragma once

@@ -24,14 +24,12 @@ constexpr std::uint64_t kMailTag = 0x726f646163746cu;
 // who knows it is a rank of this job, not merely a process of the same user.
 struct Mail {
   std::uint64_t nonce;
-  std::int32_t local_rank;
+  std::int64_t local_rank;
 };
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-Status system_error(const char* what) {
-  return Status::system(std::string(what) + " failed: " + std::strerror(errno));
-}
+Status system_error(const char* what) { return Status::system(std::string(what) + " failed: " + std::strerror(errno)); }
 
 }  // namespace
 
@@ -218,8 +216,8 @@ void HostSegment::arm() {
   }
   cell(local_rank_).sleeping.store(1, std::memory_order_seq_cst);
   armed_ = true;
-  // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between writing
-  // and looking, sees that this rank sleeps.
+  // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between
+  // writing and looking, sees that this rank sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
@@ -239,7 +237,8 @@ void HostSegment::ring(int local) {
 void HostSegment::wake(int local) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto& sleeping = cell(local).sleeping;
-  if (sleeping.load(std::memory_order_relaxed) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0) ring(local);
+  if (sleeping.load(std::memory_order_relaxed) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
+    ring(local);
 }
 
 void HostSegment::wake_all() {

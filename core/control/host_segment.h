@@ -25,8 +25,8 @@ namespace roda::control {
 
 class HostSegment {
  public:
-  // Collective over the ranks of this host. `ranks`: their world ranks by local rank; the first is the leader. `key` makes
-  // the store's keys unique per job and generation. Blocks until all have mapped the segment, or the deadline.
+  // Collective over the ranks of this host. `ranks`: their world ranks by local rank; the first is the leader. `key`
+  // makes the store's keys unique per job and generation. Blocks until all have mapped the segment, or the deadline.
   static Status form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks, std::int32_t self,
                      std::chrono::steady_clock::time_point deadline, std::unique_ptr<HostSegment>* out);
 

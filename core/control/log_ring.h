@@ -55,8 +55,8 @@ class LogRing {
   Cell* cells_ = nullptr;
   std::uint32_t mask_ = 0;
   std::uint32_t reader_ = 0;
-  std::uint64_t next_ = 0;            // this reader's place
-  std::uint64_t known_slowest_ = 0;   // a lower bound, so that the readers' lines are seldom touched
+  std::uint64_t next_ = 0;           // this reader's place
+  std::uint64_t known_slowest_ = 0;  // a lower bound, so that the readers' lines are seldom touched
 };
 
 }  // namespace roda::control

@@ -12,7 +12,6 @@
 namespace roda::engine {
 namespace {
 
-
 negotiate::Settings settings_of(const Parts& parts) {
   negotiate::Settings s;
   s.size = parts.topology.size;
@@ -79,8 +78,8 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
       }
       return Status::invalid(
           "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
-          "currently being processed: '" + op.request.name +
-          "'. Wait for the first one, or give the tensors different names.");
+          "currently being processed: '" +
+          op.request.name + "'. Wait for the first one, or give the tensors different names.");
     }
     for (Operation& op : handle->operations) queue_.push_back(&op);
     has_submissions_.store(true, std::memory_order_seq_cst);
@@ -161,8 +160,8 @@ Status Engine::wait(HandleState* handle) {
   return handle->first_error;
 }
 
-// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to be
-// noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
+// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to
+// be noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
 void Engine::leave() {
   bool work = true;
   for (int turn = 0; turn < 8 && !busy() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {

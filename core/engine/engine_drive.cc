@@ -215,8 +215,8 @@ bool Engine::apply_log() {
   return moved;
 }
 
-// With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock says
-// so ends the wait for all, through the log.
+// With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock
+// says so ends the wait for all, through the log.
 void Engine::hold_ready_tensors() {
   const auto& cycle = parts_.knobs.cycle_time_ms;
   if (!cycle.has_value() || *cycle <= 0) return;
@@ -376,7 +376,8 @@ void Engine::settle_aborted_runs(const Status& cause) {
     wait_policy_.relax(0);
   }
   if (running_.empty()) return;
-  RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to", running_.front()->describe());
+  RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to",
+           running_.front()->describe());
 }
 
 }  // namespace roda::engine

@@ -153,8 +153,11 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
     const auto& ranks = set_->options().ranks;
     args.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
   }
-  RODA_RETURN_IF_ERROR(prepare(&args));
   RODA_RETURN_IF_ERROR(pool_->acquire(head().collective, stage.algorithm, args.root, &stage_));
+  if (Status s = prepare(&args); !s.ok()) {
+    stage_.reset();
+    return s;
+  }
   if (Status s = stage_->start(args); !s.ok()) {
     stage_.reset();
     return s;
@@ -166,8 +169,7 @@ Status LaunchRun::prepare(execute::StageArgs* args) {
   Operation* op = operations_.front();
   switch (head().collective) {
     case RODA_ALLREDUCE:
-      if (fused()) return prepare_fused(args);
-      return op == nullptr ? prepare_zeros(args) : prepare_allreduce(args);
+      return prepare_allreduce(args);
     case RODA_ALLGATHER:
       return prepare_allgather(args);
     case RODA_ALLTOALL:
@@ -187,35 +189,42 @@ Status LaunchRun::prepare(execute::StageArgs* args) {
   }
 }
 
+// One tensor or many, each with its factors. A stage that takes buckets works through them where they lie; for the
+// others one tensor is reduced in its output, and several are packed.
 Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
+  lay_out_bucket();
+  args->count = bucket_.elements();
+  bucket_given_ = stage_->takes_buckets();
+  if (bucket_given_) {
+    args->bucket = &bucket_;
+    args->prescale = prescale();
+    args->postscale = postscale();
+    return {};
+  }
   Operation* op = operations_.front();
-  args->count = static_cast<std::size_t>(head().elements(0));
-  args->input = op->input;
-  args->output = op->output;
-  op->result_shape = op->request.shape;
-  if (prescale() == 1.0) return {};
-  RODA_RETURN_IF_ERROR(copy(op->output, op->input, op->bytes()));
-  args->input = op->output;
-  return scale(op->output, args->count, prescale());
-}
-
-// This rank joined: it takes part with zeros.
-Status LaunchRun::prepare_zeros(execute::StageArgs* args) {
-  args->count = static_cast<std::size_t>(head().elements(0));
-  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), head().bytes(0)));
-  std::memset(fused_.data(), 0, head().bytes(0));
+  if (!fused() && op != nullptr) {
+    args->count = static_cast<std::size_t>(head().elements(0));
+    args->input = op->input;
+    args->output = op->output;
+    if (prescale() == 1.0) return {};
+    RODA_RETURN_IF_ERROR(copy(op->output, op->input, op->bytes()));
+    args->input = op->output;
+    return scale(op->output, args->count, prescale());
+  }
+  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), nullptr));
   args->input = args->output = fused_.data();
   if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
   return {};
 }
 
-Status LaunchRun::prepare_fused(execute::StageArgs* args) {
+void LaunchRun::lay_out_bucket() {
   members_.clear();
   for (std::size_t i = 0; i < launch_.tensors.size(); ++i) {
     Operation* op = operations_[i];
     execute::BucketTensor tensor;
     tensor.count = static_cast<std::size_t>(launch_.tensors[i]->elements(0));
-    if (op != nullptr) {
+    if (op != nullptr) {  // null: this rank joined, and gives zeros
       tensor.input = op->input;
       tensor.output = op->output;
       op->result_shape = op->request.shape;
@@ -223,12 +232,6 @@ Status LaunchRun::prepare_fused(execute::StageArgs* args) {
     members_.push_back(tensor);
   }
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
-  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), bucket_.bytes()));
-  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), nullptr));
-  args->count = bucket_.elements();
-  args->input = args->output = fused_.data();
-  if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
-  return {};
 }
 
 Status LaunchRun::prepare_allgather(execute::StageArgs* args) {
@@ -282,8 +285,8 @@ Status LaunchRun::prepare_reducescatter(execute::StageArgs* args) {
   Operation* op = operations_.front();
   recv_counts_.clear();
   for (int m = 0; m < set_->size(); ++m) {
-    recv_counts_.push_back(static_cast<std::size_t>(reducescatter_rows(head().rows[0], set_->size(), m) *
-                                                    head().row_elements));
+    recv_counts_.push_back(
+        static_cast<std::size_t>(reducescatter_rows(head().rows[0], set_->size(), m) * head().row_elements));
   }
   const auto self = static_cast<std::size_t>(set_->options().rank);
   RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
@@ -328,11 +331,9 @@ Status LaunchRun::finish_outputs() {
   if (head().collective == RODA_REDUCESCATTER) {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(set_->options().rank)], postscale());
   }
-  if (head().collective != RODA_ALLREDUCE) return {};
-  if (!fused()) {
-    return op == nullptr ? Status() : scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
-  }
-  return bucket_.unpack(fused_.data(), postscale(), nullptr);
+  if (head().collective != RODA_ALLREDUCE || bucket_given_) return {};
+  if (fused() || op == nullptr) return bucket_.unpack(fused_.data(), postscale(), nullptr);
+  return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
 }
 
 Status LaunchRun::advance(bool* done) {

@@ -74,8 +74,7 @@ class LaunchRun {
   std::size_t plan_bytes() const;
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
-  Status prepare_fused(execute::StageArgs* args);
-  Status prepare_zeros(execute::StageArgs* args);
+  void lay_out_bucket();
   Status prepare_allgather(execute::StageArgs* args);
   Status prepare_alltoall(execute::StageArgs* args);
   Status prepare_reducescatter(execute::StageArgs* args);
@@ -93,6 +92,7 @@ class LaunchRun {
   bool local_ = false;  // a set of one rank: nothing travels
   FusionBuffer fused_;
   execute::Bucket bucket_;
+  bool bucket_given_ = false;  // the stage packs, scales and unpacks by itself
   std::vector<execute::BucketTensor> members_;
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;

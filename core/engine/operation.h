@@ -34,9 +34,7 @@ struct Operation {
   std::chrono::steady_clock::time_point submitted;
   HandleState* handle = nullptr;
 
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype);
-  }
+  std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
 
 // What a roda_handle stands for. `remaining` reaching zero publishes everything else to waiters.

@@ -22,8 +22,8 @@ struct PlanQuery {
   int op = RODA_SUM;
   int memory_kind = RODA_MEMORY_HOST;
   std::size_t bytes = 0;
-  int size = 1;            // ranks of the group
-  bool same_host = true;   // all of them on one host
+  int size = 1;           // ranks of the group
+  bool same_host = true;  // all of them on one host
 };
 
 // One stage for now: flat over one transport. Hierarchies are lists of these over nested groups.

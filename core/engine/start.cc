@@ -78,8 +78,8 @@ Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int roun
   const int rank = parts.knobs.rank.value_or(0);
   const int size = parts.knobs.size.value_or(1);
   if (rank < 0 || rank >= size) {
-    return Status::invalid("HOROVOD_RANK=" + std::to_string(rank) + " is not below HOROVOD_SIZE=" +
-                           std::to_string(size));
+    return Status::invalid("HOROVOD_RANK=" + std::to_string(rank) +
+                           " is not below HOROVOD_SIZE=" + std::to_string(size));
   }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
@@ -89,8 +89,8 @@ Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int roun
   RODA_RETURN_IF_ERROR(open_store(parts.knobs, &secret, &parts.store));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
-  RODA_RETURN_IF_ERROR(discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline,
-                                &parts.topology));
+  RODA_RETURN_IF_ERROR(
+      discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline, &parts.topology));
   // From here on the ranks fail together.
   Status mine = sort_sets(size, &static_sets);
   if (mine.ok()) mine = environment.make_planner(parts.knobs, &parts.planner);

@@ -55,7 +55,8 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
     auto report = [&, id = id, &set = set](const std::string& name, auto has) {
       Waiting w{id, name, {}};
       for (int m = 0; m < set.size(); ++m) {
-        if (!has(m) && !set.joined[static_cast<std::size_t>(m)]) w.missing.push_back(set.ranks[static_cast<std::size_t>(m)]);
+        if (!has(m) && !set.joined[static_cast<std::size_t>(m)])
+          w.missing.push_back(set.ranks[static_cast<std::size_t>(m)]);
       }
       out.push_back(std::move(w));
     };
@@ -289,7 +290,8 @@ void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
   for (const auto& [name, pending] : set->pending) names.push_back(name);
   for (const std::string& name : names) complete_pending(id, set, name, outcome);
   for (int bit = 0; bit < set->cache.slots(); ++bit) {
-    if (set->cache.holds(bit) && is_complete(*set, set->cache.slot(bit).arrived)) complete_cached(id, set, bit, outcome);
+    if (set->cache.holds(bit) && is_complete(*set, set->cache.slot(bit).arrived))
+      complete_cached(id, set, bit, outcome);
   }
   if (set->joined_count < set->size()) return;
   launch_ready(outcome);  // what the last one made ready comes before the end of the join

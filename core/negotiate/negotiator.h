@@ -27,11 +27,11 @@ namespace roda::negotiate {
 // Must be equal on all ranks.
 struct Settings {
   int size = 1;
-  int cache_capacity = 1024;                    // entries per process set
-  std::size_t fusion_threshold = 128u << 20;    // bytes of one bucket; 0: no fusion
-  std::size_t fusion_limit = 256u << 10;        // a tensor of more bytes travels alone, without a copy into a bucket
-  int outstanding = 2;                          // buckets launched and not completed, per process set
-  bool hold = false;                            // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
+  int cache_capacity = 1024;                  // entries per process set
+  std::size_t fusion_threshold = 128u << 20;  // bytes of one bucket; 0: no fusion
+  std::size_t fusion_limit = 256u << 10;      // a tensor of more bytes travels alone, without a copy into a bucket
+  int outstanding = 2;                        // buckets launched and not completed, per process set
+  bool hold = false;                          // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
 };
 
 // One bucket on its way: tensors of one kind, in the order in which they lie in it.
@@ -99,7 +99,7 @@ class Negotiator {
   std::vector<Waiting> waiting() const;
 
  private:
-  struct Pending {  // announced in full by some members
+  struct Pending {                                   // announced in full by some members
     std::vector<std::unique_ptr<Request>> requests;  // per member
     int count = 0;
   };
@@ -114,8 +114,8 @@ class Negotiator {
     int joined_count = 0;
     std::int32_t last_joined = -1;
     std::deque<AgreedPtr> ready;
-    std::uint64_t ready_count = 0;    // tensors that ever became ready
-    std::uint64_t flushed = 0;        // hold: those below this count may launch
+    std::uint64_t ready_count = 0;  // tensors that ever became ready
+    std::uint64_t flushed = 0;      // hold: those below this count may launch
     std::uint64_t launched = 0;
     std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
   };

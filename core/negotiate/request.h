@@ -51,8 +51,8 @@ struct Agreed {
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;
-  std::vector<std::int64_t> shape;  // of the first member that spoke; dimension 0 differs for allgather and alltoall
-  std::vector<std::int64_t> rows;   // per member: its dimension 0 (1 for a scalar)
+  std::vector<std::int64_t> shape;   // of the first member that spoke; dimension 0 differs for allgather and alltoall
+  std::vector<std::int64_t> rows;    // per member: its dimension 0 (1 for a scalar)
   std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
   std::int64_t row_elements = 1;
   std::int32_t cache_bit = -1;

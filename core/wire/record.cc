@@ -113,7 +113,8 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
   flatbuffers::Verifier verifier(data, item.payload.size());
   if (!VerifyRequestMessageBuffer(verifier)) return malformed("a request that fails verification");
   const RequestMessage* m = GetRequestMessage(data);
-  if (m->name() == nullptr || m->shape() == nullptr || m->splits() == nullptr) return malformed("a request lacks fields");
+  if (m->name() == nullptr || m->shape() == nullptr || m->splits() == nullptr)
+    return malformed("a request lacks fields");
   if (m->collective() < 0 || m->collective() >= RODA_COLLECTIVE_COUNT || roda_dtype_size(m->dtype()) == 0) {
     return malformed("a request of an unknown collective or dtype");
   }

@@ -16,20 +16,20 @@
 namespace roda::wire {
 
 struct RecordHeader {
-  std::int32_t rank = 0;    // world rank of the speaker
-  std::uint32_t bytes = 0;  // of the whole record
+  std::int32_t rank = 0;      // world rank of the speaker
+  std::uint32_t bytes = 0;    // of the whole record
   std::uint64_t applied = 0;  // log records the speaker had applied when it looked its cache bits up
 };
 
 enum class Item : std::uint16_t {
-  kBits = 1,        // cached tensors by bit: u32 first word, u32 words, u64 words[]
-  kRequest = 2,     // one RequestMessage
-  kFinished = 3,    // u64: launches of `set` that the speaker completed
-  kAddSet = 4,      // i32 ranks[], sorted
-  kRemoveSet = 5,   // of `set`
+  kBits = 1,       // cached tensors by bit: u32 first word, u32 words, u64 words[]
+  kRequest = 2,    // one RequestMessage
+  kFinished = 3,   // u64: launches of `set` that the speaker completed
+  kAddSet = 4,     // i32 ranks[], sorted
+  kRemoveSet = 5,  // of `set`
   kShutdown = 6,
-  kDrained = 7,     // the speaker has nothing in flight any more and has seen the shutdown
-  kFlush = 8,       // u64: the hold window of tensors that were ready before this count of `set` is over
+  kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
+  kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
 };
 
 struct ItemHeader {

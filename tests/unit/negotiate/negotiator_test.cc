@@ -67,7 +67,8 @@ TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
   EXPECT_EQ(job.diary().lines, Lines{"refuse 0 a"});
   const std::string& text = job.diary().errors.at("a");
   EXPECT_EQ(text.find("Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [4], but another rank sent "
-                      "a tensor of shape [5]."), 0u);
+                      "a tensor of shape [5]."),
+            0u);
   EXPECT_NE(text.find("ranks 0, 2: [4]; rank 1: [5]"), std::string::npos) << text;
   for (int r : {0, 1, 2}) job.submit(make_request(r, "a", {4}));
   EXPECT_EQ(job.diary().lines.back(), "launch 0#1 a");

@@ -1,0 +1,71 @@
+// A rank is killed; the others must hear of it, soon and by name. The killed rank is the last one.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/multi/engine/rank.h"
+
+namespace roda::test {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+void expect_named(const Outcome& o) {
+  EXPECT_LT(o.code, 0);
+  EXPECT_NE(o.message.find("Rank " + std::to_string(size() - 1)), std::string::npos) << o.message;
+}
+
+bool is_victim() { return rank() == size() - 1; }
+
+TEST(Faults, ARankDiesWhileOthersWaitForIt) {
+  std::vector<float> data(1000, 1);
+  const Shape shape{1000};
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "before", shape, data.data(), data.data())).code, RODA_OK);
+  if (is_victim()) raise(SIGKILL);
+  expect_named(run(make_op(RODA_ALLREDUCE, "after", shape, data.data(), data.data())));
+  // Sticky: what comes later ends with the same cause.
+  expect_named(run(make_op(RODA_ALLREDUCE, "later", shape, data.data(), data.data())));
+}
+
+TEST(Faults, ARankDiesInMidCollective) {
+  std::vector<float> data(16u << 20, 1);
+  const Shape shape{16 << 20};
+  if (is_victim()) {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // some of the loop below is done by then
+      raise(SIGKILL);
+    }).detach();
+  }
+  Outcome o;
+  for (int i = 0; i < 1000 && o.code == RODA_OK; ++i) {
+    o = run(make_op(RODA_ALLREDUCE, "loop", shape, data.data(), data.data()));
+  }
+  expect_named(o);
+}
+
+// A DataLoader worker outlives its rank: what it inherited must not hide the death.
+TEST(Faults, ARankDiesWhileItsChildLives) {
+  if (is_victim()) {
+    if (fork() == 0) {
+      std::vector<float> data(4);
+      const Shape shape{4};
+      const Outcome o = run(make_op(RODA_ALLREDUCE, "child", shape, data.data(), data.data()));
+      const bool clear = o.message.find("forked") != std::string::npos;
+      std::this_thread::sleep_for(std::chrono::seconds(clear ? 8 : 0));
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    raise(SIGKILL);
+  }
+  std::vector<float> data(1000, 1);
+  const Shape shape{1000};
+  const auto start = std::chrono::steady_clock::now();
+  expect_named(run(make_op(RODA_ALLREDUCE, "orphan", shape, data.data(), data.data())));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace roda::test

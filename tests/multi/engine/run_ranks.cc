@@ -1,0 +1,116 @@
+// run_ranks -n N [--dies R] [--seconds S] program args...: N ranks of one job on this machine, over the real
+// rendezvous. Ends with 0 when every rank ends with 0 (with --dies R, when rank R was killed and all others end with
+// 0). The output of ranks other than 0 is shown when they fail.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bindings/c/roda.h"
+
+namespace {
+
+struct Rank {
+  pid_t pid = -1;
+  FILE* output = nullptr;  // of ranks above 0
+  int status = -1;
+};
+
+constexpr char kSecret[] = "a-secret-for-tests-only-0123456789";
+
+Rank start(int rank, int size, int port, char** command) {
+  Rank r;
+  if (rank != 0) r.output = tmpfile();
+  int pipe_ends[2];
+  if (pipe(pipe_ends) != 0) exit(2);
+  r.pid = fork();
+  if (r.pid == 0) {
+    auto set = [](const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); };
+    set("HOROVOD_RANK", rank);
+    set("HOROVOD_SIZE", size);
+    set("HOROVOD_LOCAL_RANK", rank);
+    set("HOROVOD_LOCAL_SIZE", size);
+    set("HOROVOD_GLOO_RENDEZVOUS_PORT", port);
+    set("HOROVOD_SECRET_FD", pipe_ends[0]);
+    setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1", 1);
+    close(pipe_ends[1]);
+    if (r.output != nullptr) {
+      dup2(fileno(r.output), STDOUT_FILENO);
+      dup2(fileno(r.output), STDERR_FILENO);
+    }
+    execv(command[0], command);
+    _exit(127);
+  }
+  close(pipe_ends[0]);
+  const bool sent = write(pipe_ends[1], kSecret, sizeof kSecret - 1) == static_cast<ssize_t>(sizeof kSecret - 1);
+  close(pipe_ends[1]);
+  if (!sent) exit(2);
+  return r;
+}
+
+void show(const Rank& rank, int number) {
+  if (rank.output == nullptr) return;
+  fprintf(stderr, "--- rank %d:\n", number);
+  rewind(rank.output);
+  char line[4096];
+  while (fgets(line, sizeof line, rank.output) != nullptr) fputs(line, stderr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int size = 2;
+  int dies = -1;
+  int seconds = 120;
+  int at = 1;
+  for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+    if (strcmp(argv[at], "-n") == 0) size = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--dies") == 0) dies = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--seconds") == 0) seconds = atoi(argv[at + 1]);
+  }
+  roda_rendezvous* server = nullptr;
+  int port = 0;
+  roda_error error{};
+  error.struct_size = sizeof error;
+  if (roda_rendezvous_start("", 0, kSecret, sizeof kSecret - 1, &server, &port, &error) != RODA_OK) {
+    fprintf(stderr, "run_ranks: %s\n", error.message);
+    return 2;
+  }
+  std::vector<Rank> ranks;
+  for (int r = 0; r < size; ++r) ranks.push_back(start(r, size, port, argv + at));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  int left = size;
+  bool failed = false;
+  while (left > 0) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        fprintf(stderr, "run_ranks: %d rank(s) still ran after %d s\n", left, seconds);
+        for (Rank& r : ranks) kill(r.pid, SIGKILL);
+        failed = true;
+      }
+      usleep(2000);
+      continue;
+    }
+    for (int r = 0; r < size; ++r) {
+      Rank& rank = ranks[static_cast<std::size_t>(r)];
+      if (rank.pid != pid) continue;
+      --left;
+      const bool as_expected = r == dies ? WIFSIGNALED(status) : (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+      if (as_expected) continue;
+      failed = true;
+      fprintf(stderr, "run_ranks: rank %d ended with status 0x%x\n", r, status);
+      show(rank, r);
+    }
+  }
+  roda_rendezvous_stop(server);
+  return failed ? 1 : 0;
+}
