@@ -2,7 +2,8 @@
 
     horovodrun -np 2 python examples/pytorch_digits.py --epochs 12 --timeline /tmp/digits.json
 
-The seed is fixed: runs with the same number of processes follow the same curve, whichever transport carries the gradients.
+The seed is fixed: runs with the same number of processes follow the same curve, whichever transport carries the
+gradients.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import sys
 import time
 from collections.abc import Iterator
 
+import horovod.torch as hvd
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
-
-import horovod.torch as hvd
 
 
 class Net(nn.Module):

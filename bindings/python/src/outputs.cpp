@@ -19,7 +19,7 @@ constexpr std::size_t kMaxDims = 16;
 DLDataType dl_type(std::int32_t dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * roda_dtype_size(dtype));
   switch (dtype) {
-    case RODA_BOOL:  // as bytes: older frameworks know no DLPack Boolean; the caller, who knows the dtype, views it as one
+    case RODA_BOOL:  // as bytes: older frameworks know no DLPack Boolean; the caller views it as one
     case RODA_UINT8:
     case RODA_UINT16:
       return {DLTypeCode::kUInt, bits, 1};

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 import horovod.torch as hvd
+import torch
 from horovod.common.process_sets import ProcessSet
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import horovod.torch as hvd
 import pytest
 import torch
-
-import horovod.torch as hvd
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
 from common import FLOATS, INTEGERS, REDUCIBLE, close, inputs
-
-import horovod.torch as hvd
 
 SHAPES = [(), (1,), (17,), (5, 7), (2, 3, 4), (0,), (3, 0, 2)]
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import random
 import threading
 
-import torch
-
 import horovod.torch as hvd
+import torch
 
 
 def test_hundreds_of_operations_in_any_order_of_submission_and_waiting() -> None:
@@ -15,7 +14,8 @@ def test_hundreds_of_operations_in_any_order_of_submission_and_waiting() -> None
         numbers = list(range(300))
         shuffled.shuffle(numbers)
         handles = {
-            i: hvd.allreduce_async(torch.full((i % 17 + 1,), float(i + rank)), op=hvd.Sum, name=f"many.{i}") for i in numbers
+            i: hvd.allreduce_async(torch.full((i % 17 + 1,), float(i + rank)), op=hvd.Sum, name=f"many.{i}")
+            for i in numbers
         }
         shuffled.shuffle(numbers)
         for i in numbers:

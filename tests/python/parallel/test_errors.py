@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import horovod.torch as hvd
 import pytest
 import torch
-
-import horovod.torch as hvd
 
 needs_two = pytest.mark.skipif("__import__('os').environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -76,7 +75,9 @@ def test_a_name_in_flight_is_refused_and_the_first_one_completes() -> None:
         pytest.skip("a lone rank has nobody to wait for")
     if hvd.rank() == 0:
         first = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="twice")
-        with pytest.raises(ValueError, match="Requested to allreduce, allgather, or broadcast a tensor with the same name"):
+        with pytest.raises(
+            ValueError, match="Requested to allreduce, allgather, or broadcast a tensor with the same name"
+        ):
             hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="twice")
         hvd.barrier()
     else:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
-
-import horovod.torch as hvd
 
 
 def make_model(seed: int) -> torch.nn.Module:

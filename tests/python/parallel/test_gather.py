@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
 from common import MOVABLE, REDUCIBLE, close, inputs
-
-import horovod.torch as hvd
 
 
 def rows_of(rank: int, dtype: torch.dtype, rows: int, width: int = 3) -> torch.Tensor:
@@ -44,7 +43,9 @@ def test_allgather_of_one_dimension_and_of_large_tensors() -> None:
 
 def test_grouped_allgather() -> None:
     size, rank = hvd.size(), hvd.rank()
-    groups = [[rows_of(r, dtype, r + extra) for r in range(size)] for dtype, extra in ((torch.float32, 1), (torch.int16, 0))]
+    groups = [
+        [rows_of(r, dtype, r + extra) for r in range(size)] for dtype, extra in ((torch.float32, 1), (torch.int16, 0))
+    ]
     results = hvd.grouped_allgather([group[rank] for group in groups], name="gathers")
     assert len(results) == 2
     assert all(close(result, torch.cat(group)) for result, group in zip(results, groups))

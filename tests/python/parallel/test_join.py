@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
-
-import horovod.torch as hvd
 
 
 def test_ranks_that_have_less_data_join() -> None:

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
 from torch.nn import functional
-
-import horovod.torch as hvd
 
 BATCH = 4
 
 
 def make_model() -> torch.nn.Module:
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8), torch.nn.Linear(8, 2)).double()
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8), torch.nn.Linear(8, 2)
+    ).double()
 
 
 def data(step: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
+import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
-
-import horovod.torch as hvd
 
 
 def test_global_set() -> None:

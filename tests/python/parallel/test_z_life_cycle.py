@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
+import horovod.torch as hvd
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-
-import horovod.torch as hvd
 
 
 def test_topology_is_the_launchers() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from horovod.runner.common.util.config_parser import set_env_from_args
 from horovod.runner.common.util.env import exportable, get_env_rank_and_size
 from horovod.runner.launch import make_settings, parse_args, run_controller

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from horovod.runner.common.util.hosts import (
     HostInfo,
     SlotInfo,
@@ -21,7 +20,9 @@ def test_parse_hosts() -> None:
 
 @pytest.mark.parametrize("text", ["a", "a:", ":2", "a:b", "a:1;b:2", "", "a b:1"])
 def test_bad_hosts(text: str) -> None:
-    with pytest.raises(ValueError, match="Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."):
+    with pytest.raises(
+        ValueError, match="Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+    ):
         parse_hosts(text)
 
 

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import horovod
 import psutil
 import pytest
 from conftest import Launch
-
-import horovod
 
 PYTHON = sys.executable
 FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
@@ -85,7 +84,11 @@ def test_much_output(horovodrun: Launch) -> None:
 
 def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
     done = horovodrun(
-        "-np", "2", "--output-filename", str(tmp_path / "logs"), *sh("echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2")
+        "-np",
+        "2",
+        "--output-filename",
+        str(tmp_path / "logs"),
+        *sh("echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2"),
     )
     for rank in (0, 1):
         assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out {rank}\n"
@@ -169,7 +172,9 @@ def test_a_killed_launcher_leaves_nothing_behind(
 
 
 def test_what_a_finished_rank_left_running_is_ended(horovodrun: Launch, marker: str) -> None:
-    done = horovodrun("--termination-grace-seconds", "0.2", "-np", "2", *sh(f"setsid sleep {marker} & sleep {marker} & exit 0"))
+    done = horovodrun(
+        "--termination-grace-seconds", "0.2", "-np", "2", *sh(f"setsid sleep {marker} & sleep {marker} & exit 0")
+    )
     assert done.returncode == 0
     assert not alive(marker)
 
@@ -214,9 +219,7 @@ def test_a_failure_on_one_host_ends_the_others(horovodrun: Launch, tmp_path: Pat
 
 
 def test_a_host_that_cannot_be_reached(horovodrun: Launch, tmp_path: Path) -> None:
-    done = horovodrun(
-        "--rsh-agent", "false", "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh("echo never")
-    )
+    done = horovodrun("--rsh-agent", "false", "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh("echo never"))
     assert done.returncode == 1
     assert "could not connect to some hosts via ssh" in done.stderr
     assert "203.0.113.1" in done.stderr
@@ -226,7 +229,17 @@ def test_a_host_that_cannot_be_reached(horovodrun: Launch, tmp_path: Path) -> No
 def test_no_secret_on_any_command_line(start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     code = "import os; print(os.read(int(os.environ['HOROVOD_SECRET_FD']), 100).hex()); import time; time.sleep(1000)"
     process = start_horovodrun(
-        "--rsh-agent", agent_script(tmp_path), "-np", "1", "-H", "203.0.113.1:1", "--network-interfaces", "lo", PYTHON, "-c", code
+        "--rsh-agent",
+        agent_script(tmp_path),
+        "-np",
+        "1",
+        "-H",
+        "203.0.113.1:1",
+        "--network-interfaces",
+        "lo",
+        PYTHON,
+        "-c",
+        code,
     )
     secret = process.stdout.readline().partition(":")[2].strip()
     assert len(secret) == 64

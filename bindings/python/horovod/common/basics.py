@@ -27,8 +27,8 @@ def _world_ranks(comm: Any) -> list[int]:
         return []
     if _is_mpi_communicator(comm):
         raise ValueError(
-            "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): pass a list of ranks to hvd.init() instead "
-            "of an MPI communicator."
+            "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): pass a list of ranks to hvd.init() "
+            "instead of an MPI communicator."
         )
     if isinstance(comm, Sequence) and all(isinstance(rank, int) for rank in comm):
         return list(comm)

@@ -59,8 +59,8 @@ class ProcessSet:
     def next_unnamed(self) -> int:
         """Return the number of the next operation that got no name.
 
-        Every set counts for itself, from its registration on: so ranks which are members of different sets still agree on
-        the numbers, as long as the members of each set call its unnamed operations in the same order.
+        Every set counts for itself, from its registration on: so ranks which are members of different sets still agree
+        on the numbers, as long as the members of each set call its unnamed operations in the same order.
         """
         return next(self._unnamed)
 

@@ -165,7 +165,9 @@ def handle_average_backwards_compatibility(op: int | None, average: bool | None)
         return 0 if op is None else op
     if op is not None:
         raise ValueError("The op parameter supersedes average. Please provide only one of them.")
-    warnings.warn("Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3)
+    warnings.warn(
+        "Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3
+    )
     return 0 if average else 1
 
 

@@ -1,15 +1,16 @@
 """Runs the ranks of one host and reports what they print and how they end.
 
-The launcher starts one agent per host, on its own host as a child and elsewhere through ssh, and sends it this file's text,
-so a remote host needs a Python and nothing else from us. It uses the standard library alone.
+The launcher starts one agent per host, on its own host as a child and elsewhere through ssh, and sends it this
+file's text, so a remote host needs a Python and nothing else from us. It uses the standard library alone.
 
-Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of one byte:
-``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them. End of file means that the launcher is gone
-and acts like ``T``. Standard output carries frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian),
-payload. Kinds: ``h`` ready, ``o`` and ``e`` what a rank wrote, ``r`` what a rank's function returned, ``x`` exit status.
+Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of
+one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them. End of file means that the
+launcher is gone and acts like ``T``. Standard output carries frames to the launcher: kind (1 byte), rank and length
+(4 bytes each, big endian), payload. Kinds: ``h`` ready, ``o`` and ``e`` what a rank wrote, ``r`` what a rank's
+function returned, ``x`` exit status.
 
-Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every process
-that a rank started; ranks die with the agent (parent-death signal).
+Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
+process that a rank started; ranks die with the agent (parent-death signal).
 """
 
 import ctypes
@@ -55,7 +56,7 @@ def descendants(root):
         if not name.isdigit():
             continue
         try:
-            with open("/proc/%s/stat" % name, "rb") as file:
+            with open(f"/proc/{name}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it ended meanwhile
@@ -132,7 +133,7 @@ class Agent:
         if self.job["function"] is not None:
             result_read, result_write = os.pipe()
             inherited += [memory_file(bytes.fromhex(self.job["function"])), result_write]
-            environment["_RODA_TASK_FDS"] = "%d,%d" % (inherited[1], inherited[2])
+            environment["_RODA_TASK_FDS"] = f"{inherited[1]},{inherited[2]}"
         try:
             process = subprocess.Popen(
                 self.job["command"],
@@ -145,7 +146,7 @@ class Agent:
                 preexec_fn=self.bind_to_agent,
             )
         except OSError as error:
-            text = "horovodrun: cannot start %s: %s\n" % (self.job["command"][0], error.strerror)
+            text = f"horovodrun: cannot start {self.job['command'][0]}: {error.strerror}\n"
             self.send(b"e", rank, text.encode())
             self.report_exit(rank, 127 if error.errno == errno.ENOENT else 126)
             return

@@ -28,9 +28,7 @@ def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
     }
 
 
-def create_run_env_vars(
-    server_ip: str, nics: Sequence[str], port: int, elastic: bool = False
-) -> dict[str, str]:
+def create_run_env_vars(server_ip: str, nics: Sequence[str], port: int, elastic: bool = False) -> dict[str, str]:
     """Return the variables that are the same for all workers.
 
     Without named interfaces none is forced on the workers: they use the one that leads to the rendezvous.
@@ -49,10 +47,14 @@ def create_run_env_vars(
     return variables
 
 
-def get_run_command(command: Sequence[str], server_ip: str, nics: Sequence[str], port: int, elastic: bool = False) -> str:
+def get_run_command(
+    command: Sequence[str], server_ip: str, nics: Sequence[str], port: int, elastic: bool = False
+) -> str:
     """Return a shell command that runs `command` with the variables of :func:`create_run_env_vars`."""
     variables = create_run_env_vars(server_ip, nics, port, elastic)
-    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), *map(shlex.quote, command)])
+    return " ".join(
+        [*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), *map(shlex.quote, command)]
+    )
 
 
 def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -88,10 +89,8 @@ class _Connection:
 
     def send(self, data: bytes) -> None:
         """Write to the agent; one that is gone does not mind."""
-        try:
+        with contextlib.suppress(OSError):
             os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
-        except OSError:
-            pass
 
     def frames(self, data: bytes) -> Any:
         """Yield the frames that `data` completes."""

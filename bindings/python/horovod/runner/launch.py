@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 import horovod
-from horovod.common.util import gloo_built, mpi_built
+from horovod.common.util import gloo_built
+from horovod.common.util import mpi_built as mpi_built
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts
 from horovod.runner.common.util.settings import Settings
@@ -25,8 +26,12 @@ _NO_GLOO = (
     "Gloo support has not been built. The gloo transport is not usable on this machine; `roda-info` prints the reason. "
     "Without --gloo the fastest usable transport is chosen."
 )
-_NO_MPI = "MPI support has not been built. Launching through mpirun is not available in this version: run without --mpi."
-_NO_JSRUN = "Horovod did not detect an LSF job. Launching through jsrun is not available in this version: run without --jsrun."
+_NO_MPI = (
+    "MPI support has not been built. Launching through mpirun is not available in this version: run without --mpi."
+)
+_NO_JSRUN = (
+    "Horovod did not detect an LSF job. Launching through jsrun is not available in this version: run without --jsrun."
+)
 
 
 class _CheckBuild(argparse.Action):
@@ -138,7 +143,9 @@ def _add_logging(parser: argparse.ArgumentParser) -> None:
     stamps.add_argument("--log-with-timestamp", action="store_true", help=argparse.SUPPRESS)
     stamps.add_argument("--log-without-timestamp", action="store_false", dest="log_with_timestamp", help="no time")
     stamps.add_argument("--log-hide-timestamp", action="store_false", dest="log_with_timestamp", help=argparse.SUPPRESS)
-    stamps.add_argument("--no-log-hide-timestamp", action="store_true", dest="log_with_timestamp", help=argparse.SUPPRESS)
+    stamps.add_argument(
+        "--no-log-hide-timestamp", action="store_true", dest="log_with_timestamp", help=argparse.SUPPRESS
+    )
     stamps.add_argument(
         "-prefix-timestamp", "--prefix-output-with-timestamp", action="store_true", help="time before every output line"
     )
@@ -234,10 +241,8 @@ def _number(value: float | None, variable: str, default: float) -> float:
 
 def make_settings(args: argparse.Namespace) -> Settings:
     """Return the settings that parsed arguments ask for."""
-    if args.hostfile:
-        hosts = parse_host_files(args.hostfile)
-    else:
-        hosts = args.hosts or f"localhost:{args.num_proc}"
+    named = parse_host_files(args.hostfile) if args.hostfile else args.hosts
+    hosts = named or f"localhost:{args.num_proc}"
     parse_hosts(hosts)
     return Settings(
         num_proc=args.num_proc,
@@ -272,7 +277,10 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
         logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     settings = make_settings(args)
     if settings.verbose >= 2:
-        print(f"horovodrun: {settings.num_proc} processes on {settings.hosts}: {shlex.join(args.command)}", file=sys.stderr)
+        print(
+            f"horovodrun: {settings.num_proc} processes on {settings.hosts}: {shlex.join(args.command)}",
+            file=sys.stderr,
+        )
 
     def launch() -> dict[int, bytes]:
         return launch_gloo(args.command, settings, _worker_environment(args), function)

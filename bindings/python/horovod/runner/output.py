@@ -67,7 +67,7 @@ class LineForwarder:
         self._partial = ""
 
     def feed(self, data: bytes) -> None:
-        """Forward the lines that `data` completes; ``\\r`` ends a line as ``\\n`` does."""
+        """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""
         if self._copy is not None:
             self._copy.write(data)
             self._copy.flush()

@@ -18,15 +18,13 @@ from horovod.torch.mpi_ops import allreduce_async_, synchronize
 class DistributedAdasumMixin:
     """Comes before the wrapped optimizer's class in the method resolution order.
 
-    When a gradient is complete, the wrapped optimizer steps for that parameter alone; the difference that the step made is
-    combined over the ranks and added to the value from before.
+    When a gradient is complete, the wrapped optimizer steps for that parameter alone; the difference that the step made
+    is combined over the ranks and added to the value from before.
     """
 
     param_groups: list[dict[str, Any]]
 
-    def _start_distributing(
-        self, name_of: dict[torch.Tensor, str], compression: type[Compressor], passes: int
-    ) -> None:
+    def _start_distributing(self, name_of: dict[torch.Tensor, str], compression: type[Compressor], passes: int) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
         self._name_of = name_of
@@ -101,7 +99,7 @@ class DistributedAdasumMixin:
         """Clear the gradients; not while updates are being combined."""
         if self._running:
             raise AssertionError(
-                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is prohibited "
-                "as it can cause a race condition."
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is "
+                "prohibited as it can cause a race condition."
             )
         super().zero_grad(*args, **kwargs)  # type: ignore[misc]

@@ -115,9 +115,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
         """Average, then slice."""
         grads = [grad.contiguous() for grad in grad_outputs]
         process_set = ctx.process_set
-        averaged = _ops.execute(
-            _ops.prepare_grouped_allreduce(grads, False, None, Average, 1.0, 1.0, process_set)
-        )
+        averaged = _ops.execute(_ops.prepare_grouped_allreduce(grads, False, None, Average, 1.0, 1.0, process_set))
         slices = [_own_rows(grad, rows, process_set) for grad, rows in zip(averaged, ctx.rows)]
         return (None, None, *slices)
 

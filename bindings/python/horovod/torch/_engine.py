@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +17,17 @@ from horovod.common.process_sets import ProcessSet
 
 ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER = range(8)
 
+# In the order of the engine's numbers.
 _DTYPE_NAMES = (
-    "uint8 int8 uint16 int16 int32 int64 float16 float32 float64 bool bfloat16".split()  # the engine's numbers, in order
-)
+    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16",
+)  # fmt: skip
 DTYPES: dict[torch.dtype, int] = {
     getattr(torch, name): number for number, name in enumerate(_DTYPE_NAMES) if hasattr(torch, name)
 }
 
 _HOST = -1
 
-# What turns the engine's outputs into the caller's result. It also keeps the tensors alive whose memory the engine uses.
+# Turns the engine's outputs into the caller's result. It also keeps the tensors alive whose memory the engine uses.
 Collect = Callable[[Any], Any]
 
 
@@ -86,10 +88,8 @@ def forget_handles() -> None:
     global _handle_numbers
     while _pending:
         native, _, _ = _pending.popitem()[1]
-        try:
+        with contextlib.suppress(HorovodInternalError, ValueError):  # ended by the shutdown, as it must
             _roda.finish(native, 0)
-        except (HorovodInternalError, ValueError):
-            pass  # ended by the shutdown, as it must
     _handle_numbers = itertools.count(1)
 
 
@@ -121,15 +121,15 @@ def _warn_about_staging(device: str) -> None:
     if device not in _warned_devices:
         _warned_devices.add(device)
         warnings.warn(
-            f"No transport of this installation works on {device} memory: {device} tensors are copied to the host and back "
-            "for every collective.",
+            f"No transport of this installation works on {device} memory: {device} tensors are copied to the host and "
+            "back for every collective.",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
-    """Return an output that the engine owns as a tensor with the dtype and device of `like`, without a copy on the host."""
+    """Return an output that the engine owns, without a copy, as a tensor with the dtype and device of `like`."""
     tensor = from_dlpack(output[0])
     if like.dtype == torch.bool:
         tensor = tensor.view(torch.bool)  # DLPack carries it as bytes

@@ -85,9 +85,7 @@ def prepare_grouped_allreduce(
     names = _member_names("grouped_allreduce", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     requests = [
-        request(
-            _engine.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale
-        )
+        request(_engine.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale)
         for member, tensor, source, result in zip(names, tensors, sources, results)
     ]
 
@@ -123,9 +121,7 @@ def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: Proce
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
-def prepare_grouped_allgather(
-    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
-) -> Prepared:
+def prepare_grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet) -> Prepared:
     """Allgather of several tensors that complete together."""
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
@@ -252,4 +248,3 @@ def run_barrier(process_set: ProcessSet) -> None:
 def run_join() -> int:
     """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
     return _roda.run([_engine.bare_request(_engine.JOIN, 0)], 1)[0][2]
-

@@ -20,8 +20,8 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     Parameters
     ----------
     params : mapping or list
-        ``model.state_dict()``, ``model.named_parameters()`` as a list, or a list of tensors. Entries that are no tensors are
-        left alone.
+        ``model.state_dict()``, ``model.named_parameters()`` as a list, or a list of tensors. Entries that are no
+        tensors are left alone.
     root_rank : int
         The rank that has the values.
     """

@@ -1,14 +1,13 @@
 """Collectives of ``horovod.torch``: synchronous, asynchronous, in place and grouped.
 
-Asynchronous functions return a handle for :func:`synchronize` and :func:`poll`. Until it is done, the tensors that were
-passed must not be changed. Ranks match operations by name; operations without a name must be called in the same order by
-all ranks of the process set.
+Asynchronous functions return a handle for :func:`synchronize` and :func:`poll`. Until it is done, the tensors that
+were passed must not be changed. Ranks match operations by name; operations without a name must be called in the same
+order by all ranks of the process set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -152,9 +151,7 @@ def allreduce_(
 ) -> Tensor:
     """Allreduce in place and return `tensor`; see :func:`allreduce`. Not differentiable."""
     op = handle_average_backwards_compatibility(op, average)
-    return _ops.execute(
-        _ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
-    )
+    return _ops.execute(_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def grouped_allreduce_async(
@@ -452,9 +449,7 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> int:
     """Start a reducescatter of several tensors that complete together."""
-    return start(
-        *_ops.prepare_grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
-    )
+    return start(*_ops.prepare_grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor))
 
 
 def grouped_reducescatter(

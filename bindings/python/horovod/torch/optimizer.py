@@ -68,7 +68,9 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         groups = num_groups
     use_delta = op == Adasum and size() > 1
     mixin = DistributedAdasumMixin if use_delta else DistributedMixin
-    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__})
+    cls = type(
+        optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__}
+    )
     result = cls.__new__(cls)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.
@@ -80,7 +82,14 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         result._start_distributing(names, compression, backward_passes_per_step)
         return result
     result._start_distributing(
-        names, compression, backward_passes_per_step, op, gradient_predivide_factor, groups, sparse_as_dense, process_set
+        names,
+        compression,
+        backward_passes_per_step,
+        op,
+        gradient_predivide_factor,
+        groups,
+        sparse_as_dense,
+        process_set,
     )
     return result
 
@@ -99,7 +108,8 @@ def _checked_names(
     named: list[Any] = list(named_parameters)
     if any(not isinstance(pair, tuple) for pair in named):
         raise ValueError(
-            "named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters()."
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
         )
     names = [name for name, _ in named]
     duplicates = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []

@@ -108,12 +108,8 @@ OPTIONS = (
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
         minimum=0,
     ),
-    Option(
-        "mpi_threads_disable", ("library_options", "mpi_threads_disable"), "HOROVOD_MPI_THREADS_DISABLE", _flag
-    ),
-    Option(
-        "num_nccl_streams", ("library_options", "num_nccl_streams"), "HOROVOD_NUM_NCCL_STREAMS", minimum=0
-    ),
+    Option("mpi_threads_disable", ("library_options", "mpi_threads_disable"), "HOROVOD_MPI_THREADS_DISABLE", _flag),
+    Option("num_nccl_streams", ("library_options", "num_nccl_streams"), "HOROVOD_NUM_NCCL_STREAMS", minimum=0),
     Option("thread_affinity", ("library_options", "thread_affinity"), "HOROVOD_THREAD_AFFINITY", minimum=0),
     Option(
         "gloo_timeout_seconds", ("library_options", "gloo_timeout_seconds"), "HOROVOD_GLOO_TIMEOUT_SECONDS", minimum=0

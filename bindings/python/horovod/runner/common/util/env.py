@@ -49,7 +49,8 @@ def get_env_rank_and_size() -> tuple[int, int]:
             return int(rank), int(size)
         if rank is not None or size is not None:
             raise RuntimeError(
-                f"Could not determine process rank and size: only one of {rank_name} and {size_name} found in environment"
+                "Could not determine process rank and size: only one of "
+                f"{rank_name} and {size_name} found in environment"
             )
     return 0, 1
 

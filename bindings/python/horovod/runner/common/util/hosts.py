@@ -40,8 +40,7 @@ class SlotInfo:
     def to_response_string(self) -> str:
         """Return the numbers as an elastic worker asks for them."""
         return ",".join(
-            str(v)
-            for v in (self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size)
+            str(v) for v in (self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size)
         )
 
     @staticmethod
@@ -111,9 +110,7 @@ def get_host_assignments(
             placed.append((host.hostname, local_sizes[host.hostname]))
             local_sizes[host.hostname] += 1
     if len(placed) < min_num_proc:
-        raise ValueError(
-            f"Requested more processes ({min_num_proc}) than there are available slots ({len(placed)})"
-        )
+        raise ValueError(f"Requested more processes ({min_num_proc}) than there are available slots ({len(placed)})")
     hosts_with: dict[int, list[str]] = defaultdict(list)
     for hostname, local_rank in placed:
         hosts_with[local_rank].append(hostname)
