@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 
+#include "transports/gloo/collectives.h"
 #include "transports/gloo/device.h"
 
 namespace roda::gloo {
@@ -32,8 +33,18 @@ class Context {
     events_.fetch_add(1);
     doorbell_.ring();
   }
-  int take_events() { return events_.exchange(0); }
-  sdk::Doorbell& doorbell() { return doorbell_; }
+
+  // The entries of the ABI.
+  int progress() { return events_.exchange(0); }
+  int event_fd() const { return doorbell_.fd(); }
+  bool arm() {
+    doorbell_.arm();
+    return true;
+  }
+  void disarm() { doorbell_.disarm(); }
+  static bool collective_supported(int collective, int dtype, int op, int memory_kind) {
+    return memory_kind == RODA_MEMORY_HOST && is_supported(collective, dtype, op);
+  }
 
  private:
   const roda_host* const host_;

@@ -25,13 +25,13 @@ const char* const kRaise = "; if the ranks are merely slow, raise HOROVOD_GLOO_T
 
 }  // namespace
 
-Group::Group(Context* context, const roda_group_desc& desc)
-    : context_(context),
+Group::Group(Context& context, const roda_group_desc& desc)
+    : context_(&context),
       rank_(desc.rank),
       size_(desc.size),
       name_(desc.name),
       world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      timeout_(context->timeout(desc.timeout_ns)),
+      timeout_(context.timeout(desc.timeout_ns)),
       created_(Clock::now()),
       exchange_(desc.exchange),
       links_(static_cast<std::size_t>(desc.size)) {
@@ -247,18 +247,23 @@ void Group::run_collective(Request* request) {
   }
 }
 
-Request* Group::start(const roda_collective_args& args) {
+int32_t Group::start(const roda_collective_args& args, Request** request) {
   cause_.throw_if_set();
-  Request* request = pool_.take();
-  request->start_collective().assign(args, size_);
-  if (is_trivial(request->collective(), size_)) {
-    request->end();
-    pool_.give_back(request);
-    return nullptr;
+  if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
+    throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("gloo: no ") + roda_collective_name(args.collective) + " of " +
+                                                 roda_dtype_name(args.dtype));
   }
-  live_.push_back(request);
-  run_on_worker([this, request] { run_collective(request); });
-  return request;
+  Request* started = pool_.take();
+  started->start_collective().assign(args, size_);
+  if (is_trivial(started->collective(), size_)) {
+    started->end();
+    pool_.give_back(started);
+    return RODA_OK;
+  }
+  live_.push_back(started);
+  run_on_worker([this, started] { run_collective(started); });
+  *request = started;
+  return RODA_OK;
 }
 
 }  // namespace roda::gloo

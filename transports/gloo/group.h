@@ -25,7 +25,9 @@ namespace roda::gloo {
 // Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
 class Group {
  public:
-  Group(Context* context, const roda_group_desc& desc);
+  using Request = roda::gloo::Request;
+
+  Group(Context& context, const roda_group_desc& desc);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -34,12 +36,13 @@ class Group {
   bool test();
   void abort(const sdk::Failure& cause);
 
-  // Null: done already. *again: nothing was started.
-  Request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool* again);
-  Request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes);
-  Request* start(const roda_collective_args& args);
-  int32_t test(Request* request, roda_error* error);
-  bool quiesced(const void* base, std::size_t bytes) const;
+  // RODA_OK, with *request null when it is done already, or RODA_AGAIN.
+  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*, Request** request);
+  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request);
+  int32_t start(const roda_collective_args& args, Request** request);
+  // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
+  int32_t test(Request* request);
+  bool is_quiet(const void* base, std::size_t bytes) const;
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
@@ -61,6 +64,9 @@ class Group {
   sdk::Failure explain_collective(const Collective& what, const std::string& text);
   sdk::Failure explain_message(int peer, int32_t code, const std::string& text);
 
+  enum class Begun { kDone, kPending, kAgain };
+  int32_t start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
+                        Begun (*begin)(Link&, Request*));
   Link& link(int peer);
   Request* keep(Request* request);
   void release(Request* request);

@@ -31,40 +31,42 @@ sdk::Failure Group::explain_message(int peer, int32_t code, const std::string& t
   return {code, "gloo: messages with rank " + std::to_string(rank) + " in " + label() + ": " + text, rank};
 }
 
-Request* Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool* again) {
-  cause_.throw_if_set();
-  Link& to = link(peer);
-  Request* request = pool_.take();
-  request->start_message(peer, tag, const_cast<void*>(data), bytes);
-  try {
-    *again = !to.send(request);
-  } catch (...) {
-    pool_.give_back(request);
-    throw;
-  }
-  if (!*again) return keep(request);
-  pool_.give_back(request);
-  return nullptr;
+int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
+                    Request** request) {
+  return start_message(peer, tag, const_cast<void*>(data), bytes, request, [](Link& link, Request* message) {
+    return link.send(message) ? Begun::kPending : Begun::kAgain;
+  });
 }
 
-Request* Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
-  cause_.throw_if_set();
-  Link& from = link(peer);
-  Request* request = pool_.take();
-  request->start_message(peer, tag, data, bytes);
-  bool done = false;
-  try {
-    done = from.receive(request);
-  } catch (...) {
-    pool_.give_back(request);
-    throw;
-  }
-  if (!done) return keep(request);
-  pool_.give_back(request);
-  return nullptr;
+int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
+                       Request** request) {
+  return start_message(peer, tag, data, bytes, request, [](Link& link, Request* message) {
+    return link.receive(message) ? Begun::kDone : Begun::kPending;
+  });
 }
 
-Request* Group::keep(Request* request) {
+int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
+                             Begun (*begin)(Link&, Request*)) {
+  cause_.throw_if_set();
+  Link& with = link(peer);
+  Request* message = pool_.take();
+  message->start_message(peer, tag, data, bytes);
+  Begun begun = Begun::kDone;
+  try {
+    begun = begin(with, message);
+  } catch (...) {
+    pool_.give_back(message);
+    throw;
+  }
+  if (begun == Begun::kPending) {
+    *request = keep(message);
+  } else {
+    pool_.give_back(message);
+  }
+  return begun == Begun::kAgain ? RODA_AGAIN : RODA_OK;
+}
+
+Group::Request* Group::keep(Request* request) {
   live_.push_back(request);
   bool first = false;
   {
@@ -84,11 +86,12 @@ void Group::release(Request* request) {
   pool_.give_back(request);
 }
 
-int32_t Group::test(Request* request, roda_error* error) {
+int32_t Group::test(Request* request) {
   if (request->is_done()) {
-    const int32_t code = request->result(error);
+    const sdk::Failure end = request->result();
     release(request);
-    return code;
+    if (end.code() != RODA_OK) throw end;
+    return RODA_OK;
   }
   if (!request->is_message() || cause_.is_set() || Clock::now() - request->started() < timeout_)
     return RODA_IN_PROGRESS;
@@ -101,10 +104,10 @@ int32_t Group::test(Request* request, roda_error* error) {
     return RODA_IN_PROGRESS;
   }
   release(request);
-  return late.fill(error);
+  throw late;
 }
 
-bool Group::quiesced(const void* base, std::size_t bytes) const {
+bool Group::is_quiet(const void* base, std::size_t bytes) const {
   return std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
     return !request->is_done() && request->touches(base, bytes, rank_);
   });

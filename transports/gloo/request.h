@@ -50,7 +50,8 @@ class Request {
     message_ = failure.what();
     end();
   }
-  int32_t result(roda_error* error) const { return sdk::fill(error, code_, rank_, message_.c_str()); }
+  // How it ended; the code is RODA_OK when it went well.
+  sdk::Failure result() const { return {code_, code_ == RODA_OK ? std::string() : message_, rank_}; }
 
  private:
   void restart() {

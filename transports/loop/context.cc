@@ -39,29 +39,27 @@ Context::~Context() {
 }
 
 void Context::open_timer() {
-  timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  poll_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
+  timer_fd_ = sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
+  poll_fd_ = sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
   for (const int fd : {timer_fd_, doorbell_.fd()}) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-    if (fd < 0 || ::epoll_ctl(poll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
-      throw sdk::Failure(RODA_ERR_SYSTEM, std::string("descriptors for the loop transport: ") + std::strerror(errno));
-    }
+    sdk::check_system(::epoll_ctl(poll_fd_, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
   }
 }
 
-int Context::arm() {
+bool Context::arm() {
   doorbell_.arm();
   Clock::time_point next = Clock::time_point::max();
   for (const Seat& seat : seats_) next = std::min(next, seat.hub->next_due(seat.rank));
   const bool waits = next != Clock::time_point::max();
-  if (waits && next <= Clock::now()) return RODA_AGAIN;
+  if (waits && next <= Clock::now()) return false;
   const auto since_epoch = waits ? next.time_since_epoch() : Clock::duration::zero();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch);
   itimerspec when{};
   when.it_value.tv_sec = seconds.count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(since_epoch - seconds).count();
   ::timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
-  return RODA_OK;
+  return true;
 }
 
 int Context::progress() {

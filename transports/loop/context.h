@@ -23,8 +23,8 @@ class Context {
 
   void ring() { doorbell_.ring(); }
   int event_fd() const { return poll_fd_ >= 0 ? poll_fd_ : doorbell_.fd(); }
-  // RODA_AGAIN when a delayed message has become due.
-  int arm();
+  // False when a delayed message has become due.
+  bool arm();
   void disarm() { doorbell_.disarm(); }
   // Delivers what has become due; the number of messages.
   int progress();

@@ -223,15 +223,14 @@ bool Hub::try_deliver(int rank, Operation* receive, Clock::time_point now) {
   return true;
 }
 
-int Hub::test(int rank, Operation* operation, Clock::duration timeout, roda_error* error) {
+sdk::Failure Hub::test(int rank, Operation* operation, Clock::duration timeout) {
   Lock lock(mutex_);
-  if (!operation->done) {
-    if (timeout == Clock::duration::zero() || Clock::now() - operation->started < timeout) return RODA_IN_PROGRESS;
-    forget(rank, operation);
-    return sdk::fill(error, RODA_ERR_TIMEOUT, world_ranks_[static_cast<std::size_t>(operation->peer)],
-                     ("no answer from " + who(operation->peer) + " in group " + name_).c_str());
-  }
-  return sdk::fill(error, operation->code, operation->rank, operation->message.c_str());
+  if (operation->done) return {operation->code, operation->message, operation->rank};
+  const bool is_late = timeout != Clock::duration::zero() && Clock::now() - operation->started >= timeout;
+  if (!is_late) return {RODA_IN_PROGRESS, {}};
+  forget(rank, operation);
+  return {RODA_ERR_TIMEOUT, "no answer from " + who(operation->peer) + " in group " + name_,
+          world_ranks_[static_cast<std::size_t>(operation->peer)]};
 }
 
 void Hub::forget(int rank, Operation* operation) {

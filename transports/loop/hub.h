@@ -57,8 +57,8 @@ class Hub {
   // True: done at once, `operation` was not kept.
   bool send(int rank, Operation* operation, Clock::duration delay);
   bool receive(int rank, Operation* operation);
-  // RODA_IN_PROGRESS, or how it ended. `timeout` zero: none.
-  int test(int rank, Operation* operation, Clock::duration timeout, roda_error* error);
+  // The code is RODA_IN_PROGRESS, or says how it ended. `timeout` zero: none.
+  sdk::Failure test(int rank, Operation* operation, Clock::duration timeout);
 
   Clock::time_point next_due(int rank) const;
   int deliver_due(int rank);

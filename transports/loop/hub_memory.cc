@@ -11,12 +11,6 @@ namespace {
 using Lock = std::lock_guard<std::mutex>;
 constexpr std::size_t kAlignment = 64;
 
-bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const auto* first = static_cast<const char*>(a);
-  const auto* second = static_cast<const char*>(b);
-  return first < second + b_bytes && second < first + a_bytes;
-}
-
 void check_index(std::uint32_t index, std::uint32_t count, const char* what) {
   if (index >= count) throw sdk::Failure(RODA_ERR_INVALID, std::string("no ") + what + " " + std::to_string(index));
 }
@@ -111,9 +105,9 @@ bool Hub::quiesced(int rank, const void* base, std::size_t bytes) const {
   const Member& self = member(rank);
   if (self.gone) return true;
   const auto touches = [&](const Operation* operation) {
-    return overlaps(operation->data, operation->bytes, base, bytes);
+    return sdk::overlaps(operation->data, operation->bytes, base, bytes);
   };
-  const auto shows = [&](const Window& window) { return overlaps(window.base, window.bytes, base, bytes); };
+  const auto shows = [&](const Window& window) { return sdk::overlaps(window.base, window.bytes, base, bytes); };
   return std::none_of(self.receives.begin(), self.receives.end(), touches) &&
          std::none_of(self.sends.begin(), self.sends.end(), touches) &&
          std::none_of(self.windows.begin(), self.windows.end(), shows);
