@@ -62,14 +62,20 @@ pytest_report() {
   [[ -s $RESULTS/$name.xml ]] || step_failed "$name: no report"
 }
 
-# parallel_tests NP: every rank runs the same tests. Rank 0 is counted; the others may only fail.
+# parallel_tests NP TRANSPORT: every rank runs the same tests. Rank 0 is counted; the others may only fail.
 parallel_tests() {
-  local np=$1 report=$RESULTS/python-np$1 status=0
+  local np=$1 transport=$2 status=0
+  local report=$RESULTS/python-np$np${transport:+-$transport}
   mkdir -p "$report.ranks"
   # shellcheck disable=SC2016 # expanded by the rank's shell
-  timeout --kill-after=10 600 horovodrun -np "$np" sh -c \
+  HOROVOD_CPU_OPERATIONS=$transport timeout --kill-after=10 600 horovodrun -np "$np" sh -c \
     'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$HOROVOD_RANK.xml"' \
-    sh "$VENV/bin/python" "$report.ranks" </dev/null || status=$?
+    sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
+  if [[ $status -ne 0 ]]; then
+    cat "$report.log"
+  else
+    grep '^\[0\].* passed' "$report.log" || true
+  fi
   if [[ -s $report.ranks/rank0.xml ]]; then
     cp "$report.ranks/rank0.xml" "$report.xml"
     grep -q '<failure\|<error' "$report.xml" && return # counted there
@@ -79,10 +85,10 @@ parallel_tests() {
 
 suite_python() {
   pytest_report python tests/python/single
-  local np
-  for np in 1 2 4; do
-    say "Python tests on $np processes"
-    parallel_tests "$np"
+  local job
+  for job in "1 " "2 " "2 gloo" "4 "; do
+    say "Python tests: processes and transport: $job"
+    parallel_tests "${job% *}" "${job#* }"
   done
 }
 
