@@ -1,8 +1,7 @@
 """Arrows between folders point one way."""
 
-import pytest
-
 import arrows
+import pytest
 
 FOLDERS = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "examples")
 # The only file of the core that may spell a transport's name: what it says about the settings is read by people.

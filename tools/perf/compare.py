@@ -3,7 +3,8 @@
 
 float32 allreduce, in place, ranks of one host. Every round runs every contender once, in an order that rotates, so
 that whatever else the machine does meets all of them. A ratio is the median over the rounds of (peer's time / Roda's
-time) of the same round. The peers' programs come from a build folder (`meson setup build/native && ninja -C build/native`).
+time) of the same round. The peers' programs come from a build folder (`meson setup build/native && ninja -C
+build/native`).
 """
 
 import argparse
@@ -28,8 +29,10 @@ def rows_of(output):
 
 def run(command, environment=None):
     """Return the rows that a program printed; its failure is ours."""
-    done = subprocess.run([str(part) for part in command], env=os.environ | (environment or {}), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
+    done = subprocess.run(  # noqa: S603 (programs that the caller names)
+        [str(part) for part in command], env=os.environ | (environment or {}), text=True,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False,
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return rows_of(done.stdout)
@@ -77,8 +80,13 @@ class Gloo:
         with tempfile.TemporaryDirectory() as store:
             shared = os.environ | {"PEER_SIZE": str(ranks), "PEER_STORE": store}
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
-            processes = [subprocess.Popen(command, env=shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
-                                          stdout=subprocess.PIPE, text=True) for rank in range(ranks)]
+            processes = [
+                subprocess.Popen(  # noqa: S603 (our own program)
+                    command, env=shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, text=True,
+                )
+                for rank in range(ranks)
+            ]
             outputs = [process.communicate(timeout=600)[0] for process in processes]
         if any(process.returncode for process in processes):
             raise RuntimeError(f"gloo ended with {[process.returncode for process in processes]}")
