@@ -43,6 +43,8 @@ Engine::Engine(Parts parts)
   static_cast<void>(watch(parts_.control->fd()));
   open_set(0, negotiator_.members(0));
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
+  const std::string& timeline = parts_.knobs.timeline;
+  if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -231,6 +233,19 @@ bool Engine::find_member(std::int32_t id, std::int32_t rank, int* size, int* pos
   *size = static_cast<int>(ranks.size());
   *position = at != ranks.end() && *at == rank ? static_cast<int>(at - ranks.begin()) : -1;
   return true;
+}
+
+int Engine::start_timeline(const std::string& path, bool mark_cycles) {
+  if (parts_.knobs.timeline.empty()) return -2;
+  if (parts_.topology.rank != 0) return 1;
+  // The job does not depend on its trace: it goes on without.
+  if (const Status s = timeline_.open(path, mark_cycles); !s.ok()) RODA_LOG(error, "{}", s.message());
+  return 1;
+}
+
+int Engine::stop_timeline() {
+  timeline_.close();
+  return 1;
 }
 
 void Engine::shutdown() {

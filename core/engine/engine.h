@@ -28,6 +28,7 @@
 #include "core/engine/set_runtime.h"
 #include "core/knobs/knobs.h"
 #include "core/negotiate/negotiator.h"
+#include "core/observe/timeline.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda::engine {
@@ -74,6 +75,10 @@ class Engine final : private negotiate::Outcome {
   // The set's size and the place of a world rank in it (-1: not a member). False: no such set. Allocates nothing.
   bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const;
 
+  // 1; -2 when HOROVOD_TIMELINE was not set. Rank 0 writes the file.
+  int start_timeline(const std::string& path, bool mark_cycles);
+  int stop_timeline();
+
   // Ends the engine on every rank; blocks until this one has ended. Idempotent.
   void shutdown();
 
@@ -81,6 +86,7 @@ class Engine final : private negotiate::Outcome {
   using Clock = std::chrono::steady_clock;
 
   // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
+  void announced(const std::string& name, int collective, std::int32_t rank) override;
   void launch(negotiate::Launch launch) override;
   void refuse(std::int32_t set, const std::string& name, const Status& error) override;
   void announce_again(std::int32_t set, int bit) override;
@@ -144,7 +150,8 @@ class Engine final : private negotiate::Outcome {
 
   Parts parts_;
   WaitPolicy wait_policy_;
-  HandleTable handles_;  // locks itself
+  HandleTable handles_;         // locks itself
+  observe::Timeline timeline_;  // locks itself
   Baton baton_;
 
   // Under mutex_: the submission queue and what a submission is checked against.

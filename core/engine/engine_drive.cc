@@ -263,6 +263,9 @@ bool Engine::start_launches() {
     if (status.ok()) status = watch_new_contexts();
     if (status.ok() && !started) break;
     moved = true;
+    if (timeline_.active()) {
+      for (const auto& tensor : next_run_->launch().tensors) timeline_.started(tensor->name, next_run_->activity());
+    }
     if (status.ok()) {
       running_.push_back(std::move(next_run_));
     } else {
@@ -312,6 +315,9 @@ void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
     run->broken = true;
     running_.push_back(std::move(run));  // fail() ends it with the rest, under the first cause
     return;
+  }
+  if (timeline_.active()) {
+    for (const auto& tensor : run->launch().tensors) timeline_.ended(tensor->name, tensor->dtype, tensor->shape);
   }
   end_operations(run->operations(), status);
   set->complete(run->launch().sequence);

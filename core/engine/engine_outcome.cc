@@ -6,8 +6,19 @@
 
 namespace roda::engine {
 
+void Engine::announced(const std::string& name, int collective, std::int32_t rank) {
+  timeline_.announced(name, collective, rank);
+}
+
 void Engine::launch(negotiate::Launch launch) {
   news_for_others_ = true;
+  if (timeline_.active()) {
+    timeline_.cycle();
+    for (const negotiate::AgreedPtr& tensor : launch.tensors) {
+      timeline_.agreed(tensor->name, tensor->collective);
+      timeline_.launched(tensor->name, tensor->collective);
+    }
+  }
   const SetRuntime& set = *sets_.at(launch.set);
   if (!set.is_member()) return;
   Waiting waiting;
@@ -30,6 +41,7 @@ void Engine::refuse(std::int32_t set, const std::string& name, const Status& err
     const std::scoped_lock lock(mutex_);
     op = find_operation(set, name);
   }
+  timeline_.agreed(name, op == nullptr ? RODA_ALLREDUCE : op->request.collective);
   end_operations({op}, error);
 }
 

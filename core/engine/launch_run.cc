@@ -1,6 +1,7 @@
 #include "core/engine/launch_run.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -361,6 +362,14 @@ std::string LaunchRun::describe() const {
   std::string text = std::string(roda_collective_name(head().collective)) + " '" + head().name + "'";
   if (fused()) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
   return stage_ == nullptr ? text + " (connecting)" : text + " (" + stage_->describe() + ")";
+}
+
+std::string LaunchRun::activity() const {
+  const std::string what = head().collective == RODA_BROADCAST ? "BCAST" : roda_collective_name(head().collective);
+  if (pool_ == nullptr) return "LOCAL_" + what;
+  std::string name = pool_->group().context().name();
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name + "_" + what;
 }
 
 void LaunchRun::finish() {

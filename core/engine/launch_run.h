@@ -57,7 +57,8 @@ class LaunchRun {
   bool needs_whole_group() const { return pool_ != nullptr && pool_->group().slots() == 1; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
-  void finish();  // gives the stage back
+  std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
+  void finish();                 // gives the stage back
   void drop_buffers() { fused_.release(); }
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back

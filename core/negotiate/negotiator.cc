@@ -181,6 +181,7 @@ void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, int member, b
   if (arrived) return;
   arrived = true;
   ++slot.arrivals;
+  outcome->announced(slot.agreed->name, slot.agreed->collective, set->ranks[static_cast<std::size_t>(member)]);
   if (slot.arrivals == set->size() || (set->joined_count != 0 && is_complete(*set, slot.arrived))) {
     complete_cached(id, set, bit, outcome);
   }
@@ -245,6 +246,7 @@ void Negotiator::arrive(Request request, Outcome* outcome) {
     return;
   }
   const std::string name = request.name;
+  outcome->announced(name, request.collective, request.rank);
   if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
   Pending& pending = set->pending[name];
   pending.requests.resize(static_cast<std::size_t>(set->size()));

@@ -45,6 +45,8 @@ struct Launch {
 class Outcome {
  public:
   virtual ~Outcome() = default;
+  // A rank has announced a tensor; for observers.
+  virtual void announced(const std::string& /*name*/, int /*collective*/, std::int32_t /*rank*/) {}
   virtual void launch(Launch launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
