@@ -13,7 +13,8 @@ namespace roda::sdk {
 // ring(): any thread. arm(), disarm(), fd(): the context's caller.
 //
 // No wake-up is lost: the producer publishes its result and then rings; the sleeper arms and then tests once more. Both
-// sides are sequentially consistent, so either the test sees the result or the ring sees the arming.
+// exchange the same word, so one comes first: either the ring sees the arming, or the arming sees the ring and with it
+// the result.
 class Doorbell {
  public:
   Doorbell() : fd_(check_system(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {}
@@ -24,8 +25,7 @@ class Doorbell {
   int fd() const { return fd_; }
 
   void ring() {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!armed_.load(std::memory_order_relaxed) || !armed_.exchange(false)) return;
+    if (!armed_.exchange(false, std::memory_order_acq_rel)) return;
     const std::uint64_t one = 1;
     // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
     [[maybe_unused]] ssize_t written = ::write(fd_, &one, sizeof one);
@@ -34,11 +34,10 @@ class Doorbell {
   void arm() {
     std::uint64_t count = 0;
     [[maybe_unused]] ssize_t taken = ::read(fd_, &count, sizeof count);
-    armed_.store(true);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    armed_.exchange(true, std::memory_order_acq_rel);
   }
 
-  void disarm() { armed_.store(false); }
+  void disarm() { armed_.exchange(false, std::memory_order_acq_rel); }
 
  private:
   int fd_;
