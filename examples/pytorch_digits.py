@@ -35,7 +35,8 @@ class Net(nn.Module):
         """Return the scores of the ten digits."""
         hidden = functional.relu(self.conv1(images))
         hidden = functional.max_pool2d(functional.relu(self.conv2(hidden)), 2)
-        return self.fc2(functional.relu(self.fc1(hidden.flatten(1))))
+        hidden = functional.dropout(hidden.flatten(1), 0.25, self.training)
+        return self.fc2(functional.relu(self.fc1(hidden)))
 
 
 def load(seed: int) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
@@ -79,6 +80,7 @@ def show_progress(epoch: int, epochs: int, done: int, total: int, loss: float) -
 def evaluate(model: nn.Module, data: tuple[torch.Tensor, torch.Tensor]) -> float:
     """Return the share of right answers, every rank judging its part of the data."""
     images, labels = (tensor[hvd.rank() :: hvd.size()] for tensor in data)
+    model.eval()
     with torch.no_grad():
         right = (model(images).argmax(1) == labels).sum().double()
     counts = hvd.allreduce(torch.stack([right, torch.tensor(len(labels)).double()]), op=hvd.Sum, name="evaluation")
@@ -90,7 +92,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=32, help="images of one step on one rank")
-    parser.add_argument("--lr", type=float, default=0.0015, help="learning rate of one process")
+    parser.add_argument("--lr", type=float, default=0.003, help="learning rate of one process")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--timeline", help="file for a Chrome trace of what the engine did, written by rank 0")
     return parser.parse_args()
@@ -113,6 +115,7 @@ def main() -> None:
     # As many processes, as many times the batch: the rate grows with it.
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr * hvd.size())
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
@@ -127,6 +130,7 @@ def main() -> None:
             total += loss.detach()
             if step < len(shard):
                 show_progress(epoch, options.epochs, step, len(shard), total.item() / step)
+        schedule.step()
         mean = hvd.allreduce(total, name="loss").item() / len(shard)
         show_progress(epoch, options.epochs, len(shard), len(shard), mean)
     seconds = time.perf_counter() - started
