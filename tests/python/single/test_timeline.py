@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from conftest import Launch
+
+SCRIPT = """
+import sys, torch
+import horovod.torch as hvd
+hvd.init()
+if len(sys.argv) > 1:
+    hvd.start_timeline(sys.argv[1], mark_cycles=True)
+for _ in range(3):
+    hvd.allreduce(torch.ones(4), name="loss")
+    hvd.broadcast(torch.ones(4), 0, name="weights")
+if len(sys.argv) > 1:
+    hvd.stop_timeline()
+hvd.shutdown()
+"""
+
+
+def check(path: Path) -> str:
+    text = path.read_text()
+    events = json.loads(text)
+    assert isinstance(events, list)
+    names = {event.get("name") for event in events}
+    assert {"NEGOTIATE_ALLREDUCE", "ALLREDUCE", "NEGOTIATE_BROADCAST", "BROADCAST"} <= names
+    tensors = {
+        event["args"]["name"] for event in events if event.get("name") == "process_name" and "name" in event["args"]
+    }
+    assert {"allreduce.loss", "broadcast.weights"} <= tensors
+    assert "start_time_since_epoch_in_micros" in text
+    return text
+
+
+def test_timeline_of_a_whole_job(horovodrun: Launch, tmp_path: Path) -> None:
+    path = tmp_path / "timeline.json"
+    done = horovodrun("-np", "2", "--timeline-filename", str(path), sys.executable, "-c", SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert "CYCLE_START" not in check(path)
+
+
+def test_timeline_started_and_stopped_by_calls(horovodrun: Launch, tmp_path: Path) -> None:
+    path = tmp_path / "timeline.json"
+    armed = dict(os.environ, HOROVOD_TIMELINE="DYNAMIC")
+    done = horovodrun("-np", "2", sys.executable, "-c", SCRIPT, str(path), env=armed)
+    assert done.returncode == 0, done.stderr
+    assert "CYCLE_START" in check(path)
+
+
+def test_a_timeline_that_is_not_armed_cannot_be_started(horovodrun: Launch, tmp_path: Path) -> None:
+    done = horovodrun("-np", "1", sys.executable, "-c", SCRIPT, str(tmp_path / "timeline.json"))
+    assert done.returncode != 0
+    assert "Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage." in done.stderr
