@@ -182,7 +182,9 @@ def test_what_a_finished_rank_left_running_is_ended(horovodrun: Launch, marker: 
 def agent_script(folder: Path) -> str:
     """A stand-in for ssh: runs the command here, in a shell, like the host would."""
     script = folder / "agent"
-    script.write_text('#!/bin/sh\nhost=$1; shift\nREMOTE_HOST=$host; export REMOTE_HOST\nexec sh -c "$*"\n')
+    script.write_text(
+        '#!/bin/sh\nhost=$1; shift\necho Welcome to $host\nREMOTE_HOST=$host; export REMOTE_HOST\nexec sh -c "$*"\n'
+    )
     script.chmod(0o755)
     return str(script)
 

@@ -5,9 +5,9 @@ file's text, so a remote host needs a Python and nothing else from us. It uses t
 
 Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of
 one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them. End of file means that the
-launcher is gone and acts like ``T``. Standard output carries frames to the launcher: kind (1 byte), rank and length
-(4 bytes each, big endian), payload. Kinds: ``h`` ready, ``o`` and ``e`` what a rank wrote, ``r`` what a rank's
-function returned, ``x`` exit status.
+launcher is gone and acts like ``T``. Standard output carries, after a greeting, frames to the launcher: kind (1
+byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what a rank wrote, ``r`` what a
+rank's function returned, ``x`` exit status.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
@@ -298,7 +298,7 @@ class Agent:
 
 def main():
     """Serve one job."""
-    os.write(1, b"h" + struct.pack(">II", 0, 0))
+    os.write(1, b"roda-agent ready\n")
     Agent(json.loads(read_exactly(int(read_exactly(8))))).run()
 
 

@@ -25,7 +25,9 @@ from horovod.runner.output import LineForwarder, open_rank_file
 
 _HEADER = struct.Struct(">cII")
 _EXIT = struct.Struct(">i")
+_GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
 _ATTEMPTS = 5
+_HANG_UP_SECONDS = 10.0
 
 # Runs in the agent's Python: reads the agent's text from standard input and executes it.
 _BOOT = """
@@ -275,25 +277,20 @@ class Job:
         return connection
 
     def _await_hello(self, connection: _Connection, deadline: float) -> str | None:
-        """Wait for the agent's first frame; return what went wrong, or None."""
+        """Wait for the agent's greeting, past whatever the host's shell prints; return what went wrong, or None."""
         out = connection.process.stdout.fileno()  # type: ignore[union-attr]
+        seen = b""
         with selectors.DefaultSelector() as waiting:
             waiting.register(out, selectors.EVENT_READ)
-            seen = b""
-            while len(seen) < _HEADER.size:
-                ready = waiting.select(max(0.0, deadline - time.monotonic()))
-                if not ready:
+            while not seen.endswith(_GREETING):
+                if not waiting.select(max(0.0, deadline - time.monotonic())):
                     connection.process.kill()
                     connection.process.wait()
                     return f"no answer within {self._settings.start_timeout:g} seconds (--start-timeout)"
-                data = os.read(out, _HEADER.size - len(seen))
+                data = os.read(out, 4096)
                 if not data:
                     return f"the remote shell ended with status {connection.process.wait()}"
-                seen += data
-        if seen[:1] != b"h":
-            connection.process.kill()
-            connection.process.wait()
-            return f"the remote shell printed {seen!r}... where the agent's greeting was expected"
+                seen = (seen + data)[-4096:]
         return None
 
     def _send_specs(self) -> None:
@@ -311,7 +308,13 @@ class Job:
         for connection in self._connections:
             connection.process.stdin.close()  # type: ignore[union-attr]
             connection.process.stdout.close()  # type: ignore[union-attr]
-            connection.process.wait()
+        for connection in self._connections:
+            # An agent needs the grace time at most; a connection that hangs longer is given up.
+            try:
+                connection.process.wait(self._settings.termination_grace + _HANG_UP_SECONDS)
+            except subprocess.TimeoutExpired:
+                connection.process.kill()
+                connection.process.wait()
         for forwarder in self._forwarders.values():
             forwarder.close()
         self._selector.close()
