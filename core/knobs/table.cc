@@ -83,6 +83,8 @@ const Row kRows[] = {
 
   // --- read by the launcher
   {"HOROVOD_START_TIMEOUT", kInteger, "30", "s", kFree, kLauncher, kNoMember, "Time for the launcher's checks and the start.", 1},
+  {"HOROVOD_RSH_AGENT", kText, "", "", kFree, kLauncher, kNoMember, "Command that stands in for ssh: called with a host and a shell command."},
+  {"HOROVOD_TERMINATION_GRACE_SECONDS", kNumber, "5", "s", kFree, kLauncher, kNoMember, "Time between SIGTERM and SIGKILL when a job is ended.", 0, 86400},
   {"HOROVOD_ELASTIC_TIMEOUT", kInteger, "600", "s", kFree, kLauncher, kNoMember, "Time for enough slots to be found.", 1},
   {"HOROVOD_SPARK_START_TIMEOUT", kInteger, "600", "s", kFree, kNobody, kNoMember, "Time for Spark tasks to register.", 1},
   {"HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX", kText, "0", "", kFree, kNobody, kNoMember, "Ignore the GPU that Spark assigned."},
