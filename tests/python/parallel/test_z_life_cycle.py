@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 
 import horovod.torch as hvd
@@ -35,10 +36,17 @@ def test_data_loader_workers_are_forked_from_a_running_engine() -> None:
             assert torch.equal(total, batch * hvd.size())
 
 
-def test_a_forked_child_that_exits_leaves_the_job_alone() -> None:
+def test_a_forked_child_is_told_that_it_has_no_engine_and_leaves_the_job_alone() -> None:
     child = os.fork()
     if child == 0:
-        os._exit(0)
+        status = 1
+        try:
+            hvd.allreduce(torch.ones(1))
+        except (hvd.HorovodInternalError, ValueError):
+            status = 0
+        finally:
+            atexit._run_exitfuncs()
+            os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 

@@ -32,6 +32,15 @@ def _member_names(operation: str, name: str | None, process_set: ProcessSet, cou
     return [f"{base}_{i}of{count}" for i in range(1, count + 1)]
 
 
+def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in_place: bool) -> _engine.Collect:
+    """Return what hands out `result`: the caller's tensor where it was asked for, on the caller's device."""
+    if source is tensor:
+        return lambda _, keep=source: result
+    if in_place:
+        return lambda _, keep=source: tensor.copy_(result)
+    return lambda _, keep=source: result.to(tensor.device)
+
+
 # --- allreduce ---
 
 
@@ -61,9 +70,7 @@ def prepare_allreduce(
     entry = request(
         _engine.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
     )
-    if source is not tensor:
-        return [entry], 0, lambda _: tensor.copy_(result) if in_place else result.to(tensor.device)
-    return [entry], 0, lambda _, keep=source: result
+    return [entry], 0, _result(tensor, source, result, in_place)
 
 
 def prepare_grouped_allreduce(
@@ -148,9 +155,7 @@ def prepare_broadcast(
     entry = request(
         _engine.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
     )
-    if source is not tensor:
-        return [entry], 0, lambda _: tensor.copy_(result) if in_place else result.to(tensor.device)
-    return [entry], 0, lambda _, keep=source: result
+    return [entry], 0, _result(tensor, source, result, in_place)
 
 
 # --- alltoall ---
