@@ -1,9 +1,8 @@
-// The plugin: Gloo's classes as the table that the ABI asks for.
 #include <gloo/config.h>
-#include <roda/sdk/plugin.hpp>
 #include <roda/sdk/transport.hpp>
 
 #include "transports/gloo/context.h"
+#include "transports/gloo/gloo.h"
 #include "transports/gloo/group.h"
 
 namespace roda::gloo {
@@ -23,4 +22,4 @@ constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabiliti
 }  // namespace
 }  // namespace roda::gloo
 
-RODA_TRANSPORT_PLUGIN("gloo", &roda::gloo::kTransport);
+const roda_transport* roda_gloo_transport() { return &roda::gloo::kTransport; }
