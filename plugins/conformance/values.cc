@@ -13,7 +13,7 @@ int value_of(int rank, std::size_t index, int dtype, int op) {
   const auto mixed = static_cast<unsigned>(index * 7 + static_cast<unsigned>(rank) * 3 + index / 5);
   if (dtype == RODA_BOOL) return mixed % 3 == 0 ? 0 : 1;
   if (op == RODA_PRODUCT) return mixed % 5 == 0 && rank < 4 ? 2 : 1;
-  return static_cast<int>(mixed % 5);
+  return static_cast<int>(mixed % 5) + 1;  // never zero: a sum that moved nothing must not look right
 }
 
 // Small whole numbers only.
