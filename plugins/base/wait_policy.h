@@ -52,7 +52,7 @@ class WaitPolicy {
   }
 
  private:
-  static constexpr std::uint32_t kPausesPerYield = 64;
+  static constexpr std::uint32_t kPausesPerYield = 2048;
   static constexpr std::uint32_t kMostPauses = 4096;
   static constexpr std::uint32_t kMostYields = 64;
   static void yield();

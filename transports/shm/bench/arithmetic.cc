@@ -8,19 +8,21 @@
 
 #if defined(__x86_64__) && !defined(__clang__)
 #define RODA_CLONES __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#define RODA_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define RODA_CLONES
+#define RODA_INDEPENDENT
 #endif
 
 namespace roda::shm_bench {
 
 RODA_CLONES void add(float* to, const float* from, std::size_t n) {
-#pragma GCC ivdep
+  RODA_INDEPENDENT
   for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
 }
 
 RODA_CLONES void add_both(float* to, float* copy, const float* from, std::size_t n) {
-#pragma GCC ivdep
+  RODA_INDEPENDENT
   for (std::size_t i = 0; i < n; ++i) {
     const float sum = to[i] + from[i];
     to[i] = sum;
