@@ -93,13 +93,16 @@ std::string interfaces_up() {
   return names.empty() ? "none" : names;
 }
 
-// Null, with the reason appended, when Gloo refuses.
-Device try_create(const ::gloo::transport::tcp::attr& attributes, const std::string& what, std::string* reasons) {
+// Null, with the reason appended, when Gloo refuses. It is always given a numeric address: its own look-up of
+// interfaces leaks what it found.
+Device try_create(const std::string& address, std::string* reasons) {
   SignalsBlocked blocked;  // the device starts its loop thread
   try {
+    ::gloo::transport::tcp::attr attributes;
+    attributes.hostname = address;
     return ::gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& refused) {
-    *reasons += (reasons->empty() ? "" : "; ") + what + ": " + refused.what();
+    *reasons += (reasons->empty() ? "" : "; ") + address + ": " + refused.what();
     return nullptr;
   }
 }
@@ -108,13 +111,14 @@ Device named_device(const std::string& interfaces) {
   std::string reasons;
   std::istringstream names(interfaces);
   for (std::string name; std::getline(names, name, ',');) {
-    ::gloo::transport::tcp::attr attributes;
-    attributes.iface = name;
-    if (name.empty()) continue;
-    if (Device device = try_create(attributes, name, &reasons)) return device;
+    for (const LocalAddress& address : local_addresses()) {
+      if (address.interface != name) continue;
+      if (Device device = try_create(address.text, &reasons)) return device;
+    }
   }
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "HOROVOD_GLOO_IFACE=" + interfaces + " names no usable interface (" +
-                                               reasons + "). Interfaces that are up: " + interfaces_up());
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "HOROVOD_GLOO_IFACE=" + interfaces + " names no usable interface" +
+                                               (reasons.empty() ? "" : " (" + reasons + ")") +
+                                               ". Interfaces that are up: " + interfaces_up());
 }
 
 std::string first_line(const char* path) {
@@ -136,9 +140,7 @@ Device make_device(const std::string& interfaces, Reach reach) {
   if (!interfaces.empty()) return named_device(interfaces);
   std::string reasons;
   for (const std::string& address : candidates(reach)) {
-    ::gloo::transport::tcp::attr attributes;
-    attributes.hostname = address;
-    if (Device device = try_create(attributes, address, &reasons)) return device;
+    if (Device device = try_create(address, &reasons)) return device;
   }
   throw sdk::Failure(RODA_ERR_UNAVAILABLE, "no address to listen on (" + reasons + ")");
 }

@@ -95,7 +95,7 @@ TEST(GlooErrors, AMessageThatNeverComesIsATimeoutThatNamesThePeer) {
   Board board;
   std::barrier over(2);
   run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, {}, 300'000'000);  // the group's own limit: no setting given
+    Member member(table(), board, rank, 2, {}, 1'500'000'000);  // the group's own limit: no setting given
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
     if (rank == 0) {
       roda_request* request = nullptr;
