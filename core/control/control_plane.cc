@@ -139,30 +139,33 @@ Status ControlPlane::note_deaths() {
 
 Status ControlPlane::service(bool thorough) {
   const auto now = std::chrono::steady_clock::now();
+  Status status;
   if (thorough || now >= next_look_) {
     next_look_ = now + kLook;
-    RODA_RETURN_IF_ERROR(note_deaths());
+    status = note_deaths();
   }
-  if (links_ == nullptr) return {};
+  if (links_ == nullptr) return status;
   Status abort_from_afar;
-  if (Status s = links_->service(&abort_from_afar); !s.ok()) {
-    abort(s);
-    return s;
-  }
+  if (status.ok()) status = links_->service(&abort_from_afar);
+  if (status.ok() && abort_from_afar.ok()) status = forward();
   if (!abort_from_afar.ok()) {
-    abort_sent_ = is_root_ ? abort_sent_ : true;  // the orderer passes it on, others don't send it back
+    // The orderer passes it on to the other hosts; the others don't send it back.
+    if (!is_root_) abort_sent_ = true;
     segment_->abort(abort_from_afar);
+  } else if (!status.ok()) {
+    abort(status);
   }
-  if (segment_->is_aborted() && !abort_sent_) {
-    abort_sent_ = true;
-    RODA_RETURN_IF_ERROR(links_->send_abort(segment_->abort_cause()));
-    return links_->service(&abort_from_afar);
-  }
-  if (Status s = forward(); !s.ok()) {
-    abort(s);
-    return s;
-  }
-  return links_->unsent() ? links_->service(&abort_from_afar) : Status();
+  tell_other_hosts();
+  if (status.ok() && links_->unsent()) status = links_->service(&abort_from_afar);
+  return status;
+}
+
+// The cause of an abort leaves this host before anything else can be heard of it, a goodbye for instance.
+void ControlPlane::tell_other_hosts() {
+  if (links_ == nullptr || abort_sent_ || !segment_->is_aborted()) return;
+  abort_sent_ = true;
+  Status ignored;
+  if (links_->send_abort(segment_->abort_cause()).ok()) static_cast<void>(links_->service(&ignored));
 }
 
 void ControlPlane::arm() { segment_->arm(); }
@@ -178,6 +181,7 @@ void ControlPlane::abort(const Status& cause) { segment_->abort(cause); }
 
 void ControlPlane::depart() {
   segment_->depart();
+  tell_other_hosts();
   if (links_ != nullptr) links_->depart();
 }
 

@@ -71,6 +71,7 @@ class ControlPlane {
   Status watch();
   Status note_deaths();
   Status forward();
+  void tell_other_hosts();
   Status append_to_log(std::span<const std::byte> record, bool* accepted);
 
   Topology topology_;

@@ -13,15 +13,17 @@ void Announcer::begin() {
 void Announcer::announce(Operation* op) {
   begin();
   op->bit = op->request.collective == RODA_JOIN ? -1 : negotiator_.cached_bit(op->request);
-  if (op->bit < 0) {
-    writer_.request(op->request);
-    return;
-  }
   PerSet& set = sets_[op->request.set];
-  const auto bit = static_cast<std::size_t>(op->bit);
+  const auto bit = static_cast<std::size_t>(std::max(op->bit, 0));
   if (set.announced.size() <= bit) {
     set.announced.resize(bit + 1);
     set.words.resize(bit / 64 + 1);
+  }
+  // A bit that still stands for an announcement on its way can't stand for a second one.
+  if (op->bit < 0 || set.announced[bit] != nullptr) {
+    op->bit = -1;
+    writer_.request(op->request);
+    return;
   }
   set.words[bit / 64] |= std::uint64_t{1} << (bit % 64);
   set.announced[bit] = op;

@@ -100,14 +100,20 @@ void Engine::poke() {
   }
   announce();
   apply_log();
-  const bool work = busy() || !unsent_.empty() || shutting_down_ || stopped_.load(std::memory_order_acquire);
+  // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
+  static_cast<void>(parts_.control->service(false));
+  const bool work = busy() || parts_.control->is_aborted() || !unsent_.empty() || shutting_down_ ||
+                    stopped_.load(std::memory_order_acquire);
   let_go(work);
 }
 
 // Whoever drops the baton sees to it that somebody does what is left.
 void Engine::let_go(bool work) {
   baton_.drop();
-  if (work || has_submissions_.load(std::memory_order_seq_cst)) ring(engine_wake_);
+  // The engine's thread may have been woken meanwhile, found the baton taken and gone back to sleep: it left a mark.
+  if (work || has_submissions_.load(std::memory_order_seq_cst) || look_closely_.load(std::memory_order_seq_cst)) {
+    ring(engine_wake_);
+  }
 }
 
 void Engine::ring(const UniqueFd& eventfd) {

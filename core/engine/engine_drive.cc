@@ -48,7 +48,7 @@ void Engine::run() {
     }
     if (stopped_.load(std::memory_order_acquire)) break;
     wait_for_events(engine_poll_.get(), engine_wake_.get(), timeout);
-    look_closely_.store(true, std::memory_order_relaxed);
+    look_closely_.store(true, std::memory_order_seq_cst);
   }
 }
 

@@ -27,7 +27,7 @@ int Cache::find(const Request& r, int member) const {
   return bit;
 }
 
-int Cache::make_room(int* evicted) {
+int Cache::make_room() {
   if (slots() < capacity_) {
     slots_.emplace_back();
     return slots() - 1;
@@ -37,17 +37,15 @@ int Cache::make_room(int* evicted) {
   }
   for (const int bit : order_) {
     if (slot(bit).arrivals != 0) continue;
-    *evicted = bit;
     erase(bit);
     return bit;
   }
   return -1;
 }
 
-int Cache::insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now, int* evicted) {
-  *evicted = -1;
+int Cache::insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now) {
   if (capacity_ == 0 || !is_cacheable(agreed->collective)) return -1;
-  const int bit = make_room(evicted);
+  const int bit = make_room();
   if (bit < 0) return -1;
   agreed->cache_bit = bit;
   Slot& s = slot(bit);

@@ -36,14 +36,14 @@ class Cache {
   const Slot& slot(int bit) const { return slots_[static_cast<std::size_t>(bit)]; }
   bool holds(int bit) const { return bit >= 0 && bit < slots() && slot(bit).agreed != nullptr; }
 
-  // Stores an agreement and returns its bit; -1 when it isn't cacheable or every entry has a round under way.
-  // The least recently used idle entry makes room; *evicted tells its bit (-1: none).
-  int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now, int* evicted);
+  // Stores an agreement and returns its bit; -1 when it isn't cacheable or every entry has a round under way. The least
+  // recently used entry without one makes room.
+  int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now);
   void touch(int bit);
   void erase(int bit);
 
  private:
-  int make_room(int* evicted);
+  int make_room();
 
   int capacity_;
   int members_;

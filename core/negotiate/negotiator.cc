@@ -214,7 +214,8 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
   const std::vector<bool> arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
-  outcome->bit_freed(id, bit);
+  const int self = position(id, rank_);
+  if (self >= 0 && arrived[static_cast<std::size_t>(self)]) outcome->bit_freed(id, bit);
   for (std::size_t m = 0; m < arrived.size(); ++m) {
     if (!arrived[m]) continue;
     Request r;
@@ -275,9 +276,7 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
-    int evicted = -1;
-    set->cache.insert(agreed, applied_, &evicted);
-    if (evicted >= 0) outcome->bit_freed(id, evicted);
+    set->cache.insert(agreed, applied_);
   }
   set->pending.erase(it);
   set->ready.push_back(std::move(agreed));

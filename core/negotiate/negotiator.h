@@ -52,7 +52,8 @@ class Outcome {
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
   // This rank announced `bit` when it already meant something else: announce the tensor in full.
   virtual void announce_again(std::int32_t set, int bit) = 0;
-  // `bit` no longer stands for what this rank announced by it; the announcement itself was kept.
+  // `bit` no longer stands for what this rank announced by it; the announcement itself was taken over in full. One that
+  // is still on its way in the log is not meant: announce_again comes for that.
   virtual void bit_freed(std::int32_t set, int bit) = 0;
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;

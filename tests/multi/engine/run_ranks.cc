@@ -25,7 +25,25 @@ struct Rank {
 
 constexpr char kSecret[] = "a-secret-for-tests-only-0123456789";
 
-Rank start(int rank, int size, int port, char** command) {
+struct Place {
+  int host, local_rank, local_size, cross_rank, cross_size;
+};
+
+// Ranks fill host after host; the first ones take one more when the numbers don't divide.
+Place place_of(int rank, int size, int hosts) {
+  auto ranks_of = [&](int host) { return size / hosts + (host < size % hosts ? 1 : 0); };
+  Place p{0, rank, 0, 0, 0};
+  while (p.local_rank >= ranks_of(p.host)) p.local_rank -= ranks_of(p.host++);
+  p.local_size = ranks_of(p.host);
+  for (int host = 0; host < hosts; ++host) {
+    if (ranks_of(host) <= p.local_rank) continue;
+    if (host < p.host) ++p.cross_rank;
+    ++p.cross_size;
+  }
+  return p;
+}
+
+Rank start(int rank, int size, int hosts, int port, char** command) {
   Rank r;
   if (rank != 0) r.output = tmpfile();
   int pipe_ends[2];
@@ -35,8 +53,12 @@ Rank start(int rank, int size, int port, char** command) {
     auto set = [](const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); };
     set("HOROVOD_RANK", rank);
     set("HOROVOD_SIZE", size);
-    set("HOROVOD_LOCAL_RANK", rank);
-    set("HOROVOD_LOCAL_SIZE", size);
+    const Place place = place_of(rank, size, hosts);
+    set("HOROVOD_LOCAL_RANK", place.local_rank);
+    set("HOROVOD_LOCAL_SIZE", place.local_size);
+    set("HOROVOD_CROSS_RANK", place.cross_rank);
+    set("HOROVOD_CROSS_SIZE", place.cross_size);
+    if (hosts > 1) setenv("HOROVOD_HOSTNAME", ("host" + std::to_string(place.host)).c_str(), 1);
     set("HOROVOD_GLOO_RENDEZVOUS_PORT", port);
     set("HOROVOD_SECRET_FD", pipe_ends[0]);
     setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1", 1);
@@ -67,11 +89,13 @@ void show(const Rank& rank, int number) {
 
 int main(int argc, char** argv) {
   int size = 2;
+  int hosts = 1;
   int dies = -1;
   int seconds = 120;
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     if (strcmp(argv[at], "-n") == 0) size = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--hosts") == 0) hosts = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--dies") == 0) dies = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--seconds") == 0) seconds = atoi(argv[at + 1]);
   }
@@ -84,7 +108,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Rank> ranks;
-  for (int r = 0; r < size; ++r) ranks.push_back(start(r, size, port, argv + at));
+  for (int r = 0; r < size; ++r) ranks.push_back(start(r, size, hosts, port, argv + at));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   int left = size;
   bool failed = false;
