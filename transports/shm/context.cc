@@ -20,9 +20,6 @@ namespace roda::shm {
 
 namespace {
 
-constexpr std::uint64_t kAllCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT | RODA_CAP_MAP |
-                                           RODA_CAP_ALLOCATE | RODA_CAP_SAME_HOST | RODA_CAP_FAULT_TOLERANT;
-
 sdk::Failure system_failure(const std::string& what) {
   return {RODA_ERR_SYSTEM, "shm: " + what + ": " + std::strerror(errno)};
 }
@@ -63,7 +60,9 @@ void Context::read_settings() {
 }
 
 // Windows over private memory work without cross-memory attach too, by way of the rings, but then others serve better.
-std::uint64_t Context::capabilities() const { return settings_.cma ? kAllCapabilities | RODA_CAP_WINDOW_ANY : kAllCapabilities; }
+std::uint64_t Context::capabilities() const {
+  return settings_.cma ? kCapabilities : kCapabilities & ~std::uint64_t{RODA_CAP_WINDOW_ANY};
+}
 
 bool Context::in_owner() const { return ::getpid() == owner_; }
 

@@ -26,6 +26,11 @@ struct Settings {
   std::size_t heap_bytes = std::size_t{64} << 30;  // RODA_SHM_HEAP_BYTES: address space for memory_alloc, not memory
 };
 
+// As far as known without a context.
+inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
+                                               RODA_CAP_MAP | RODA_CAP_ALLOCATE | RODA_CAP_SAME_HOST |
+                                               RODA_CAP_FAULT_TOLERANT | RODA_CAP_WINDOW_ANY;
+
 // Threads: as the ABI says, one at a time. Throws sdk::Failure.
 class Context {
  public:

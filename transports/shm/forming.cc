@@ -65,11 +65,14 @@ Group::Group(Context& context, const roda_group_desc& desc)
       name_(desc.name != nullptr ? desc.name : "?"),
       rank_(desc.rank),
       timeout_ns_(desc.timeout_ns),
-      peers_(static_cast<std::size_t>(desc.size)),
+      peers_(static_cast<std::size_t>(desc.size > 0 ? desc.size : 0)),
       messages_(*this),
       started_ns_(now_ns()),
       hello_sent_(peers_.size()),
       hello_taken_(peers_.size()) {
+  if (desc.size < 1 || rank_ < 0 || rank_ >= desc.size)
+    throw sdk::Failure(RODA_ERR_INVALID, "shm: no rank of the group");
+  if (!context.in_owner()) throw sdk::Failure(RODA_ERR_INVALID, "shm: a forked child can't use its parent's transport");
   for (int i = 0; i < desc.size; ++i) {
     peer(i).group = this;
     peer(i).rank = i;
@@ -165,23 +168,19 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
                          own + here.rings + it * header().ring_bytes, header().ring_bytes);
 }
 
-int Group::test() {
-  if (is_broken()) {
-    act_on_abort();
-    cause_.throw_if_set();
-  }
-  if (phase_ == Phase::kFormed) return RODA_OK;
+bool Group::test() {
+  if (is_broken()) refuse();
+  if (phase_ == Phase::kFormed) return true;
   try {
     if (phase_ == Phase::kCards && exchange_cards()) phase_ = Phase::kHellos;
     if (phase_ == Phase::kHellos && exchange_hellos()) finish_forming();
-    if (phase_ == Phase::kFormed) return RODA_OK;
-    check_deadline();
+    if (phase_ != Phase::kFormed) check_deadline();
   } catch (const sdk::Failure& failure) {
     abort(failure);
     act_on_abort();
     throw;
   }
-  return RODA_IN_PROGRESS;
+  return phase_ == Phase::kFormed;
 }
 
 bool Group::exchange_cards() {

@@ -108,9 +108,11 @@ void Group::abort(const sdk::Failure& cause) {
   context_.ring_own_bell();
 }
 
-int Group::end_with_cause(roda_error* error) {
-  act_on_abort();
-  return cause_.fill(error);
+void Group::refuse() {
+  if (is_broken()) act_on_abort();
+  cause_.throw_if_set();
+  if (!is_formed()) throw sdk::Failure(RODA_ERR_PRECONDITION, "shm: the group is still forming");
+  throw sdk::Failure(RODA_ERR_INVALID, "shm: no such peer");
 }
 
 // The engine's part of an abort: ends what is pending, tells the peers, and promises not to touch them again.
@@ -128,7 +130,7 @@ void Group::act_on_abort() {
   for (Peer& peer : peers_) peer.ring_bell();
 }
 
-bool Group::quiesced(const void* base, std::size_t bytes) {
+bool Group::is_quiet(const void* base, std::size_t bytes) {
   if (!is_formed()) return true;
   if (!broken_.load(std::memory_order_acquire)) {
     if (messages_.touches(base, bytes)) return false;
@@ -158,16 +160,21 @@ std::uint64_t Group::offset_of(const void* base, std::size_t bytes) const {
   return static_cast<std::uint64_t>(begin - segment_.data());
 }
 
-void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes) {
+void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory*) {
+  if (is_broken()) refuse();
+  if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
   WindowEntry& window = own_windows_[slot];
   window.address.store(reinterpret_cast<std::uint64_t>(base), std::memory_order_relaxed);
   window.offset.store(offset_of(base, bytes), std::memory_order_relaxed);
   window.bytes.store(bytes, std::memory_order_relaxed);
 }
 
-void Group::window_close(std::uint32_t slot) { own_windows_[slot].bytes.store(0, std::memory_order_relaxed); }
+void Group::window_close(std::uint32_t slot) {
+  if (slot < kWindows) own_windows_[slot].bytes.store(0, std::memory_order_relaxed);
+}
 
 void* Group::window_map(int rank, std::uint32_t slot) const {
+  if (!is_formed() || rank < 0 || rank >= size() || slot >= kWindows) return nullptr;
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   const WindowEntry& window = peer.windows[slot];
   const std::uint64_t offset = window.offset.load(std::memory_order_relaxed);
@@ -181,6 +188,7 @@ void* Group::window_map(int rank, std::uint32_t slot) const {
 }
 
 void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
+  if (is_broken()) refuse();
   const std::size_t offset = heap_.take(bytes);
   if (offset == Heap::kNone) {
     throw sdk::Failure(RODA_ERR_NO_MEMORY, "shm: no address space for " + std::to_string(bytes) +

@@ -26,13 +26,15 @@ namespace roda::shm {
 
 class Group {
  public:
+  using Request = shm::Request;
+
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // RODA_IN_PROGRESS while forming, RODA_OK, or throws the cause: of a failed forming, or later of the abort.
-  int test();
+  // True once formed; throws the cause of a failed forming, or later of the abort.
+  bool test();
   int progress();
   // Is there anything that progress() would do?
   bool has_news();
@@ -41,24 +43,45 @@ class Group {
 
   // Any thread. The engine acts on it at its next call.
   void abort(const sdk::Failure& cause);
-  // Fills `error` and returns the code of the cause; RODA_OK while the group is sound.
-  int check(roda_error* error) { return broken_.load(std::memory_order_acquire) ? end_with_cause(error) : RODA_OK; }
-  bool quiesced(const void* base, std::size_t bytes);
+  bool is_quiet(const void* base, std::size_t bytes);
+
+  // --- messages, and gets and puts on windows ---
+  std::int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
+                    Request** request) {
+    return messages_.send(admit(peer), tag, data, bytes, request);
+  }
+  std::int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
+                       Request** request) {
+    return messages_.receive(admit(peer), tag, data, bytes, request);
+  }
+  std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request) {
+    return messages_.move(Request::Kind::kGet, admit(peer, slot), slot, offset, to, bytes, request);
+  }
+  std::int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
+                   Request** request) {
+    return messages_.move(Request::Kind::kPut, admit(peer, slot), slot, offset, const_cast<void*>(from), bytes,
+                          request);
+  }
+  std::int32_t test(Request* request) {
+    if (is_broken()) act_on_abort();  // ends the request
+    return messages_.test(request);
+  }
 
   // --- signals ---
-  int signal(int peer, std::uint32_t index, std::uint64_t value, roda_error* error) {
-    if (broken_.load(std::memory_order_relaxed)) return check(error);
-    Peer& to = peers_[static_cast<std::size_t>(peer)];
+  std::uint32_t signal_count() const { return kSignals; }
+  void signal(int peer, std::uint32_t index, std::uint64_t value) {
+    Peer& to = admit(peer);
+    if (index >= kSignals) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such signal");
     to.signals_out[index].store(value, std::memory_order_release);
     to.wake();
-    return RODA_OK;
   }
   std::uint64_t signal_value(int peer, std::uint32_t index) const {
     return peers_[static_cast<std::size_t>(peer)].signals_in[index].load(std::memory_order_acquire);
   }
 
   // --- windows ---
-  void window_open(std::uint32_t slot, void* base, std::size_t bytes);
+  std::uint32_t window_count() const { return kWindows; }
+  void window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory);
   void window_close(std::uint32_t slot);
   void* window_map(int peer, std::uint32_t slot) const;
 
@@ -66,7 +89,6 @@ class Group {
   void memory_alloc(std::size_t bytes, roda_memory* memory);
   void memory_free(roda_memory* memory);
 
-  Messages& messages() { return messages_; }
   Context& context() { return context_; }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(peers_.size()); }
@@ -99,7 +121,16 @@ class Group {
   void check_deadline() const;
   void finish_forming();
 
-  int end_with_cause(roda_error* error);
+  // What every operation begins with: the group is sound and formed, the peer and the window are there.
+  Peer& admit(int peer) {
+    if (is_broken() || !is_formed() || peer < 0 || peer >= size()) refuse();
+    return peers_[static_cast<std::size_t>(peer)];
+  }
+  Peer& admit(int peer, std::uint32_t slot) {
+    if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
+    return admit(peer);
+  }
+  [[noreturn]] void refuse();
   void act_on_abort();
   bool look_at_peers();
 

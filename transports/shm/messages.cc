@@ -52,14 +52,14 @@ void Messages::finish(Request& request, std::int32_t code, std::string message) 
 }
 
 // Hands out the request, or its end if it has one already.
-int Messages::end_of(Request& request, Request** handle, roda_error* error) {
+std::int32_t Messages::hand_out(Request& request, Request** handle) {
   *handle = nullptr;
-  if (request.state == Request::State::kDone) return test(&request, error);
+  if (request.state == Request::State::kDone) return test(&request);
   *handle = &request;
   return RODA_OK;
 }
 
-int Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request) {
+std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request) {
   *request = nullptr;
   if (!flush_answers(peer)) return RODA_AGAIN;
   const bool eager = bytes <= std::min(group_.context().settings().eager_bytes, peer.out.max_payload());
@@ -85,7 +85,7 @@ int Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t 
   return RODA_OK;
 }
 
-int Messages::recv(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request, roda_error* error) {
+std::int32_t Messages::receive(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request) {
   Request& receive = begin(Request::Kind::kRecv, peer, data, bytes);
   receive.tag = tag;
   auto& waiting = peer.unexpected;
@@ -103,7 +103,7 @@ int Messages::recv(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes,
     }
     waiting.erase(found);
   }
-  return end_of(receive, request, error);
+  return hand_out(receive, request);
 }
 
 void Messages::begin_receive(Peer& peer, Request& request, const Record& announcement) {
@@ -129,26 +129,31 @@ void Messages::begin_receive(Peer& peer, Request& request, const Record& announc
   answer(peer, clear);
 }
 
-int Messages::test(Request* request, roda_error* error) {
+std::int32_t Messages::test(Request* request) {
   if (request->state != Request::State::kDone) {
-    const std::uint64_t limit = group_.timeout_ns();
-    if (limit == 0) return RODA_IN_PROGRESS;
-    if (request->moved != request->moved_then || request->moved_at_ns == 0) {
-      request->moved_then = request->moved;
-      request->moved_at_ns = now_ns();
-    } else if (now_ns() - request->moved_at_ns > limit) {
-      Peer& peer = group_.peer(request->peer);
-      group_.abort({RODA_ERR_TIMEOUT,
-                    "nothing moved between this rank and " + group_.describe(peer) + " for " +
-                        std::to_string(limit / 1000000) + " ms: " + std::to_string(request->moved) + " of " +
-                        std::to_string(request->bytes) + " bytes were there",
-                    peer.world_rank});
-    }
+    check_deadline(*request);
     return RODA_IN_PROGRESS;
   }
-  std::int32_t code = sdk::fill(error, request->code, group_.peer(request->peer).world_rank, request->message.c_str());
+  const std::int32_t code = request->code;
   requests_.give_back(*request);
-  return code;
+  if (code != RODA_OK) throw sdk::Failure(code, request->message, group_.peer(request->peer).world_rank);
+  return RODA_OK;
+}
+
+void Messages::check_deadline(Request& request) {
+  const std::uint64_t limit = group_.timeout_ns();
+  if (limit == 0) return;
+  if (request.moved != request.moved_then || request.moved_at_ns == 0) {
+    request.moved_then = request.moved;
+    request.moved_at_ns = now_ns();
+  } else if (now_ns() - request.moved_at_ns > limit) {
+    Peer& peer = group_.peer(request.peer);
+    group_.abort({RODA_ERR_TIMEOUT,
+                  "nothing moved between this rank and " + group_.describe(peer) + " for " +
+                      std::to_string(limit / 1000000) + " ms: " + std::to_string(request.moved) + " of " +
+                      std::to_string(request.bytes) + " bytes were there",
+                  peer.world_rank});
+  }
 }
 
 void Messages::answer(Peer& peer, const Record& record) {

@@ -27,14 +27,13 @@ class Messages {
  public:
   explicit Messages(Group& group) : group_(group) {}
 
-  // As the ABI's entries. *request null: done.
-  int send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request);
-  int recv(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request, roda_error* error);
-  int get(Peer& peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request,
-          roda_error* error);
-  int put(Peer& peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes, Request** request,
-          roda_error* error);
-  int test(Request* request, roda_error* error);
+  // As the ABI's entries: RODA_OK or RODA_AGAIN, *request null when it is done already. Throws sdk::Failure.
+  std::int32_t send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request);
+  std::int32_t receive(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request);
+  // `kind` is kGet or kPut.
+  std::int32_t move(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                    std::size_t bytes, Request** request);
+  std::int32_t test(Request* request);
 
   // Reads the rings and moves long messages on. Returns the number of things done.
   int progress();
@@ -61,10 +60,11 @@ class Messages {
   bool pump(Request& request);
   bool stream(Peer& peer, Request& request);
   bool copy_slice(Peer& peer, Request& request);
+  void check_deadline(Request& request);
   void finish(Request& request, std::int32_t code = RODA_OK, std::string message = {});
-  int move_or_ask(Peer& peer, Request::Kind kind, std::uint32_t slot, std::size_t offset, void* data, std::size_t bytes,
-                  Request** request, roda_error* error);
-  int end_of(Request& request, Request** handle, roda_error* error);
+  std::int32_t ask(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                   std::size_t bytes, Request** request);
+  std::int32_t hand_out(Request& request, Request** handle);
 
   // Sends a record without payload, later if the ring is full.
   void answer(Peer& peer, const Record& record);

@@ -32,43 +32,20 @@ class Reach {
 
 }  // namespace
 
-int Messages::get(Peer& peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request,
-                  roda_error* error) {
-  return move_or_ask(peer, Request::Kind::kGet, slot, offset, to, bytes, request, error);
-}
-
-int Messages::put(Peer& peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
-                  Request** request, roda_error* error) {
-  return move_or_ask(peer, Request::Kind::kPut, slot, offset, const_cast<void*>(from), bytes, request, error);
-}
-
-int Messages::move_or_ask(Peer& peer, Request::Kind kind, std::uint32_t slot, std::size_t offset, void* data,
-                          std::size_t bytes, Request** request, roda_error* error) {
+std::int32_t Messages::move(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                            std::size_t bytes, Request** request) {
   *request = nullptr;
   WindowEntry& window = peer.windows[slot];
   const std::uint64_t length = window.bytes.load(std::memory_order_relaxed);
   if (offset > length || bytes > length - offset) {
-    return sdk::fill(error, RODA_ERR_INVALID, peer.world_rank,
-                     ("outside the window that " + group_.describe(peer) + " has open").c_str());
+    throw sdk::Failure(RODA_ERR_INVALID, "outside the window that " + group_.describe(peer) + " has open",
+                       peer.world_rank);
   }
   if (bytes == 0) return RODA_OK;
   const std::uint64_t place = window.offset.load(std::memory_order_relaxed);
   const bool mapped =
       place != WindowEntry::kPrivate && length <= peer.segment_bytes && place <= peer.segment_bytes - length;
-  if (!mapped && !peer.cma) {
-    Record* record = flush_answers(peer) ? peer.out.reserve(0) : nullptr;
-    if (record == nullptr) return RODA_AGAIN;
-    Request& asking = begin(kind, peer, data, bytes);
-    record->kind = kind == Request::Kind::kGet ? RecordKind::kGet : RecordKind::kPut;
-    record->slot = slot;
-    record->address = offset;
-    record->total = bytes;
-    record->from = asking.id;
-    peer.out.publish(record);
-    peer.wake();
-    *request = &asking;
-    return RODA_OK;
-  }
+  if (!mapped && !peer.cma) return ask(kind, peer, slot, offset, data, bytes, request);
   Request& moving = begin(kind, peer, data, bytes);
   moving.mapped = mapped;
   moving.remote =
@@ -76,7 +53,24 @@ int Messages::move_or_ask(Peer& peer, Request::Kind kind, std::uint32_t slot, st
       offset;
   moving.state = kind == Request::Kind::kGet ? Request::State::kPulling : Request::State::kPushing;
   if (!pump(moving)) active_.push_back(&moving);
-  return end_of(moving, request, error);
+  return hand_out(moving, request);
+}
+
+// By way of the rings.
+std::int32_t Messages::ask(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                           std::size_t bytes, Request** request) {
+  Record* record = flush_answers(peer) ? peer.out.reserve(0) : nullptr;
+  if (record == nullptr) return RODA_AGAIN;
+  Request& asking = begin(kind, peer, data, bytes);
+  record->kind = kind == Request::Kind::kGet ? RecordKind::kGet : RecordKind::kPut;
+  record->slot = slot;
+  record->address = offset;
+  record->total = bytes;
+  record->from = asking.id;
+  peer.out.publish(record);
+  peer.wake();
+  *request = &asking;
+  return RODA_OK;
 }
 
 // Moves a request on; true when it no longer needs that.
