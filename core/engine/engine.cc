@@ -148,15 +148,15 @@ void Engine::drive_until(Done done) {
   while (!done()) {
     if (!take_or_wait(done)) continue;
     disarm();
-    for (std::uint32_t idle = kFirstTurn; !done();) {
+    for (std::uint32_t idle = first_turn(); !done();) {
       if (drive()) {
-        idle = kFirstTurn;
+        idle = first_turn();
       } else if (wait_policy_.worth_spinning(idle)) {
         wait_policy_.relax(idle);
-        idle += kTurn;
+        idle += turn();
       } else {
         sleep();
-        idle = kFirstTurn;
+        idle = first_turn();
       }
     }
     leave();

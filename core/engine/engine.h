@@ -97,10 +97,11 @@ class Engine final : private negotiate::Outcome {
   void shutdown(std::int32_t rank) override;
   void all_drained() override;
 
-  // A turn of drive() takes as long as about this many of the waiting policy's iterations; the first count makes the
-  // policy's yields fall on turns.
-  static constexpr std::uint32_t kTurn = 16;
-  static constexpr std::uint32_t kFirstTurn = kTurn - 1;
+  // A spinning turn of drive() takes as long as about this many of the waiting policy's iterations; the first count
+  // makes the policy's yields fall on turns. A turn that yields is one iteration.
+  static constexpr std::uint32_t kSpinningTurn = 16;
+  std::uint32_t turn() const { return wait_policy_.spins() ? kSpinningTurn : 1; }
+  std::uint32_t first_turn() const { return turn() - 1; }
 
   // --- the holder of the baton ---
   void run();  // the engine's thread

@@ -28,14 +28,14 @@ void Engine::run() {
     // Somebody else drives: whoever lets go of the baton arms the bells and rings this thread if there is work.
     if (!baton_.wanted() && baton_.try_take()) {
       disarm();
-      std::uint32_t idle = kFirstTurn;
+      std::uint32_t idle = first_turn();
       bool armed = false;
       while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
         if (drive()) {
-          idle = kFirstTurn;
+          idle = first_turn();
         } else if (busy() && wait_policy_.worth_spinning(idle)) {
           wait_policy_.relax(idle);
-          idle += kTurn;
+          idle += turn();
         } else {
           armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);
           if (!armed) disarm();
