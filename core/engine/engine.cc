@@ -30,6 +30,8 @@ Engine::Engine(Parts parts)
       negotiator_(settings_of(parts_), parts_.topology.rank),
       announcer_(negotiator_, parts_.topology.rank),
       contexts_(parts_.host),
+      stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
+                   std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)),
       engine_poll_(epoll_create1(EPOLL_CLOEXEC)),
       engine_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       holder_poll_(epoll_create1(EPOLL_CLOEXEC)),

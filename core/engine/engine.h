@@ -28,6 +28,7 @@
 #include "core/engine/set_runtime.h"
 #include "core/knobs/knobs.h"
 #include "core/negotiate/negotiator.h"
+#include "core/observe/stall_watch.h"
 #include "core/observe/timeline.h"
 #include "plugins/base/unique_fd.h"
 
@@ -117,6 +118,7 @@ class Engine final : private negotiate::Outcome {
   void settle_aborted_runs(const Status& cause);
   void end_operations(const std::vector<Operation*>& operations, const Status& status);
   void watch_deadlines();
+  void watch_stalls();
   void fail(const Status& cause);
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
@@ -203,6 +205,8 @@ class Engine final : private negotiate::Outcome {
   std::size_t watched_contexts_ = 0;
   std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
   Clock::time_point next_deadline_look_{};
+  observe::StallWatch stall_watch_;
+  Clock::time_point next_stall_look_{};
   bool shutting_down_ = false;
   bool drained_said_ = false;
   Status failed_;

@@ -17,6 +17,8 @@ constexpr std::size_t kRecordBytes = 64u << 10;
 constexpr std::uint64_t kSlots = 2;
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
+// So are tensors that wait for other ranks.
+constexpr int kStallLookMs = 1000;
 
 }  // namespace
 
@@ -76,6 +78,8 @@ int Engine::timeout_ms() const {
     if (busy() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
   const auto now = Clock::now();
+  const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
+  if (may_stall && timeout < 0) timeout = kStallLookMs;
   for (const auto& [set, until] : hold_until_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
@@ -146,6 +150,7 @@ bool Engine::drive() {
     fail(service);
   } else {
     watch_deadlines();
+    if (!moved) watch_stalls();
   }
   return moved;
 }
@@ -341,6 +346,29 @@ void Engine::watch_deadlines() {
                    " s. A peer may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only slow.",
                parts_.topology.rank));
     return;
+  }
+}
+
+// The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
+void Engine::watch_stalls() {
+  if (parts_.knobs.stall_check_disable) return;
+  const auto now = Clock::now();
+  if (now < next_stall_look_) return;
+  next_stall_look_ = now + std::chrono::milliseconds(kStallLookMs);
+  std::vector<observe::StallWatch::Waiting> mine;
+  for (auto& w : negotiator_.waiting()) {
+    const auto& members = negotiator_.members(w.set);
+    const auto first = std::find_if(members.begin(), members.end(), [&](std::int32_t r) {
+      return !std::binary_search(w.missing.begin(), w.missing.end(), r);
+    });
+    if (first != members.end() && *first == parts_.topology.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
+  }
+  const auto report = stall_watch_.look(mine, now);
+  if (!report.has_value()) return;
+  if (report->shut_down) {
+    parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, mine.front().missing.front()));
+  } else {
+    RODA_LOG(warning, "{}", report->text);
   }
 }
 

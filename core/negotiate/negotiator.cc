@@ -72,6 +72,17 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
   return out;
 }
 
+bool Negotiator::is_waiting() const {
+  return std::any_of(sets_.begin(), sets_.end(), [](const auto& entry) {
+    const Set& set = entry.second;
+    if (!set.pending.empty()) return true;
+    for (int bit = 0; bit < set.cache.slots(); ++bit) {
+      if (set.cache.slot(bit).agreed != nullptr && set.cache.slot(bit).arrivals != 0) return true;
+    }
+    return false;
+  });
+}
+
 Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
   wire::RecordReader reader(record);
   const wire::RecordHeader& header = reader.header();

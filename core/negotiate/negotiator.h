@@ -100,6 +100,7 @@ class Negotiator {
     std::vector<std::int32_t> missing;  // world ranks
   };
   std::vector<Waiting> waiting() const;
+  bool is_waiting() const;
 
  private:
   struct Pending {                                   // announced in full by some members

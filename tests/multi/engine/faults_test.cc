@@ -67,5 +67,25 @@ TEST(Faults, ARankDiesWhileItsChildLives) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+// With HOROVOD_STALL_SHUTDOWN_TIME_SECONDS set, a tensor that one rank never submits ends the job on every rank.
+TEST(Faults, ARankNeverSubmits) {
+  std::vector<float> data(4, 1);
+  const Shape shape{4};
+  Outcome o;
+  if (is_victim()) {
+    // A set of this rank alone would go on; what it hears of the job's end it hears when it next submits something.
+    while (o.code == RODA_OK) {
+      roda_handle handle = 0;
+      o = submit({make_op(RODA_ALLREDUCE, "something else", shape, data.data(), data.data())}, &handle);
+      if (o.code == RODA_OK) o = wait(handle);
+    }
+  } else {
+    o = run(make_op(RODA_ALLREDUCE, "stalled", shape, data.data(), data.data()));
+  }
+  EXPECT_EQ(o.code, RODA_ERR_TIMEOUT);
+  EXPECT_NE(o.message.find("One or more tensors were submitted"), std::string::npos) << o.message;
+  EXPECT_NE(o.message.find("stalled"), std::string::npos) << o.message;
+}
+
 }  // namespace
 }  // namespace roda::test

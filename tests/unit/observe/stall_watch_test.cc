@@ -1,0 +1,57 @@
+#include "core/observe/stall_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace roda::observe {
+namespace {
+
+using std::chrono::seconds;
+using Waiting = StallWatch::Waiting;
+
+TEST(StallWatch, ReportsWhatWaitsForLongAndWhoIsMissing) {
+  StallWatch watch(seconds(60), seconds(0));
+  const StallWatch::Clock::time_point start{};
+  const std::vector<Waiting> waiting{{0, "a", {1, 3}}, {0, "b", {3}}};
+  EXPECT_FALSE(watch.look(waiting, start).has_value());
+  EXPECT_FALSE(watch.look(waiting, start + seconds(59)).has_value());
+  const auto report = watch.look(waiting, start + seconds(60));
+  ASSERT_TRUE(report.has_value());
+  EXPECT_FALSE(report->shut_down);
+  EXPECT_EQ(report->text.find("One or more tensors were submitted to be reduced, gathered or broadcasted"), 0u);
+  EXPECT_NE(report->text.find("\n1: [a]\n3: [a, b]"), std::string::npos) << report->text;
+  EXPECT_FALSE(watch.look(waiting, start + seconds(61)).has_value()) << "not again at once";
+  EXPECT_TRUE(watch.look(waiting, start + seconds(120)).has_value());
+}
+
+TEST(StallWatch, ATensorThatWentAndCameBackStartsAnew) {
+  StallWatch watch(seconds(10), seconds(0));
+  const StallWatch::Clock::time_point start{};
+  const std::vector<Waiting> waiting{{0, "a", {1}}};
+  EXPECT_FALSE(watch.look(waiting, start).has_value());
+  EXPECT_FALSE(watch.look({}, start + seconds(5)).has_value());
+  EXPECT_FALSE(watch.look(waiting, start + seconds(11)).has_value());
+}
+
+TEST(StallWatch, EndsTheJobWhenAskedTo) {
+  StallWatch watch(seconds(10), seconds(20));
+  const StallWatch::Clock::time_point start{};
+  const std::vector<Waiting> waiting{{0, "a", {1}}};
+  static_cast<void>(watch.look(waiting, start));
+  EXPECT_FALSE(watch.look(waiting, start + seconds(10))->shut_down);
+  const auto report = watch.look(waiting, start + seconds(20));
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->shut_down);
+  EXPECT_NE(report->text.find("1!: [a]"), std::string::npos);
+}
+
+TEST(StallWatch, ManyNamesAreCut) {
+  StallWatch watch(seconds(1), seconds(0));
+  const StallWatch::Clock::time_point start{};
+  std::vector<Waiting> waiting;
+  for (int i = 0; i < 9; ++i) waiting.push_back({0, "t" + std::to_string(i), {0}});
+  static_cast<void>(watch.look(waiting, start));
+  EXPECT_NE(watch.look(waiting, start + seconds(2))->text.find("t5 ...]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace roda::observe
