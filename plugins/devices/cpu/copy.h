@@ -5,9 +5,9 @@
 
 namespace roda::cpu {
 
-// From here on copy() streams past the cache: less than one core's share of a server's last-level cache. Measured, see
-// docs/shm.md.
-inline constexpr std::size_t kStreamingBytes = std::size_t{4} << 20;
+// From here on copy() streams past the cache. Alone, a process gains from 16 MiB on; several at once, which share the
+// last-level cache and its bandwidth, from 8 MiB on.
+inline constexpr std::size_t kStreamingBytes = std::size_t{8} << 20;
 
 // memcpy; streaming stores for kStreamingBytes and more.
 void copy(void* to, const void* from, std::size_t bytes);

@@ -25,9 +25,6 @@
 namespace roda::cpu {
 namespace {
 
-struct Float16 {};
-struct BFloat16 {};
-
 // Integers in an unsigned type that is not promoted to int: wrapping is then defined.
 template <typename T>
 using Wrapping = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
@@ -151,75 +148,141 @@ void reduce_plain(void* destination, const void* const* sources, int n, std::siz
   }
 }
 
-void float_from_bf16_all(float* to, const std::uint16_t* from, std::size_t count) {
-  RODA_VECTORISE
-  for (std::size_t i = 0; i < count; ++i) to[i] = float_from_bf16(from[i]);
-}
-
-void bf16_from_float_all(std::uint16_t* to, const float* from, std::size_t count) {
-  RODA_VECTORISE
-  for (std::size_t i = 0; i < count; ++i) to[i] = bf16_from_float(from[i]);
-}
-
-void float_from_f16_all(float* to, const std::uint16_t* from, std::size_t count) {
-  std::size_t i = 0;
+// 16-bit floats are worked on in whole vectors of floats: left to itself the compiler converts them one by one.
 #if defined(__AVX512F__)
-  for (; i + 16 <= count; i += 16) {
-    _mm512_storeu_ps(to + i,
-                     _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+constexpr std::size_t kLanes = 16;
+#elif defined(__AVX2__)
+constexpr std::size_t kLanes = 8;
+#else
+constexpr std::size_t kLanes = 4;
+#endif
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef std::uint32_t Words __attribute__((vector_size(kLanes * 4)));
+typedef std::uint16_t Halves __attribute__((vector_size(kLanes * 2)));
+
+template <typename Vector, typename Element>
+Vector load_vector(const Element* from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <typename Vector, typename Element>
+void store_vector(Element* to, Vector vector) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+#if defined(__F16C__)
+// Clang would turn comparisons of converted values into comparisons of halves, one by one.
+inline Floats opaque(Floats values) {
+#if defined(__clang__)
+  asm("" : "+v"(values));
+#endif
+  return values;
+}
+#endif
+
+struct BFloat16 {
+  static float widen(std::uint16_t half) { return float_from_bf16(half); }
+  static std::uint16_t narrow(float value) { return bf16_from_float(value); }
+
+  static Floats widen(Halves halves) {
+    return __builtin_bit_cast(Floats, __builtin_convertvector(halves, Words) << 16);
+  }
+  // As bf16_from_float.
+  static Halves narrow(Floats values) {
+    const Words bits = __builtin_bit_cast(Words, values);
+    const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const Words nan = (bits >> 16) | 0x40u;
+    return __builtin_convertvector(values != values ? nan : rounded, Halves);
+  }
+};
+
+struct Float16 {
+  static float widen(std::uint16_t half) { return float_from_f16(half); }
+  static std::uint16_t narrow(float value) { return f16_from_float(value); }
+
+#if defined(__AVX512F__)
+  static Floats widen(Halves halves) {
+    return opaque(__builtin_bit_cast(Floats, _mm512_maskz_cvtph_ps(0xffff, __builtin_bit_cast(__m256i, halves))));
+  }
+  static Halves narrow(Floats values) {
+    return __builtin_bit_cast(
+        Halves, _mm512_maskz_cvtps_ph(0xffff, __builtin_bit_cast(__m512, values), _MM_FROUND_TO_NEAREST_INT));
   }
 #elif defined(__F16C__)
-  for (; i + 8 <= count; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  static Floats widen(Halves halves) {
+    return opaque(__builtin_bit_cast(Floats, _mm256_cvtph_ps(__builtin_bit_cast(__m128i, halves))));
+  }
+  static Halves narrow(Floats values) {
+    return __builtin_bit_cast(Halves, _mm256_cvtps_ph(__builtin_bit_cast(__m256, values), _MM_FROUND_TO_NEAREST_INT));
+  }
+#else
+  // As float_from_f16 and f16_from_float, see there.
+  static Floats widen(Halves halves) {
+    const Words wide = __builtin_convertvector(halves, Words);
+    const Words sign = (wide & 0x8000u) << 16;
+    const Words rest = wide & 0x7fffu;
+    const Words small = __builtin_bit_cast(Words, __builtin_convertvector(rest, Floats) * 0x1p-24f);
+    const Words normal = (rest << 13) + (112u << 23);
+    const Words quiet = rest > 0x7c00u ? Words{} + 0x7fc00000u : Words{} + 0x7f800000u;
+    const Words magnitude = rest < 0x400u ? small : rest < 0x7c00u ? normal : (rest << 13) | quiet;
+    return __builtin_bit_cast(Floats, sign | magnitude);
+  }
+  static Halves narrow(Floats values) {
+    const Words bits = __builtin_bit_cast(Words, values);
+    const Words sign = (bits >> 16) & 0x8000u;
+    const Words rest = bits & 0x7fffffffu;
+    const Words tiny = rest < 0x38800000u ? rest : Words{};
+    const Words small = __builtin_bit_cast(Words, __builtin_bit_cast(Floats, tiny) + 0.5f) - 0x3f000000u;
+    const Words normal = (rest - (112u << 23) + 0xfffu + ((rest >> 13) & 1u)) >> 13;
+    const Words nan = ((rest >> 13) & 0x3ffu) | 0x7e00u;
+    const Words large = rest > 0x7f800000u ? nan : Words{} + 0x7c00u;
+    const Words magnitude = rest < 0x38800000u ? small : rest < 0x477ff000u ? normal : large;
+    return __builtin_convertvector(sign | magnitude, Halves);
   }
 #endif
-  RODA_VECTORISE
-  for (std::size_t k = i; k < count; ++k) to[k] = float_from_f16(from[k]);
-}
+};
 
-void f16_from_float_all(std::uint16_t* to, const float* from, std::size_t count) {
+template <typename Half>
+void widen_all(float* to, const std::uint16_t* from, std::size_t count) {
   std::size_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= count; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  }
-#elif defined(__F16C__)
-  for (; i + 8 <= count; i += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  }
-#endif
-  RODA_VECTORISE
-  for (std::size_t k = i; k < count; ++k) to[k] = f16_from_float(from[k]);
+  for (; i + kLanes <= count; i += kLanes) store_vector(to + i, Half::widen(load_vector<Halves>(from + i)));
+  for (; i < count; ++i) to[i] = Half::widen(from[i]);
 }
 
 template <typename Half>
-void widen(float* to, const std::uint16_t* from, std::size_t count) {
-  if constexpr (std::is_same_v<Half, Float16>) return float_from_f16_all(to, from, count);
-  return float_from_bf16_all(to, from, count);
+void narrow_all(std::uint16_t* to, const float* from, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_vector(to + i, Half::narrow(load_vector<Floats>(from + i)));
+  for (; i < count; ++i) to[i] = Half::narrow(from[i]);
 }
 
-template <typename Half>
-void narrow(std::uint16_t* to, const float* from, std::size_t count) {
-  if constexpr (std::is_same_v<Half, Float16>) return f16_from_float_all(to, from, count);
-  return bf16_from_float_all(to, from, count);
+// kSources 0: n of them, else that many, which saves the inner loop.
+template <typename Half, typename Op, int kSources>
+void reduce_halves(std::uint16_t* to, const std::uint16_t* const* from, int n, std::size_t count) {
+  const int sources = kSources > 0 ? kSources : n;
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Floats total = Half::widen(load_vector<Halves>(from[0] + i));
+    for (int k = 1; k < sources; ++k) {
+      total = Op::template apply<Floats>(total, Half::widen(load_vector<Halves>(from[k] + i)));
+    }
+    store_vector(to + i, Half::narrow(total));
+  }
+  for (; i < count; ++i) {
+    float total = Half::widen(from[0][i]);
+    for (int k = 1; k < sources; ++k) total = Op::template apply<float>(total, Half::widen(from[k][i]));
+    to[i] = Half::narrow(total);
+  }
 }
 
 template <typename Half, typename Op>
 void reduce_half(void* destination, const void* const* sources, int n, std::size_t count) {
   auto to = static_cast<std::uint16_t*>(destination);
   auto from = reinterpret_cast<const std::uint16_t* const*>(sources);
-  float total[kTile], next[kTile];
-  for (std::size_t done = 0; done < count; done += kTile) {
-    std::size_t part = count - done < kTile ? count - done : kTile;
-    widen<Half>(total, from[0] + done, part);
-    for (int k = 1; k < n; ++k) {
-      widen<Half>(next, from[k] + done, part);
-      reduce_two<float, Op>(total, total, next, part);
-    }
-    narrow<Half>(to + done, total, part);
-  }
+  if (n == 2) return reduce_halves<Half, Op, 2>(to, from, n, count);
+  reduce_halves<Half, Op, 0>(to, from, n, count);
 }
 
 template <typename T>
@@ -254,13 +317,12 @@ void scale_bool(void* data, std::size_t count, double factor) {
 template <typename Half>
 void scale_half(void* data, std::size_t count, double factor) {
   auto values = static_cast<std::uint16_t*>(data);
-  float tile[kTile];
-  for (std::size_t done = 0; done < count; done += kTile) {
-    std::size_t part = count - done < kTile ? count - done : kTile;
-    widen<Half>(tile, values + done, part);
-    scale_plain<float>(tile, part, factor);
-    narrow<Half>(values + done, tile, part);
+  const float single = static_cast<float>(factor);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    store_vector(values + i, Half::narrow(Half::widen(load_vector<Halves>(values + i)) * single));
   }
+  for (; i < count; ++i) values[i] = Half::narrow(Half::widen(values[i]) * single);
 }
 
 template <typename T>
@@ -301,10 +363,10 @@ constexpr Kernels make_kernels(const char* isa) {
   fill_row<double>(table, RODA_FLOAT64);
   fill_bool_row(table);
   fill_half_row<BFloat16>(table, RODA_BFLOAT16);
-  table.float_from_f16 = float_from_f16_all;
-  table.f16_from_float = f16_from_float_all;
-  table.float_from_bf16 = float_from_bf16_all;
-  table.bf16_from_float = bf16_from_float_all;
+  table.float_from_f16 = widen_all<Float16>;
+  table.f16_from_float = narrow_all<Float16>;
+  table.float_from_bf16 = widen_all<BFloat16>;
+  table.bf16_from_float = narrow_all<BFloat16>;
   return table;
 }
 
