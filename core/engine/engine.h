@@ -115,6 +115,7 @@ class Engine final : private negotiate::Outcome {
   void put_in_log();
   bool slot_is_free(const negotiate::Launch& launch) const;
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
+  void look_for_the_dead();
   void settle_aborted_runs(const Status& cause);
   void end_operations(const std::vector<Operation*>& operations, const Status& status);
   void watch_deadlines();

@@ -309,9 +309,20 @@ bool Engine::run_launches() {
 // Whether the other ranks can't know of the error by themselves: all but those that follow from what all ranks agreed.
 bool Engine::is_fatal(const Status& status) { return status.code() != RODA_ERR_UNSUPPORTED; }
 
+// A transport may notice a broken connection a moment before the kernel says that its process ended. That it ended is
+// the better cause.
+void Engine::look_for_the_dead() {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(100);
+  while (!parts_.control->is_aborted() && Clock::now() < deadline) {
+    if (!parts_.control->service(true).ok()) return;
+    std::this_thread::yield();
+  }
+}
+
 void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
   SetRuntime* set = run->set();
   if (!status.ok() && is_fatal(status)) {
+    if (status.code() == RODA_ERR_PEER) look_for_the_dead();
     const Status cause(status.code(),
                        "Rank " + std::to_string(parts_.topology.rank) + ": " + run->describe() +
                            " failed: " + status.message() + " The contents of outputs are undefined.",
