@@ -1,0 +1,68 @@
+"""What README and docs say must hold."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import arrows
+import pytest
+
+README = (arrows.ROOT / "README.md").read_text()
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((arrows.ROOT / "docs").glob("*.md")))]
+BIN = Path(sys.executable).parent
+
+
+def blocks(language):
+    """Code blocks of README."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    path = arrows.ROOT / page
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text())
+    missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+    assert not missing, missing
+
+
+def test_commands_that_readme_names_exist():
+    for command in re.findall(r"^(tools/\S+)", "".join(blocks("")), re.MULTILINE):
+        assert os.access(arrows.ROOT / command, os.X_OK), command
+
+
+@pytest.mark.skipif(not (BIN / "horovodrun").exists(), reason="Roda is not installed beside this Python")
+def test_the_example_runs(tmp_path):
+    (example,) = blocks("python")
+    assert len(example.strip().splitlines()) <= 12
+    script = tmp_path / "train.py"
+    script.write_text(example + 'print("loss", loss.item())\n')
+    done = subprocess.run(
+        [BIN / "horovodrun", "-np", "2", sys.executable, script],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("loss") == 2
+
+
+@pytest.mark.skipif(not (BIN / "roda-info").exists(), reason="Roda is not installed beside this Python")
+@pytest.mark.parametrize(
+    "options",
+    [["--explain", "allreduce", "64MiB"], ["--env"], ["--json"], ["--explain", "barrier", "0", "--np", "3", "--json"]],
+)
+def test_roda_info_answers(options):
+    done = subprocess.run([BIN / "roda-info", *options], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.skipif(not (BIN / "roda-info").exists(), reason="Roda is not installed beside this Python")
+def test_the_rule_that_readme_shows_is_understood():
+    (rules,) = re.findall(r"HOROVOD_SELECT='([^']+)'", README)
+    done = subprocess.run(
+        [BIN / "roda-info", "--explain", "allreduce", "4K"],
+        env=os.environ | {"HOROVOD_SELECT": rules}, capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"> \S+/oneshot", done.stdout), done.stdout
