@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -58,6 +59,19 @@ std::size_t physical_memory() {
   return ::sysinfo(&info) == 0 ? static_cast<std::size_t>(info.totalram) * info.mem_unit : std::size_t{1} << 30;
 }
 
+// The pages before the heap. A memfd is bounded by the machine's memory only, and pages of rings that nobody uses are
+// never taken. A file system is shared with the other ranks: nobody takes more than leaves as much again for the heaps
+// when all have come, unless it can't be less.
+Status take_pages(SharedSegment& segment, std::size_t bytes, std::size_t ranks, bool is_least) {
+  if (segment.is_memfd()) return {};
+  struct statvfs info {};
+  const bool known = ::fstatvfs(segment.fd(), &info) == 0 && info.f_blocks > 0;
+  if (known && !is_least && bytes > info.f_bavail * info.f_frsize / (2 * ranks)) {
+    return Status::no_memory("rings of this size would fill /dev/shm");
+  }
+  return segment.reserve(0, bytes);
+}
+
 }  // namespace
 
 Group::Group(Context& context, const roda_group_desc& desc)
@@ -108,28 +122,32 @@ void Group::create_segment() {
       continue;
     }
     expect_ok(status);
-    // A memfd is bounded by the machine's memory only; pages of rings that nobody uses are never taken.
-    if (!segment_.is_memfd()) status = segment_.reserve(0, layout.rings + peers_.size() * ring_bytes);
-    if (!status.ok() && ring_bytes > 4096) {
+    const bool is_least = ring_bytes <= 4096;
+    status = take_pages(segment_, layout.rings + peers_.size() * ring_bytes, peers_.size(), is_least);
+    if (!status.ok() && !is_least) {
       ring_bytes /= 2;
       continue;
     }
     expect_ok(status);
-    heap_offset_ = layout.heap;
-    heap_ = Heap(layout.heap, heap_bytes);
-    (void)::madvise(segment_.data() + layout.heap, heap_bytes, MADV_HUGEPAGE);  // a wish
-    auto made = new (segment_.data()) SegmentHeader{};
-    made->magic = kMagic;
-    made->version = kLayoutVersion;
-    made->rank = rank_;
-    made->size = size();
-    made->ring_bytes = ring_bytes;
-    made->heap_offset = layout.heap;
-    made->nonce = nonce_;
-    own_windows_ = reinterpret_cast<WindowEntry*>(segment_.data() + layout.windows);
-    segment_guard_ = ForkGuard(segment_.fd());
+    fill_segment(layout, ring_bytes, heap_bytes);
     return;
   }
+}
+
+void Group::fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::size_t heap_bytes) {
+  heap_offset_ = layout.heap;
+  heap_ = Heap(layout.heap, heap_bytes);
+  (void)::madvise(segment_.data() + layout.heap, heap_bytes, MADV_HUGEPAGE);  // a wish
+  auto made = new (segment_.data()) SegmentHeader{};
+  made->magic = kMagic;
+  made->version = kLayoutVersion;
+  made->rank = rank_;
+  made->size = size();
+  made->ring_bytes = ring_bytes;
+  made->heap_offset = layout.heap;
+  made->nonce = nonce_;
+  own_windows_ = reinterpret_cast<WindowEntry*>(segment_.data() + layout.windows);
+  segment_guard_ = ForkGuard(segment_.fd());
 }
 
 void Group::connect_self() {

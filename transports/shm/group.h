@@ -111,6 +111,7 @@ class Group {
 
   // forming.cc
   void create_segment();
+  void fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::size_t heap_bytes);
   void connect_self();
   bool exchange_cards();
   bool exchange_hellos();
