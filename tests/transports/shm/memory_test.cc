@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 struct Way {
   const char* name;
   Knobs knobs;
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
 const Way kWays[] = {
     {"standard", {}},

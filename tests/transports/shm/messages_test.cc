@@ -1,6 +1,7 @@
 // Point-to-point messages in every way they can travel.
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace {
 struct Way {
   const char* name;
   Knobs knobs;
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
 // Small rings and eager limits reach the paths of large messages with little data.
 const Way kWays[] = {
