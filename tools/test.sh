@@ -16,15 +16,15 @@ step_failed() {
   FAILED_STEPS+=("$1")
 }
 
-# build_folder DIR OPTIONS…: configures once, then compiles.
+# build_folder DIR TARGET OPTIONS…: configures once, then compiles the target.
 build_folder() {
-  local dir=$1
-  shift
+  local dir=$1 target=$2
+  shift 2
   if [[ ! -f $dir/build.ninja ]]; then
     rm -rf "$dir"
     logged "build/logs/$(basename "$dir")-setup.log" meson setup "$dir" -Dpython=disabled "$@" || return 1
   fi
-  logged "build/logs/$(basename "$dir")-compile.log" ninja -C "$dir" -j "$JOBS"
+  logged "build/logs/$(basename "$dir")-compile.log" ninja -C "$dir" -j "$JOBS" "$target"
 }
 
 # meson_tests NAME DIR OPTIONS…: runs a build folder's tests and keeps its reports.
@@ -44,14 +44,17 @@ suite_structure() {
 }
 
 suite_native() {
-  build_folder build/native || { step_failed "native: build" && return; }
+  build_folder build/native all || { step_failed "native: build" && return; }
   meson_tests native build/native
 }
 
+# The engine in real processes. The other native tests under the sanitizers are a command in docs/testing.md: compiling
+# them costs more than all the rest together.
 suite_sanitizers() {
-  build_folder build/asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 ||
+  build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 ||
     { step_failed "sanitizers: build" && return; }
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 meson_tests sanitizers build/asan --timeout-multiplier 4
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
 }
 
 # pytest_report NAME FOLDER OPTIONS…: tests that need one process and start whatever else they need.

@@ -81,11 +81,6 @@ Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int roun
     return Status::invalid("HOROVOD_RANK=" + std::to_string(rank) +
                            " is not below HOROVOD_SIZE=" + std::to_string(size));
   }
-  if (parts.knobs.controller == "mpi") {
-    return Status::unavailable(
-        "HOROVOD_CONTROLLER=mpi: this version does not bootstrap through MPI. Unset it and start the job with "
-        "horovodrun.");
-  }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
   if (round == 1 && rank == 0) warn_of_settings(parts.knobs, environment.loader());

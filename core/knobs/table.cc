@@ -42,7 +42,7 @@ const Row kRows[] = {
   {"HOROVOD_THREAD_AFFINITY", kIntegerList, "", "core ids", kFree, kNobody, &Knobs::thread_affinity, "Core of the engine's thread, by local rank, separated by commas.", 0, 1 << 20},
 
   // --- what carries the data
-  {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What bootstraps the control plane; empty: chosen.", -kNoBound, kNoBound, "gloo mpi", "Unsupported controller type"},
+  {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What bootstraps the control plane; empty: chosen.", -kNoBound, kNoBound, "gloo", "Unsupported controller type"},
   {"HOROVOD_CPU_OPERATIONS", kWord, "", "", kSame, kCore, &Knobs::cpu_operations, "Transport for tensors in host memory; empty: chosen."},
   {"HOROVOD_GPU_OPERATIONS", kWord, "", "", kSame, kNobody, &Knobs::gpu_operations, "Transport for tensors on devices; empty: chosen."},
   {"HOROVOD_GPU_ALLREDUCE", kWord, "", "", kSame, kNobody, &Knobs::gpu_allreduce, "The same for allreduce alone."},

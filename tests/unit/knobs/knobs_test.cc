@@ -111,7 +111,7 @@ TEST(Knobs, MalformedValuesAreErrorsThatNameAll) {
   EXPECT_EQ(error_of({{"HOROVOD_CYCLE_TIME", "nan"}}),
             "HOROVOD_CYCLE_TIME='nan': expected a number of at least 0 (ms)");
   EXPECT_EQ(error_of({{"HOROVOD_CONTROLLER", "zeromq"}}),
-            "Unsupported controller type: HOROVOD_CONTROLLER='zeromq': expected one of: gloo mpi");
+            "Unsupported controller type: HOROVOD_CONTROLLER='zeromq': expected one of: gloo");
   EXPECT_EQ(error_of({{"HOROVOD_THREAD_AFFINITY", "1,,2"}}),
             "HOROVOD_THREAD_AFFINITY='1,,2': expected integers from 0 to 1048576, separated by commas (core ids)");
   error_of({{"HOROVOD_RANK", "99999999999"}});
