@@ -72,8 +72,7 @@ inline roda_error make_error() {
 }  // namespace roda
 
 // Leaves the function with the status of `expression` if it is not OK.
-#define RODA_RETURN_IF_ERROR(expression)                                \
-  do {                                                                  \
-    if (::roda::Status roda_status_ = (expression); !roda_status_.ok()) \
-      return roda_status_;                                              \
+#define RODA_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
+    if (::roda::Status roda_status_ = (expression); !roda_status_.ok()) return roda_status_; \
   } while (false)

@@ -4,13 +4,14 @@
  *     const roda_transport* roda_transport_v1(void);
  * and a data symbol `roda_plugin_info` that is read from the file before any of its code runs.
  *
- * Vocabulary: a *context* is one use of the transport by one process; a *group* is an ordered set of ranks that can talk
- * over it; a *request* is one pending operation; a *window* is local memory that the peers of a group may read or write.
+ * Vocabulary: a *context* is one use of the transport by one process; a *group* is an ordered set of ranks that can
+ * talk over it; a *request* is one pending operation; a *window* is local memory that the peers of a group may read or
+ * write.
  *
  * Threads: unless an entry says otherwise it is called by one thread at a time (the holder of the engine's baton), not
- * always the same one. A transport bound to one thread sets RODA_CAP_THREAD_BOUND. No entry blocks: whatever can wait is
- * a start / test pair. Entries marked OPTIONAL may be NULL; the capability bits say so too. A plugin built against an
- * older, shorter struct leaves newer entries out of struct_size and is treated as not offering them.
+ * always the same one. A transport bound to one thread sets RODA_CAP_THREAD_BOUND. No entry blocks: whatever can wait
+ * is a start / test pair. Entries marked OPTIONAL may be NULL; the capability bits say so too. A plugin built against
+ * an older, shorter struct leaves newer entries out of struct_size and is treated as not offering them.
  */
 #pragma once
 
@@ -117,8 +118,8 @@ typedef struct roda_transport {
   void (*disarm)(roda_context* context);
 
   /* Forming a group: start, then test until it is not RODA_IN_PROGRESS. On failure the group must still be destroyed.
-   * group_test drives the exchange; it is called often and must be cheap. Once it was RODA_OK it goes on to tell whether
-   * the group still works: operations that only watch signals learn from it of an abort or of a lost peer. */
+   * group_test drives the exchange; it is called often and must be cheap. Once it was RODA_OK it goes on to tell
+   * whether the group still works: operations that only watch signals learn from it of an abort or of a lost peer. */
   int32_t (*group_create)(roda_context* context, const roda_group_desc* desc, roda_group** group, roda_error* error);
   int32_t (*group_test)(roda_group* group, roda_error* error);
   /* Every pending and later operation on the group ends with `cause` in bounded time. Any thread. Idempotent: the first
@@ -165,8 +166,8 @@ typedef struct roda_transport {
   int32_t (*memory_register)(roda_group* group, roda_memory* memory, roda_error* error);
   void (*memory_deregister)(roda_group* group, roda_memory* memory);
 
-  /* Native collectives (RODA_CAP_NATIVE). supported: 1 or 0; pure, any thread, same answer on every rank. The context may
-   * be NULL: plans are made before one exists. */
+  /* Native collectives (RODA_CAP_NATIVE). supported: 1 or 0; pure, any thread, same answer on every rank. The context
+   * may be NULL: plans are made before one exists. */
   int32_t (*collective_supported)(roda_context* context, int32_t collective, int32_t dtype, int32_t op,
                                   int32_t memory_kind);
   int32_t (*collective_start)(roda_group* group, const roda_collective_args* args, roda_request** request,
