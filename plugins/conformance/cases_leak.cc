@@ -1,15 +1,19 @@
 // What is left behind: descriptors, threads, files of shared memory.
 #include <dirent.h>
 
-#include <cstring>
+#include <mutex>
 #include <set>
+#include <string>
 
 #include "plugins/conformance/cases.h"
 
 namespace roda::conformance {
 namespace {
 
+// One at a time: ranks that are threads would count each other's descriptor of the folder.
 std::set<std::string> names_in(const char* folder) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
   std::set<std::string> names;
   DIR* open = ::opendir(folder);
   if (open == nullptr) return names;
