@@ -66,7 +66,7 @@ void allreduce(Env& env) {
       }
     }
   }
-  for (const std::size_t count : {4097u, 65537u, 1000003u}) {
+  for (const std::size_t count : {17u, 64u, 257u, 4097u, 30011u, 65537u, 1000003u}) {
     allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, true);
     allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, false);
   }

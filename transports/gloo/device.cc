@@ -96,7 +96,8 @@ std::string interfaces_up() {
 // Null, with the reason appended, when Gloo refuses. It is always given a numeric address: its own look-up of
 // interfaces leaks what it found.
 Device try_create(const std::string& address, std::string* reasons) {
-  SignalsBlocked blocked;  // the device starts its loop thread
+  const SignalsBlocked blocked;  // the device starts its loop thread
+  const WakesPolitely polite;
   try {
     ::gloo::transport::tcp::attr attributes;
     attributes.hostname = address;
