@@ -69,8 +69,8 @@ def test_noise_is_between_zero_and_one() -> None:
 
 
 def test_everything_after_the_command_belongs_to_it() -> None:
-    args = parse_args(["-np", "2", "python", "train.py", "--verbose", "-np", "9"])
-    assert args.command == ["python", "train.py", "--verbose", "-np", "9"]
+    args = parse_args(["-np", "2", "python", "train.py", "--verbose", "-np", "9", "--timeline", "t.json"])
+    assert args.command == ["python", "train.py", "--verbose", "-np", "9", "--timeline", "t.json"]
     assert args.num_proc == 2
     assert not args.verbose
 

@@ -51,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="horovodrun",
         description="Run a program as several processes that train together.",
         argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,  # else argparse takes options of the command for ambiguous abbreviations of ours
     )
     add = parser.add_argument
     add("-v", "--version", action="version", version=horovod.__version__, help="print the version and exit")

@@ -1,0 +1,100 @@
+#include "core/control/control_plane.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "tests/unit/control/ranks.h"
+
+namespace roda::control {
+namespace {
+
+struct Shape {
+  int hosts, per_host;
+};
+void PrintTo(const Shape& shape, std::ostream* os) { *os << shape.hosts << "x" << shape.per_host; }
+
+class ControlPlanes : public testing::TestWithParam<Shape> {
+ protected:
+  int size() const { return GetParam().hosts * GetParam().per_host; }
+
+  void on_planes(const std::function<void(int, ControlPlane&)>& use) {
+    LocalStore store;
+    const auto statuses = on_ranks(size(), [&](int rank) {
+      const Topology topology = topology_of(GetParam().hosts, GetParam().per_host, rank);
+      std::unique_ptr<ControlPlane> plane;
+      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, options_for_test(), &plane));
+      use(rank, *plane);
+      // What this rank queued for others must leave before its links do.
+      ++done_;
+      while (done_.load() < size()) static_cast<void>(plane->service(true));
+      plane->depart();
+      return Status();
+    });
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+ private:
+  std::atomic<int> done_{0};
+};
+
+// Arms, looks once more, sleeps: the way the engine does. A lost wake-up ends in a failed expectation.
+void sleep_for_news(ControlPlane& plane) {
+  plane.arm();
+  if (!plane.pending()) {
+    pollfd p{plane.fd(), POLLIN, 0};
+    EXPECT_GT(::poll(&p, 1, 20'000), 0) << "nobody rang";
+  }
+  plane.disarm();
+}
+
+TEST_P(ControlPlanes, EveryRankReadsTheSameLogAndNoWakeUpIsLost) {
+  constexpr std::uint32_t kEach = 400;
+  std::vector<std::vector<std::uint64_t>> logs(static_cast<std::size_t>(size()));
+  on_planes([&](int rank, ControlPlane& plane) {
+    auto& log = logs[static_cast<std::size_t>(rank)];
+    std::vector<std::byte> record(200), read;
+    std::uint32_t sent = 0;
+    while (log.size() < static_cast<std::size_t>(size()) * kEach) {
+      bool accepted = false;
+      if (sent < kEach) {
+        const std::uint64_t mark = (static_cast<std::uint64_t>(rank) << 32) | sent;
+        std::memcpy(record.data(), &mark, sizeof mark);
+        ASSERT_TRUE(plane.append(record, &accepted).ok());
+        sent += accepted ? 1 : 0;
+      }
+      ASSERT_TRUE(plane.service(true).ok());
+      while (plane.read(&read)) {
+        std::uint64_t mark = 0;
+        std::memcpy(&mark, read.data(), sizeof mark);
+        log.push_back(mark);
+      }
+      plane.wake_all();
+      ASSERT_TRUE(plane.service(true).ok());
+      const bool all_said = sent == kEach;
+      if (all_said && log.size() < static_cast<std::size_t>(size()) * kEach) sleep_for_news(plane);
+    }
+  });
+  for (const auto& log : logs) EXPECT_EQ(log, logs[0]);
+}
+
+TEST_P(ControlPlanes, AnAbortReachesEveryRankWithItsCause) {
+  on_planes([&](int rank, ControlPlane& plane) {
+    if (rank == size() - 1) plane.abort(Status::peer(rank, "the last rank has had enough"));
+    while (!plane.is_aborted()) static_cast<void>(plane.service(true));
+    EXPECT_EQ(plane.abort_cause().code(), RODA_ERR_PEER);
+    EXPECT_EQ(plane.abort_cause().rank(), size() - 1);
+    EXPECT_EQ(plane.abort_cause().message(), "the last rank has had enough");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ControlPlanes,
+                         testing::Values(Shape{1, 1}, Shape{1, 2}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.hosts) + "x" + std::to_string(info.param.per_host);
+                         });
+
+}  // namespace
+}  // namespace roda::control

@@ -1,0 +1,45 @@
+// Ranks as threads of one process, each with its part of one control plane.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/control/control_plane.h"
+
+namespace roda::control {
+
+inline std::chrono::steady_clock::time_point soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(30);
+}
+
+inline std::vector<Status> on_ranks(int size, const std::function<Status(int rank)>& function) {
+  std::vector<Status> statuses(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] { statuses[static_cast<std::size_t>(rank)] = function(rank); });
+  }
+  for (auto& thread : threads) thread.join();
+  return statuses;
+}
+
+// `per_host` ranks on each of `hosts` pretended hosts.
+inline Topology topology_of(int hosts, int per_host, int rank) {
+  std::vector<RankReport> reports(static_cast<std::size_t>(hosts * per_host));
+  for (int r = 0; r < hosts * per_host; ++r) {
+    reports[static_cast<std::size_t>(r)].host = {"boot", "host" + std::to_string(r / per_host), 1};
+  }
+  Topology topology;
+  const Status status = compute_topology(reports, rank, &topology);
+  return status.ok() ? topology : Topology{};
+}
+
+inline ControlPlane::Options options_for_test() {
+  const std::array<std::uint8_t, 16> secret{1, 2, 3};
+  return {"test", "lo", Secret(secret), soon()};
+}
+
+}  // namespace roda::control
