@@ -17,6 +17,11 @@ negotiate::Settings settings_of(const Parts& parts) {
   s.size = parts.topology.size;
   s.cache_capacity = parts.knobs.cache_capacity;
   s.fusion_threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
+  PlanQuery large;
+  large.bytes = s.fusion_threshold;
+  large.size = s.size;
+  large.same_host = parts.topology.hosts.size() == 1;
+  if (parts.planner->fuses_without_copies(large)) s.fusion_limit = s.fusion_threshold;
   s.outstanding = parts.knobs.outstanding_buckets;
   s.hold = parts.knobs.cycle_time_ms.has_value() && *parts.knobs.cycle_time_ms > 0;
   return s;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "algorithms/schedule/schedule.h"
+#include "core/execute/program.h"
 
 namespace roda::engine {
 namespace {
@@ -72,6 +73,14 @@ Status Planner::plan(const PlanQuery& q, const Plan** plan) {
                              std::to_string(q.size) + " ranks" +
                              (refused.empty() ? "; no rule of the selection table applies" : refused) +
                              ". `roda-info` lists the transports and why each is or isn't usable.");
+}
+
+bool Planner::fuses_without_copies(const PlanQuery& q) {
+  const Plan* chosen = nullptr;
+  if (!plan(q, &chosen).ok()) return false;
+  const auto collective = static_cast<schedule::Collective>(q.collective);
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(collective, chosen->stages.front().algorithm);
+  return algorithm != nullptr && execute::takes_buckets(*algorithm);
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,

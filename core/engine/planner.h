@@ -45,6 +45,9 @@ class Planner {
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
 
+  // Whether the plan works through a bucket where its tensors lie, so that fusing costs no copy (Stage::takes_buckets).
+  bool fuses_without_copies(const PlanQuery& query);
+
   // Everything that was looked at for the query, in order.
   std::vector<select::Verdict> candidates(const PlanQuery& query) const;
 

@@ -5,6 +5,12 @@
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {
+namespace {
+
+// Small enough to be still in the second cache when it is copied, large enough that whole lines are written in bursts.
+constexpr std::size_t kTile = 128 << 10;
+
+}  // namespace
 
 void LaneRun::map_sources(const Op& op) {
   mapped_.clear();
@@ -23,24 +29,32 @@ void LaneRun::map_sources(const Op& op) {
   }
 }
 
-// All operands are addressable: one pass over all of them.
+// All operands are addressable: one pass over all of them. What peers will read is made in private memory and copied to
+// them tile by tile: a copy writes whole lines without fetching them, while a reduction's stores would first have to
+// get each line back from the cache of the peer that read it last.
 Status LaneRun::combine_mapped(const Op& op, Effort* effort, Turn* turn) {
   const std::size_t total = view_.bytes(op.dst);
+  const bool in_block = op.sources > 1 && view_.staged && !view_.in_user(op.dst);
   char* dst = view_.address(op.dst);
+  char* published = view_.published(op);
+  const bool in_tiles = in_block || published != nullptr;
   while (state_.done < total) {
     if (effort->budget == 0) {
       *turn = Turn::kBlocked;
       return {};
     }
     const std::size_t share = std::max(effort->budget / op.sources, kLine) / kLine * kLine;
-    const std::size_t bytes = std::min(share, total - state_.done);
+    const std::size_t bytes = std::min({share, total - state_.done, in_tiles ? kTile : total});
+    char* to = in_block ? bounce(0, kTile) : dst + state_.done;
     if (op.sources == 1) {
-      copy(dst + state_.done, static_cast<const char*>(mapped_[0]), bytes);
+      copy(to, static_cast<const char*>(mapped_[0]), bytes);
     } else {
-      const int code = cpu::reduce_many(dst + state_.done, mapped_.data(), static_cast<int>(op.sources),
-                                        bytes / view_.element, view_.dtype, view_.op);
+      const int code = cpu::reduce_many(to, mapped_.data(), static_cast<int>(op.sources), bytes / view_.element,
+                                        view_.dtype, view_.op);
       if (code != RODA_OK) return no_reduction(code);
     }
+    if (in_block) copy(dst + state_.done, to, bytes);
+    if (published != nullptr) copy(published + state_.done, to, bytes);
     for (const void*& from : mapped_) from = static_cast<const char*>(from) + bytes;
     state_.done += bytes;
     effort->spend(bytes * op.sources);
@@ -78,6 +92,7 @@ Status LaneRun::combine_by_gets(const Op& op, Effort* effort, Turn* turn) {
     ++state_.source;
     state_.posted = state_.done = 0;
   }
+  if (char* published = view_.published(op)) copy(published, view_.address(op.dst), total);
   return {};
 }
 

@@ -139,10 +139,44 @@ class Placement {
     return !used_later;
   }
 
+  // A reduction of shared Output chunks that no peer looks at before, and that nobody writes to but it: it can be made
+  // in the user's memory, which then holds the result, and copied to the block. That saves bringing the chunks in and
+  // out, and stores by a loop into lines that a peer has read, the slowest thing that two caches do (docs/shm.md).
+  bool can_publish(const Op& op, std::uint64_t time) {
+    const Operand& dst = op.dst;
+    if (op.kind != OpKind::kCombine || dst.space != Space::kOutput || dst.count == 0) return false;
+    if ((program_.needs & schedule::kNeedsPut) != 0 || !shared(Space::kOutput)[index(dst.first)]) return false;
+    for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
+      if (facts_.first_peer_access[1][index(c)] <= time) return false;
+    }
+    bool alone = true;
+    for_each_operand([&](const Use& use) {
+      if (use.operand == &dst || !overlap(*use.operand, dst)) return;
+      const bool inside =
+          use.operand->first >= dst.first && use.operand->first + use.operand->count <= dst.first + dst.count;
+      alone &= inside && !use.writes;
+    });
+    return alone;
+  }
+
+  void publish() {
+    for (std::size_t lane = 0; lane < program_.lanes.size() && lane < facts_.steps.size(); ++lane) {
+      for (Op& op : program_.lanes[lane].ops) {
+        if (!can_publish(op, facts_.steps[lane][op.step].time)) continue;
+        op.publishes = true;
+        for_each_operand([&](const Use& use) {
+          if (overlap(*use.operand, op.dst)) use.operand->in_user = true;
+        });
+        std::fill(published_.begin() + op.dst.first, published_.begin() + op.dst.first + op.dst.count, true);
+      }
+    }
+  }
+
   void mark() {
     const auto output_chunks = shared_[1].size();
     written_.assign(output_chunks, false);
     final_.assign(output_chunks, false);
+    published_.assign(output_chunks, false);
     for_each_operand([&](Use use) {
       Operand& operand = *use.operand;
       if (operand.space == Space::kScratch || operand.count == 0) return;
@@ -159,6 +193,7 @@ class Placement {
       operand->in_user = true;
       std::fill(final_.begin() + operand->first, final_.begin() + operand->first + operand->count, true);
     }
+    publish();
   }
 
   void list_copies() {
@@ -169,14 +204,16 @@ class Placement {
     }
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
       const std::size_t i = index(c);
-      const bool unchanged = holds[i] && !written_[i] && !(puts && shared_[1][i]);
-      if (shared_[1][i] && holds[i]) append(&program_.copy_in, Space::kOutput, c);
-      if (holds[i] && (!shared_[1][i] || unchanged)) append(&program_.carry, Space::kOutput, c);
-      if (shared_[1][i] && !final_[i] && !unchanged) append(&program_.copy_out, Space::kOutput, c);
+      const bool staged = shared_[1][i] && !published_[i];
+      const bool unchanged = holds[i] && !written_[i] && !(puts && staged);
+      if (staged && holds[i]) append(&program_.copy_in, Space::kOutput, c);
+      if (holds[i] && (!staged || unchanged)) append(&program_.carry, Space::kOutput, c);
+      if (staged && !final_[i] && !unchanged) append(&program_.copy_out, Space::kOutput, c);
     }
     const auto more = static_cast<std::int32_t>(shared_[1].size());
     for (auto c = static_cast<std::int32_t>(holds.size()); c < more; ++c) {
-      if (shared_[1][index(c)] && !final_[index(c)]) append(&program_.copy_out, Space::kOutput, c);
+      if (shared_[1][index(c)] && !published_[index(c)] && !final_[index(c)])
+        append(&program_.copy_out, Space::kOutput, c);
     }
   }
 
@@ -185,6 +222,7 @@ class Placement {
   std::vector<bool> shared_[2];
   std::vector<bool> written_;
   std::vector<bool> final_;
+  std::vector<bool> published_;
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct Op {
   std::uint32_t value = 0;   // kSignal: the count to publish; kWait: the count to wait for
   Operand src;               // kSend, kPut: what is sent; kRecvReduce: what the message is added to
   Operand dst;               // kPut: the peer's
+  bool publishes = false;    // kCombine, when staging: dst lies in the user's memory; a copy goes into the block
   std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
@@ -89,6 +90,12 @@ struct Program {
     return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
   }
 };
+
+// Whether stages that run the algorithm take buckets (see StageArgs::bucket): the one-sided allreduces do.
+inline bool takes_buckets(const schedule::Algorithm& algorithm) {
+  const std::uint32_t one_sided = schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals;
+  return algorithm.collective == schedule::Collective::kAllreduce && (algorithm.needs & one_sided) != 0;
+}
 
 // Chunks of Input or Output.
 std::int32_t chunks_of(schedule::Collective collective, schedule::Space space, std::int32_t chunks, std::int32_t size);

@@ -75,7 +75,9 @@ class Replay {
     for (const auto& lane : mine.lanes) result_.steps.emplace_back(lane.steps.size());
     const Space spaces[2] = {Space::kInput, Space::kOutput};
     for (int s = 0; s < 2; ++s) {
-      result_.last_peer_access[s].resize(index(chunks_of(mine.collective, spaces[s], mine.chunks, size_)));
+      const std::size_t chunks = index(chunks_of(mine.collective, spaces[s], mine.chunks, size_));
+      result_.first_peer_access[s].resize(chunks);
+      result_.last_peer_access[s].resize(chunks);
     }
     result_.read_by.resize(index(size_));
     result_.reads_from.resize(index(size_));
@@ -167,8 +169,12 @@ class Replay {
     }
     ++time_;
     if (owner == rank_) {
-      auto& times = result_.last_peer_access[range.space == Space::kOutput];
-      for (int c = 0; c < range.count; ++c) times[index(range.first + c)] = time_;
+      const bool output = range.space == Space::kOutput;
+      for (std::size_t c = index(range.first); c < index(range.first + range.count); ++c) {
+        std::uint64_t& first = result_.first_peer_access[output][c];
+        if (first == 0) first = time_;
+        result_.last_peer_access[output][c] = time_;
+      }
       if (is_read) result_.read_by[index(r)] = true;
     }
     if (r == rank_ && is_read) result_.reads_from[index(owner)] = true;

@@ -20,7 +20,8 @@ struct ReplayResult {
     Operand received;  // kRecv into Scratch: extent and chunks of the message
   };
   std::vector<std::vector<StepFacts>> steps;
-  // Per chunk of Input [0] and Output [1] of the rank: when a peer last read it or wrote it, 0 for never.
+  // Per chunk of Input [0] and Output [1] of the rank: when a peer first and last read it or wrote it, 0 for never.
+  std::vector<std::uint64_t> first_peer_access[2];
   std::vector<std::uint64_t> last_peer_access[2];
   std::vector<bool> read_by;       // [size] peers that read this rank's windows
   std::vector<bool> reads_from;    // [size] peers whose windows this rank reads

@@ -73,6 +73,12 @@ struct RunView {
     return in_user(operand) ? user[w] + extent.user[first] : block[w] + extent.block[first];
   }
 
+  // Where peers will look for what `op` makes in the user's memory, null when they won't.
+  char* published(const Op& op) const {
+    if (!op.publishes || !staged || bucket) return nullptr;
+    return block[1] + map[1].block[static_cast<std::size_t>(op.dst.first)];
+  }
+
   const roda_memory* memory(const Operand& operand) const {
     if (operand.space == schedule::Space::kScratch) return nullptr;
     return in_user(operand) ? user_memory[which(operand.space)] : block_memory;

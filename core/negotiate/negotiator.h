@@ -29,7 +29,7 @@ struct Settings {
   int size = 1;
   int cache_capacity = 1024;                  // entries per process set
   std::size_t fusion_threshold = 128u << 20;  // bytes of one bucket; 0: no fusion
-  std::size_t fusion_limit = 256u << 10;      // a tensor of more bytes travels alone, without a copy into a bucket
+  std::size_t fusion_limit = 256u << 10;      // a tensor of more bytes travels alone: no bucket is worth copying it
   int outstanding = 2;                        // buckets launched and not completed, per process set
   bool hold = false;                          // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
 };

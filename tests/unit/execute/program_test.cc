@@ -48,17 +48,25 @@ TEST(Compile, DirectReadsOfAllPeersAreOnePass) {
   EXPECT_EQ(count(program, OpKind::kCombine), 1 + 3);
 }
 
-// What a rank reads in the second half of `direct` nobody asks it for any more: it goes straight to the user.
-TEST(Compile, LastWritesGoToTheUser) {
+// In `direct` a rank sums its own chunk up where the user wants it and publishes a copy; what it reads in the second half
+// nobody asks it for any more. So only what peers will sum up goes into the block, and nothing is brought out.
+TEST(Compile, ResultsAreMadeWhereTheUserWantsThem) {
   const Program program = compiled(Collective::kAllreduce, "direct", 1, 4);
   int straight = 0;
-  for (const Op& op : program.lanes[0].ops) straight += op.kind == OpKind::kCombine && op.dst.in_user;
-  EXPECT_EQ(straight, 3);
-  ASSERT_EQ(program.copy_out.size(), 1u);
-  EXPECT_EQ(program.copy_out[0].first, 1);
-  EXPECT_EQ(program.copy_out[0].count, 1);
-  ASSERT_EQ(program.copy_in.size(), 1u);
-  EXPECT_EQ(program.copy_in[0].count, 4);
+  int published = 0;
+  for (const Op& op : program.lanes[0].ops) {
+    straight += op.kind == OpKind::kCombine && op.dst.in_user;
+    published += op.publishes;
+  }
+  EXPECT_EQ(straight, 4);
+  EXPECT_EQ(published, 1);
+  EXPECT_TRUE(program.copy_out.empty());
+  ASSERT_EQ(program.copy_in.size(), 2u);
+  EXPECT_EQ(program.copy_in[0].count, 1);
+  EXPECT_EQ(program.copy_in[1].first, 2);
+  EXPECT_EQ(program.copy_in[1].count, 2);
+  ASSERT_EQ(program.carry.size(), 1u);
+  EXPECT_EQ(program.carry[0].first, 1);
 }
 
 TEST(Compile, OnlyWhatPeersReadIsStaged) {
