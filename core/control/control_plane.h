@@ -57,6 +57,8 @@ class ControlPlane {
 
   // How to wait for ranks of this host.
   WaitPolicy wait_policy() const { return segment_->wait_policy(); }
+  // Another rank of this host runs on the caller's core; see HostSegment.
+  bool shares_core() { return segment_->shares_core(); }
 
   // Ends the job on every rank with `cause`, unless an earlier cause was published. Any thread.
   void abort(const Status& cause);

@@ -1,6 +1,7 @@
 #include "core/control/host_segment.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -35,6 +36,7 @@ Status system_error(const char* what) { return Status::system(std::string(what) 
 
 struct alignas(64) HostSegment::RankCell {
   alignas(64) std::atomic<std::uint32_t> sleeping;
+  alignas(64) std::atomic<int> core;  // 1 + the number of the core that the rank was on; 0: it sleeps
   alignas(64) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> departed;
   CoreBudget budget;
@@ -208,8 +210,20 @@ WaitPolicy HostSegment::wait_policy() const {
   return {size(), cores_of(budgets)};
 }
 
+bool HostSegment::shares_core() {
+  const int here = sched_getcpu() + 1;
+  if (here != core_) cell(local_rank_).core.store(here, std::memory_order_relaxed);
+  core_ = here;
+  if (here == 0) return false;  // not to be known
+  for (int local = 0; local < size(); ++local) {
+    if (local != local_rank_ && cell(local).core.load(std::memory_order_relaxed) == here) return true;
+  }
+  return false;
+}
+
 void HostSegment::arm() {
   disarm();
+  if (std::exchange(core_, 0) != 0) cell(local_rank_).core.store(0, std::memory_order_relaxed);
   if (std::exchange(rung_, false)) {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t n = read(doorbell(), &count, sizeof count);

@@ -159,7 +159,7 @@ void Engine::drive_until(Done done) {
       if (drive()) {
         idle = first_turn();
       } else if (wait_policy_.worth_spinning(idle)) {
-        wait_policy_.relax(idle);
+        idle_turn(idle);
         idle += turn();
       } else {
         sleep();

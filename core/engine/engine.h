@@ -103,6 +103,15 @@ class Engine final : private negotiate::Outcome {
   static constexpr std::uint32_t kSpinningTurn = 16;
   std::uint32_t turn() const { return wait_policy_.spins() ? kSpinningTurn : 1; }
   std::uint32_t first_turn() const { return turn() - 1; }
+  // A turn in which nothing moved. While every rank has a core it spins; but the kernel may put two ranks on one core
+  // for a while, and then spinning only keeps the other from what this one waits for. Looked at every fourth turn.
+  void idle_turn(std::uint32_t idle) {
+    if (wait_policy_.spins() && idle / kSpinningTurn % 4 == 3 && parts_.control->shares_core()) {
+      WaitPolicy::yield();
+    } else {
+      wait_policy_.relax(idle);
+    }
+  }
 
   // --- the holder of the baton ---
   void run();  // the engine's thread

@@ -36,7 +36,7 @@ void Engine::run() {
         if (drive()) {
           idle = first_turn();
         } else if (busy() && wait_policy_.worth_spinning(idle)) {
-          wait_policy_.relax(idle);
+          idle_turn(idle);
           idle += turn();
         } else {
           armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);

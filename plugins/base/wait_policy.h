@@ -43,6 +43,7 @@ class WaitPolicy {
   // a few yields).
   bool worth_spinning(std::uint32_t iteration) const { return iteration < (spins_ ? kMostPauses : kMostYields); }
 
+  static void yield();
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -55,7 +56,6 @@ class WaitPolicy {
   static constexpr std::uint32_t kPausesPerYield = 2048;
   static constexpr std::uint32_t kMostPauses = 4096;
   static constexpr std::uint32_t kMostYields = 64;
-  static void yield();
 
   bool spins_;
 };
