@@ -36,7 +36,8 @@ void Engine::run() {
         if (drive()) {
           idle = first_turn();
         } else if (busy() && wait_policy_.worth_spinning(idle)) {
-          idle_turn(idle);
+          // Nobody waits for what this thread does, but somebody may be about to submit more on this very core.
+          WaitPolicy::yield();
           idle += turn();
         } else {
           armed = arm() && !has_submissions_.load(std::memory_order_seq_cst);
