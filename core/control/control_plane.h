@@ -51,6 +51,7 @@ class ControlPlane {
   int fd() const { return poll_.get(); }
   void arm();
   void disarm();
+  void note_bell() { segment_->note_bell(); }  // after a sleep that something ended
   bool pending() const;
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }

@@ -49,6 +49,8 @@ class HostSegment {
   int doorbell() const { return doorbells_[static_cast<std::size_t>(local_rank_)].get(); }
   void arm();
   void disarm();
+  // The caller saw that its doorbell may be readable: the next arm() empties it.
+  void note_bell() { rung_ = true; }
   // Rings those that published that they sleep. After the news was written.
   void wake(int local);
   void wake_all();

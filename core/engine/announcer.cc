@@ -63,10 +63,21 @@ std::span<const std::byte> Announcer::take() {
   return writer_.end();
 }
 
-Operation* Announcer::settle(std::int32_t id, int bit) {
+Operation** Announcer::find(std::int32_t id, int bit) {
   const auto it = sets_.find(id);
   if (it == sets_.end() || static_cast<std::size_t>(bit) >= it->second.announced.size()) return nullptr;
-  return std::exchange(it->second.announced[static_cast<std::size_t>(bit)], nullptr);
+  return &it->second.announced[static_cast<std::size_t>(bit)];
+}
+
+Operation* Announcer::settle(std::int32_t id, int bit) {
+  Operation** place = find(id, bit);
+  return place == nullptr ? nullptr : std::exchange(*place, nullptr);
+}
+
+Operation* Announcer::settle(std::int32_t id, int bit, std::string_view name) {
+  Operation** place = find(id, bit);
+  if (place == nullptr || *place == nullptr || (*place)->request.name != name) return nullptr;
+  return std::exchange(*place, nullptr);
 }
 
 }  // namespace roda::engine

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/engine/operation.h"
@@ -32,10 +33,14 @@ class Announcer {
 
   // The operation announced by `bit`, or null; forgets it.
   Operation* settle(std::int32_t set, int bit);
+  // The same if it is the operation of that name. A tensor may leave the cache between its agreement and its launch;
+  // the bit then stands for another one.
+  Operation* settle(std::int32_t set, int bit, std::string_view name);
   void forget_set(std::int32_t set) { sets_.erase(set); }
 
  private:
   void begin();
+  Operation** find(std::int32_t set, int bit);
 
   struct PerSet {
     std::vector<std::uint64_t> words;   // bits of the record under construction

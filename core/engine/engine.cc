@@ -93,23 +93,31 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
     for (Operation& op : handle->operations) queue_.push_back(&op);
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
-  if (!will_wait) poke();
+  if (will_wait) {
+    wake_holder();
+  } else {
+    poke();
+  }
   return {};
+}
+
+// After something was queued. A holder that is awake looks at the queue before it sleeps or lets go.
+void Engine::wake_holder() {
+  if (asleep_.load(std::memory_order_seq_cst)) ring(holder_wake_);
 }
 
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
 // other ranks don't have yet.
 void Engine::poke() {
   if (!baton_.try_take()) {
-    // A holder that is awake looks at the queue before it sleeps or lets go.
-    if (asleep_.load(std::memory_order_seq_cst)) ring(holder_wake_);
+    wake_holder();
     return;
   }
   announce();
   apply_log();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
   static_cast<void>(parts_.control->service(false));
-  const bool work = busy() || parts_.control->is_aborted() || !unsent_.empty() || shutting_down_ ||
+  const bool work = busy() || holds_ready() || parts_.control->is_aborted() || !unsent_.empty() || shutting_down_ ||
                     stopped_.load(std::memory_order_acquire);
   let_go(work);
 }
@@ -179,7 +187,8 @@ Status Engine::wait(HandleState* handle) {
 // be noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
 void Engine::leave() {
   bool work = true;
-  for (int turn = 0; turn < 8 && !busy() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {
+  for (int turn = 0;
+       turn < 8 && !busy() && !holds_ready() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {
     work = !arm() || has_submissions_.load(std::memory_order_seq_cst);
     if (!work) break;
     drive();
@@ -203,6 +212,7 @@ Status Engine::add_set(std::vector<std::int32_t> ranks, std::int32_t* id) {
     sets_to_add_.push_back(ranks);
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
+  wake_holder();
   drive_until([&] { return find() != -1; });
   *id = find();
   const std::scoped_lock lock(mutex_);
@@ -216,6 +226,7 @@ Status Engine::remove_set(std::int32_t id) {
     sets_to_remove_.push_back(id);
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
+  wake_holder();
   drive_until([&] {
     const std::scoped_lock lock(mutex_);
     return known_sets_.count(id) == 0 || !ended_.ok();
@@ -267,6 +278,7 @@ void Engine::shutdown() {
     shutdown_asked_ = true;
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
+  wake_holder();
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   ring(engine_wake_);
   if (thread_.joinable()) thread_.join();

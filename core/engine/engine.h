@@ -130,13 +130,15 @@ class Engine final : private negotiate::Outcome {
   void watch_deadlines();
   void watch_stalls();
   void fail(const Status& cause);
+  // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
+  bool holds_ready() const;
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
   bool arm();
   void disarm();
   // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
   void sleep();
-  void wait_for_events(int poll, int wake, int timeout);
+  static bool wait_for_events(int poll, int wake, int timeout);
   int timeout_ms() const;
   Status watch(int fd);
   Status watch_new_contexts();
@@ -157,6 +159,7 @@ class Engine final : private negotiate::Outcome {
   void complete(Operation* op, const Status& status);
   void complete_all(const Status& status);
 
+  void wake_holder();
   void poke();  // a submission is there: have it announced
   static void ring(const UniqueFd& eventfd);
   static bool is_fatal(const Status& status);
@@ -202,6 +205,7 @@ class Engine final : private negotiate::Outcome {
   struct Waiting {
     negotiate::Launch launch;
     std::vector<Operation*> operations;
+    SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
   };
   std::deque<Waiting> waiting_;                      // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
@@ -210,8 +214,8 @@ class Engine final : private negotiate::Outcome {
   std::vector<Operation*> draining_;
   std::vector<std::byte> record_;
   std::uint64_t sets_opened_ = 0;
-  std::vector<std::byte> unsent_;  // a record that the log had no room for
-  bool news_for_others_ = false;   // the record being applied changed something for sleeping ranks
+  std::deque<std::vector<std::byte>> unsent_;  // records that the log had no room for
+  bool news_for_others_ = false;               // the record being applied changed something for sleeping ranks
   std::size_t watched_contexts_ = 0;
   std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
   Clock::time_point next_deadline_look_{};

@@ -78,6 +78,7 @@ int Engine::timeout_ms() const {
   for (const auto& context : contexts_.all()) {
     if (busy() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
+  if (!unsent_.empty()) timeout = 1;  // nothing rings when the log has room again
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
   if (may_stall && timeout < 0) timeout = kStallLookMs;
@@ -92,14 +93,15 @@ int Engine::timeout_ms() const {
 void Engine::sleep() {
   asleep_.store(true, std::memory_order_seq_cst);
   if (arm() && !has_submissions_.load(std::memory_order_seq_cst)) {
-    wait_for_events(holder_poll_.get(), holder_wake_.get(), timeout_ms());
+    // A bell that is rung late, for news that were seen before, must not go on ringing.
+    if (wait_for_events(holder_poll_.get(), holder_wake_.get(), timeout_ms())) parts_.control->note_bell();
     look_closely_.store(true, std::memory_order_relaxed);
   }
   asleep_.store(false, std::memory_order_seq_cst);
   disarm();
 }
 
-void Engine::wait_for_events(int poll, int wake, int timeout) {
+bool Engine::wait_for_events(int poll, int wake, int timeout) {
   epoll_event events[8];
   const int n = epoll_wait(poll, events, 8, timeout);
   for (int i = 0; i < n; ++i) {
@@ -107,6 +109,7 @@ void Engine::wait_for_events(int poll, int wake, int timeout) {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = read(wake, &count, sizeof count);
   }
+  return n > 0;
 }
 
 Status Engine::watch(int fd) {
@@ -187,19 +190,18 @@ void Engine::say_finished(bool only_where_wanted) {
 }
 
 void Engine::put_in_log() {
-  bool accepted = true;
-  while (!unsent_.empty() || !announcer_.empty()) {
-    if (unsent_.empty()) {
-      say_finished(false);
-      const auto record = announcer_.take();
-      const Status status = parts_.control->append(record, &accepted);
-      if (!status.ok()) return parts_.control->abort(status);
-      if (accepted) continue;
-      unsent_.assign(record.begin(), record.end());
+  bool accepted = true;  // false: a rank lags; it was woken, and the next turn tries again
+  while (accepted && !unsent_.empty()) {
+    if (Status s = parts_.control->append(unsent_.front(), &accepted); !s.ok()) return parts_.control->abort(s);
+    if (accepted) unsent_.pop_front();
+  }
+  while (!announcer_.empty() && (accepted || announcer_.bytes() > kRecordBytes)) {
+    if (accepted) say_finished(false);
+    const auto record = announcer_.take();
+    if (accepted) {
+      if (Status s = parts_.control->append(record, &accepted); !s.ok()) return parts_.control->abort(s);
     }
-    if (Status s = parts_.control->append(unsent_, &accepted); !s.ok()) return parts_.control->abort(s);
-    if (!accepted) return;  // a rank lags; it was woken, and the next turn tries again
-    unsent_.clear();
+    if (!accepted) unsent_.emplace_back(record.begin(), record.end());
   }
 }
 
@@ -219,6 +221,12 @@ bool Engine::apply_log() {
   }
   if (!announcer_.empty()) put_in_log();
   return moved;
+}
+
+bool Engine::holds_ready() const {
+  const auto& cycle = parts_.knobs.cycle_time_ms;
+  if (!cycle.has_value() || *cycle <= 0) return false;
+  return std::any_of(sets_.begin(), sets_.end(), [&](const auto& s) { return negotiator_.has_ready(s.first); });
 }
 
 // With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock
@@ -259,9 +267,8 @@ bool Engine::start_launches() {
       if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
       next_run_ = std::move(idle_runs_.back());
       idle_runs_.pop_back();
-      SetRuntime* set = sets_.at(front.launch.set).get();
       const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kSlots);
-      next_run_->begin(std::move(front.launch), std::move(front.operations), set, slot);
+      next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot);
       waiting_.pop_front();
     }
     bool started = false;

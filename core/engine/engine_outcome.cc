@@ -19,13 +19,14 @@ void Engine::launch(negotiate::Launch launch) {
       timeline_.launched(tensor->name, tensor->collective);
     }
   }
-  const SetRuntime& set = *sets_.at(launch.set);
-  if (!set.is_member()) return;
+  SetRuntime* set = sets_.at(launch.set).get();
+  if (!set->is_member()) return;
   Waiting waiting;
+  waiting.set = set;
   waiting.operations.reserve(launch.tensors.size());
   const std::scoped_lock lock(mutex_);
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
-    Operation* op = tensor->cache_bit < 0 ? nullptr : announcer_.settle(launch.set, tensor->cache_bit);
+    Operation* op = tensor->cache_bit < 0 ? nullptr : announcer_.settle(launch.set, tensor->cache_bit, tensor->name);
     if (op == nullptr) op = find_operation(launch.set, tensor->name);
     if (op != nullptr) op->launched = true;
     waiting.operations.push_back(op);  // null: this rank joined
@@ -94,6 +95,7 @@ void Engine::set_removed(std::int32_t id) {
     for (const auto& [key, op] : in_flight_) {
       if (key.set == id && !op->launched) pending.push_back(op);
     }
+    std::erase_if(queue_, [id](const Operation* op) { return op->request.set == id; });
   }
   announcer_.forget_set(id);
   retired_sets_.push_back(std::move(sets_.at(id)));

@@ -149,6 +149,10 @@ class Placement {
     for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
       if (facts_.first_peer_access[1][index(c)] <= time) return false;
     }
+    // Where sources must be fetched, one after another, only the first may be what is written over.
+    for (std::uint32_t s = 1; s < op.sources; ++s) {
+      if (program_.sources[op.source + s].peer < 0) return false;
+    }
     bool alone = true;
     for_each_operand([&](const Use& use) {
       if (use.operand == &dst || !overlap(*use.operand, dst)) return;

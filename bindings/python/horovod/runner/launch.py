@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -42,16 +42,43 @@ class _CheckBuild(argparse.Action):
         parser.exit(0)
 
 
-def make_parser() -> argparse.ArgumentParser:
+class _Parser(argparse.ArgumentParser):
+    """Leaves everything from the command on alone: its options may look like abbreviations of ours."""
+
+    _trying = False
+
+    def error(self, message: str) -> NoReturn:
+        if self._trying:
+            raise ValueError(message)
+        super().error(message)
+
+    def split(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return our own arguments, and the command: it begins where what stands before is complete in itself."""
+        for i, word in enumerate(argv):
+            if word == "--":
+                return list(argv[:i]), list(argv[i + 1 :])
+            if word.startswith("-"):
+                continue
+            self._trying = True
+            try:
+                self.parse_args(argv[:i])
+            except ValueError:
+                continue
+            finally:
+                self._trying = False
+            return list(argv[:i]), list(argv[i:])
+        return list(argv), []
+
+
+def make_parser() -> _Parser:
     """Return the parser of horovodrun's flags.
 
     An option that is not given leaves no attribute, so that what was given can be told from defaults.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="horovodrun",
         description="Run a program as several processes that train together.",
         argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,  # else argparse takes options of the command for ambiguous abbreviations of ours
     )
     add = parser.add_argument
     add("-v", "--version", action="version", version=horovod.__version__, help="print the version and exit")
@@ -180,7 +207,9 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
         When an option of the command line or the configuration file is out of its bounds.
     """
     parser = make_parser()
-    args = parser.parse_args(argv)
+    own, command = parser.split(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(own)
+    args.command = command
     given = set(vars(args))
     for action in parser._actions:
         if action.dest not in (argparse.SUPPRESS, "help", "version") and not hasattr(args, action.dest):
