@@ -138,6 +138,42 @@ TEST(Allreduce, PollEndsWithoutAWaiter) {
   expect_sum(data);
 }
 
+// A backlog in which tensors of another kind overtake one that is agreed and not launched: with a small cache
+// (HOROVOD_CACHE_CAPACITY=1) it is evicted, and its bit given to another tensor, before its launch.
+TEST(Allreduce, OvertakenTensorsGetTheirOwnResults) {
+  const Shape large{8 << 20}, small{100};
+  std::vector<std::vector<float>> fillers(2, mine(8 << 20));
+  std::vector<double> overtaken(100);
+  std::vector<float> first(100), again(100);
+  for (int round = 0; round < 5; ++round) {
+    const std::string number = std::to_string(round);
+    std::vector<roda_handle> handles(4);
+    for (std::size_t i = 0; i < fillers.size(); ++i) {
+      const roda_op op =
+          make_op(RODA_ALLREDUCE, "filler" + std::to_string(i), large, fillers[i].data(), fillers[i].data());
+      ASSERT_EQ(submit({op}, &handles[i]).code, RODA_OK);
+    }
+    overtaken.assign(100, rank() + 1.0);
+    first.assign(100, 1);
+    again.assign(100, 2);
+    ASSERT_EQ(
+        submit({make_op(RODA_ALLREDUCE, "overtaken" + number, small, overtaken.data(), overtaken.data(), RODA_FLOAT64)},
+               &handles[2])
+            .code,
+        RODA_OK);
+    ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "quick" + number, small, first.data(), first.data())).code, RODA_OK);
+    ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "quick" + number, small, again.data(), again.data())}, &handles[3]).code,
+              RODA_OK);
+    for (const roda_handle handle : handles) {
+      const Outcome o = wait(handle);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+    EXPECT_EQ(overtaken, std::vector<double>(100, size() * (size() + 1) / 2));
+    EXPECT_EQ(first, std::vector<float>(100, static_cast<float>(size())));
+    EXPECT_EQ(again, std::vector<float>(100, static_cast<float>(2 * size())));
+  }
+}
+
 TEST(Allreduce, SeveralThreadsSubmitAndWait) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
