@@ -149,9 +149,9 @@ TEST(Allreduce, OvertakenTensorsGetTheirOwnResults) {
     const std::string number = std::to_string(round);
     std::vector<roda_handle> handles(4);
     for (std::size_t i = 0; i < fillers.size(); ++i) {
-      const roda_op op =
-          make_op(RODA_ALLREDUCE, "filler" + std::to_string(i), large, fillers[i].data(), fillers[i].data());
-      ASSERT_EQ(submit({op}, &handles[i]).code, RODA_OK);
+      float* data = fillers[i].data();
+      const std::string name = "filler" + std::to_string(i);
+      ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, name, large, data, data)}, &handles[i]).code, RODA_OK);
     }
     overtaken.assign(100, rank() + 1.0);
     first.assign(100, 1);
