@@ -48,8 +48,8 @@ TEST(Compile, DirectReadsOfAllPeersAreOnePass) {
   EXPECT_EQ(count(program, OpKind::kCombine), 1 + 3);
 }
 
-// In `direct` a rank sums its own chunk up where the user wants it and publishes a copy; what it reads in the second half
-// nobody asks it for any more. So only what peers will sum up goes into the block, and nothing is brought out.
+// In `direct` a rank sums its own chunk up where the user wants it and publishes a copy; what it reads in the second
+// half nobody asks it for any more. So only what peers will sum up goes into the block, and nothing is brought out.
 TEST(Compile, ResultsAreMadeWhereTheUserWantsThem) {
   const Program program = compiled(Collective::kAllreduce, "direct", 1, 4);
   int straight = 0;
