@@ -20,7 +20,7 @@ namespace {
 // One call reads or writes about this much at most, so that both directions and all peers have their turn.
 constexpr std::size_t kBudget = 1 << 20;
 constexpr int kPieces = 32;
-// While long messages come, few bytes are taken together with a header: those would be copied once more.
+// While more than a few bytes are expected, few are taken together with a header: those are copied once more.
 constexpr std::size_t kShortRead = 2 << 10;
 
 }  // namespace
@@ -69,7 +69,7 @@ int Lane::read() {
   std::size_t budget = kBudget;
   while (fd_) {
     const std::size_t direct = target_ != nullptr ? left_ : 0;
-    const std::size_t staged = peer_.long_receives > 0 ? kShortRead : Context::kScratchBytes;
+    const std::size_t staged = peer_.expects_data() ? kShortRead : Context::kScratchBytes;
     iovec pieces[2] = {{target_, direct}, {context_.scratch(), staged}};
     const ssize_t got = direct > 0 ? ::readv(fd_.get(), pieces, 2) : ::recv(fd_.get(), pieces[1].iov_base, staged, 0);
     if (got < 0 && errno == EINTR) continue;

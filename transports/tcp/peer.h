@@ -33,6 +33,8 @@ struct Ready {
   std::uint64_t id = 0;
 };
 
+inline constexpr std::size_t kWorthCopying = 8 << 10;
+
 struct Peer {
   Group* group = nullptr;
   int rank = 0;        // in the group
@@ -63,6 +65,8 @@ struct Peer {
   int error = 0;                // errno of the connection that broke first
   std::string text;             // of its abort
 
+  // The next frame has probably more payload than is worth a second copy.
+  bool expects_data() const { return long_receives > 0 || (!posted.empty() && posted.front()->bytes > kWorthCopying); }
   std::size_t lanes_to_poll() const { return long_receives > 0 ? lanes.size() : 1; }
 };
 

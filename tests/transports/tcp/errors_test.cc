@@ -22,7 +22,9 @@ TEST(TcpErrors, ARankThatLeftIsNamed) {
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
     roda_request* request = nullptr;
     char byte = 0;
-    if (rank == 0) ASSERT_EQ(member.receive(1, 5, &byte, 1, &request), RODA_OK);
+    if (rank == 0) {
+      ASSERT_EQ(member.receive(1, 5, &byte, 1, &request), RODA_OK);
+    }
     formed.arrive_and_wait();
     if (rank == 1) return;
     EXPECT_EQ(member.wait(request), RODA_ERR_PEER) << member.text();

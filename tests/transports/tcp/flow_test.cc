@@ -48,7 +48,9 @@ TEST(TcpFlow, BeyondTheWindowMessagesWaitAtTheSender) {
       ASSERT_EQ(member.send(1, 1, data[i].data(), kBytes, &requests[i]), RODA_OK);
       if (requests[i] != nullptr) ++waiting;
     }
-    if (rank == 0) EXPECT_EQ(waiting, 100 - 2000 / (100 + 64));
+    if (rank == 0) {
+      EXPECT_EQ(waiting, 100 - 2000 / (100 + 64));
+    }
     sent.arrive_and_wait();
     for (std::uint64_t i = 0; i < kMessages && rank == 1; ++i) {
       data[i].resize(kBytes);
@@ -69,7 +71,9 @@ TEST(TcpFlow, TheWindowComesBack) {
       int value = round;
       if ((rank + round) % 2 == 0) {
         ASSERT_EQ(member.send(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
-        if (round > 190) EXPECT_EQ(request, nullptr) << "announced in round " << round;
+        if (round > 190) {
+          EXPECT_EQ(request, nullptr) << "announced in round " << round;
+        }
       } else {
         ASSERT_EQ(member.receive(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
       }
@@ -108,13 +112,19 @@ TEST(TcpFlow, TooManySendsAreAskedToTryAgain) {
       code = member.send(1, 1, &byte, 1, &request);
       if (code == RODA_OK) requests.push_back(request);
     }
-    if (rank == 0) EXPECT_EQ(code, RODA_AGAIN);
+    if (rank == 0) {
+      EXPECT_EQ(code, RODA_AGAIN);
+    }
     full.arrive_and_wait();
     const std::size_t count = 4096;
-    if (rank == 0) EXPECT_EQ(requests.size(), count);
+    if (rank == 0) {
+      EXPECT_EQ(requests.size(), count);
+    }
     for (std::size_t i = 0; i < count; ++i) {
       roda_request* request = rank == 0 ? requests[i] : nullptr;
-      if (rank == 1) ASSERT_EQ(member.receive(0, 1, &byte, 1, &request), RODA_OK);
+      if (rank == 1) {
+        ASSERT_EQ(member.receive(0, 1, &byte, 1, &request), RODA_OK);
+      }
       ASSERT_EQ(member.wait(request), RODA_OK) << member.text();
     }
     over.arrive_and_wait();
@@ -174,9 +184,15 @@ TEST(TcpFlow, LengthsThatDifferAcrossTheLimit) {
           int code = rank == 0 ? member.send(1, tag, data.data(), c.sent, &request)
                                : member.receive(0, tag, data.data(), c.expected, &request);
           if (code == RODA_OK) code = member.wait(request);
-          if (rank == 0) EXPECT_EQ(code, RODA_OK) << c.sent << " " << c.expected << member.text();
-          if (rank == 1) EXPECT_EQ(code, RODA_ERR_INVALID) << c.sent << " " << c.expected;
-          if (rank == 1) EXPECT_NE(std::string(member.text()).find("rank 100"), std::string::npos) << member.text();
+          if (rank == 0) {
+            EXPECT_EQ(code, RODA_OK) << c.sent << " " << c.expected << member.text();
+          }
+          if (rank == 1) {
+            EXPECT_EQ(code, RODA_ERR_INVALID) << c.sent << " " << c.expected;
+          }
+          if (rank == 1) {
+            EXPECT_NE(std::string(member.text()).find("rank 100"), std::string::npos) << member.text();
+          }
         };
         // The receive first, or the message first.
         if (early == (rank == 1)) {
