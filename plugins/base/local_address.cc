@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
 
 std::string loopback_identity() {
   std::array<char, 64> net_namespace{};
-  const ssize_t length = ::readlink("/proc/self/ns/net", net_namespace.data(), net_namespace.size());
+  const ssize_t length = ::readlink("/proc/thread-self/ns/net", net_namespace.data(), net_namespace.size());
   return first_line("/proc/sys/kernel/random/boot_id") + " " +
          std::string(net_namespace.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
 }

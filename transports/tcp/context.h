@@ -65,7 +65,10 @@ class Context {
   // There may be something to read; something to write that was not tried yet.
   void mark_readable(Lane& lane);
   void mark_dirty(Lane& lane);
-  // One more, or one less, waits for what only epoll can tell: room to write, a connection that is being made.
+  // It waits for room; no more.
+  void block(Lane& lane) { blocked_.push_back(&lane); }
+  void unblock(Lane& lane) { std::erase(blocked_, &lane); }
+  // One more, or one less, waits for what only epoll can tell: connections that are being made.
   void await_events(int change) { waits_ += change; }
   void forget(Lane& lane);
   // Something is expected from the peer; nothing any more.
@@ -80,7 +83,8 @@ class Context {
 
  private:
   bool harvest();
-  bool polls_directly();
+  bool polls_directly() const;
+  int retry_blocked();
   int flush_dirty();
   int read_readable();
   int read_hot();
@@ -101,6 +105,7 @@ class Context {
   std::vector<Lane*> dirty_;
   std::vector<Lane*> turn_;  // those that a loop is at
   std::vector<Peer*> hot_;
+  std::vector<Lane*> blocked_;
   int waits_ = 0;  // for events
   std::uint32_t turns_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
