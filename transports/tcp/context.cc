@@ -102,7 +102,7 @@ int Context::progress() {
   ++turns_;
   const bool direct = polls_directly();
   if (!direct || turns_ % kTurnsPerHarvest == 0) harvest();
-  if (direct) handled += retry_blocked() + read_hot();
+  if (direct) handled += read_hot();
   if (!readable_.empty()) handled += read_readable();
   if (!dirty_.empty()) handled += flush_dirty();
   return handled;
@@ -110,21 +110,10 @@ int Context::progress() {
 
 // With nothing expected anywhere there is nothing to read either; what comes all the same may wait some turns.
 bool Context::polls_directly() const {
-  if (waits_ > 0 || blocked_.size() > kMostDirect) return false;
+  if (waits_ > 0) return false;
   std::size_t lanes = 0;
   for (const Peer* peer : hot_) lanes += peer->lanes_to_poll();
   return lanes <= kMostDirect;
-}
-
-// Epoll tells of room only when there is much of it.
-int Context::retry_blocked() {
-  int moved = 0;
-  turn_ = blocked_;
-  for (std::size_t i = 0; i < turn_.size(); ++i) {
-    if (turn_[i] != nullptr) moved += turn_[i]->retry();
-  }
-  turn_.clear();
-  return moved;
 }
 
 bool Context::harvest() {

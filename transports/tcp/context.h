@@ -65,10 +65,7 @@ class Context {
   // There may be something to read; something to write that was not tried yet.
   void mark_readable(Lane& lane);
   void mark_dirty(Lane& lane);
-  // It waits for room; no more.
-  void block(Lane& lane) { blocked_.push_back(&lane); }
-  void unblock(Lane& lane) { std::erase(blocked_, &lane); }
-  // One more, or one less, waits for what only epoll can tell: connections that are being made.
+  // One more, or one less, waits for what only epoll can tell: room to write, a connection that is being made.
   void await_events(int change) { waits_ += change; }
   void forget(Lane& lane);
   // Something is expected from the peer; nothing any more.
@@ -84,7 +81,6 @@ class Context {
  private:
   bool harvest();
   bool polls_directly() const;
-  int retry_blocked();
   int flush_dirty();
   int read_readable();
   int read_hot();
@@ -105,7 +101,6 @@ class Context {
   std::vector<Lane*> dirty_;
   std::vector<Lane*> turn_;  // those that a loop is at
   std::vector<Peer*> hot_;
-  std::vector<Lane*> blocked_;
   int waits_ = 0;  // for events
   std::uint32_t turns_ = 0;
   std::unique_ptr<std::byte[]> scratch_;

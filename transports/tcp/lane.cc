@@ -55,7 +55,7 @@ void Lane::on_event(std::uint32_t events) {
 void Lane::set_blocked(bool blocked) {
   if (blocked == is_blocked_) return;
   is_blocked_ = blocked;
-  blocked ? context_.block(*this) : context_.unblock(*this);
+  context_.await_events(blocked ? 1 : -1);
 }
 
 void Lane::drop_payload() {
@@ -140,11 +140,6 @@ void Lane::end(int error) {
   if (peer_.error == 0) peer_.error = error;
   release().reset();
   messages_.lane_ended(*this);
-}
-
-int Lane::retry() {
-  set_blocked(false);
-  return flush();
 }
 
 int Lane::flush() {

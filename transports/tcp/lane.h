@@ -39,8 +39,6 @@ class Lane final : public Watched {
   Outbox& outbox() { return outbox_; }
   // Waits for room; when there is some, flush() is called.
   bool is_blocked() const { return is_blocked_; }
-  // flush() of a blocked one.
-  int retry();
   void on_event(std::uint32_t events) override;
 
   // The frame that is being received: what its payload belongs to, if anything.

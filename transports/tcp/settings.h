@@ -16,7 +16,7 @@ struct Settings {
   std::size_t lanes = 1;                // RODA_TCP_LANES: connections between two ranks; the smaller number counts
   std::size_t eager_bytes = 64 << 10;   // RODA_TCP_EAGER_BYTES: longer messages wait for their receive
   std::size_t window_bytes = 1 << 20;   // RODA_TCP_WINDOW_BYTES: of eager messages from one rank without a receive
-  std::size_t chunk_bytes = 256 << 10;  // RODA_TCP_CHUNK_BYTES: pieces that a long message is sent in
+  std::size_t chunk_bytes = 128 << 10;  // RODA_TCP_CHUNK_BYTES: pieces that a long message is sent in
 };
 
 // Throws sdk::Failure for a text that is no number.
