@@ -34,6 +34,7 @@ bool Messages::meet_unexpected(Request& receive) {
   if (found == peer.unexpected.end()) return false;
   if (found->announced_by != 0) {
     expect(receive);
+    --peer.announced;
     match(receive, found->bytes, found->announced_by);
     peer.unexpected.erase(found);
   } else {
@@ -102,6 +103,7 @@ void Messages::give_back_window(Peer& peer, std::size_t bytes) {
 
 std::byte* Messages::begin_frame(Lane& lane, const Header& header) {
   Peer& peer = lane.peer();
+  if (header.credit > peer.window - peer.window_left) throw group_.nonsense(peer);
   peer.window_left += header.credit;
   const bool has_payload = header.kind == Kind::kEager || header.kind == Kind::kData || header.kind == Kind::kAbort;
   if ((header.length > 0 && !has_payload) || (lane.index() > 0 && header.kind != Kind::kData)) {
@@ -142,7 +144,8 @@ std::byte* Messages::begin_frame(Lane& lane, const Header& header) {
 
 std::byte* Messages::on_eager(Lane& lane, const Header& header) {
   Peer& peer = lane.peer();
-  if (header.length > peer.eager_bytes) throw group_.nonsense(peer);
+  if (header.length > peer.eager_bytes || window_cost(header.length) > peer.granted) throw group_.nonsense(peer);
+  peer.granted -= window_cost(header.length);
   Request* receive = take_posted(peer, header.a);
   if (receive == nullptr) {
     Unexpected& message = peer.unexpected.emplace_back();
@@ -164,6 +167,7 @@ std::byte* Messages::on_eager(Lane& lane, const Header& header) {
 
 void Messages::on_announce(Peer& peer, const Header& header) {
   if (Request* receive = take_posted(peer, header.a)) return match(*receive, header.b, header.c);
+  if (header.c == 0 || ++peer.announced > kMostSends) throw group_.nonsense(peer);
   Unexpected& message = peer.unexpected.emplace_back();
   message.tag = header.a;
   message.bytes = header.b;

@@ -77,8 +77,8 @@ void Group::adopt() {
     if (peer.rank == rank_) continue;
     const Card theirs = forming_->card(peer.rank);
     peer.eager_bytes = std::min(own.eager_bytes, theirs.eager_bytes);
-    peer.own_window = own.window_bytes;
-    peer.window_left = theirs.window_bytes;
+    peer.own_window = peer.granted = own.window_bytes;
+    peer.window = peer.window_left = theirs.window_bytes;
     for (std::uint32_t lane = 0; lane < forming_->lanes_with(peer.rank); ++lane) {
       UniqueFd fd = forming_->take(peer.rank, lane, &peer.address);
       peer.lanes.push_back(std::make_unique<Lane>(context_, messages_, peer, static_cast<int>(lane), std::move(fd)));

@@ -11,13 +11,6 @@
 
 namespace roda::tcp_transport {
 
-namespace {
-
-// More unfinished sends to one peer than any plan has; their announcements take memory there.
-constexpr std::size_t kMostSends = 4096;
-
-}  // namespace
-
 Request& Messages::begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes) {
   Request& request = requests_.take();
   request.kind = kind;
@@ -64,7 +57,8 @@ void Messages::cease(Request& request) {
 }
 
 void Messages::queue(Peer& peer, Header header, Request* request) {
-  header.credit = static_cast<std::uint32_t>(std::exchange(peer.owed, 0));
+  header.credit = static_cast<std::uint32_t>(peer.owed);
+  peer.granted += std::exchange(peer.owed, 0);
   if (request != nullptr) ++request->frames;
   peer.lanes.front()->outbox().push({header, header.kind == Kind::kEager ? request->data : nullptr, request});
 }

@@ -47,13 +47,16 @@ struct Peer {
   std::deque<Request*> posted;
   std::list<Unexpected> unexpected;
   std::size_t owed = 0;           // of the window, to be given back
-  std::size_t own_window = 0;     // that the peer has of us
+  std::size_t own_window = 0;     // that the peer has of us, all of it
+  std::size_t granted = 0;        // of that, what the peer may still use
+  std::size_t announced = 0;      // in `unexpected`
   std::size_t long_receives = 0;  // whose data may come at any time, on any lane
 
   // As the sender.
   std::deque<Request*> waiting;  // announced, in order
   std::deque<Ready> ready;       // in order
   std::deque<Request*> streams;  // on their way, in order
+  std::size_t window = 0;        // that we have of the peer
   std::size_t window_left = 0;
   std::size_t pending_sends = 0;
 

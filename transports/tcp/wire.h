@@ -26,6 +26,8 @@ inline constexpr std::size_t kMostLanes = 16;
 inline constexpr std::size_t kMostEager = 1 << 20;
 inline constexpr std::size_t kMostChunk = 16 << 20;
 inline constexpr std::size_t kMostText = 1000;
+// Unfinished sends to one peer, more than any plan has: their announcements take memory there.
+inline constexpr std::size_t kMostSends = 4096;
 
 enum class Kind : std::uint32_t {
   kEager = 1,  // a: tag; payload: the message
