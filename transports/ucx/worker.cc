@@ -1,0 +1,60 @@
+#include "transports/ucx/worker.h"
+
+#include <pthread.h>
+
+#include <csignal>
+
+#include "transports/ucx/errors.h"
+
+namespace roda::ucx {
+namespace {
+
+// UCX starts a helper thread with its first worker, which inherits the mask: signals are the program's business.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Worker::Worker(const Library& library) {
+  const SignalsBlocked blocked;
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  check(ucp_worker_create(library.get(), &params, &worker_), "no worker could be created");
+  const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_);
+  if (status == UCS_OK) return;
+  ucp_worker_destroy(worker_);
+  throw failure(status, "none of the transports that UCX_TLS allows can wake a sleeper");
+}
+
+Worker::~Worker() { ucp_worker_destroy(worker_); }
+
+std::vector<char> Worker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  check(ucp_worker_get_address(worker_, &address, &bytes), "the worker has no address");
+  const char* from = reinterpret_cast<const char*>(address);
+  std::vector<char> copy(from, from + bytes);
+  ucp_worker_release_address(worker_, address);
+  return copy;
+}
+
+bool Worker::arm() {
+  const ucs_status_t status = ucp_worker_arm(worker_);
+  if (status != UCS_OK && status != UCS_ERR_BUSY) throw failure(status, "the worker can't be armed");
+  return status == UCS_OK;
+}
+
+}  // namespace roda::ucx
