@@ -57,7 +57,8 @@ int Context::progress() {
 bool Context::arm() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = ::read(bell_.get(), &count, sizeof count);
-  return std::all_of(groups_.begin(), groups_.end(), [](Group* group) { return group->arm(); });
+  armed_ = std::all_of(groups_.begin(), groups_.end(), [](Group* group) { return group->arm(); });
+  return armed_;
 }
 
 }  // namespace roda::ucx

@@ -34,6 +34,11 @@ class Context {
   int progress();
   // True: sleep; false: there is something to do.
   bool arm();
+  void disarm() { armed_ = false; }
+  // Something was handed to UCX whose end may come without an event: a caller who was about to sleep must not.
+  void stay_awake() {
+    if (armed_) ring();
+  }
 
   void add(Group* group) { groups_.push_back(group); }
   void remove(Group* group);
@@ -54,6 +59,7 @@ class Context {
   ForkGuard epoll_guard_;
   std::array<std::unique_ptr<Library>, 2> libraries_;
   std::vector<Group*> groups_;
+  bool armed_ = false;
 };
 
 }  // namespace roda::ucx

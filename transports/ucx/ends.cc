@@ -63,9 +63,16 @@ bool Group::is_over(Request& request) {
     request.status = UCS_ERR_CANCELED;
     return true;
   }
-  if (peer.flush.passed(peer.endpoint, request.ticket)) return true;
+  if (flushed(peer, request.ticket)) return true;
   request.status = peer.flush.status();
   return request.status != UCS_OK;
+}
+
+bool Group::flushed(Peer& peer, std::uint64_t ticket) {
+  const bool was_in_flight = peer.flush.in_flight();
+  const bool passed = peer.flush.passed(peer.endpoint, ticket);
+  if (!was_in_flight && peer.flush.in_flight()) context_.stay_awake();
+  return passed;
 }
 
 std::int32_t Group::test(Request* request) {

@@ -18,17 +18,21 @@ namespace {
 struct Setting {
   const char* name;
   const char* value;
+  const char* unless;  // the user's environment has this
 };
 
-// What differs from UCX's defaults, unless the user's environment has it.
+// What differs from UCX's defaults. UCX 1.13 knows the settings of its transports by shorter names than later versions;
+// a name that it does not know is harmless.
 constexpr Setting kSettings[] = {
     // Endpoints that notice a dead peer leave out shared memory otherwise.
-    {"POSIX_ERROR_HANDLING", "y"},
-    {"SYSV_ERROR_HANDLING", "y"},
-    {"XPMEM_ERROR_HANDLING", "y"},
+    {"MM_ERROR_HANDLING", "y", "POSIX_ERROR_HANDLING"},
+    {"POSIX_ERROR_HANDLING", "y", "POSIX_ERROR_HANDLING"},
+    {"SYSV_ERROR_HANDLING", "y", "SYSV_ERROR_HANDLING"},
+    {"XPMEM_ERROR_HANDLING", "y", "XPMEM_ERROR_HANDLING"},
     // connect() would block forming, for minutes where a host is gone.
-    {"TCP_CONN_NB", "y"},
-    {"KEEPALIVE_INTERVAL", "1s"},
+    {"CONN_NB", "y", "TCP_CONN_NB"},
+    {"TCP_CONN_NB", "y", "TCP_CONN_NB"},
+    {"KEEPALIVE_INTERVAL", "1s", "KEEPALIVE_INTERVAL"},
 };
 
 const char* environment(const std::string& name) { return std::getenv(("UCX_" + name).c_str()); }
@@ -65,7 +69,7 @@ Config read_config(Reach reach) {
   check(ucp_config_read(nullptr, nullptr, &raw), "the UCX_* environment variables could not be read");
   Config config(raw, &ucp_config_release);
   for (const Setting& setting : kSettings) {
-    if (environment(setting.name) == nullptr) ucp_config_modify(raw, setting.name, setting.value);
+    if (environment(setting.unless) == nullptr) ucp_config_modify(raw, setting.name, setting.value);
   }
   if (reach == Reach::kHost && loopback_suffices()) ucp_config_modify(raw, "NET_DEVICES", "lo");
   return config;

@@ -31,6 +31,7 @@ Request* Group::begin(Request::Kind kind, Peer& peer, const void* data, std::siz
   request->data = const_cast<void*>(data);
   request->bytes = bytes;
   request->type = type;
+  request->in_ucx = true;
   if (memory != nullptr) request->memory = memories_->find(data, bytes);
   return request;
 }
@@ -41,17 +42,13 @@ void Group::enter(Request* request) {
 }
 
 std::int32_t Group::keep(Request* started, ucs_status_ptr_t handle, Request** request) {
-  if (UCS_PTR_IS_PTR(handle)) {
-    started->in_ucx = true;
-    started->handle = handle;
-  } else {
-    leave_ucx(started, UCS_PTR_RAW_STATUS(handle), started->received);
-    if (is_over(*started)) {
-      const sdk::Failure end = end_of(*started);
-      pool_.give_back(started);
-      if (end.code() != RODA_OK) throw end;
-      return RODA_OK;
-    }
+  if (!UCS_PTR_IS_PTR(handle)) leave_ucx(started, UCS_PTR_RAW_STATUS(handle), started->received);
+  if (started->in_ucx) started->handle = handle;
+  if (is_over(*started)) {
+    const sdk::Failure end = end_of(*started);
+    pool_.give_back(started);
+    if (end.code() != RODA_OK) throw end;
+    return RODA_OK;
   }
   enter(started);
   *request = started;
@@ -69,15 +66,11 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
   return keep(sent, ucp_tag_send_nbx(peer.endpoint, data, bytes, wire, &param), request);
 }
 
+// Only the callback tells how long the message was: UCX is told to call it even when the message is there already.
 ucs_status_ptr_t Group::post_receive(Request* receive, std::uint64_t wire) {
-  ucp_tag_recv_info_t info{};
-  ucp_request_param_t param = parameters(*receive, UCP_OP_ATTR_FIELD_RECV_INFO);
+  ucp_request_param_t param = parameters(*receive, UCP_OP_ATTR_FLAG_NO_IMM_CMPL);
   param.cb.recv = &Group::on_received;
-  param.recv_info.tag_info = &info;
-  const ucs_status_ptr_t handle =
-      ucp_tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param);
-  if (handle == nullptr) receive->received = info.length;
-  return handle;
+  return ucp_tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param);
 }
 
 std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
@@ -88,6 +81,7 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
   if (tags_.fits(tag)) return keep(receive, post_receive(receive, tags_.plain(from, tag)), request);
   NumberedTag& numbered = peer.numbered[tag];
   if (numbered.numbers.empty()) {
+    receive->in_ucx = false;
     receive->is_parked = true;
     numbered.parked.push_back(receive);
     enter(receive);
@@ -118,10 +112,9 @@ void Group::number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number) 
   if (numbered.parked.empty()) peer.numbered.erase(tag);
   receive->is_parked = false;
   receive->in_ucx = true;
-  receive->handle = post_receive(receive, tags_.numbered(peer.rank, number));
-  if (!UCS_PTR_IS_PTR(receive->handle)) {
-    leave_ucx(receive, UCS_PTR_RAW_STATUS(receive->handle), receive->received);
-  }
+  const ucs_status_ptr_t handle = post_receive(receive, tags_.numbered(peer.rank, number));
+  if (!UCS_PTR_IS_PTR(handle)) leave_ucx(receive, UCS_PTR_RAW_STATUS(handle), 0);
+  if (receive->in_ucx) receive->handle = handle;
 }
 
 std::int32_t Group::get(int from, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes,

@@ -23,7 +23,7 @@ std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
   if (index >= kSignals) throw sdk::Failure(RODA_ERR_INVALID, "ucx: no signal " + std::to_string(index));
   auto& told = peer.told;
   if (told.waits) {
-    if (!peer.flush.passed(peer.endpoint, told.ticket)) return RODA_AGAIN;
+    if (!flushed(peer, told.ticket)) return RODA_AGAIN;
     told.waits = false;
     if (told.index == index && told.value == value) return RODA_OK;
   }
@@ -31,7 +31,7 @@ std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
   const bool is_out = say(peer, Word::kSignal, index, value);
   if (is_out && !peer.is_buffered) return RODA_OK;
   told = {true, index, value, peer.flush.ticket()};
-  told.waits = !peer.flush.passed(peer.endpoint, told.ticket);
+  told.waits = !flushed(peer, told.ticket);
   return told.waits ? RODA_AGAIN : RODA_OK;
 }
 

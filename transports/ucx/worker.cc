@@ -1,6 +1,7 @@
 #include "transports/ucx/worker.h"
 
 #include <pthread.h>
+#include <ucs/debug/log_def.h>
 
 #include <csignal>
 
@@ -25,10 +26,26 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// UCX warns of settings that none of its transports here took, and of what an abort left unfinished: both are expected.
+class WarningsHidden {
+ public:
+  WarningsHidden() { ucs_log_push_handler(&WarningsHidden::filter); }
+  ~WarningsHidden() { ucs_log_pop_handler(); }
+  WarningsHidden(const WarningsHidden&) = delete;
+  WarningsHidden& operator=(const WarningsHidden&) = delete;
+
+ private:
+  static ucs_log_func_rc_t filter(const char*, unsigned, const char*, ucs_log_level_t level,
+                                  const ucs_log_component_config_t*, const char*, va_list) {
+    return level == UCS_LOG_LEVEL_WARN ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+  }
+};
+
 }  // namespace
 
 Worker::Worker(const Library& library) {
   const SignalsBlocked blocked;
+  const WarningsHidden hidden;
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -39,7 +56,10 @@ Worker::Worker(const Library& library) {
   throw failure(status, "none of the transports that UCX_TLS allows can wake a sleeper");
 }
 
-Worker::~Worker() { ucp_worker_destroy(worker_); }
+Worker::~Worker() {
+  const WarningsHidden hidden;
+  ucp_worker_destroy(worker_);
+}
 
 std::vector<char> Worker::address() const {
   ucp_address_t* address = nullptr;
