@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transports/ucx/errors.h"
+#include "transports/ucx/fork_sockets.h"
 #include "transports/ucx/group.h"
 
 namespace roda::ucx {
@@ -192,6 +193,7 @@ Group::~Group() {
   }
   if (worker_ != nullptr) {
     context_.unwatch(worker_->event_fd());
+    forget_sockets(this);
     roda_error ignored{};
     if (step_ == Step::kFormed && !is_broken())
       sdk::guarded(&ignored, [this]() -> int32_t {

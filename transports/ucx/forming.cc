@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "transports/ucx/errors.h"
+#include "transports/ucx/fork_sockets.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/lanes.h"
 
@@ -167,8 +168,10 @@ bool Group::greet() {
   if (is_broken()) return false;
   bool all = true;
   for_each_peer([&](Peer& peer) { all = peer.is_connected && peer.flush.passed(peer.endpoint, 1) && all; });
-  if (all) for_each_peer([](Peer& peer) { peer.is_buffered = buffers_in_process(peer.endpoint); });
-  return all;
+  if (!all) return false;
+  for_each_peer([](Peer& peer) { peer.is_buffered = buffers_in_process(peer.endpoint); });
+  guard_sockets(this, worker_->event_fd());
+  return true;
 }
 
 void Group::check_deadline() {

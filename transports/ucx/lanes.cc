@@ -14,10 +14,10 @@ constexpr std::string_view kLane = "lane[";
 
 // "#  lane[0]:  1:tcp/lo.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am": tcp.
 std::string_view transport_of(std::string_view line) {
-  line.remove_prefix(line.find(kLane));
-  line.remove_prefix(std::min(line.find("]:"), line.size() - 2) + 2);
-  line.remove_prefix(std::min(line.find(':'), line.size() - 1) + 1);
-  return line.substr(0, line.find('/'));
+  const std::size_t number = line.find("]:", line.find(kLane));
+  const std::size_t colon = number == line.npos ? line.npos : line.find(':', number + 2);
+  if (colon == line.npos) return {};
+  return line.substr(colon + 1, line.find('/', colon) - colon - 1);
 }
 
 }  // namespace
