@@ -47,8 +47,11 @@ Worker::Worker(const Library& library) {
   const SignalsBlocked blocked;
   const WarningsHidden hidden;
   ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  // The default is everything, which includes UCP_WAKEUP_EDGE: events that are there already would wake nobody.
+  params.events =
+      UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX;
   check(ucp_worker_create(library.get(), &params, &worker_), "no worker could be created");
   const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_);
   if (status == UCS_OK) return;
