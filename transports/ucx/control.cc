@@ -13,7 +13,6 @@ bool Outbox::send(ucp_ep_h endpoint, const ControlHeader& header, const void* da
   // UCX reads the header and the data until the callback.
   Slot* slot = free_.back();
   free_.pop_back();
-  ++used_;
   slot->message.header = header;
   slot->message.data.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
   ucp_request_param_t param{};

@@ -64,22 +64,15 @@ class Outbox {
   // lost. Throws sdk::Failure.
   bool send(ucp_ep_h endpoint, const ControlHeader& header, const void* data, std::size_t bytes);
 
-  // Pending ones.
-  std::size_t pending() const { return used_; }
-
  private:
   struct Slot {
     Outbox* owner;
     ControlMessage message;
   };
-  void give_back(Slot* slot) {
-    --used_;
-    free_.push_back(slot);
-  }
+  void give_back(Slot* slot) { free_.push_back(slot); }
 
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> free_;
-  std::size_t used_ = 0;
 };
 
 inline constexpr unsigned kControlId = 0;

@@ -202,7 +202,8 @@ Group::~Group() {
       });
     abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
     act_on_abort();
-    progress_until([this] { return endpoints_closed(); }, kClosingNs);
+    const auto in_ucx = [](const Request* request) { return request->in_ucx; };
+    progress_until([&] { return endpoints_closed() && std::none_of(live_.begin(), live_.end(), in_ucx); }, kClosingNs);
     for (Peer& peer : peers_) {
       for (const RemoteWindow& window : peer.windows) {
         if (window.key != nullptr) ucp_rkey_destroy(window.key);

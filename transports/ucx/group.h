@@ -85,7 +85,7 @@ class Group {
   void connect(Peer& peer, const char* address);
   bool greet();
   void check_deadline();
-  [[nodiscard]] std::string label() const { return "group " + name_; }
+  std::string label() const { return "group " + name_; }
   static void on_error(void* peer, ucp_ep_h, ucs_status_t status);
   static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t*);
