@@ -67,7 +67,10 @@ void Group::take(const ControlHeader& header, const char* data, std::size_t byte
   ++peer.moves;
   switch (header.word) {
     case Word::kHello:
-      peer.is_connected = true;
+      peer.said_hello = true;
+      break;
+    case Word::kReady:
+      peer.is_ready = true;
       break;
     case Word::kSignal:
       if (header.a < kSignals) peer.signals[header.a] = std::max(peer.signals[header.a], header.b);

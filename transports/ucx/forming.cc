@@ -162,12 +162,20 @@ void Group::connect(Peer& peer, const char* address) {
   say(peer, Word::kHello);
 }
 
-// Both ways work with everybody, and nothing of ours is left in buffers of this process.
+// Both ways work with everybody, and nothing of ours is left in this process. A flush of an endpoint that UCX is still
+// wiring up says nothing: it counts from when the peer has our hello, and so the endpoint works.
 bool Group::greet() {
   worker_->progress();
   if (is_broken()) return false;
   bool all = true;
-  for_each_peer([&](Peer& peer) { all = peer.is_connected && peer.flush.passed(peer.endpoint, 1) && all; });
+  for_each_peer([&](Peer& peer) {
+    if (peer.said_hello && !peer.was_answered) {
+      peer.was_answered = true;
+      say(peer, Word::kReady);
+    }
+    if (peer.is_ready && peer.was_answered && peer.ready_ticket == 0) peer.ready_ticket = peer.flush.ticket();
+    all = peer.ready_ticket != 0 && peer.flush.passed(peer.endpoint, peer.ready_ticket) && all;
+  });
   if (!all) return false;
   for_each_peer([](Peer& peer) { peer.is_buffered = buffers_in_process(peer.endpoint); });
   guard_sockets(this, worker_->event_fd());
@@ -179,7 +187,7 @@ void Group::check_deadline() {
   int missing = std::min(gather_.waiting_for(), size_ - 1);
   if (step_ == Step::kHellos) {
     for_each_peer([&](const Peer& peer) {
-      if (!peer.is_connected) missing = peer.rank;
+      if (!peer.said_hello || !peer.is_ready) missing = peer.rank;
     });
   }
   const Peer& peer = peers_[static_cast<std::size_t>(missing)];

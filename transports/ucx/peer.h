@@ -39,7 +39,9 @@ struct Peer {
   ucp_ep_h endpoint = nullptr;
   void* closing = nullptr;  // UCX's request while the endpoint closes
 
-  bool is_connected = false;   // its hello came
+  bool said_hello = false;  // and was told that this rank is ready
+  bool is_ready = false;    // it has our hello
+  std::uint64_t ready_ticket = 0;
   bool has_left = false;       // its goodbye came
   ucs_status_t lost = UCS_OK;  // why the connection broke
   // UCX keeps bytes of finished sends in memory of this process (TCP): they move on only when this process makes
