@@ -39,11 +39,12 @@ struct Peer {
   ucp_ep_h endpoint = nullptr;
   void* closing = nullptr;  // UCX's request while the endpoint closes
 
-  bool said_hello = false;  // and was told that this rank is ready
-  bool is_ready = false;    // it has our hello
-  std::uint64_t ready_ticket = 0;
-  bool has_left = false;       // its goodbye came
-  ucs_status_t lost = UCS_OK;  // why the connection broke
+  bool said_hello = false;
+  bool was_answered = false;       // our kReady is on its way
+  bool is_ready = false;           // it has our hello
+  std::uint64_t ready_ticket = 0;  // of the flush that ends forming
+  bool has_left = false;           // its goodbye came
+  ucs_status_t lost = UCS_OK;      // why the connection broke
   // UCX keeps bytes of finished sends in memory of this process (TCP): they move on only when this process makes
   // progress. Otherwise they are in the peer's memory or in a device's hands.
   bool is_buffered = true;
