@@ -1,0 +1,42 @@
+// Whether what was handed to an endpoint has left this process.
+//
+// UCX ends a send once the caller's buffer is free, which over TCP may be when the last bytes lie in a buffer of UCX's
+// own: they leave when the sender makes progress again, and an engine that has nothing in flight makes none. An ended
+// put may not have reached the peer's memory either. A flush that completes says that both are over.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+
+namespace roda::ucx {
+
+// Flushes of one endpoint, one at a time, shared by all who wait. Threads: one at a time. Lives as long as the worker.
+class Flush {
+ public:
+  // For everything that was handed to the endpoint before this call.
+  std::uint64_t ticket() const { return started_ + 1; }
+
+  // True once such a flush is over; starts one when that is due. False forever once status() is an error.
+  bool passed(ucp_ep_h endpoint, std::uint64_t ticket) {
+    if (done_ >= ticket) return true;
+    if (done_ == started_ && status_ == UCS_OK) start(endpoint);
+    return done_ >= ticket;
+  }
+
+  ucs_status_t status() const { return status_; }
+  bool in_flight() const { return started_ != done_; }
+
+ private:
+  void start(ucp_ep_h endpoint);
+  void end(ucs_status_t status) {
+    if (status != UCS_OK) status_ = status;
+    if (status == UCS_OK) done_ = started_;
+  }
+
+  std::uint64_t started_ = 0;
+  std::uint64_t done_ = 0;
+  ucs_status_t status_ = UCS_OK;
+};
+
+}  // namespace roda::ucx
