@@ -76,13 +76,32 @@ limit_is_named() {
 }
 export -f limit_is_named
 
+# What went over the virtual wires: a test that passes without them shows nothing.
+sent_bytes() { echo $(($(cat /sys/class/net/nic1/statistics/tx_bytes) + $(cat /sys/class/net/nic2/statistics/tx_bytes))); }
+# shellcheck disable=SC2329 # called by name
+wire_was_used() {
+  echo "$1 bytes before, $(sent_bytes) after"
+  [[ $(sent_bytes) -gt $(($1 + 20000000)) ]]
+}
+export -f sent_bytes wire_was_used
+
 check info 30 bash -c found_usable
+before=$(sent_bytes)
 conform kit-2-ranks-2-devices 2 rxe1,rxe2
+[[ -n $prefix ]] || check wire-was-used 10 bash -c "wire_was_used $before"
 conform kit-4-ranks-4-devices 4 rxe1,rxe2,rxe3,rxe4
 only=p2p conform p2p-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_VERBS_STRIPE_BYTES=4096
 only=window conform window-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_VERBS_STRIPE_BYTES=4096
 only=p2p conform p2p-4-ranks-1-device 4 rxe1 RODA_VERBS_CREDITS=4 RODA_VERBS_EAGER_BYTES=256
 only=p2p conform p2p-ipv6 2 rxe1,rxe2 RODA_VERBS_GID_INDEX="$RDMA_VM_GID_V6"
+# own NAME RANKS SETTING…: what is asked of this transport beyond the kit.
+own() {
+  local name=$1 ranks=$2
+  shift 2
+  check "$name" 120 env RODA_VERBS_PROBE_MS=200 "$@" "$build/tests/vm/vm_verbs_cases" "$plugins/roda_verbs.so" "$ranks"
+}
+own own-2-ranks 2 RODA_VERBS_DEVICES=rxe1,rxe2
+own own-3-ranks-4-devices 3 RODA_VERBS_STRIPE_BYTES=4096 RODA_VERBS_CREDITS=4
 lossy 3
 only=p2p conform p2p-packet-loss 2 rxe1,rxe2
 only=window conform window-packet-loss 2 rxe1,rxe2

@@ -19,8 +19,8 @@ namespace roda::verbs {
 namespace {
 
 constexpr std::uint64_t kLingerNs = 1'000'000'000;
-// Turns without anything to do between two looks at what no completion tells.
-constexpr std::uint32_t kIdleTurns = 4096;
+// Turns without anything to do between two looks at the clock.
+constexpr std::uint32_t kIdleTurns = 64;
 
 std::vector<PortFacts> choose(const Library& library, const Settings& settings) {
   const std::vector<PortFacts> ports = Device::list(library);
@@ -112,14 +112,7 @@ int Context::progress() {
   int handled = 0;
   for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
   if (!lingering_.empty()) handled += progress_lingering();
-  if (handled > 0) {
-    idle_turns_ = 0;
-  } else if (++idle_turns_ % kIdleTurns == 0 && in_owner()) {
-    read_device_events();
-    if (timer_rang()) {
-      for (Group* group : groups_) group->ask_silent_peers();
-    }
-  }
+  if (handled == 0 && ++idle_turns_ % kIdleTurns == 0 && now_ns() - looked_ns_ >= probe_ns() / 2) look_around();
   return handled;
 }
 
@@ -153,10 +146,8 @@ bool Context::arm() {
   if (!in_owner()) return true;
   std::uint64_t count = 0;
   [[maybe_unused]] ssize_t taken = ::read(wake_.get(), &count, sizeof count);
+  if (timer_rang()) look_around();
   read_device_events();
-  if (timer_rang()) {
-    for (Group* group : groups_) group->ask_silent_peers();
-  }
   drain_channels();
   for (Group* group : groups_) group->arm();
   for (const Lingering& left : lingering_) left.wires->arm();
@@ -175,6 +166,13 @@ void Context::drain_channels() {
       library_->ack_cq_events(cq, 1);
     }
   }
+}
+
+void Context::look_around() {
+  looked_ns_ = now_ns();
+  if (!in_owner()) return;
+  read_device_events();
+  for (Group* group : groups_) group->ask_silent_peers();
 }
 
 bool Context::timer_rang() {

@@ -66,6 +66,8 @@ class Context {
   void on_device_event(const Device& device, const ibv_async_event& event);
   void drain_channels();
   bool timer_rang();
+  // What no completion tells: events of devices, and peers that say nothing.
+  void look_around();
   void set_timer(bool is_on);
   void log(int level, const std::string& text) const;
 
@@ -84,6 +86,7 @@ class Context {
   std::vector<Lingering> lingering_;
   bool timer_is_on_ = false;
   std::uint32_t idle_turns_ = 0;
+  std::uint64_t looked_ns_ = 0;
 };
 
 }  // namespace roda::verbs

@@ -71,7 +71,7 @@ void Group::arm() {
 
 bool Group::is_watching() const {
   if (phase_ != Phase::kFormed || wires_ == nullptr || is_broken()) return false;
-  if (messages_.has_pending() || now_ns() < watched_until_ns_) return true;
+  if (messages_.has_pending() || wires_->awaits_reason() || now_ns() < watched_until_ns_) return true;
   return std::any_of(wires_->links().begin(), wires_->links().end(),
                      [](const auto& link) { return link != nullptr && link->has_unsent(); });
 }
@@ -164,7 +164,11 @@ void Group::refuse(int peer) {
     throw sdk::Failure(RODA_ERR_INVALID, "verbs: " + label() + " has no peer " + std::to_string(peer));
   }
   const int world_rank = world_ranks_[static_cast<std::size_t>(peer)];
-  throw sdk::Failure(RODA_ERR_PEER, "verbs: rank " + std::to_string(world_rank) + " has left " + label(), world_rank);
+  const bool has_left = wires_->link(peer)->life == Link::Life::kLeft;
+  throw sdk::Failure(RODA_ERR_PEER,
+                     has_left ? "verbs: rank " + std::to_string(world_rank) + " has left " + label()
+                              : "verbs: the connection to rank " + std::to_string(world_rank) + " broke",
+                     world_rank);
 }
 
 void Group::on_left(Link& link) {

@@ -41,7 +41,7 @@ Settings read_settings(const roda_host* host) {
   read(host, "RODA_VERBS_CREDITS", 4, 1024, &settings.credits);
   read(host, "RODA_VERBS_STRIPE_BYTES", 1, 1 << 30, &settings.stripe_bytes);
   read(host, "RODA_VERBS_TIMEOUT", 1, 31, &settings.timeout);
-  read(host, "RODA_VERBS_RETRIES", 1, 7, &settings.retries);
+  read(host, "RODA_VERBS_RETRIES", 1, 6, &settings.retries);
   read(host, "RODA_VERBS_TRAFFIC_CLASS", 0, 255, &settings.traffic_class);
   read(host, "RODA_VERBS_PROBE_MS", 10, 600'000, &settings.probe_ms);
   return settings;

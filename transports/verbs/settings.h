@@ -21,7 +21,7 @@ struct Settings {
   std::uint32_t credits = 32;               // RODA_VERBS_CREDITS: short messages on their way to one peer
   std::size_t stripe_bytes = 64 << 10;      // RODA_VERBS_STRIPE_BYTES: least that is worth a rail of its own
   std::uint32_t timeout = 17;               // RODA_VERBS_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
-  std::uint32_t retries = 7;                // RODA_VERBS_RETRIES: how often
+  std::uint32_t retries = 6;                // RODA_VERBS_RETRIES: how often; to some devices 7 means for ever
   std::uint32_t traffic_class = 0;          // RODA_VERBS_TRAFFIC_CLASS: of RoCE packets
   std::uint32_t probe_ms = 1000;            // RODA_VERBS_PROBE_MS: a silent peer that is waited for is asked this often
 };

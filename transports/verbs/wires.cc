@@ -15,6 +15,7 @@ namespace {
 constexpr int kLinksPerStep = 8;
 constexpr int kBatch = 16;
 constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kExplanationNs = 300'000'000;
 
 }  // namespace
 
@@ -112,6 +113,9 @@ void Wires::arm() {
 int Wires::progress() {
   int handled = 0;
   for (std::size_t rail = 0; rail < queues_.size(); ++rail) handled += take(*queues_[rail], static_cast<int>(rail));
+  if (flushed_link_ != nullptr && now_ns() - flushed_ns_ >= kExplanationNs) {
+    report(*std::exchange(flushed_link_, nullptr), flushed_rail_, IBV_WC_WR_FLUSH_ERR);
+  }
   // Only now: what a peer wrote over other rails before it left has been taken.
   if (handled > 0 || !someone_left_) return handled;
   someone_left_ = false;
@@ -174,10 +178,19 @@ void Wires::take_receive(Link& link, const ibv_wc& completion, int rail) {
   link.repost(rail, number, true);
 }
 
-// The first bad completion of a link tells what happened to it; those after it are only its consequence.
+// The first bad completion of a link tells what happened to it; those after it are only its consequence. One that says
+// no more than that the connection was broken waits a moment for the device to say why.
 void Wires::lose(Link& link, int rail, const ibv_wc& completion) {
   if (link.life != Link::Life::kOpen) return;
   link.life = Link::Life::kBroken;
+  if (completion.status != IBV_WC_WR_FLUSH_ERR) return report(link, rail, completion.status);
+  if (flushed_link_ != nullptr) return;
+  flushed_link_ = &link;
+  flushed_rail_ = rail;
+  flushed_ns_ = now_ns();
+}
+
+void Wires::report(const Link& link, int rail, ibv_wc_status status) {
   if (listener_ == nullptr) return;
   const Device& device = plan_.of(rail);
   const std::string peer = "rank " + std::to_string(link.world_rank);
@@ -188,8 +201,8 @@ void Wires::lose(Link& link, int rail, const ibv_wc& completion) {
                                      ": see to its link, or leave it out with RODA_VERBS_DEVICES",
                                  link.world_rank});
   }
-  const char* words = device.library().wc_status_str(completion.status);
-  const bool silent = completion.status == IBV_WC_RETRY_EXC_ERR || completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
+  const char* words = device.library().wc_status_str(status);
+  const bool silent = status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR;
   listener_->on_broken({RODA_ERR_PEER,
                         "verbs: the connection to " + peer + " over " + device.name() + " broke (" + words + ")" +
                             (silent ? ": the rank died or gave up the group, or the network between is down" : ""),

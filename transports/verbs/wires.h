@@ -70,6 +70,8 @@ class Wires {
   int progress();
   // Makes the channels tell of the next completion. Completions that came before must be taken afterwards.
   void arm();
+  // A connection broke, and what the device says about it is awaited.
+  bool awaits_reason() const { return flushed_link_ != nullptr; }
   // Ends all access of devices: destroys the queue pairs.
   void close();
   void forget();
@@ -86,6 +88,7 @@ class Wires {
   void take_one(const ibv_wc& completion, int rail);
   void take_receive(Link& link, const ibv_wc& completion, int rail);
   void lose(Link& link, int rail, const ibv_wc& completion);
+  void report(const Link& link, int rail, ibv_wc_status status);
 
   const Settings& settings_;
   const int rank_;
@@ -99,6 +102,10 @@ class Wires {
   std::size_t opened_ = 0;
   Listener* listener_ = nullptr;
   bool someone_left_ = false;  // and the listener does not know yet
+  // A connection that is broken without a reason so far.
+  const Link* flushed_link_ = nullptr;
+  int flushed_rail_ = 0;
+  std::uint64_t flushed_ns_ = 0;
 };
 
 std::uint64_t now_ns();  // coarse
