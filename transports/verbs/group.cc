@@ -146,10 +146,11 @@ std::int32_t Group::test(Request* request) {
   return messages_.test(request);
 }
 
-Link& Group::admit(int peer) {
+Link& Group::admit(int peer, bool or_left) {
   if (is_broken() || phase_ != Phase::kFormed || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
   Link& link = *wires_->link(peer);
-  if (link.life != Link::Life::kOpen) refuse(peer);
+  const bool is_there = link.life == Link::Life::kOpen || (or_left && link.life == Link::Life::kLeft);
+  if (!is_there) refuse(peer);
   return link;
 }
 

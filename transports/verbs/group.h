@@ -52,7 +52,7 @@ class Group final : public Listener {
   }
   std::int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
                        Request** request) {
-    return messages_.receive(admit(peer), tag, data, bytes, memory, request);
+    return messages_.receive(admit(peer, true), tag, data, bytes, memory, request);
   }
   std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request);
   std::int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
@@ -103,8 +103,8 @@ class Group final : public Listener {
   void finish_forming();
   void check_deadline() const;
 
-  // What every operation begins with: the group is sound and formed, the peer is there.
-  Link& admit(int peer);
+  // What every operation begins with: the group is sound and formed, the peer is there, or (`or_left`) has left.
+  Link& admit(int peer, bool or_left = false);
   [[noreturn]] void refuse(int peer);
   std::int32_t move(Request::Kind kind, int peer, std::uint32_t slot, std::size_t offset, void* data, std::size_t bytes,
                     Request** request);

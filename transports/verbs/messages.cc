@@ -71,12 +71,16 @@ std::int32_t Messages::send(Link& link, std::uint64_t tag, const void* data, std
 
 std::int32_t Messages::receive(Link& link, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
                                Request** request) {
+  const auto found = std::find_if(link.arrivals.begin(), link.arrivals.end(),
+                                  [&](const Link::Arrival& arrival) { return arrival.record.tag == tag; });
+  if (found == link.arrivals.end() && link.life == Link::Life::kLeft) {
+    throw sdk::Failure(RODA_ERR_PEER, "verbs: rank " + std::to_string(link.world_rank) + " has left the group",
+                       link.world_rank);
+  }
   Request& receive = begin(Request::Kind::kReceive, link, data, bytes);
   receive.tag = tag;
   const bool is_long = bytes > wires_->eager_bytes() || (kind_of(memory) != RODA_MEMORY_HOST && bytes > 0);
   if (is_long) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, kind_of(memory));
-  const auto found = std::find_if(link.arrivals.begin(), link.arrivals.end(),
-                                  [&](const Link::Arrival& arrival) { return arrival.record.tag == tag; });
   if (found == link.arrivals.end()) {
     link.posted.push_back(&receive);
     if (is_long) ask(receive);
