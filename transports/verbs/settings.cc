@@ -34,7 +34,7 @@ Settings read_settings(const roda_host* host) {
   Settings settings;
   if (const char* text = text_of(host, "RODA_VERBS_LIBRARY")) settings.library = text;
   if (const char* text = text_of(host, "RODA_VERBS_DEVICES")) settings.devices = text;
-  read(host, "RODA_VERBS_GID_INDEX", -1, 65535, &settings.gid_index);
+  read(host, "RODA_VERBS_GID_INDEX", -1, 255, &settings.gid_index);
   read(host, "RODA_VERBS_RAILS", 1, kMaxRails, &settings.rails);
   read(host, "RODA_VERBS_ROTATE", 0, 1, &settings.rotate);
   read(host, "RODA_VERBS_EAGER_BYTES", 64, 1 << 20, &settings.eager_bytes);
