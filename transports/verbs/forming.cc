@@ -29,7 +29,9 @@ QueuePair pair_of(const char* card, int rails, int rank, int rail) {
 bool Group::form_on() {
   switch (phase_) {
     case Phase::kHello:
-      if (!settle_terms()) return false;
+      if (!std::exchange(has_said_hello_, true)) say_hello();
+      if (!gather_.test()) return false;
+      make_wires();
       phase_ = Phase::kOpen;
       return false;
     case Phase::kOpen:
@@ -57,23 +59,22 @@ bool Group::form_on() {
   return true;
 }
 
-// Starts the exchange at the first call.
-bool Group::settle_terms() {
+void Group::say_hello() {
   const Settings& settings = context_.settings();
-  if (!std::exchange(has_said_hello_, true)) {
-    Hello hello;
-    hello.host = context_.host_id();
-    hello.eager_bytes = settings.eager_bytes;
-    hello.stripe_bytes = settings.stripe_bytes;
-    hello.credits = settings.credits;
-    hello.rails = std::min(settings.rails, static_cast<int>(context_.devices().size()));
-    gather_ = sdk::Allgather(exchange_, rank_, size_, "verbs.hello");
-    gather_.start(&hello, sizeof hello);
-  }
-  if (!gather_.test()) return false;
+  Hello hello;
+  hello.host = context_.host_id();
+  hello.eager_bytes = settings.eager_bytes;
+  hello.stripe_bytes = settings.stripe_bytes;
+  hello.credits = settings.credits;
+  hello.rails = std::min(settings.rails, static_cast<int>(context_.devices().size()));
+  gather_ = sdk::Allgather(exchange_, rank_, size_, "verbs.hello");
+  gather_.start(&hello, sizeof hello);
+}
+
+// What all members can do. `before`: the ranks of this host that come before this one.
+Hello Group::least_of_all(std::size_t* before) const {
   Hello least;
   std::memcpy(&least, gather_.value(0), sizeof least);
-  std::size_t before = 0;  // ranks of this host that come before this one
   for (int member = 0; member < size_; ++member) {
     Hello hello;
     std::memcpy(&hello, gather_.value(member), sizeof hello);
@@ -87,19 +88,24 @@ bool Group::settle_terms() {
     least.stripe_bytes = std::min(least.stripe_bytes, hello.stripe_bytes);
     least.credits = std::min(least.credits, hello.credits);
     least.rails = std::min(least.rails, hello.rails);
-    if (member < rank_ && hello.host == context_.host_id()) ++before;
+    if (member < rank_ && hello.host == context_.host_id()) ++*before;
   }
+  return least;
+}
+
+void Group::make_wires() {
+  std::size_t before = 0;
+  const Hello least = least_of_all(&before);
   stripe_bytes_ = least.stripe_bytes;
   Wires::Terms terms;
   terms.eager_bytes = least.eager_bytes;
   terms.credits = least.credits;
-  const std::size_t first = settings.rotate ? before : 0;
+  const std::size_t first = context_.settings().rotate ? before : 0;
   for (std::size_t rail = 0; rail < static_cast<std::size_t>(least.rails); ++rail) {
     terms.device_of_rail.push_back((first + rail) % context_.devices().size());
   }
-  wires_ = std::make_unique<Wires>(context_.devices(), settings, std::move(terms), rank_);
+  wires_ = std::make_unique<Wires>(context_.devices(), context_.settings(), std::move(terms), rank_);
   wires_->create(world_ranks_);
-  return true;
 }
 
 void Group::publish_cards() {

@@ -97,7 +97,9 @@ class Group final : public Listener {
 
   // forming.cc
   bool form_on();
-  bool settle_terms();
+  void say_hello();
+  Hello least_of_all(std::size_t* before) const;
+  void make_wires();
   void publish_cards();
   bool connect_some();
   void finish_forming();

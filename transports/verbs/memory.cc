@@ -104,8 +104,6 @@ void KnownMemory::add(const roda_memory& memory) {
   }
 }
 
-void KnownMemory::remove(void* base) { free(base); }
-
 const Registration* KnownMemory::find(const void* base, std::size_t bytes) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(base);
   auto next = ranges_->upper_bound(begin);

@@ -55,9 +55,9 @@ class KnownMemory {
 
   // New memory, zero-filled, page-aligned, registered with all devices; not there in forked children.
   void* allocate(std::size_t bytes, std::size_t* length);
-  void free(void* base);
   void add(const roda_memory& memory);
-  void remove(void* base);
+  // Takes back what either of the two has put there.
+  void free(void* base);
 
   // The registration that covers the whole range, or null.
   const Registration* find(const void* base, std::size_t bytes) const;
