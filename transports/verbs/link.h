@@ -99,7 +99,6 @@ class Link {
 
   bool owns(const ibv_qp* pair) const;
   int lead() const { return lead_; }
-  const RailPlan& plan() const { return plan_; }
 
   const int rank;  // in the group
   const int world_rank;
