@@ -102,7 +102,7 @@ own() {
 }
 own own-2-ranks 2 RODA_VERBS_DEVICES=rxe1,rxe2
 own own-3-ranks-4-devices 3 RODA_VERBS_STRIPE_BYTES=4096 RODA_VERBS_CREDITS=4
-lossy 3
+lossy 2
 only=p2p conform p2p-packet-loss 2 rxe1,rxe2
 only=window conform window-packet-loss 2 rxe1,rxe2
 lossy 0

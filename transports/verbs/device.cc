@@ -132,7 +132,6 @@ void Device::read_attributes() {
   const auto reads = [](int count) { return static_cast<std::uint8_t>(std::clamp(count, 1, 16)); };
   max_reads_ = reads(attributes.max_qp_init_rd_atom);
   max_completions_ = attributes.max_cqe;
-  max_message_ = port.max_msg_sz;
   address_.reads = reads(attributes.max_qp_rd_atom);
   address_.lid = port.lid;
   address_.mtu = static_cast<std::uint8_t>(port.active_mtu);

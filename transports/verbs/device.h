@@ -43,7 +43,6 @@ class Device {
   ibv_comp_channel* channel() const { return channel_; }
   const PortAddress& address() const { return address_; }
   int gid_index() const { return gid_index_; }
-  std::size_t max_message() const { return max_message_; }
   int max_completions() const { return max_completions_; }
   std::uint8_t max_reads() const { return max_reads_; }  // that it has on their way at a time on one connection
   const std::string& name() const { return name_; }      // "mlx5_0 port 1"
@@ -67,7 +66,6 @@ class Device {
   ibv_comp_channel* channel_ = nullptr;
   PortAddress address_;
   int gid_index_ = 0;
-  std::size_t max_message_ = 0;
   int max_completions_ = 0;
   std::uint8_t max_reads_ = 1;
   std::vector<ForkGuard> guards_;

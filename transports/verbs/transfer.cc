@@ -12,6 +12,14 @@
 
 namespace roda::verbs {
 
+namespace {
+
+// A device counts how often it sends again for each piece of work, some until its end however far it got: long work on
+// a lossy network would run out of retries.
+constexpr std::size_t kPieceBytes = 64 << 10;
+
+}  // namespace
+
 Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes) {
   Request& request = requests_.take();
   request.kind = kind;
@@ -102,7 +110,7 @@ bool Messages::pump_part(Request& request, int rail) {
   while (request.part_posted < part.bytes) {
     if (!request.link->may_move(rail)) return false;
     const std::size_t offset = part.offset + request.part_posted;
-    const std::size_t bytes = std::min(part.bytes - request.part_posted, plan.of(rail).max_message());
+    const std::size_t bytes = std::min(part.bytes - request.part_posted, kPieceBytes);
     ibv_sge piece{};
     piece.addr = reinterpret_cast<std::uintptr_t>(base + offset);
     piece.length = static_cast<std::uint32_t>(bytes);
