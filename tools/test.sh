@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python curves sanitizers.
+# Runs every test, or the suites named on the command line: structure native python curves sanitizers vm.
 # Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python curves sanitizers)
+SUITES=(structure native python curves sanitizers vm)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -98,6 +98,13 @@ suite_python() {
 suite_curves() {
   python tools/check_curves.py --junit "$RESULTS/curves.xml" </dev/null || true
   [[ -s $RESULTS/curves.xml ]] || step_failed "curves: no report"
+}
+
+# RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had.
+suite_vm() {
+  build_folder build/native all || { step_failed "vm: build" && return; }
+  tests/vm/run.sh build/native "$RESULTS/vm.xml" </dev/null || true
+  [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
 }
 
 chosen=("$@")
