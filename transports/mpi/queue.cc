@@ -6,8 +6,7 @@
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
 void Queue::give_back(Operation* operation) {
-  const Library& mpi = runtime_.library();
-  for (MPI_Datatype& type : operation->types) mpi.Type_free(&type);
+  finished_types_.insert(finished_types_.end(), operation->types.begin(), operation->types.end());
   operation->types.clear();
   operation->scratch = {};
   pool_.give_back(operation);
@@ -19,12 +18,15 @@ void Queue::reserve(std::size_t count) {
 }
 
 int Queue::poll() {
+  for (MPI_Datatype& type : finished_types_) runtime_.library().Type_free(&type);
+  finished_types_.clear();
   if (requests_.empty()) return 0;
   const auto count = static_cast<int>(requests_.size());
   indices_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int done = 0;
   const int code = runtime_.library().Testsome(count, requests_.data(), &done, indices_.data(), statuses_.data());
+  if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return fail_all(code);
   if (done == MPI_UNDEFINED || done <= 0) return 0;
   for (int i = 0; i < done; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -43,16 +45,29 @@ int Queue::poll() {
   return done;
 }
 
+// MPI does not say which of them; none of them can be trusted to end.
+int Queue::fail_all(int code) {
+  for (Operation* operation : owners_) fail(operation, code);
+  const int count = static_cast<int>(owners_.size());
+  for (Operation* operation : owners_) --operation->in_flight;
+  requests_.clear();
+  owners_.clear();
+  return count;
+}
+
+void Queue::fail(Operation* operation, int code) const {
+  try {
+    check(runtime_.library(), code, operation->peer >= 0 ? "a message" : "a collective");
+  } catch (const sdk::Failure& failure) {
+    operation->fail(failure);
+    operation->is_matched = true;
+  }
+}
+
 void Queue::complete(std::size_t index, int code) {
   Operation* operation = owners_[index];
   --operation->in_flight;
-  if (code != MPI_SUCCESS && code != MPI_ERR_PENDING) {
-    try {
-      check(runtime_.library(), code, operation->peer >= 0 ? "a message" : "a collective");
-    } catch (const sdk::Failure& failure) {
-      operation->fail(failure);
-    }
-  }
+  if (code != MPI_SUCCESS && code != MPI_ERR_PENDING) fail(operation, code);
   if (operation->is_orphan && operation->in_flight == 0) give_back(operation);
 }
 

@@ -41,11 +41,14 @@ class Queue {
 
  private:
   void complete(std::size_t index, int code);
+  int fail_all(int code);
+  void fail(Operation* operation, int code) const;
 
   Runtime& runtime_;
   sdk::RequestPool<Operation> pool_;
   std::vector<MPI_Request> requests_;
-  std::vector<Operation*> owners_;  // of requests_
+  std::vector<Operation*> owners_;            // of requests_
+  std::vector<MPI_Datatype> finished_types_;  // to be freed with a Turn
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
 };

@@ -66,12 +66,9 @@ def test_ranks_find_each_other_without_a_launcher_of_ours(transport: str) -> Non
 def test_the_documented_lines(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(HELLO)
-    done = mpirun(
-        *"-np 4 -H localhost:4 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH".split(),
-        *"-mca pml ob1 -mca btl ^openib".split(),
-        sys.executable,
-        str(script),
-    )
+    line = "-np 4 -H localhost:4 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH "
+    line += "-mca pml ob1 -mca btl ^openib"
+    done = mpirun(*line.split(), sys.executable, str(script))
     assert said(done, "hello") == [[rank, 4, rank, 4, 10] for rank in range(4)]
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost slots=2\n")

@@ -176,9 +176,7 @@ def _environment_arguments(env: Mapping[str, str], is_hydra: bool) -> list[str]:
     return [f"-x {name}" for name in sorted(exportable(env)) if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
 
 
-def get_command(
-    settings: Settings, nics: Sequence[str], env: Mapping[str, str], command: Sequence[str] | str
-) -> str:
+def get_command(settings: Settings, nics: Sequence[str], env: Mapping[str, str], command: Sequence[str] | str) -> str:
     """Return the shell command that starts the job.
 
     Parameters
