@@ -18,23 +18,41 @@ pytestmark = pytest.mark.skipif(
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-HELLO = """
+# mpirun cuts and joins the lines of different ranks: what they have to say goes to a file of each.
+TELL = """
+import os
+def tell(word, *numbers):
+    with open(f"{os.environ['TELL_FOLDER']}/{word}.{os.getpid()}", "a") as file:
+        print(*numbers, file=file)
+"""
+HELLO = (
+    TELL
+    + """
 import horovod.torch as hvd, torch
 hvd.init()
 total = hvd.allreduce(torch.full((1000,), hvd.rank() + 1.0), op=hvd.Sum)
-print("hello", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), int(total[-1]), flush=True)
+tell("hello", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), int(total[-1]))
 """
+)
 needs_mpi4py = pytest.mark.skipif(
     subprocess.run([sys.executable, "-c", "import mpi4py"], capture_output=True, check=False).returncode != 0,
     reason="mpi4py is not installed",
 )
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where ranks tell; MPI hands its own environment on to the ranks of this host."""
+    monkeypatch.setenv("TELL_FOLDER", str(tmp_path))
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    return tmp_path
+
+
 def mpirun(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["mpirun", *arguments],
-        env={**ENVIRONMENT, **variables},
+        env={**os.environ, **variables},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -44,16 +62,17 @@ def mpirun(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
 
 
 def run_ranks(count: int, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    exports = [part for name in variables for part in ("-x", name)]
     return mpirun(
-        "-np", str(count), "-H", f"localhost:{count}", "-bind-to", "none", *exports, sys.executable, "-c", code,
+        "-np", str(count), "-H", f"localhost:{count}", "-bind-to", "none", sys.executable, "-c", TELL + code,
         **variables,
     )  # fmt: skip
 
 
 def said(done: subprocess.CompletedProcess[str], word: str) -> list[list[int]]:
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line.partition(word + " ")[2] for line in done.stdout.splitlines() if word + " " in line]
+    lines = [
+        line for path in Path(os.environ["TELL_FOLDER"]).glob(f"{word}.*") for line in path.read_text().splitlines()
+    ]
     return sorted([int(number) for number in line.split()] for line in lines)
 
 
@@ -63,14 +82,16 @@ def test_ranks_find_each_other_without_a_launcher_of_ours(transport: str) -> Non
     assert said(done, "hello") == [[rank, 3, rank, 3, 6] for rank in range(3)]
 
 
-def test_the_documented_lines(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
+def test_the_documented_lines(folder: Path) -> None:
+    script = folder / "train.py"
     script.write_text(HELLO)
     line = "-np 4 -H localhost:4 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH "
     line += "-mca pml ob1 -mca btl ^openib"
     done = mpirun(*line.split(), sys.executable, str(script))
     assert said(done, "hello") == [[rank, 4, rank, 4, 10] for rank in range(4)]
-    hosts = tmp_path / "hosts"
+    for told in folder.glob("hello.*"):
+        told.unlink()
+    hosts = folder / "hosts"
     hosts.write_text("localhost slots=2\n")
     done = mpirun("--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), sys.executable, str(script))
     assert said(done, "hello") == [[rank, 2, rank, 2, 3] for rank in range(2)]
@@ -98,10 +119,10 @@ try:
     hvd.init(comm=[2, 0])
 except ValueError as error:
     assert mine == 1 and "not among the ranks" in str(error), error
-    print("outside", mine, flush=True)
+    tell("outside", mine)
 else:
     total = hvd.allreduce(torch.ones(1) * mine, op=hvd.Sum)
-    print("inside", mine, hvd.rank(), hvd.size(), int(total), flush=True)
+    tell("inside", mine, hvd.rank(), hvd.size(), int(total))
 """
     done = run_ranks(3, code, HOROVOD_CPU_OPERATIONS="mpi")
     assert said(done, "inside") == [[0, 1, 2, 2], [2, 0, 2, 2]]
@@ -118,11 +139,11 @@ half = world.Split(color=world.rank % 2, key=world.rank)
 sets = [hvd.ProcessSet(half), hvd.ProcessSet(range(0, world.size, 2)), hvd.ProcessSet(world.Dup()), hvd.ProcessSet([0])]
 hvd.init(comm=world, process_sets=sets)
 total = hvd.allreduce(torch.ones(1) * world.rank, op=hvd.Sum, process_set=sets[0])
-print("sets", world.rank, *(each.process_set_id for each in sets), int(total), flush=True)
+tell("sets", world.rank, *(each.process_set_id for each in sets), int(total))
 assert world.allreduce(1) == world.size
 hvd.shutdown()
 hvd.init(comm=half)
-print("half", world.rank, hvd.rank(), hvd.size(), flush=True)
+tell("half", world.rank, hvd.rank(), hvd.size())
 hvd.shutdown()
 assert world.allreduce(1) == world.size
 """
@@ -141,7 +162,8 @@ import horovod.torch as hvd
 try:
     hvd.init()
 except ValueError as error:
-    print("refused" if "MPI_THREAD_SERIALIZED is the least" in str(error) else error, MPI.COMM_WORLD.rank, flush=True)
+    assert "MPI_THREAD_SERIALIZED is the least" in str(error), error
+    tell("refused", MPI.COMM_WORLD.rank)
 """
     assert said(run_ranks(2, code), "refused") == [[0], [1]]
 
@@ -158,32 +180,31 @@ hvd.allreduce(torch.ones(1))
     assert run_ranks(2, code, HOROVOD_CPU_OPERATIONS="mpi").returncode != 0
 
 
-def test_a_rank_that_never_comes_is_named(tmp_path: Path) -> None:
+@needs_mpi4py  # without it MPI_Init itself waits for the other rank
+def test_a_rank_that_never_comes_is_a_time_out(folder: Path) -> None:
     code = f"""
+from mpi4py import MPI
 import os, time, pathlib, horovod.torch as hvd
-done = pathlib.Path({str(tmp_path / "done")!r})
-if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+done = pathlib.Path({str(folder / "over")!r})
+if MPI.COMM_WORLD.rank == 1:
     while not done.exists():
         time.sleep(0.05)
     os._exit(0)
 try:
     hvd.init(comm=[0, 1])
 except ValueError as error:
-    print("late" if "every listed rank to start" in str(error) else error, 1, flush=True)
+    assert "every listed rank to start" in str(error), error
+    tell("late", 1)
 done.touch()
 os._exit(0)
 """
-    done = run_ranks(2, "from mpi4py import MPI\n" + code if has_mpi4py() else code, HOROVOD_GLOO_TIMEOUT_SECONDS="2")
-    if has_mpi4py():  # without it MPI_Init itself waits for the other rank
-        assert "late 1" in done.stdout
-
-
-def has_mpi4py() -> bool:
-    return not needs_mpi4py.args[0]
+    run_ranks(2, code, HOROVOD_GLOO_TIMEOUT_SECONDS="2")
+    assert (folder / "over").exists()
+    assert len(list(folder.glob("late.*"))) == 1
 
 
 def test_naming_mpi_where_another_launcher_started_the_ranks(horovodrun: Launch) -> None:
-    done = horovodrun("-np", "2", sys.executable, "-c", HELLO, env={**ENVIRONMENT, "HOROVOD_CPU_OPERATIONS": "mpi"})
+    done = horovodrun("-np", "2", sys.executable, "-c", HELLO, env={**os.environ, "HOROVOD_CPU_OPERATIONS": "mpi"})
     assert done.returncode != 0
     assert "this rank was not started by an MPI launcher" in done.stderr
 
@@ -191,7 +212,7 @@ def test_naming_mpi_where_another_launcher_started_the_ranks(horovodrun: Launch)
 def test_one_process_needs_no_launcher() -> None:
     done = subprocess.run(
         [sys.executable, "-c", HELLO],
-        env={**ENVIRONMENT, "HOROVOD_CPU_OPERATIONS": "mpi", "HOROVOD_CONTROLLER": "mpi"},
+        env={**os.environ, "HOROVOD_CPU_OPERATIONS": "mpi", "HOROVOD_CONTROLLER": "mpi"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -202,7 +223,7 @@ def test_one_process_needs_no_launcher() -> None:
 
 def test_horovodrun_through_mpirun(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", "--mpi", "--mpi-args=-mca btl_vader_single_copy_mechanism none", sys.executable, "-c",
-                      HELLO, env=ENVIRONMENT)  # fmt: skip
+                      HELLO)  # fmt: skip
     assert said(done, "hello") == [[rank, 2, rank, 2, 3] for rank in range(2)]
 
 

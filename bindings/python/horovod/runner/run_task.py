@@ -1,7 +1,7 @@
 """Runs the function of :func:`horovod.run` in a worker: ``python -m horovod.runner.run_task``.
 
-Our agent passes two descriptors in ``_RODA_TASK_FDS``: the pickled call, and where the pickled result goes. Under mpirun
-both are files in ``_RODA_TASK_FOLDER``.
+Our agent passes two descriptors in ``_RODA_TASK_FDS``: the pickled call, and where the pickled result goes. Under
+mpirun both are files in ``_RODA_TASK_FOLDER``.
 """
 
 from __future__ import annotations
