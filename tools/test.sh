@@ -86,12 +86,36 @@ parallel_tests() {
   [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: np $np ended with $status"
 }
 
+# mpirun_tests NP TRANSPORT: the same tests in a job that Open MPI's mpirun starts, with no launcher of ours.
+mpirun_tests() {
+  local np=$1 transport=$2 status=0
+  local report=$RESULTS/python-mpirun-np$np-$transport
+  command -v mpirun.openmpi >/dev/null || return 0
+  mkdir -p "$report.ranks"
+  # shellcheck disable=SC2016 # expanded by the rank's shell
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOROVOD_CPU_OPERATIONS=$transport \
+    timeout --kill-after=10 600 mpirun.openmpi -np "$np" -H "localhost:$np" -bind-to none -map-by slot \
+    -x HOROVOD_CPU_OPERATIONS sh -c \
+    'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$OMPI_COMM_WORLD_RANK.xml"' \
+    sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
+  [[ $status -eq 0 ]] || cat "$report.log"
+  if [[ -s $report.ranks/rank0.xml ]]; then
+    cp "$report.ranks/rank0.xml" "$report.xml"
+    grep -q '<failure\|<error' "$report.xml" && return # counted there
+  fi
+  [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: mpirun -np $np over $transport ended with $status"
+}
+
 suite_python() {
   pytest_report python tests/python/single
   local job
   for job in "1 " "2 " "2 gloo" "4 "; do
     say "Python tests: processes and transport: $job"
     parallel_tests "${job% *}" "${job#* }"
+  done
+  for job in "1 mpi" "2 mpi" "4 mpi" "2 shm"; do
+    say "Python tests under mpirun: processes and transport: $job"
+    mpirun_tests "${job% *}" "${job#* }"
   done
 }
 
