@@ -6,35 +6,35 @@ namespace {
 // One-sided first where memory can be read directly; a transport's own collective for large data; then messages: few
 // rounds for small data, few bytes for large. The last rule of each collective is for whatever else there is.
 //
-// Between hosts RDMA comes first where there is a device for it, then our own sockets: over Ethernet they are faster than
-// what libraries make of TCP. Libraries that choose the network by themselves come in when they are named.
+// Between hosts our own sockets come first: on hosts joined by Ethernet they are faster than what libraries make of
+// TCP.
 //
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
-allreduce@host:0-64K[1-8] = shm/oneshot, loop/oneshot
-allreduce@host:0-16K[9-32] = shm/oneshot, loop/oneshot
-allreduce@host:0-4K[33-] = shm/oneshot, loop/oneshot
-allreduce@host:0-64K = shm/direct, verbs/recursive_doubling, tcp/recursive_doubling, */direct, */recursive_doubling, */native
-allreduce@host:64K-512K = shm/direct, verbs/rabenseifner, tcp/rabenseifner, */direct, */rabenseifner, */native
-allreduce@host:512K-inf = shm/direct, verbs/ring, tcp/ring, */direct, */native, */ring
+allreduce@host:0-64K[1-8] = */oneshot
+allreduce@host:0-16K[9-32] = */oneshot
+allreduce@host:0-4K[33-] = */oneshot
+allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
+allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
+allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
 allreduce = */native, */ring, */recursive_doubling, */direct
 
-broadcast@host:0-64K = shm/direct, verbs/binomial, tcp/binomial, */direct, */binomial, */native
-broadcast@host:64K-inf = shm/direct, verbs/double_binary_tree, tcp/double_binary_tree, */direct, */native, */double_binary_tree
+broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
+broadcast@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
 broadcast = */native, */double_binary_tree, */binomial, */direct
 
-allgather@host:0-64K = shm/direct, verbs/bruck, tcp/bruck, */direct, */bruck, */native
-allgather@host:64K-inf = shm/direct, verbs/ring, tcp/ring, */direct, */native, */ring
+allgather@host:0-64K = */direct, tcp/bruck, */bruck, */native
+allgather@host:64K-inf = */direct, tcp/ring, */native, */ring
 allgather = */native, */ring, */bruck, */direct
 
-reducescatter@host:0-64K = shm/direct, verbs/recursive_halving, tcp/recursive_halving, */direct, */recursive_halving, */native
-reducescatter@host:64K-inf = shm/direct, verbs/ring, tcp/ring, */direct, */native, */ring
+reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
+reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring
 reducescatter = */native, */ring, */pairwise, */direct
 
-alltoall@host = shm/direct, verbs/pairwise, tcp/pairwise, */direct, */native, */pairwise
+alltoall@host = */direct, tcp/pairwise, */native, */pairwise
 alltoall = */native, */pairwise, */direct
 
-barrier = shm/signal, loop/signal, verbs/dissemination, tcp/dissemination, */signal, */dissemination, */native
+barrier = */signal, tcp/dissemination, */dissemination, */native
 )";
 
 }  // namespace
