@@ -6,7 +6,8 @@ namespace {
 // One-sided first where memory can be read directly; a transport's own collective for large data; then messages: few
 // rounds for small data, few bytes for large. The last rule of each collective is for whatever else there is.
 //
-// Between hosts our own sockets come first: on hosts joined by Ethernet they are faster than what libraries make of TCP.
+// Between hosts our own sockets come first: on hosts joined by Ethernet they are faster than what libraries make of
+// TCP.
 //
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
