@@ -32,9 +32,14 @@ int Context::progress() {
   if (groups_.empty() && queue_->is_empty()) return 0;
   const Runtime::Turn turn(runtime());
   if (!turn) return 0;
-  int events = queue_->poll();
-  for (Group* group : groups_) events += group->poll();
-  return events;
+  try {
+    int events = queue_->poll();
+    for (Group* group : groups_) events += group->poll();
+    return events;
+  } catch (const sdk::Failure& failure) {
+    for (Group* group : groups_) group->abort(failure);
+    return 1;
+  }
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -26,7 +26,7 @@ int Queue::poll() {
   statuses_.resize(requests_.size());
   int done = 0;
   const int code = runtime_.library().Testsome(count, requests_.data(), &done, indices_.data(), statuses_.data());
-  if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return fail_all(code);
+  if (code != MPI_ERR_IN_STATUS) check(runtime_.library(), code, "testing what is under way");
   if (done == MPI_UNDEFINED || done <= 0) return 0;
   for (int i = 0; i < done; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -43,16 +43,6 @@ int Queue::poll() {
     owners_.pop_back();
   }
   return done;
-}
-
-// MPI does not say which of them; none of them can be trusted to end.
-int Queue::fail_all(int code) {
-  for (Operation* operation : owners_) fail(operation, code);
-  const int count = static_cast<int>(owners_.size());
-  for (Operation* operation : owners_) --operation->in_flight;
-  requests_.clear();
-  owners_.clear();
-  return count;
 }
 
 void Queue::fail(Operation* operation, int code) const {

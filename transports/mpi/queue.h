@@ -27,7 +27,8 @@ class Queue {
   // Room for `count` more, so that add() does not fail once MPI has the request.
   void reserve(std::size_t count);
 
-  // Tests all; returns how many completed. An operation with an error is failed with MPI's text.
+  // Tests all; returns how many completed. An operation with an error is failed with MPI's text. Throws sdk::Failure
+  // when MPI does not say whose error it is.
   int poll();
 
   // Asks MPI to give up a receive's requests. They stay in flight until it has.
@@ -41,7 +42,6 @@ class Queue {
 
  private:
   void complete(std::size_t index, int code);
-  int fail_all(int code);
   void fail(Operation* operation, int code) const;
 
   Runtime& runtime_;

@@ -8,6 +8,7 @@ import os
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.runner.common.util.env import get_env_rank_and_size
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -92,7 +93,7 @@ def test_static_process_sets() -> None:
 
 
 def hvd_size() -> int:
-    return int(os.environ["HOROVOD_SIZE"])
+    return get_env_rank_and_size()[1]
 
 
 def test_duplicate_static_process_sets_are_refused() -> None:
