@@ -109,6 +109,21 @@ std::string title_case(const Request& r) {
   return text;
 }
 
+// Truth values have no average and no multiples; this is said when the ranks agree on everything else.
+bool scales_bool(const Request& r) {
+  if (r.dtype != RODA_BOOL || !is_one_of(r.collective, {RODA_ALLREDUCE, RODA_REDUCESCATTER})) return false;
+  return r.op == RODA_AVERAGE || r.prescale != 1.0 || r.postscale != 1.0;
+}
+
+std::string refused_scaled_bool(const Request& r) {
+  const bool scatters = r.collective == RODA_REDUCESCATTER;
+  return title_case(r) + " of bool tensor '" + r.name +
+         "': truth values can be neither averaged nor scaled. Use op=hvd.Sum " +
+         (scatters ? "(true where any rank's is)"
+                   : "or hvd.Max (true where any rank's is) or hvd.Min (true where every rank's is)") +
+         " without prescale and postscale factors, or convert the tensor to a number type.";
+}
+
 std::string refused_with_join(const Request& r) {
   std::string text = title_case(r) + " is not supported with Join at this time.";
   if (r.collective == RODA_ALLGATHER) text += " Specify sparse_to_dense=True if using DistributedOptimizer";
@@ -180,7 +195,9 @@ std::string first_error(const Requests& requests, bool joined) {
 
 Status validate(const std::vector<const Request*>& requests, bool joined) {
   std::string error = first_error(requests, joined);
-  return error.empty() ? Status() : Status::precondition(std::move(error));
+  if (!error.empty()) return Status::precondition(std::move(error));
+  const Request& agreed = *requests.front();
+  return scales_bool(agreed) ? Status::invalid(refused_scaled_bool(agreed)) : Status();
 }
 
 AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members) {

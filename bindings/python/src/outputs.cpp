@@ -63,6 +63,26 @@ void destroy_capsule(PyObject* capsule) {
   managed->deleter(managed);
 }
 
+roda_output get_output(roda_handle handle, std::int32_t index, std::int32_t* splits, std::int32_t capacity) {
+  roda_output output = {};
+  output.struct_size = sizeof(roda_output);
+  output.received_splits = splits;
+  output.received_splits_capacity = capacity;
+  roda_error error = make_error();
+  check(roda_get_output(handle, index, &output, &error), error);
+  return output;
+}
+
+// How many there are is the operation's to say: the world's size is gone once the engine is shut down.
+nb::list received_splits(roda_handle handle, std::int32_t index, std::int32_t count) {
+  std::vector<std::int32_t> splits(static_cast<std::size_t>(count));
+  const roda_output output = get_output(handle, index, splits.data(), count);
+  roda_output_release(output.owner);  // the first look at it has a reference already
+  nb::list list;
+  for (const std::int32_t rows : splits) list.append(rows);
+  return list;
+}
+
 nb::object make_capsule(const roda_output& output) {
   auto exported = std::make_unique<Export>(output);
   PyObject* capsule = PyCapsule_New(&exported->managed, kCapsuleName, destroy_capsule);
@@ -74,23 +94,11 @@ nb::object make_capsule(const roda_output& output) {
 }  // namespace
 
 nb::tuple take_output(roda_handle handle, std::int32_t index) {
-  const std::int32_t world = roda_size();
-  std::vector<std::int32_t> received(world > 0 ? static_cast<std::size_t>(world) : 1);
-  roda_output output = {};
-  output.struct_size = sizeof(roda_output);
-  output.received_splits = received.data();
-  output.received_splits_capacity = static_cast<std::int32_t>(received.size());
-  roda_error error = make_error();
-  check(roda_get_output(handle, index, &output, &error), error);
-
+  const roda_output output = get_output(handle, index, nullptr, 0);
   nb::object capsule = nb::none();
   if (output.owner != nullptr) capsule = make_capsule(output);
   nb::object splits = nb::none();
-  if (output.num_received_splits > 0) {
-    nb::list list;
-    for (std::int32_t i = 0; i < output.num_received_splits; ++i) list.append(received[static_cast<std::size_t>(i)]);
-    splits = list;
-  }
+  if (output.num_received_splits > 0) splits = received_splits(handle, index, output.num_received_splits);
   return nb::make_tuple(capsule, splits, output.value);
 }
 

@@ -89,6 +89,59 @@ def test_user_compressor() -> None:
     assert torch.allclose(hvd.allreduce(torch.ones(4), compression=Halved), torch.ones(4))
 
 
+def test_bool_is_reduced_to_any_or_all() -> None:
+    values = inputs((65,), torch.int32, 0, 3)
+    mine = values[hvd.rank()] > 0
+    stacked = torch.stack([v > 0 for v in values])
+    for op, expected in ((hvd.Sum, stacked.any(0)), (hvd.Max, stacked.any(0)), (hvd.Min, stacked.all(0))):
+        assert close(hvd.allreduce(mine, op=op), expected)
+
+
+def test_average_and_factors_of_bool_are_refused_on_all_ranks() -> None:
+    mine = torch.ones(4, dtype=torch.bool)
+    for number, call in enumerate(
+        (
+            lambda name: hvd.allreduce(mine, name=name),
+            lambda name: hvd.allreduce_(mine, name=name, op=hvd.Average),
+            lambda name: hvd.allreduce(mine, name=name, op=hvd.Sum, prescale_factor=0.5),
+            lambda name: hvd.allreduce(mine, name=name, op=hvd.Max, postscale_factor=2.0),
+            lambda name: hvd.synchronize(hvd.allreduce_async(mine, name=name)),
+            lambda name: hvd.grouped_allreduce([mine, mine.clone()], name=name),
+            lambda name: hvd.reducescatter(mine, name=name),
+        )
+    ):
+        with pytest.raises(ValueError, match=rf"bool tensor '.*\.truth\.{number}.*'.* Use op=hvd\.Sum"):
+            call(f"truth.{number}")
+    assert mine.all()
+    assert hvd.allreduce(mine, name="truth.0", op=hvd.Sum).all()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_negative_views(requires_grad: bool) -> None:
+    rank, size = hvd.rank(), hvd.size()
+    memory = torch.arange(5.0) + rank
+    total = -(torch.arange(5.0) * size + size * (size - 1) / 2)
+
+    def view() -> torch.Tensor:
+        return torch._neg_view(memory.clone()).requires_grad_(requires_grad)
+
+    assert close(hvd.allreduce(view(), op=hvd.Sum).detach(), total)
+    assert close(hvd.grouped_allreduce([view()], op=hvd.Sum)[0].detach(), total)
+    assert close(hvd.allgather(view()).detach(), torch.cat([-(torch.arange(5.0) + r) for r in range(size)]))
+    assert close(hvd.broadcast(view(), 0).detach(), -torch.arange(5.0))
+    for call in (
+        lambda tensor: hvd.allreduce_(tensor, op=hvd.Sum),
+        lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum)),
+        lambda tensor: hvd.grouped_allreduce_([tensor], op=hvd.Sum)[0],
+    ):
+        tensor = view()
+        assert call(tensor) is tensor
+        assert close(tensor.detach(), total)
+    tensor = view()
+    hvd.broadcast_(tensor, 0)
+    assert close(tensor.detach(), -torch.arange(5.0))
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_grouped(in_place: bool) -> None:
     shapes = [(4,), (2, 3), (), (100, 7)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import horovod.torch as hvd
 import pytest
 import torch
@@ -106,15 +108,86 @@ def test_optimizer_state(kind: str, who_has_state: str) -> None:
     assert same_everywhere([p.tolist() for p in model.parameters()])
 
 
-def test_fresh_state_does_not_disturb_the_first_real_step() -> None:
-    torch.manual_seed(0)
-    plain, broadcast = make_model(0), make_model(0)
-    optimizers = [torch.optim.Adam(m.parameters(), lr=0.1) for m in (plain, broadcast)]
-    hvd.broadcast_optimizer_state(optimizers[1], 0)
-    for model, optimizer in zip((plain, broadcast), optimizers):
-        torch.manual_seed(5)
+TRAINED: dict[str, Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, dampening=0.5),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1, momentum=0.5, weight_decay=0.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1, weight_decay=0.1),
+}
+
+
+def assert_trained_alike(
+    expected: tuple[torch.nn.Module, torch.optim.Optimizer], actual: tuple[torch.nn.Module, torch.optim.Optimizer]
+) -> None:
+    for step in range(3):
+        for model, optimizer in (expected, actual):
+            torch.manual_seed(step)
+            train_a_step(model, optimizer)
+        for a, b in zip(expected[0].parameters(), actual[0].parameters()):
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-6), f"parameters differ after step {step}"
+    entries = [flat_state(optimizer) for _, optimizer in (expected, actual)]
+    assert [entry[:2] for entry in entries[0]] == [entry[:2] for entry in entries[1]]
+    for a, b in zip(*entries):
+        assert torch.allclose(torch.tensor(a[2]), torch.tensor(b[2]), rtol=1e-5, atol=1e-6), a[:2]
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_fresh_optimizers_train_as_plain_torch_after_the_broadcast(kind: str) -> None:
+    pairs = []
+    for _ in range(2):
+        model = make_model(0)
+        pairs.append((model, TRAINED[kind](model.parameters())))
+    before = flat_state(pairs[1][1])
+    hvd.broadcast_optimizer_state(pairs[1][1], 0)
+    assert flat_state(pairs[1][1]) == before
+    assert_trained_alike(*pairs)
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_fresh_optimizers_go_on_where_the_root_is(kind: str) -> None:
+    root = hvd.size() - 1
+    pairs = []
+    for trained in (True, hvd.rank() == root):
+        model = make_model(0)
+        optimizer = TRAINED[kind](model.parameters())
+        for step in range(2 if trained else 0):
+            torch.manual_seed(100 + step)
+            train_a_step(model, optimizer)
+        pairs.append((model, optimizer))
+    model, optimizer = pairs[1]
+    hvd.broadcast_parameters(model.state_dict(), root)
+    hvd.broadcast_optimizer_state(optimizer, root)
+    assert_trained_alike(*pairs)
+
+
+def test_nothing_is_stepped_for_the_broadcast() -> None:
+    class Counted(torch.optim.SGD):
+        steps = 0
+
+        def step(self, *args: object, **kwargs: object) -> object:
+            self.steps += 1
+            return super().step(*args, **kwargs)
+
+    model = make_model(0)
+    optimizer = Counted(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)
+    counted, before = scheduler.state_dict(), [p.detach().clone() for p in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.steps == 0
+    assert not optimizer.state
+    assert scheduler.state_dict() == counted
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before))
+
+
+def test_state_that_the_root_has_not_goes() -> None:
+    model = make_model(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    if hvd.rank() != 0:
         train_a_step(model, optimizer)
-    assert all(torch.allclose(a, b) for a, b in zip(plain.parameters(), broadcast.parameters()))
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert not optimizer.state
 
 
 def test_frozen_parameters_and_lbfgs() -> None:

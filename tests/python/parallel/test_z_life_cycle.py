@@ -8,8 +8,11 @@ import os
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod import _roda
 from horovod.runner.common.util.env import get_env_rank_and_size
+from horovod.torch import _ops
 from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.dlpack import from_dlpack
 
 
 def test_topology_is_the_launchers() -> None:
@@ -72,6 +75,24 @@ def test_shutdown_and_init_again() -> None:
         hvd.init(process_sets="dynamic")
         assert (hvd.rank(), hvd.size()) == (rank, size)
         assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2
+
+
+def test_outputs_are_whole_when_they_are_taken_after_the_shutdown() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    rows = list(range(1, size + 1))  # rank r gets r + 1 rows of everybody
+    tensor = torch.full((sum(rows), 2), float(rank))
+    native = _roda.submit(_ops.prepare_alltoall(tensor, rows, "late", hvd.global_process_set)[0])
+    while not _roda.poll(native):
+        pass
+    hvd.barrier()
+    hvd.shutdown()
+    try:
+        [(capsule, received, _)] = _roda.finish(native, 1)
+        assert received == [rank + 1] * size
+        expected = torch.arange(size).repeat_interleave(rank + 1).float()
+        assert torch.equal(from_dlpack(capsule)[:, 0], expected)
+    finally:
+        hvd.init(process_sets="dynamic")
 
 
 def test_static_process_sets() -> None:

@@ -74,6 +74,29 @@ TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
   EXPECT_EQ(job.diary().lines.back(), "launch 0#1 a");
 }
 
+TEST(Negotiator, TruthValuesAreNeitherAveragedNorScaled) {
+  Job job(settings_for(2));
+  auto submit = [&](int collective, int op, double postscale, int odd_dtype) {
+    for (int r : {0, 1}) {
+      Request request = make_request(r, "a", {4}, collective, r == 0 ? RODA_BOOL : odd_dtype);
+      request.op = op;
+      request.postscale = postscale;
+      job.submit(std::move(request));
+    }
+    return job.diary().lines.back();
+  };
+  for (int collective : {RODA_ALLREDUCE, RODA_REDUCESCATTER}) {
+    EXPECT_EQ(submit(collective, RODA_AVERAGE, 1.0, RODA_BOOL), "refuse 0 a");
+    EXPECT_NE(job.diary().errors.at("a").find("bool tensor 'a'"), std::string::npos);
+    EXPECT_EQ(submit(collective, RODA_SUM, 0.5, RODA_BOOL), "refuse 0 a");
+  }
+  EXPECT_EQ(submit(RODA_ALLREDUCE, RODA_AVERAGE, 1.0, RODA_FLOAT32), "refuse 0 a");
+  EXPECT_EQ(job.diary().errors.at("a").find("Mismatched data types"), 0u);
+  EXPECT_EQ(submit(RODA_ALLREDUCE, RODA_MAX, 1.0, RODA_BOOL), "launch 0#1 a");
+  EXPECT_EQ(submit(RODA_BROADCAST, RODA_AVERAGE, 1.0, RODA_BOOL), "launch 0#2 a");  // its op means nothing
+  job.expect_equal_diaries();
+}
+
 TEST(Negotiator, AChangedTensorIsNegotiatedAgain) {
   Job job(settings_for(2));
   for (int r : {0, 1}) job.submit(make_request(r, "a", {4}));

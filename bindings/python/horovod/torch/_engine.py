@@ -107,11 +107,18 @@ def check_tensor(tensor: torch.Tensor) -> int:
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return `tensor`, or a copy of it in host memory when it lies on a device."""
-    if tensor.is_cpu:
+    """Return `tensor`, or a copy of it when it lies on a device or its memory is the negative of its values."""
+    if tensor.is_cpu and not tensor.is_neg():
         return tensor
-    _warn_about_staging(tensor.device.type)
-    return tensor.detach().cpu()
+    if not tensor.is_cpu:
+        _warn_about_staging(tensor.device.type)
+    return tensor.detach().cpu().resolve_neg()
+
+
+def write_back(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Copy the result of an in-place operation into the tensor that :func:`on_host` made a copy of; return that."""
+    with torch.no_grad():
+        return tensor.copy_(result)
 
 
 _warned_devices: set[str] = set()

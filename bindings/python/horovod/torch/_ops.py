@@ -16,7 +16,7 @@ from horovod.common.basics import Adasum
 from horovod.common.process_sets import ProcessSet
 from horovod.common.util import check_num_rank_power_of_2
 from horovod.torch import _engine
-from horovod.torch._engine import adopt, check_tensor, on_host, request, set_id_of, tensor_name
+from horovod.torch._engine import adopt, check_tensor, on_host, request, set_id_of, tensor_name, write_back
 
 Prepared = tuple[list[tuple], int, _engine.Collect]
 
@@ -37,7 +37,7 @@ def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in
     if source is tensor:
         return lambda _, keep=source: result
     if in_place:
-        return lambda _, keep=source: tensor.copy_(result)
+        return lambda _, keep=source: write_back(tensor, result)
     return lambda _, keep=source: result.to(tensor.device)
 
 
@@ -100,7 +100,7 @@ def prepare_grouped_allreduce(
         if in_place:
             for tensor, result in zip(tensors, results):
                 if tensor is not result:
-                    tensor.copy_(result)
+                    write_back(tensor, result)
             return tuple(tensors)
         return tuple(result.to(tensor.device) for tensor, result in zip(tensors, results))
 

@@ -111,7 +111,8 @@ def broadcast_optimizer_state(
 ) -> None:
     """Make the optimizer's options and state equal to the root's on all ranks.
 
-    An optimizer without state gets one first, by one step with zero gradients that leaves the parameters as they were.
+    No step is made: what the root has no state for has none anywhere afterwards, and training goes on, or begins, as
+    the root's would. On a rank whose optimizer has no state, parameters without a gradient get one of zeros.
 
     Parameters
     ----------
@@ -125,14 +126,18 @@ def broadcast_optimizer_state(
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     if not optimizer.state:
-        _create_state(optimizer, model)
+        _create_gradients(optimizer, model)
     plan = broadcast_object(_describe(optimizer) if rank() == root_rank else None, root_rank, "optimizer_state")
     for group, options in zip(optimizer.param_groups, plan["options"]):
         group.update(options)
     tensors: dict[str, torch.Tensor] = {}
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for index, entries in plan["state"].items():
-        state = optimizer.state[parameters[index]]
+    for index, parameter in enumerate(parameters):
+        entries = plan["state"].get(index)
+        if entries is None:
+            optimizer.state.pop(parameter, None)
+            continue
+        state = optimizer.state.setdefault(parameter, {})
         for key in [key for key in state if key not in entries]:
             del state[key]
         for key, entry in entries.items():
@@ -140,7 +145,7 @@ def broadcast_optimizer_state(
                 state[key] = entry
                 continue
             if not entry.matches(state.get(key)):
-                state[key] = torch.empty(entry.shape, dtype=entry.dtype, device=entry.device_for(parameters[index]))
+                state[key] = entry.make(parameter)
             tensors[f"{key}.{index}"] = state[key]
     if tensors:
         broadcast_parameters(tensors, root_rank)
@@ -155,8 +160,12 @@ class _TensorSpec:
     def matches(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and (tuple(value.shape), value.dtype) == (self.shape, self.dtype)
 
-    def device_for(self, parameter: torch.Tensor) -> torch.device:
-        return torch.device("cpu") if self.on_host else parameter.device
+    def make(self, parameter: torch.Tensor) -> torch.Tensor:
+        """Return a tensor to receive it, laid out as the optimizer's own where it is a parameter's counterpart."""
+        device = torch.device("cpu") if self.on_host else parameter.device
+        if self.shape == tuple(parameter.shape):
+            return torch.empty_like(parameter, dtype=self.dtype, device=device, requires_grad=False)
+        return torch.empty(self.shape, dtype=self.dtype, device=device)
 
 
 def _describe(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -177,20 +186,9 @@ def _sparse_parameters(optimizer: torch.optim.Optimizer, model: torch.nn.Module 
     return {m.weight for m in modules if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse}
 
 
-def _create_state(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
+def _create_gradients(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
     sparse = _sparse_parameters(optimizer, model)
-    trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    before = [parameter.detach().clone() for parameter in trained]
-    for parameter in trained:
-        zeros = torch.zeros_like(parameter)
-        parameter.grad = zeros.to_sparse() if parameter in sparse else zeros
-    plain_step = getattr(optimizer, "_step_locally", optimizer.step)
-    plain_step()
-    with torch.no_grad():
-        for parameter, value in zip(trained, before):
-            parameter.copy_(value)
-    for state in optimizer.state.values():  # the step that made the state is not one of the training's
-        if isinstance(state.get("step"), torch.Tensor):
-            state["step"].zero_()
-        elif "step" in state:
-            state["step"] = 0
+    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+        if parameter.requires_grad and parameter.grad is None:
+            zeros = torch.zeros_like(parameter)
+            parameter.grad = zeros.to_sparse() if parameter in sparse else zeros
