@@ -17,6 +17,7 @@ enum class Word : std::uint32_t {
   kSignal,   // a: index, b: value
   kWindow,   // a: slot, b: address, c: bytes; data: the key, empty when the slot was closed
   kNumber,   // a: tag, b: the number that its next message travels under
+  kNothing,  // only to see that UCX took it; stands outside the sequence
   kGoodbye,  // the sender leaves the group; it wants nothing any more
 };
 

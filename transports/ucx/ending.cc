@@ -48,6 +48,7 @@ ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t
   ControlHeader header{};
   if (header_size != sizeof header || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&header, header_bytes, sizeof header);
+  if (header.word == Word::kNothing) return UCS_OK;
   if (header.sender < 0 || header.sender >= group.size_ || header.sender == group.rank_) return UCS_OK;
   roda_error error{};
   const int32_t code = sdk::guarded(&error, [&]() -> int32_t {
@@ -80,6 +81,8 @@ void Group::take(const ControlHeader& header, const char* data, std::size_t byte
       break;
     case Word::kNumber:
       number_arrived(peer, header.a, header.b);
+      break;
+    case Word::kNothing:
       break;
     case Word::kGoodbye:
       peer.has_left = someone_left_ = true;
@@ -173,13 +176,13 @@ void Group::say_goodbye() {
   for_each_peer([&](Peer& peer) {
     if (peer.has_left || peer.lost != UCS_OK) return;
     say(peer, Word::kGoodbye);
-    tickets[static_cast<std::size_t>(peer.rank)] = peer.flush.ticket();
+    tickets[static_cast<std::size_t>(peer.rank)] = peer.drain.ticket();
   });
   const auto all_out = [&] {
     bool all = true;
     for_each_peer([&](Peer& peer) {
       if (peer.has_left || peer.lost != UCS_OK) return;
-      all = peer.flush.passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
+      all = peer.drain.passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
     });
     return all || is_broken();
   };

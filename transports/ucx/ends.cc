@@ -26,6 +26,10 @@ bool must_flush(const Request& request) {
   return false;
 }
 
+Flush& flush_of(const Request& request) {
+  return request.kind == Request::Kind::kSend ? request.peer->drain : request.peer->flush;
+}
+
 const char* name(Request::Kind kind) {
   constexpr const char* kNames[] = {"a message to ", "a message from ", "a read from the window of ",
                                     "a write to the window of "};
@@ -40,7 +44,7 @@ void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t receive
   request->status = status;
   request->received = received;
   ++request->peer->moves;
-  if (status == UCS_OK && must_flush(*request)) request->ticket = request->peer->flush.ticket();
+  if (status == UCS_OK && must_flush(*request)) request->ticket = flush_of(*request).ticket();
 }
 
 void Group::on_end(void* handle, ucs_status_t status, void* user) {
@@ -63,16 +67,17 @@ bool Group::is_over(Request& request) {
     request.status = UCS_ERR_CANCELED;
     return true;
   }
-  if (flushed(peer, request.ticket)) return true;
-  request.status = peer.flush.status();
+  Flush& flush = flush_of(request);
+  if (passed(peer, flush, request.ticket)) return true;
+  request.status = flush.status();
   return request.status != UCS_OK;
 }
 
-bool Group::flushed(Peer& peer, std::uint64_t ticket) {
-  const bool was_in_flight = peer.flush.in_flight();
-  const bool passed = peer.flush.passed(peer.endpoint, ticket);
-  if (!was_in_flight && peer.flush.in_flight()) context_.stay_awake();
-  return passed;
+bool Group::passed(Peer& peer, Flush& flush, std::uint64_t ticket) {
+  const bool was_in_flight = flush.in_flight();
+  const bool is_over = flush.passed(peer.endpoint, ticket);
+  if (!was_in_flight && flush.in_flight()) context_.stay_awake();
+  return is_over;
 }
 
 std::int32_t Group::test(Request* request) {

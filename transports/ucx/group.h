@@ -106,8 +106,8 @@ class Group {
   // UCX is through with it.
   static void leave_ucx(Request* request, ucs_status_t status, std::size_t received);
   bool is_over(Request& request);
-  // Whether a flush with that ticket is over; starts it if need be.
-  bool flushed(Peer& peer, std::uint64_t ticket);
+  // Whether the flush with that ticket is over; starts it if need be.
+  bool passed(Peer& peer, Flush& flush, std::uint64_t ticket);
   void watch_time(Request& request);
   void release(Request* request);
   sdk::Failure end_of(const Request& request) const;

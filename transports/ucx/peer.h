@@ -42,13 +42,14 @@ struct Peer {
   bool said_hello = false;
   bool was_answered = false;       // our kReady is on its way
   bool is_ready = false;           // it has our hello
-  std::uint64_t ready_ticket = 0;  // of the flush that ends forming
+  std::uint64_t ready_ticket = 0;  // of the drain that ends forming
   bool has_left = false;           // its goodbye came
   ucs_status_t lost = UCS_OK;      // why the connection broke
   // UCX keeps bytes of finished sends in memory of this process (TCP): they move on only when this process makes
   // progress. Otherwise they are in the peer's memory or in a device's hands.
   bool is_buffered = true;
-  Flush flush;
+  Flush drain{Flush::Kind::kDrain};
+  Flush flush{Flush::Kind::kReach};
   std::uint64_t moves = 0;  // events with this peer
 
   Inbox inbox;

@@ -23,15 +23,15 @@ std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
   if (index >= kSignals) throw sdk::Failure(RODA_ERR_INVALID, "ucx: no signal " + std::to_string(index));
   auto& told = peer.told;
   if (told.waits) {
-    if (!flushed(peer, told.ticket)) return RODA_AGAIN;
+    if (!passed(peer, peer.drain, told.ticket)) return RODA_AGAIN;
     told.waits = false;
     if (told.index == index && told.value == value) return RODA_OK;
   }
   announce_windows(peer);
   const bool is_out = say(peer, Word::kSignal, index, value);
   if (is_out && !peer.is_buffered) return RODA_OK;
-  told = {true, index, value, peer.flush.ticket()};
-  told.waits = !flushed(peer, told.ticket);
+  told = {true, index, value, peer.drain.ticket()};
+  told.waits = !passed(peer, peer.drain, told.ticket);
   return told.waits ? RODA_AGAIN : RODA_OK;
 }
 
