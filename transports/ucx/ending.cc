@@ -170,19 +170,21 @@ void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
   }
 }
 
-// So that the peers can tell a rank that left from one that died; and what was sent before has left this process then.
+// So that the peers can tell a rank that left from one that died; and what was sent before is on its way for good then:
+// in the kernel's hands over TCP, which goes on without us, and at the peer over devices, which don't.
 void Group::say_goodbye() {
   std::vector<std::uint64_t> tickets(peers_.size());
+  const auto last = [](Peer& peer) -> Flush& { return peer.is_buffered ? peer.drain : peer.flush; };
   for_each_peer([&](Peer& peer) {
     if (peer.has_left || peer.lost != UCS_OK) return;
     say(peer, Word::kGoodbye);
-    tickets[static_cast<std::size_t>(peer.rank)] = peer.drain.ticket();
+    tickets[static_cast<std::size_t>(peer.rank)] = last(peer).ticket();
   });
   const auto all_out = [&] {
     bool all = true;
     for_each_peer([&](Peer& peer) {
       if (peer.has_left || peer.lost != UCS_OK) return;
-      all = peer.drain.passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
+      all = last(peer).passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
     });
     return all || is_broken();
   };
