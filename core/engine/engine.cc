@@ -117,7 +117,9 @@ void Engine::poke() {
   apply_log();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
   static_cast<void>(parts_.control->service(false));
-  const bool work = busy() || holds_ready() || parts_.control->is_aborted() || !unsent_.empty() || shutting_down_ ||
+  // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
+  // nobody would ring.
+  const bool work = busy() || holds_ready() || parts_.control->pending() || !unsent_.empty() || shutting_down_ ||
                     stopped_.load(std::memory_order_acquire);
   let_go(work);
 }

@@ -192,9 +192,10 @@ class Engine final : private negotiate::Outcome {
 
   // Written under mutex_ or by the holder of the baton, read by anybody.
   std::atomic<bool> has_submissions_{false};
-  std::atomic<bool> asleep_{false};        // a waiting thread sleeps with the baton
-  std::atomic<bool> look_closely_{false};  // somebody rang: look at every descriptor in the next turn
-  std::atomic<bool> stopped_{false};       // every rank has drained, or the job was aborted
+  std::atomic<bool> asleep_{false};  // a waiting thread sleeps with the baton
+  // Somebody rang, or nobody has armed the bells yet: look at every descriptor in the next turn.
+  std::atomic<bool> look_closely_{true};
+  std::atomic<bool> stopped_{false};  // every rank has drained, or the job was aborted
 
   // The holder of the baton.
   negotiate::Negotiator negotiator_;
