@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python curves sanitizers.
+# Runs every test, or the suites named on the command line: structure native python curves sanitizers, and vm.
 # Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
 SUITES=(structure native python curves sanitizers)
+ON_REQUEST=(vm)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -86,12 +87,36 @@ parallel_tests() {
   [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: np $np ended with $status"
 }
 
+# mpirun_tests NP TRANSPORT: the same tests in a job that Open MPI's mpirun starts, with no launcher of ours.
+mpirun_tests() {
+  local np=$1 transport=$2 status=0
+  local report=$RESULTS/python-mpirun-np$np-$transport
+  command -v mpirun.openmpi >/dev/null || return 0
+  mkdir -p "$report.ranks"
+  # shellcheck disable=SC2016 # expanded by the rank's shell
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOROVOD_CPU_OPERATIONS=$transport \
+    timeout --kill-after=10 600 mpirun.openmpi -np "$np" -H "localhost:$np" -bind-to none -map-by slot \
+    -x HOROVOD_CPU_OPERATIONS sh -c \
+    'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$OMPI_COMM_WORLD_RANK.xml"' \
+    sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
+  [[ $status -eq 0 ]] || cat "$report.log"
+  if [[ -s $report.ranks/rank0.xml ]]; then
+    cp "$report.ranks/rank0.xml" "$report.xml"
+    grep -q '<failure\|<error' "$report.xml" && return # counted there
+  fi
+  [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: mpirun -np $np over $transport ended with $status"
+}
+
 suite_python() {
   pytest_report python tests/python/single
   local job
   for job in "1 " "2 " "2 gloo" "4 "; do
     say "Python tests: processes and transport: $job"
     parallel_tests "${job% *}" "${job#* }"
+  done
+  for job in "1 mpi" "2 mpi" "4 mpi" "2 shm"; do
+    say "Python tests under mpirun: processes and transport: $job"
+    mpirun_tests "${job% *}" "${job#* }"
   done
 }
 
@@ -100,10 +125,17 @@ suite_curves() {
   [[ -s $RESULTS/curves.xml ]] || step_failed "curves: no report"
 }
 
+# RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had.
+suite_vm() {
+  build_folder build/native all || { step_failed "vm: build" && return; }
+  tests/vm/run.sh build/native "$RESULTS/vm.xml" </dev/null || true
+  [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
+}
+
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}"
+  [[ " ${SUITES[*]} ${ON_REQUEST[*]} " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]} ${ON_REQUEST[*]}"
 done
 
 ensure_all

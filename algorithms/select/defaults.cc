@@ -6,32 +6,35 @@ namespace {
 // One-sided first where memory can be read directly; a transport's own collective for large data; then messages: few
 // rounds for small data, few bytes for large. The last rule of each collective is for whatever else there is.
 //
+// Between hosts our own sockets come first: on hosts joined by Ethernet they are faster than what libraries make of
+// TCP.
+//
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
 allreduce@host:0-64K[1-8] = */oneshot
 allreduce@host:0-16K[9-32] = */oneshot
 allreduce@host:0-4K[33-] = */oneshot
-allreduce@host:0-64K = */direct, */recursive_doubling, */native
-allreduce@host:64K-512K = */direct, */rabenseifner, */native
-allreduce@host:512K-inf = */direct, */native, */ring
+allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
+allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
+allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
 allreduce = */native, */ring, */recursive_doubling, */direct
 
-broadcast@host:0-64K = */direct, */binomial, */native
-broadcast@host:64K-inf = */direct, */native, */double_binary_tree
+broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
+broadcast@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
 broadcast = */native, */double_binary_tree, */binomial, */direct
 
-allgather@host:0-64K = */direct, */bruck, */native
-allgather@host:64K-inf = */direct, */native, */ring
+allgather@host:0-64K = */direct, tcp/bruck, */bruck, */native
+allgather@host:64K-inf = */direct, tcp/ring, */native, */ring
 allgather = */native, */ring, */bruck, */direct
 
-reducescatter@host:0-64K = */direct, */recursive_halving, */native
-reducescatter@host:64K-inf = */direct, */native, */ring
+reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
+reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring
 reducescatter = */native, */ring, */pairwise, */direct
 
-alltoall@host = */direct, */native, */pairwise
+alltoall@host = */direct, tcp/pairwise, */native, */pairwise
 alltoall = */native, */pairwise, */direct
 
-barrier = */signal, */dissemination, */native
+barrier = */signal, tcp/dissemination, */dissemination, */native
 )";
 
 }  // namespace

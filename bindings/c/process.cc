@@ -26,21 +26,14 @@ Status Process::engine(engine::Engine** out) const {
   return *out != nullptr ? Status() : Status::precondition("Horovod has not been initialized; use hvd.init().");
 }
 
-Status Process::init(const std::vector<std::int32_t>& ranks, std::vector<std::vector<std::int32_t>> sets) {
+Status Process::init(const Members& members, std::vector<std::vector<std::int32_t>> sets) {
   if (is_forked_child()) return Status::precondition(kForked);
   const std::scoped_lock lock(mutex_);
   if (running() != nullptr) return {};
   latest_.store(nullptr, std::memory_order_release);
   owned_.reset();
   std::unique_ptr<engine::Engine> engine;
-  RODA_RETURN_IF_ERROR(engine::start_engine(std::move(sets), ++round_, &engine));
-  const auto size = static_cast<std::size_t>(engine->topology().size);
-  if (!ranks.empty() && ranks.size() != size) {
-    engine->shutdown();
-    return Status::unsupported("init with a list of " + std::to_string(ranks.size()) + " of the job's " +
-                               std::to_string(size) +
-                               " ranks needs MPI, which this version does not have; use process sets instead");
-  }
+  RODA_RETURN_IF_ERROR(engine::start_engine(members, std::move(sets), ++round_, &engine));
   owned_ = std::move(engine);
   latest_.store(owned_.get(), std::memory_order_release);
   running_.store(owned_.get(), std::memory_order_release);

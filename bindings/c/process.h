@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/bootstrap/launched.h"
 #include "core/engine/engine.h"
 
 namespace roda {
@@ -15,7 +16,7 @@ class Process {
  public:
   static Process& get();
 
-  Status init(const std::vector<std::int32_t>& ranks, std::vector<std::vector<std::int32_t>> sets);
+  Status init(const Members& members, std::vector<std::vector<std::int32_t>> sets);
   void shutdown();
 
   // Null before init and after shutdown.

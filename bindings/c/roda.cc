@@ -41,17 +41,19 @@ Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
 const char* roda_version(void) { return roda::engine::kVersion; }
 
 int32_t roda_init(const roda_init_options* options, roda_error* error) {
-  std::vector<std::int32_t> ranks;
+  roda::Members members;
   std::vector<std::vector<std::int32_t>> sets;
   if (options != nullptr) {
-    ranks.assign(options->ranks, options->ranks + options->num_ranks);
+    const bool knows_communicators = options->struct_size >= sizeof *options;
+    if (knows_communicators && options->has_communicator != 0) members.communicator = options->communicator;
+    members.ranks.assign(options->ranks, options->ranks + options->num_ranks);
     const int32_t* next = options->process_set_ranks;
     for (int32_t i = 0; i < options->num_process_sets; ++i) {
       sets.emplace_back(next, next + options->process_set_sizes[i]);
       next += options->process_set_sizes[i];
     }
   }
-  return Process::get().init(ranks, std::move(sets)).to(error);
+  return Process::get().init(members, std::move(sets)).to(error);
 }
 
 void roda_shutdown(void) { Process::get().shutdown(); }

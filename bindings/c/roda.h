@@ -21,11 +21,15 @@ RODA_API const char* roda_version(void);
 typedef struct roda_init_options {
   uint32_t struct_size;
   int32_t num_ranks;        /* 0: every rank of the job */
-  const int32_t* ranks;     /* subset of the job's ranks that forms the world */
+  const int32_t* ranks;     /* subset of the launched processes that forms the world, in the order of its ranks */
   int32_t num_process_sets; /* static process sets, registered in order */
   int32_t reserved;
   const int32_t* process_set_sizes;
   const int32_t* process_set_ranks; /* concatenated */
+  /* A communicator whose processes form the world, as the integer that MPI_Comm_c2f gives; it is duplicated. Only where
+   * MPI brings the job together; not beside `ranks`. */
+  int32_t has_communicator;
+  int32_t communicator;
 } roda_init_options;
 
 /* Collective over the job. Blocks until the engine runs or failed. A second call while running returns RODA_OK. */

@@ -59,6 +59,48 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   return {};
 }
 
+Status Environment::named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const {
+  const plugins::PluginRecord* record = loader_.find(name);
+  if (record != nullptr && record->bootstrap != nullptr) {
+    *bootstrap = record->bootstrap;
+    return {};
+  }
+  const std::string reason = record == nullptr ? "there is no plugin of that name"
+                             : !record->usable ? "that plugin can't be used here: " + record->reason
+                                               : "that plugin can't bring a job together";
+  return Status::invalid("Unsupported controller type: HOROVOD_CONTROLLER='" + name + "': " + reason);
+}
+
+Status Environment::find_bootstrap(const Knobs& knobs, const Members& members, const roda_bootstrap** bootstrap) const {
+  *bootstrap = nullptr;
+  const bool is_placed = knobs.rank.has_value() || knobs.size.has_value() || !knobs.rendezvous_addr.empty();
+  const bool is_named = !knobs.controller.empty() && !knobs.names_own_rendezvous();
+  const roda_bootstrap* found = nullptr;
+  if (is_named) {
+    RODA_RETURN_IF_ERROR(named_bootstrap(knobs.controller, &found));
+    if (found->launched_here(host()) == 0) {
+      if (is_placed) {
+        return Status::invalid("HOROVOD_CONTROLLER='" + knobs.controller +
+                               "', but another launcher started this process: unset it, or start the job with that "
+                               "controller's launcher");
+      }
+      if (members.is_everybody()) found = nullptr;  // a job of one process
+    }
+  } else if (knobs.controller.empty() && !is_placed) {
+    for (const plugins::PluginRecord* record : loader_.records()) {
+      const bool can = found == nullptr && record->bootstrap != nullptr;
+      if (can && record->bootstrap->launched_here(host()) != 0) found = record->bootstrap;
+    }
+  }
+  if (found == nullptr && members.communicator.has_value()) {
+    return Status::invalid(
+        "init was given a communicator, but no plugin that could use it brings this job together: "
+        "`roda-info` says which plugins are usable, and why others are not");
+  }
+  *bootstrap = found;
+  return {};
+}
+
 std::string Environment::describe_plugins(bool as_json) const {
   if (as_json) {
     nlohmann::json j;

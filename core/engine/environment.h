@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/bootstrap/launched.h"
 #include "core/engine/planner.h"
 #include "core/knobs/knobs.h"
 #include "plugins/loader/host.h"
@@ -23,10 +24,16 @@ class Environment {
   // error with the reason; nothing is used in its place.
   Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const;
 
+  // What brings this job together: null for our own rendezvous, or for a job of one process. HOROVOD_CONTROLLER's
+  // choice if it names a plugin; else, where no launcher of ours has set ranks, a plugin whose launcher started this
+  // process.
+  Status find_bootstrap(const Knobs& knobs, const Members& members, const roda_bootstrap** bootstrap) const;
+
   std::string describe_plugins(bool as_json) const;
 
  private:
   Environment();
+  Status named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const;
   plugins::Host host_;
   plugins::Loader loader_;
 };

@@ -68,13 +68,32 @@ Status vote(Store& store, const Topology& topology, const std::string& prefix, c
   return gather(store, topology.rank, topology.size, prefix, text, deadline, combine, &result);
 }
 
+// Brings the ranks together: over the launcher's rendezvous, or by a plugin whose launcher started them.
+Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
+  Environment& environment = Environment::get();
+  const roda_bootstrap* bootstrap = nullptr;
+  RODA_RETURN_IF_ERROR(environment.find_bootstrap(*knobs, members, &bootstrap));
+  if (bootstrap != nullptr) {
+    return join_launched_job(*bootstrap, environment.host(), members, knobs, secret, store);
+  }
+  if (!members.ranks.empty() && members.ranks.size() != static_cast<std::size_t>(knobs->size.value_or(1))) {
+    return Status::unsupported("init with a list of " + std::to_string(members.ranks.size()) + " of the job's " +
+                               std::to_string(knobs->size.value_or(1)) +
+                               " ranks needs a job that was started by MPI; use process sets instead");
+  }
+  return open_store(*knobs, secret, store);
+}
+
 }  // namespace
 
-Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int round, std::unique_ptr<Engine>* engine) {
+Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets, int round,
+                    std::unique_ptr<Engine>* engine) {
   Parts parts;
   Status status;
   parts.knobs = Knobs::from_environment(&status);
   RODA_RETURN_IF_ERROR(status);
+  Secret secret;
+  RODA_RETURN_IF_ERROR(meet(members, &parts.knobs, &secret, &parts.store));
   const int rank = parts.knobs.rank.value_or(0);
   const int size = parts.knobs.size.value_or(1);
   if (rank < 0 || rank >= size) {
@@ -85,8 +104,6 @@ Status start_engine(std::vector<std::vector<std::int32_t>> static_sets, int roun
   Environment& environment = Environment::get();
   if (round == 1 && rank == 0) warn_of_settings(parts.knobs, environment.loader());
 
-  Secret secret;
-  RODA_RETURN_IF_ERROR(open_store(parts.knobs, &secret, &parts.store));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
   RODA_RETURN_IF_ERROR(

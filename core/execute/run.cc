@@ -99,6 +99,8 @@ Status Run::advance(Effort* effort) {
         break;
       case Phase::kCopyOut:
         RODA_RETURN_IF_ERROR(bring_out(effort, &done));
+        // Reads of the block may outlast the run, unless they need this rank's progress.
+        if (program_.one_sided() && group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) next = Phase::kLeave;
         break;
       case Phase::kIdle:
         break;

@@ -70,6 +70,9 @@ struct Knobs {
   std::string log_level;
   bool log_hide_time{};
 
+  // HOROVOD_CONTROLLER names the launcher's rendezvous, by the name that it has in Horovod.
+  bool names_own_rendezvous() const { return controller == "gloo"; }
+
   // Was the variable set (to anything, the default included)? Some settings are fixed for autotuning by that.
   bool is_set(std::string_view name) const;
 

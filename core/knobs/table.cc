@@ -42,7 +42,7 @@ const Row kRows[] = {
   {"HOROVOD_THREAD_AFFINITY", kIntegerList, "", "core ids", kFree, kNobody, &Knobs::thread_affinity, "Core of the engine's thread, by local rank, separated by commas.", 0, 1 << 20},
 
   // --- what carries the data
-  {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What bootstraps the control plane; empty: chosen.", -kNoBound, kNoBound, "gloo", "Unsupported controller type"},
+  {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What brings the ranks together: gloo (our own rendezvous), or a plugin that can (mpi); empty: chosen."},
   {"HOROVOD_CPU_OPERATIONS", kWord, "", "", kSame, kCore, &Knobs::cpu_operations, "Transport for tensors in host memory; empty: chosen."},
   {"HOROVOD_GPU_OPERATIONS", kWord, "", "", kSame, kNobody, &Knobs::gpu_operations, "Transport for tensors on devices; empty: chosen."},
   {"HOROVOD_GPU_ALLREDUCE", kWord, "", "", kSame, kNobody, &Knobs::gpu_allreduce, "The same for allreduce alone."},
@@ -59,7 +59,7 @@ const Row kRows[] = {
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
   {"HOROVOD_ABORT_TIMEOUT_SECONDS", kNumber, "10", "s", kFree, kCore, &Knobs::abort_timeout_seconds, "After a failure, time in which every pending operation has ended.", 0.001, 86400},
   {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, &Knobs::adasum_chunk_bytes, "Largest MPI message of Adasum.", 1},
-  {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kNobody, &Knobs::mpi_threads_disable, "Ask MPI for a single thread."},
+  {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kCore, &Knobs::mpi_threads_disable, "Never two threads inside MPI at once."},
   {"HOROVOD_NUM_NCCL_STREAMS", kInteger, "1", "streams", kSame, kNobody, &Knobs::num_nccl_streams, "Device streams used in turn.", 1, 1024},
   {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kNobody, &Knobs::enable_async_completion, "Device operations complete by event."},
   {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, &Knobs::enable_xla_ops, "Register XLA's allreduce."},

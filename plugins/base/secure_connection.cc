@@ -145,6 +145,11 @@ Status SecureConnection::receive_frame(std::vector<std::uint8_t>* frame, bool* r
   return status.ok() ? status : fail(status);
 }
 
+UniqueFd SecureConnection::release() {
+  guard_ = ForkGuard();
+  return std::move(fd_);
+}
+
 bool SecureConnection::wants_write() const {
   switch (phase_) {
     case Phase::kConnecting:

@@ -53,6 +53,9 @@ class SecureConnection {
   // *received is false when no whole frame has come yet. Call until then before sleeping on the descriptor.
   Status receive_frame(std::vector<std::uint8_t>* frame, bool* received);
 
+  // Only when ready, and before any frame: the descriptor with its new owner. This object is good for nothing then.
+  UniqueFd release();
+
   int fd() const { return fd_.get(); }
   bool wants_write() const;
   const std::string& peer() const { return peer_; }

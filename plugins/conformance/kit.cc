@@ -218,9 +218,8 @@ roda_request* Group::start(const roda_collective_args& args) {
 }
 
 void Group::signal(int peer, std::uint32_t index, std::uint64_t value) {
-  roda_error error = make_error();
-  const int32_t code = env_.table().signal(group_, peer, index, value, &error);
-  CHECK(code == RODA_OK, "signal %u to %d: %d %s", index, peer, code, error.message);
+  retry("signal",
+        [&](roda_request**, roda_error* error) { return env_.table().signal(group_, peer, index, value, error); });
 }
 
 void Group::wait_signal(int peer, std::uint32_t index, std::uint64_t value) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "plugins/conformance/launched.h"
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"
@@ -22,20 +23,28 @@ struct Options {
   int ranks = 2;
   bool verbose = false;
   bool list = false;
+  bool launched = false;
 };
 
 constexpr const char* kUsage =
     "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--only PREFIX] [--verbose]\n"
+    "       LAUNCHER roda-conformance --plugin NAME_OR_PATH --launched [--only PREFIX] [--verbose]\n"
     "       roda-conformance --list\n"
     "Runs every case of the kit against a transport plugin, found by name in HOROVOD_PLUGIN_PATH and beside the "
     "program,\n"
-    "or by path. Ranks are processes, or threads of one process if the transport reaches no further.\n"
+    "or by path. Ranks are processes, or threads of one process if the transport reaches no further. With --launched "
+    "every\n"
+    "process is a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n"
     "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used.\n";
 
 bool parse(int argc, char** argv, Options* options) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"ranks", required_argument, nullptr, 'n'},
-                          {"only", required_argument, nullptr, 'o'},   {"verbose", no_argument, nullptr, 'v'},
-                          {"list", no_argument, nullptr, 'l'},         {nullptr, 0, nullptr, 0}};
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
+                          {"ranks", required_argument, nullptr, 'n'},
+                          {"only", required_argument, nullptr, 'o'},
+                          {"verbose", no_argument, nullptr, 'v'},
+                          {"list", no_argument, nullptr, 'l'},
+                          {"launched", no_argument, nullptr, 'L'},
+                          {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:vl", known, nullptr)) != -1;) {
     if (c == 'p')
       options->plugin = optarg;
@@ -47,6 +56,8 @@ bool parse(int argc, char** argv, Options* options) {
       options->verbose = true;
     else if (c == 'l')
       options->list = true;
+    else if (c == 'L')
+      options->launched = true;
     else
       return false;
   }
@@ -73,6 +84,41 @@ void print(const Case& which, const Report& report) {
   std::fflush(stdout);
 }
 
+// Runs the chosen cases by `run`, which returns a Report; the exit code.
+template <typename Run>
+int run_cases(const Options& options, const roda::plugins::PluginRecord& plugin, int ranks, bool speaks, Run&& run) {
+  if (speaks) std::printf("%s (%s), %d ranks\n", plugin.name.c_str(), plugin.description.c_str(), ranks);
+  int counts[3] = {};
+  for (const Case& which : roda::conformance::all_cases()) {
+    if (std::string(which.name).rfind(options.only, 0) != 0) continue;
+    const Report report = run(which);
+    if (speaks) print(which, report);
+    ++counts[report.verdict];
+  }
+  if (speaks) std::printf("%d passed, %d skipped, %d failed\n", counts[0], counts[1], counts[2]);
+  return counts[2] == 0 && counts[0] > 0 ? 0 : 1;
+}
+
+int run_forked(const Options& options, const roda::plugins::PluginRecord& plugin, const roda_host* host) {
+  return run_cases(options, plugin, options.ranks, true, [&](const Case& which) {
+    return roda::conformance::run_case(which, *plugin.transport, host, options.ranks);
+  });
+}
+
+int run_launched(const Options& options, const roda::plugins::PluginRecord& plugin, const roda_host* host) {
+  if (plugin.bootstrap == nullptr) {
+    std::fprintf(stderr, "%s: the plugin has no bootstrap, so that --launched can't be used\n", plugin.name.c_str());
+    return 2;
+  }
+  roda::conformance::LaunchedJob job(*plugin.bootstrap, host);
+  if (!job.error().empty()) {
+    std::fprintf(stderr, "%s: %s\n", plugin.name.c_str(), job.error().c_str());
+    return 2;
+  }
+  return run_cases(options, plugin, job.size(), job.rank() == 0,
+                   [&](const Case& which) { return job.run_case(which, *plugin.transport, host); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -97,14 +143,5 @@ int main(int argc, char** argv) {
                  plugin != nullptr ? plugin->reason.c_str() : "no plugin of that name");
     return 2;
   }
-  std::printf("%s (%s), %d ranks\n", plugin->name.c_str(), plugin->description.c_str(), options.ranks);
-  int counts[3] = {};
-  for (const Case& which : roda::conformance::all_cases()) {
-    if (std::string(which.name).rfind(options.only, 0) != 0) continue;
-    const Report report = roda::conformance::run_case(which, *plugin->transport, host.table(), options.ranks);
-    print(which, report);
-    ++counts[report.verdict];
-  }
-  std::printf("%d passed, %d skipped, %d failed\n", counts[0], counts[1], counts[2]);
-  return counts[2] == 0 && counts[0] > 0 ? 0 : 1;
+  return options.launched ? run_launched(options, *plugin, host.table()) : run_forked(options, *plugin, host.table());
 }

@@ -14,22 +14,6 @@ namespace {
 // Beyond the deadline that every wait inside a rank has: only a rank that no longer runs the kit's code gets here.
 constexpr std::int64_t kKillSeconds = 90;
 
-void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank) {
-  try {
-    Env env(table, host, world, rank);
-    if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
-    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
-      throw CaseSkipped("not fault-tolerant");
-    which.run(env);
-    env.close_context();
-    world->finish(rank, Outcome::kPassed, "");
-  } catch (const CaseSkipped& skipped) {
-    world->finish(rank, Outcome::kSkipped, skipped.what());
-  } catch (const std::exception& failed) {
-    world->finish(rank, Outcome::kFailed, failed.what());
-  }
-}
-
 void run_threads(const Case& which, const roda_transport& table, const roda_host* host, World* world) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world->size(); ++rank) {
@@ -86,6 +70,24 @@ void reap(World* world, std::vector<pid_t> children, bool may_be_killed) {
   }
 }
 
+}  // namespace
+
+void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank) {
+  try {
+    Env env(table, host, world, rank);
+    if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
+    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
+      throw CaseSkipped("not fault-tolerant");
+    which.run(env);
+    env.close_context();
+    world->finish(rank, Outcome::kPassed, "");
+  } catch (const CaseSkipped& skipped) {
+    world->finish(rank, Outcome::kSkipped, skipped.what());
+  } catch (const std::exception& failed) {
+    world->finish(rank, Outcome::kFailed, failed.what());
+  }
+}
+
 Report judge(const World& world, bool kills) {
   Report report;
   int killed = 0;
@@ -105,8 +107,6 @@ Report judge(const World& world, bool kills) {
   if (report.verdict == Report::kPassed && kills && killed != 1) return {Report::kFailed, "no rank was killed", 0};
   return report;
 }
-
-}  // namespace
 
 Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks) {
   const bool as_threads = (table.capabilities & RODA_CAP_IN_PROCESS) != 0;

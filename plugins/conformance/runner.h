@@ -20,4 +20,8 @@ struct Report {
 // threads of one process when the transport reaches no further. Not thread-safe: it forks.
 Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks);
 
+// The parts of run_case that another way of starting ranks shares: one rank's run, and the verdict on all of them.
+void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank);
+Report judge(const World& world, bool kills);
+
 }  // namespace roda::conformance

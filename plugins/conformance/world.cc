@@ -1,5 +1,6 @@
 #include "plugins/conformance/world.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <roda/abi/types.h>
 #include <sys/mman.h>
@@ -33,12 +34,36 @@ std::int64_t now_ns() {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+namespace {
+
+// The pages are zero and stay untouched until used: no constructor writes 32 MiB of them.
+World* map_world(int descriptor) {
+  const int flags = MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0);
+  void* memory = ::mmap(nullptr, sizeof(World), PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<World*>(memory);
+}
+
+}  // namespace
+
 World* World::create(int size) {
-  void* memory = ::mmap(nullptr, sizeof(World), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  // The pages are zero and stay untouched until used: no constructor writes 32 MiB of them.
-  auto* world = static_cast<World*>(memory);
-  world->size_ = size;
+  World* world = map_world(-1);
+  if (world != nullptr) world->size_ = size;
+  return world;
+}
+
+World* World::create_shared(int size, int* descriptor) {
+  *descriptor = ::memfd_create("roda-conformance", MFD_CLOEXEC);
+  if (*descriptor < 0 || ::ftruncate(*descriptor, sizeof(World)) != 0) return nullptr;
+  World* world = map_world(*descriptor);
+  if (world != nullptr) world->size_ = size;
+  return world;
+}
+
+World* World::attach(const char* path) {
+  const int descriptor = ::open(path, O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  World* world = map_world(descriptor);
+  ::close(descriptor);
   return world;
 }
 

@@ -46,6 +46,26 @@ Status identify(PluginRecord* record) {
   return {};
 }
 
+// The optional second entry. Entries were never left out of version 1, so a shorter table is refused.
+Status find_bootstrap(void* library, PluginRecord* record) {
+  auto entry = reinterpret_cast<roda_bootstrap_entry>(::dlsym(library, RODA_BOOTSTRAP_SYMBOL));
+  if (entry == nullptr) return {};
+  const roda_bootstrap* table = entry();
+  if (table == nullptr) return Status::invalid("its bootstrap entry returned no table");
+  if (table->abi_version != RODA_ABI_VERSION || table->struct_size < sizeof *table) {
+    return Status::invalid("its bootstrap table has another ABI version or is too short");
+  }
+  const bool is_complete = table->name != nullptr && table->launched_here != nullptr && table->start != nullptr &&
+                           table->rank != nullptr && table->size != nullptr && table->broadcast != nullptr &&
+                           table->agree != nullptr && table->finish != nullptr;
+  if (!is_complete) return Status::invalid("its bootstrap table leaves an entry empty");
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its bootstrap table '" + table->name + "'");
+  }
+  record->bootstrap = table;
+  return {};
+}
+
 // What the file is called by until its own word for it could be read.
 std::string name_of_file(const std::string& path) {
   const std::string stem = fs::path(path).stem().string();
@@ -107,6 +127,7 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   if (const int code = table->probe(&host, &error); code != RODA_OK) {
     return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
   }
+  RODA_RETURN_IF_ERROR(find_bootstrap(library, record));
   record->transport = table.get();
   tables_.push_back(std::move(table));
   return {};

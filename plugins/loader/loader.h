@@ -7,6 +7,7 @@
 // Threads: a Loader is used by one thread at a time; the tables it hands out may be called as the ABI says.
 #pragma once
 
+#include <roda/abi/bootstrap.h>
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
 
@@ -30,6 +31,8 @@ struct PluginRecord {
   std::string reason;  // why not, in words; "" when usable
   // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless usable.
   const roda_transport* transport = nullptr;
+  // How the plugin brings a job together that its own launcher started; null when it does not, or is not usable.
+  const roda_bootstrap* bootstrap = nullptr;
 };
 
 class Loader {

@@ -40,7 +40,7 @@ VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/":
                   "infiniband/": "transports/verbs", "nccl.h": "transports/nccl"}
 VENDOR_USERS = ("tools/perf/peers",)
 
-TRANSPORT_NAMES = ("shm", "gloo", "mpi", "ucx", "verbs", "nccl")
+TRANSPORT_NAMES = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 
 SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp"}

@@ -12,9 +12,6 @@ namespace roda::gloo {
 // behind any firewall, and nobody else can connect.
 enum class Reach { kHost, kNetwork };
 
-// Equal for processes that share a loopback interface: the host's boot and the network namespace.
-std::string loopback_identity();
-
 // A TCP device. `interfaces` is what HOROVOD_GLOO_IFACE says: names separated by commas, of which the first usable one
 // is taken, or empty. Then kNetwork takes the address that the host's name resolves to if it is an address of this host
 // and not loopback, else the first interface that is up, else loopback. Throws sdk::Failure only if nothing can be

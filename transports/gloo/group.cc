@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "plugins/base/local_address.h"
 #include "transports/gloo/thread.h"
 
 namespace roda::gloo {

@@ -1,10 +1,12 @@
 // horovod._roda: roda.h for Python. It takes addresses and integers, never a framework's objects.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,8 @@ using nb::literals::operator""_a;
 namespace roda::python {
 namespace {
 
-void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<std::int32_t>>& process_sets) {
+void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<std::int32_t>>& process_sets,
+          std::optional<std::int32_t> communicator) {
   std::vector<std::int32_t> sizes;
   std::vector<std::int32_t> members;
   for (const auto& set : process_sets) {
@@ -34,6 +37,8 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
   options.num_process_sets = static_cast<std::int32_t>(sizes.size());
   options.process_set_sizes = sizes.data();
   options.process_set_ranks = members.data();
+  options.has_communicator = communicator.has_value() ? 1 : 0;
+  options.communicator = communicator.value_or(0);
   roda_error error = make_error();
   std::int32_t code = RODA_OK;
   {
@@ -160,7 +165,7 @@ class RendezvousServer {
 
 void bind_life_cycle(nb::module_& m) {
   m.def("version", [] { return std::string(roda_version()); });
-  m.def("init", &init, "ranks"_a, "process_sets"_a,
+  m.def("init", &init, "ranks"_a, "process_sets"_a, "communicator"_a = nb::none(),
         "Start the engine; collective over the job. An empty `ranks` means every rank.");
   m.def("shutdown", &roda_shutdown, nb::call_guard<nb::gil_scoped_release>());
   m.def("is_initialized", [] { return roda_is_initialized() != 0; });

@@ -132,12 +132,15 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_settings(parse_args(["-np", "3", "--start-timeout", "5", "train"])).start_timeout == 5
 
 
-def test_controllers_that_are_not_there() -> None:
+def test_controllers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("horovod.runner.launch.mpi_built", lambda verbose: False)
     with pytest.raises(ValueError, match="MPI support has not been built."):
         run_controller(False, lambda: None, True, lambda: None, False, lambda: None)
     with pytest.raises(ValueError, match="Horovod did not detect an LSF job."):
         run_controller(False, lambda: None, False, lambda: None, True, lambda: None)
     assert run_controller(False, lambda: 7, False, lambda: None, False, lambda: None) == 7
+    monkeypatch.setattr("horovod.runner.launch.mpi_built", lambda verbose: True)
+    assert run_controller(False, lambda: None, True, lambda: 8, False, lambda: None) == 8
 
 
 def test_what_is_sent_to_workers() -> None:

@@ -110,8 +110,6 @@ TEST(Knobs, MalformedValuesAreErrorsThatNameAll) {
             "HOROVOD_FUSION_THRESHOLD='64MB': expected an integer of at least 0 (bytes)");
   EXPECT_EQ(error_of({{"HOROVOD_CYCLE_TIME", "nan"}}),
             "HOROVOD_CYCLE_TIME='nan': expected a number of at least 0 (ms)");
-  EXPECT_EQ(error_of({{"HOROVOD_CONTROLLER", "zeromq"}}),
-            "Unsupported controller type: HOROVOD_CONTROLLER='zeromq': expected one of: gloo");
   EXPECT_EQ(error_of({{"HOROVOD_THREAD_AFFINITY", "1,,2"}}),
             "HOROVOD_THREAD_AFFINITY='1,,2': expected integers from 0 to 1048576, separated by commas (core ids)");
   error_of({{"HOROVOD_RANK", "99999999999"}});

@@ -44,6 +44,16 @@ class LoaderTest : public ::testing::Test {
   Loader loader_;
 };
 
+TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
+  EXPECT_EQ(add("good").bootstrap, nullptr);
+  const PluginRecord& record = add("bootstrap");
+  ASSERT_TRUE(record.usable) << record.reason;
+  ASSERT_NE(record.bootstrap, nullptr);
+  EXPECT_EQ(record.bootstrap->launched_here(host_.table()), 1);
+  expect_refused("bootstrap_of_another", "its bootstrap table 'another'");
+  expect_refused("half_a_bootstrap", "its bootstrap table leaves an entry empty");
+}
+
 TEST_F(LoaderTest, GoodPluginIsUsable) {
   const PluginRecord& record = add("good");
   ASSERT_TRUE(record.usable) << record.reason;

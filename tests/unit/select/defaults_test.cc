@@ -70,6 +70,17 @@ TEST(Defaults, NativeForLargeData) {
   EXPECT_EQ(first({Collective::kAllreduce, Memory::kCuda, 1000, 4}, {kVendor}), "vendor/native");
 }
 
+TEST(Defaults, OurSocketsComeBeforeOtherTransportsOfMessages) {
+  const Offer sockets = {"tcp", schedule::kNeedsMessages, false};
+  for (const Collective collective : kAll) {
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{100} << 10, std::size_t{64} << 20}) {
+      const Query query = {collective, Memory::kHost, bytes, 4};
+      EXPECT_EQ(first(query, {kVendor, sockets}).substr(0, 4), "tcp/") << schedule::collective_name(collective);
+      EXPECT_EQ(first(query, {kMapped, sockets}).substr(0, 7), "mapped/") << schedule::collective_name(collective);
+    }
+  }
+}
+
 TEST(Defaults, KeepTheLosersAsFallbacks) {
   const auto verdicts = Table::defaults().rank({Collective::kAllreduce, Memory::kHost, 1000, 4}, {kMapped, kVendor});
   EXPECT_GE(std::count_if(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.usable; }), 5);

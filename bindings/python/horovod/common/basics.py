@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from horovod import _roda
-from horovod.common import util
+from horovod.common import mpi_comm, util
 from horovod.common.exceptions import HorovodInternalError
+from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.common.process_sets import ProcessSet, bind_static_process_sets, find_duplicate, forget_process_sets
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
@@ -18,23 +19,26 @@ NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 _INIT_FAILED = "Horovod initialization failed. Please check log messages above for a more descriptive error."
 
 
-def _is_mpi_communicator(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "mpi4py"
-
-
 def _world_ranks(comm: Any) -> list[int]:
-    if comm is None:
+    if comm is None or mpi_comm.is_communicator(comm):
         return []
-    if _is_mpi_communicator(comm):
-        raise ValueError(
-            "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): pass a list of ranks to hvd.init() "
-            "instead of an MPI communicator."
-        )
     if isinstance(comm, Sequence) and all(isinstance(rank, int) for rank in comm):
         return list(comm)
     raise ValueError(
         f"Invalid type of argument comm. Expected list of rank integers or mpi4py.MPI.Comm object, got {type(comm)}."
     )
+
+
+def _communicator(comm: Any) -> int | None:
+    """Return the communicator's Fortran handle, which is the same whatever MPI this is."""
+    if not mpi_comm.is_communicator(comm):
+        return None
+    if not util.mpi_built():
+        raise ValueError(
+            "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): the transport mpi is not usable here, "
+            "and `roda-info --plugins` prints the reason. Without it hvd.init() takes no MPI communicator."
+        )
+    return comm.py2f()
 
 
 def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | None = None) -> None:
@@ -64,8 +68,8 @@ class HorovodBasics:
 
         Parameters
         ----------
-        comm : None or sequence of int
-            World ranks that take part; None for all.
+        comm : None, sequence of int, or mpi4py.MPI.Comm
+            Who takes part: None for all, ranks in MPI's world, or the processes of a communicator.
         process_sets : None, sequence of ProcessSet, or "dynamic"
             Sets to register at once, the same on all ranks; "dynamic" allows to add and remove sets later.
 
@@ -83,21 +87,25 @@ class HorovodBasics:
             os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         elif process_sets is not None:
             sets = list(process_sets)
-        ranks = _world_ranks(comm)
-        for process_set in sets:
-            if process_set.ranks is None:
+        ranks, communicator = _world_ranks(comm), _communicator(comm)
+        if communicator is not None:
+            lists = mpi_comm.resolve_process_sets(sets, comm)
+        else:
+            if any(process_set.ranks is None for process_set in sets):
                 raise NotImplementedError("Process sets made from MPI communicators need an MPI communicator as comm.")
-        _check_duplicates(sets)
+            _check_duplicates(sets)
+            lists = [list(process_set.ranks or ()) for process_set in sets]
         try:
-            _roda.init(ranks, [process_set.ranks for process_set in sets])
+            _roda.init(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"{_INIT_FAILED} Cause: {error}") from error
         atexit.register(_shutdown_at_exit, os.getpid())
-        try:
-            _check_duplicates(sets, ProcessSet(range(_roda.size())))
-        except ValueError:
-            _roda.shutdown()
-            raise
+        if communicator is None:
+            try:
+                _check_duplicates(sets, ProcessSet(range(_roda.size())))
+            except ValueError:
+                _roda.shutdown()
+                raise
         bind_static_process_sets(sets)
 
     def shutdown(self) -> None:
@@ -168,12 +176,13 @@ class HorovodBasics:
         self._known(_roda.rank())
         if not self.mpi_enabled():
             raise ValueError("MPI is not enabled: this job does not run over MPI.")
-        return True
+        return os.environ.get("HOROVOD_MPI_THREADS_DISABLE", "") in ("", "0")
 
     def mpi_enabled(self) -> bool:
-        """Tell whether this job was asked to run over MPI and can."""
+        """Tell whether this job was asked to run over MPI, or was started by it, and can."""
         names = {os.environ.get(name, "").lower() for name in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS")}
-        return "mpi" in names and self.mpi_built()
+        by_mpirun = names == {""} and "HOROVOD_RANK" not in os.environ and was_launched_by_mpi()
+        return ("mpi" in names or by_mpirun) and self.mpi_built()
 
     def mpi_built(self) -> bool:
         """Tell whether the MPI transport is usable here."""

@@ -16,8 +16,8 @@ class ProcessSet:
 
     Parameters
     ----------
-    ranks_or_comm : sequence of int
-        World ranks of the members. (With Horovod also an mpi4py communicator.)
+    ranks_or_comm : sequence of int, or mpi4py.MPI.Comm
+        World ranks of the members, or a communicator whose processes they are, where ``init`` is given one too.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ def report(verbose: bool = False) -> str:
     gloo, mpi = util.gloo_built(verbose), util.mpi_built(verbose)
     sections = [
         ("Available Frameworks", [(label, util.extension_available(name, verbose)) for label, name in frameworks]),
-        ("Available Controllers", [("MPI", False), ("Gloo", True)]),
+        ("Available Controllers", [("MPI", mpi), ("Gloo", True)]),
         (
             "Available Tensor Operations",
             [

@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 import yaml
 
 import horovod
-from horovod.common.util import gloo_built
-from horovod.common.util import mpi_built as mpi_built
+from horovod.common.util import gloo_built, mpi_built
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import launch_gloo
 from horovod.runner.job import JobFailedError, JobInterruptedError
+from horovod.runner.mpi_run import launch_mpi
 
 _NO_ELASTIC = "Elastic training ({}) is not available in this version."
 _NO_GLOO = (
@@ -27,7 +27,8 @@ _NO_GLOO = (
     "Without --gloo the fastest usable transport is chosen."
 )
 _NO_MPI = (
-    "MPI support has not been built. Launching through mpirun is not available in this version: run without --mpi."
+    "MPI support has not been built. The mpi transport is not usable on this machine; `roda-info` prints the reason. "
+    "Without --mpi horovodrun starts the processes itself."
 )
 _NO_JSRUN = (
     "Horovod did not detect an LSF job. Launching through jsrun is not available in this version: run without --jsrun."
@@ -246,13 +247,15 @@ def run_controller(
     verbosity: int = 0,
 ) -> Any:
     """Call the launcher that the user asked for, or our own; ValueError when it is not there."""
-    del mpi_run, js_run
+    del js_run
     verbose = verbosity >= 2
     if use_gloo:
         if not gloo_built(verbose=verbose):
             raise ValueError(_NO_GLOO)
     elif use_mpi:
-        raise ValueError(_NO_MPI)
+        if not mpi_built(verbose=verbose):
+            raise ValueError(_NO_MPI)
+        return mpi_run()
     elif use_jsrun:
         raise ValueError(_NO_JSRUN)
     return gloo_run()
@@ -286,6 +289,9 @@ def make_settings(args: argparse.Namespace) -> Settings:
         remote_shell=args.rsh_agent or os.environ.get("HOROVOD_RSH_AGENT"),
         start_timeout=_number(args.start_timeout, "HOROVOD_START_TIMEOUT", 30),
         termination_grace=_number(args.termination_grace_seconds, "HOROVOD_TERMINATION_GRACE_SECONDS", 5),
+        extra_mpi_args=args.mpi_args,
+        binding_args=args.binding_args,
+        tcp=bool(args.tcp),
     )
 
 
@@ -315,7 +321,10 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
     def launch() -> dict[int, bytes]:
         return launch_gloo(args.command, settings, _worker_environment(args), function)
 
-    return run_controller(args.use_gloo, launch, args.use_mpi, launch, args.use_jsrun, launch, settings.verbose)
+    def launch_by_mpi() -> dict[int, bytes]:
+        return launch_mpi(args.command, settings, _worker_environment(args), function)
+
+    return run_controller(args.use_gloo, launch, args.use_mpi, launch_by_mpi, args.use_jsrun, launch, settings.verbose)
 
 
 def run_commandline(argv: Sequence[str] | None = None) -> None:

@@ -1,29 +1,43 @@
 """Runs the function of :func:`horovod.run` in a worker: ``python -m horovod.runner.run_task``.
 
-The agent passes two descriptors in ``_RODA_TASK_FDS``: the pickled call, and where the pickled result goes.
+Our agent passes two descriptors in ``_RODA_TASK_FDS``: the pickled call, and where the pickled result goes. Under
+mpirun both are files in ``_RODA_TASK_FOLDER``.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+from typing import BinaryIO
 
 import cloudpickle
+
+from horovod.runner.common.util.env import get_env_rank_and_size
+
+
+def _open_call() -> tuple[BinaryIO, BinaryIO]:
+    folder = os.environ.pop("_RODA_TASK_FOLDER", None)
+    if folder is not None:
+        rank, _ = get_env_rank_and_size()
+        return Path(folder, "call").open("rb"), Path(folder, f"result.{rank}").open("wb")
+    call_fd, result_fd = (int(fd) for fd in os.environ.pop("_RODA_TASK_FDS").split(","))
+    os.set_inheritable(result_fd, False)
+    return os.fdopen(call_fd, "rb"), os.fdopen(result_fd, "wb")
 
 
 def main() -> int:
     """Call the function and hand back its result."""
-    call_fd, result_fd = (int(fd) for fd in os.environ.pop("_RODA_TASK_FDS").split(","))
-    os.set_inheritable(result_fd, False)
-    with os.fdopen(call_fd, "rb") as file:
-        function, args, kwargs = cloudpickle.load(file)
+    call, result_file = _open_call()
+    with call:
+        function, args, kwargs = cloudpickle.load(call)
     try:
         result = function(*args, **kwargs)
     except BaseException as error:
         print(f"User function raise error: {error}", file=sys.stderr, flush=True)
         raise
-    with os.fdopen(result_fd, "wb") as file:
-        cloudpickle.dump(result, file)
+    with result_file:
+        cloudpickle.dump(result, result_file)
     return 0
 
 

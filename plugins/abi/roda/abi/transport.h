@@ -54,6 +54,7 @@ typedef enum roda_capability {
   RODA_CAP_THREAD_BOUND = 1u << 10,   /* every call must come from the thread that created the context */
   RODA_CAP_FAULT_TOLERANT = 1u << 11, /* abort bounds every pending operation and quiesced() can be trusted */
   RODA_CAP_WINDOW_ANY = 1u << 12,     /* windows may be opened over memory it did not hand out */
+  RODA_CAP_ACTIVE_WINDOWS = 1u << 13, /* gets and puts may need the owner of the window to call progress() */
 } roda_capability;
 
 /* How a group is formed. Pointers are valid until the group is destroyed. */
@@ -141,7 +142,7 @@ typedef struct roda_transport {
 
   /* Signals (RODA_CAP_SIGNAL): a 64-bit value per (sender, receiver, index), index < signal_count(). Setting one makes
    * all that the sender wrote before (windows included) visible to a receiver that reads the value. Values of one index
-   * only grow. */
+   * only grow. RODA_AGAIN: to be called again with the same value, with progress in between. */
   uint32_t (*signal_count)(roda_group* group);
   int32_t (*signal)(roda_group* group, int32_t peer, uint32_t index, uint64_t value, roda_error* error);
   uint64_t (*signal_value)(roda_group* group, int32_t peer, uint32_t index);

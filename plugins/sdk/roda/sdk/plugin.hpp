@@ -1,6 +1,7 @@
 // What makes a shared object a plugin: one macro in one source file.
 #pragma once
 
+#include <roda/abi/bootstrap.h>
 #include <roda/abi/transport.h>
 
 // Emits the two symbols that the loader looks for. `plugin_name` is a string literal in lower case, `table` an
@@ -13,3 +14,9 @@
   extern "C" __attribute__((visibility("default"))) const roda_transport* roda_transport_v1(); \
   extern "C" const roda_transport* roda_transport_v1() { return table; }                       \
   static_assert(sizeof(plugin_name) <= sizeof(roda_plugin_info_t::name), "the plugin's name is too long")
+
+// Emits the optional entry of <roda/abi/bootstrap.h>; `table` is an expression of type const roda_bootstrap*.
+#define RODA_BOOTSTRAP_PLUGIN(table)                                                           \
+  extern "C" __attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v1(); \
+  extern "C" const roda_bootstrap* roda_bootstrap_v1() { return table; }                       \
+  static_assert(true, "")

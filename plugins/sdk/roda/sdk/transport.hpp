@@ -19,13 +19,15 @@
 //   int32_t get / put(int peer, uint32_t slot, size_t offset, void* / const void* data, size_t bytes, Request**
 //   request); int32_t start(const roda_collective_args& args, Request** request); int32_t test(Request* request);   //
 //   RODA_IN_PROGRESS or RODA_OK, or throws; either end releases it
-// The remaining entries take the names of the ABI (signal, signal_value, signal_count, window_*, memory_*,
-// collective_supported as a static member of Context). The capability bits say which entries are in the table; what is
-// marked "o" may be left out.
+// The remaining entries take the names of the ABI (signal, which may return void or a code, signal_value, signal_count,
+// window_*, memory_*, collective_supported as a static member of Context). The capability bits say which entries are in
+// the table; what is marked "o" may be left out.
 #pragma once
 
 #include <roda/abi/transport.h>
 #include <roda/sdk/error.hpp>
+
+#include <type_traits>
 
 namespace roda::sdk {
 namespace detail {
@@ -125,7 +127,14 @@ template <typename Group>
 constexpr void fill_signals(roda_transport* table) {
   table->signal_count = [](roda_group* group) -> uint32_t { return group_of<Group>(group).signal_count(); };
   table->signal = [](roda_group* group, int32_t peer, uint32_t index, uint64_t value, roda_error* error) {
-    return done(error, [&] { group_of<Group>(group).signal(peer, index, value); });
+    return guarded(error, [&]() -> int32_t {
+      if constexpr (std::is_void_v<decltype(group_of<Group>(group).signal(peer, index, value))>) {
+        group_of<Group>(group).signal(peer, index, value);
+        return RODA_OK;
+      } else {
+        return group_of<Group>(group).signal(peer, index, value);
+      }
+    });
   };
   table->signal_value = [](roda_group* group, int32_t peer, uint32_t index) -> uint64_t {
     return group_of<Group>(group).signal_value(peer, index);

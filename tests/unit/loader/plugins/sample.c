@@ -1,5 +1,6 @@
 /* A transport that does nothing, and, by the macros of meson.build, the ways in which a plugin can be broken. */
 #define _GNU_SOURCE
+#include <roda/abi/bootstrap.h>
 #include <roda/abi/transport.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -114,6 +115,31 @@ const roda_transport* roda_transport_v1(void) {
 #endif
   return &table;
 }
+
+#ifdef BOOTSTRAP_NAME
+static int32_t launched_here(const roda_host* host) { return (void)host, 1; }
+static int32_t start(const roda_host* host, const roda_job_options* options, roda_job** job, roda_error* error) {
+  return (void)host, (void)options, (void)job, (void)error, RODA_OK;
+}
+static int32_t zero(roda_job* job) { return (void)job, 0; }
+static int32_t broadcast(roda_job* job, void* data, size_t bytes, int32_t root, roda_error* error) {
+  return (void)job, (void)data, (void)bytes, (void)root, (void)error, RODA_OK;
+}
+static int32_t agree(roda_job* job, int32_t mine, int32_t* all, roda_error* error) {
+  return (void)job, (void)error, *all = mine, RODA_OK;
+}
+#ifndef FINISH
+static void finish(roda_job* job) { (void)job; }
+#define FINISH finish
+#endif
+
+__attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v1(void);
+const roda_bootstrap* roda_bootstrap_v1(void) {
+  static const roda_bootstrap table = {sizeof table, TABLE_ABI, BOOTSTRAP_NAME, launched_here, start,
+                                       zero,         zero,      broadcast,      agree,         FINISH};
+  return &table;
+}
+#endif
 
 #ifdef UNRESOLVED
 extern int roda_test_symbol_that_nobody_defines(void);

@@ -23,6 +23,12 @@ class Settings:
         Seconds for reaching the hosts.
     termination_grace : float
         Seconds between SIGTERM and SIGKILL.
+    extra_mpi_args : str or None
+        Appended to mpirun's arguments.
+    binding_args : str or None
+        Instead of our choice of mpirun's binding arguments.
+    tcp : bool
+        Without InfiniBand.
     """
 
     num_proc: int
@@ -36,3 +42,6 @@ class Settings:
     remote_shell: str | None = None
     start_timeout: float = 30.0
     termination_grace: float = 5.0
+    extra_mpi_args: str | None = None
+    binding_args: str | None = None
+    tcp: bool = False

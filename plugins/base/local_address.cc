@@ -1,0 +1,111 @@
+#include "plugins/base/local_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace roda {
+
+namespace {
+
+std::string first_line(const char* path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+bool is_link_local(const SocketAddress& address) {
+  return address.family() == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+}
+
+// With the names of their interfaces, IPv4 before IPv6.
+std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
+  std::vector<Interface> interfaces;
+  std::vector<std::pair<std::string, SocketAddress>> found;
+  if (!list_interfaces(&interfaces).ok()) return found;
+  for (const Interface& interface : interfaces) {
+    for (const SocketAddress& address : interface.addresses) {
+      if (!is_link_local(address)) found.emplace_back(interface.name, address);
+    }
+  }
+  std::stable_partition(found.begin(), found.end(), [](const auto& a) { return a.second.family() == AF_INET; });
+  return found;
+}
+
+}  // namespace
+
+std::string loopback_identity() {
+  std::array<char, 64> net_namespace{};
+  const ssize_t length = ::readlink("/proc/thread-self/ns/net", net_namespace.data(), net_namespace.size());
+  return first_line("/proc/sys/kernel/random/boot_id") + " " +
+         std::string(net_namespace.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+std::vector<SocketAddress> loopback_addresses() {
+  SocketAddress ipv4, ipv6;
+  ipv4.length = sizeof(sockaddr_in);
+  auto* first = reinterpret_cast<sockaddr_in*>(&ipv4.storage);
+  first->sin_family = AF_INET;
+  first->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ipv6.length = sizeof(sockaddr_in6);
+  auto* second = reinterpret_cast<sockaddr_in6*>(&ipv6.storage);
+  second->sin6_family = AF_INET6;
+  second->sin6_addr = in6addr_loopback;
+  return {ipv4, ipv6};
+}
+
+std::vector<SocketAddress> own_name_addresses() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  std::vector<SocketAddress> found;
+  if (::gethostname(name.data(), name.size() - 1) != 0) return found;
+  // A name that does not resolve is no error here: the interfaces decide then.
+  static_cast<void>(resolve(name.data(), 0, &found));
+  return found;
+}
+
+std::vector<SocketAddress> addresses_of_interfaces(const std::string& names) {
+  const auto usable = usable_addresses();
+  std::vector<SocketAddress> found;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    for (const auto& [interface, address] : usable) {
+      if (interface == name) found.push_back(address);
+    }
+  }
+  return found;
+}
+
+std::vector<SocketAddress> network_addresses(const std::vector<SocketAddress>& by_name) {
+  const auto usable = usable_addresses();
+  std::vector<SocketAddress> list;
+  for (const SocketAddress& named : by_name) {
+    const bool is_ours = std::any_of(usable.begin(), usable.end(), [&](const auto& a) {
+      return a.second.host() == named.host() && !a.second.is_loopback();
+    });
+    if (is_ours) list.push_back(named);
+  }
+  for (const auto& [interface, address] : usable) {
+    if (!address.is_loopback()) list.push_back(address);
+  }
+  const std::vector<SocketAddress> loopback = loopback_addresses();
+  list.insert(list.end(), loopback.begin(), loopback.end());
+  return list;
+}
+
+std::string interfaces_up() {
+  std::string names;
+  for (const auto& [interface, address] : usable_addresses()) {
+    names += (names.empty() ? "" : ", ") + interface + " (" + address.host() + ")";
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace roda

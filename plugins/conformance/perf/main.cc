@@ -1,0 +1,165 @@
+// roda-transport-perf: latency and bandwidth of one transport's messages, between two ranks of this host.
+#include <getopt.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "plugins/conformance/perf/measure.h"
+#include "plugins/devices/cpu/cpu_device.h"
+#include "plugins/loader/host.h"
+#include "plugins/loader/loader.h"
+
+namespace {
+
+using roda::conformance::World;
+using roda::conformance::perf::Options;
+using roda::conformance::perf::Wait;
+
+constexpr const char* kUsage =
+    "usage: roda-transport-perf --plugin NAME_OR_PATH [--bytes N[,N...]] [--test latency|bandwidth|all]\n"
+    "                           [--rounds N] [--repeats N] [--window N] [--ranks N] [--wait spin|yield|sleep]\n"
+    "Ping-pong and streams of messages between ranks 0 and 1 through the transport's table; sizes may end in K or M.\n"
+    "Ranks are processes, or threads of one process if the transport reaches no further.\n";
+
+struct Line {
+  std::string plugin;
+  int ranks = 2;
+  Options options;
+};
+
+bool parse_sizes(const char* text, std::vector<std::size_t>* sizes) {
+  sizes->clear();
+  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+    std::size_t size = std::strtoull(text, &end, 10);
+    if (end == text) return false;
+    if (*end == 'K' || *end == 'M') size <<= *end++ == 'K' ? 10 : 20;
+    if (*end != '\0' && *end != ',') return false;
+    sizes->push_back(size);
+  }
+  return !sizes->empty();
+}
+
+bool parse_wait(const std::string& text, Wait* wait) {
+  if (text == "spin") *wait = Wait::kSpin;
+  if (text == "yield") *wait = Wait::kYield;
+  if (text == "sleep") *wait = Wait::kSleep;
+  return text == "spin" || text == "yield" || text == "sleep";
+}
+
+bool apply(int which, const std::string& value, Line* line) {
+  Options& options = line->options;
+  switch (which) {
+    case 'p':
+      line->plugin = value;
+      return true;
+    case 'b':
+      return parse_sizes(value.c_str(), &options.sizes);
+    case 't':
+      options.latency = value != "bandwidth";
+      options.bandwidth = value != "latency";
+      return value == "latency" || value == "bandwidth" || value == "all";
+    case 'w':
+      return parse_wait(value, &options.wait);
+    case 'r':
+      return (options.rounds = std::atoi(value.c_str())) > 0;
+    case 'e':
+      return (options.repeats = std::atoi(value.c_str())) > 0;
+    case 'o':
+      return (options.window = std::atoi(value.c_str())) > 0;
+    case 'n':
+      line->ranks = std::atoi(value.c_str());
+      return line->ranks >= 2 && line->ranks <= World::kMaxRanks;
+    default:
+      return false;
+  }
+}
+
+bool parse(int argc, char** argv, Line* line) {
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
+                          {"bytes", required_argument, nullptr, 'b'},
+                          {"test", required_argument, nullptr, 't'},
+                          {"wait", required_argument, nullptr, 'w'},
+                          {"rounds", required_argument, nullptr, 'r'},
+                          {"repeats", required_argument, nullptr, 'e'},
+                          {"window", required_argument, nullptr, 'o'},
+                          {"ranks", required_argument, nullptr, 'n'},
+                          {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
+    if (c == '?' || !apply(c, optarg, line)) return false;
+  }
+  return optind == argc && !line->plugin.empty();
+}
+
+// False, with the reason printed, when the rank could not do its part.
+bool run_rank(const roda_transport& table, const roda_host* host, World* world, int rank, const Options& options) {
+  try {
+    roda::conformance::Env env(table, host, world, rank);
+    roda::conformance::perf::run(env, options);
+  } catch (const std::exception& failed) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, failed.what());
+    world->finish(rank, roda::conformance::Outcome::kFailed, failed.what());
+    return false;
+  }
+  return true;
+}
+
+int run_threads(const roda_transport& table, const roda_host* host, World* world, const Options& options) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world->size(); ++rank) {
+    threads.emplace_back([&, rank] { run_rank(table, host, world, rank, options); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return world->someone_failed() ? 1 : 0;
+}
+
+int run_processes(const roda_transport& table, const roda_host* host, World* world, const Options& options) {
+  for (int rank = 0; rank < world->size(); ++rank) {
+    if (::fork() != 0) continue;
+    const bool done = run_rank(table, host, world, rank, options);
+    std::fflush(nullptr);
+    ::_exit(done ? 0 : 1);
+  }
+  int failed = 0;
+  for (int i = 0; i < world->size(); ++i) {
+    int status = 0;
+    ::wait(&status);
+    failed |= status;
+  }
+  return failed != 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Line line;
+  if (!parse(argc, argv, &line)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  roda::plugins::Host host({[](int level, const char* component, const char* text) {
+                              if (level >= RODA_LOG_WARNING) std::fprintf(stderr, "[%s] %s\n", component, text);
+                            },
+                            [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
+  roda::plugins::Loader loader;
+  const bool is_path = line.plugin.find('/') != std::string::npos;
+  if (!is_path) loader.scan(*host.table());
+  const roda::plugins::PluginRecord* plugin =
+      is_path ? &loader.add(*host.table(), line.plugin) : loader.find(line.plugin);
+  if (plugin == nullptr || !plugin->usable || (plugin->transport->capabilities & RODA_CAP_P2P) == 0) {
+    const std::string reason = plugin == nullptr ? "no plugin of that name"
+                               : plugin->usable  ? "it has no messages"
+                                                 : plugin->reason;
+    std::fprintf(stderr, "%s: %s\n", line.plugin.c_str(), reason.c_str());
+    return 2;
+  }
+  std::printf("%s (%s)\n", plugin->name.c_str(), plugin->description.c_str());
+  std::fflush(stdout);
+  World* world = World::create(line.ranks);
+  if (world == nullptr) return 1;
+  const bool as_threads = (plugin->transport->capabilities & RODA_CAP_IN_PROCESS) != 0;
+  return (as_threads ? run_threads : run_processes)(*plugin->transport, host.table(), world, line.options);
+}

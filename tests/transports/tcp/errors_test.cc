@@ -1,0 +1,160 @@
+// Errors name the peer's world rank, and the setting that helps.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <string>
+
+#include "tests/transports/thread_ranks.h"
+#include "transports/tcp/tcp.h"
+
+namespace roda::transport_test {
+namespace {
+
+const roda_transport* table() { return roda_tcp_transport(); }
+
+bool contains(const char* text, const char* part) { return std::string(text).find(part) != std::string::npos; }
+
+TEST(TcpErrors, ARankThatLeftIsNamed) {
+  Board board;
+  std::barrier formed(2);
+  run_ranks(2, [&](int rank) {
+    Member member(table(), board, rank, 2);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    roda_request* request = nullptr;
+    char byte = 0;
+    if (rank == 0) {
+      ASSERT_EQ(member.receive(1, 5, &byte, 1, &request), RODA_OK);
+    }
+    formed.arrive_and_wait();
+    if (rank == 1) return;
+    EXPECT_EQ(member.wait(request), RODA_ERR_PEER) << member.text();
+    EXPECT_EQ(member.error_rank(), 101);
+    EXPECT_TRUE(contains(member.text(), "rank 101 (group test, 127.0.0.1:")) << member.text();
+    EXPECT_TRUE(contains(member.text(), "has left the group")) << member.text();
+    // It stays away.
+    EXPECT_EQ(member.receive(1, 6, &byte, 1, &request), RODA_ERR_PEER);
+    EXPECT_EQ(member.send(1, 6, &byte, 1, &request), RODA_ERR_PEER);
+    EXPECT_EQ(table()->group_test(member.group(), nullptr), RODA_OK);
+  });
+}
+
+// What was sent before leaving arrives all the same, whatever the receiver had written meanwhile.
+TEST(TcpErrors, WhatWasDoneBeforeLeavingArrives) {
+  constexpr std::size_t kBytes = 20000;
+  Board board;
+  std::barrier posted(2);
+  run_ranks(2, [&](int rank) {
+    Member member(table(), board, rank, 2);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    std::vector<char> data(kBytes, rank == 1 ? 'd' : 'x'), never(1 << 20);
+    roda_request* request = nullptr;
+    if (rank == 1) {
+      for (std::uint64_t tag = 0; tag < 20; ++tag) {
+        ASSERT_EQ(member.send(0, tag, data.data(), kBytes, &request), RODA_OK);
+        ASSERT_EQ(member.wait(request), RODA_OK) << member.text();
+      }
+      posted.arrive_and_wait();
+      return;
+    }
+    ASSERT_EQ(member.receive(1, 99, never.data(), never.size(), &request), RODA_OK);
+    table()->progress(member.context());  // tells the peer of a receive it will never meet
+    posted.arrive_and_wait();
+    for (std::uint64_t tag = 0; tag < 20; ++tag) {
+      roda_request* received = nullptr;
+      ASSERT_EQ(member.receive(1, tag, data.data(), kBytes, &received), RODA_OK) << member.text();
+      EXPECT_EQ(member.wait(received), RODA_OK) << member.text();
+      EXPECT_EQ(data, std::vector<char>(kBytes, 'd'));
+    }
+    EXPECT_EQ(member.wait(request), RODA_ERR_PEER);
+  });
+}
+
+TEST(TcpErrors, TheOthersAreToldWhyARankAborts) {
+  Board board;
+  std::barrier formed(3), over(3);
+  run_ranks(3, [&](int rank) {
+    Member member(table(), board, rank, 3);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    formed.arrive_and_wait();
+    if (rank == 0) {
+      member.abort(RODA_ERR_PRECONDITION, 107, "the disk of rank 107 is full");
+      table()->progress(member.context());
+    } else {
+      roda_request* request = nullptr;
+      char byte = 0;
+      const int code = member.receive(3 - rank, 5, &byte, 1, &request);
+      EXPECT_EQ(code == RODA_OK ? member.wait(request) : code, RODA_ERR_PRECONDITION) << member.text();
+      EXPECT_EQ(member.error_rank(), 107);
+      EXPECT_STREQ(member.text(), "the disk of rank 107 is full");
+    }
+    over.arrive_and_wait();
+  });
+}
+
+TEST(TcpErrors, AMessageThatNeverComesIsATimeoutThatNamesThePeer) {
+  Board board;
+  std::barrier over(2);
+  run_ranks(2, [&](int rank) {
+    Member member(table(), board, rank, 2, {}, 1'200'000'000);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    if (rank == 0) {
+      roda_request* request = nullptr;
+      char byte = 0;
+      ASSERT_EQ(member.receive(1, 5, &byte, 1, &request), RODA_OK);
+      EXPECT_EQ(member.wait(request), RODA_ERR_TIMEOUT) << member.text();
+      EXPECT_EQ(member.error_rank(), 101);
+      EXPECT_TRUE(contains(member.text(), "did not move for 1200 ms")) << member.text();
+      EXPECT_TRUE(contains(member.text(), "HOROVOD_GLOO_TIMEOUT_SECONDS")) << member.text();
+    }
+    over.arrive_and_wait();
+  });
+}
+
+TEST(TcpErrors, AnAbsentMemberIsNamed) {
+  Board board;
+  Member member(table(), board, 0, 3, {}, 200'000'000);
+  EXPECT_EQ(member.form(), RODA_ERR_TIMEOUT);
+  EXPECT_TRUE(contains(member.text(), "did not form in 200 ms; missing: rank 101")) << member.text();
+}
+
+TEST(TcpErrors, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
+  for (const char* setting : {"RODA_TCP_IFACE", "HOROVOD_GLOO_IFACE"}) {
+    Board board;
+    run_ranks(2, [&](int rank) {
+      Member member(table(), board, rank, 2, {{setting, "nosuch0"}});
+      EXPECT_EQ(member.form(), RODA_ERR_UNAVAILABLE);
+      EXPECT_TRUE(contains(member.text(), (std::string(setting) + "=nosuch0 names no usable").c_str()))
+          << member.text();
+      EXPECT_TRUE(contains(member.text(), "lo (127.0.0.1)")) << member.text();
+    });
+  }
+}
+
+TEST(TcpErrors, OurOwnInterfaceSettingComesFirst) {
+  Board board;
+  run_ranks(2, [&](int rank) {
+    Member member(table(), board, rank, 2, {{"RODA_TCP_IFACE", "nosuch0,lo"}, {"HOROVOD_GLOO_IFACE", "nosuch0"}});
+    EXPECT_EQ(member.form(), RODA_OK) << member.text();
+  });
+}
+
+TEST(TcpErrors, ABadNumberIsRefusedByName) {
+  Board board;
+  const Member member(table(), board, 0, 2, {{"RODA_TCP_LANES", "many"}});
+  EXPECT_EQ(member.code(), RODA_ERR_INVALID);
+  EXPECT_STREQ(member.text(), "RODA_TCP_LANES=many is not a number; 1 to 16 is expected");
+}
+
+TEST(TcpErrors, ThereIsNoMessageToOneself) {
+  Board board;
+  run_ranks(2, [&](int rank) {
+    Member member(table(), board, rank, 2);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    roda_request* request = nullptr;
+    char byte = 0;
+    EXPECT_EQ(member.send(rank, 1, &byte, 1, &request), RODA_ERR_INVALID);
+  });
+}
+
+}  // namespace
+}  // namespace roda::transport_test

@@ -1,0 +1,67 @@
+// Forked children hold none of our connections, and started programs inherit none.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+
+#include "tests/transports/thread_ranks.h"
+#include "transports/tcp/tcp.h"
+
+namespace roda::transport_test {
+namespace {
+
+// Connected sockets among this process's descriptors; only those without close-on-exec if asked.
+int connections(bool inheritable_only) {
+  int count = 0;
+  DIR* folder = ::opendir("/proc/self/fd");
+  while (const dirent* entry = ::readdir(folder)) {
+    const int fd = std::atoi(entry->d_name);
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (fd <= 2 || ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
+    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
+    if (!inheritable_only || (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) ++count;
+  }
+  ::closedir(folder);
+  return count;
+}
+
+TEST(TcpFork, ConnectionsStayInTheirProcess) {
+  Board board;
+  std::barrier formed(2), looked(2);
+  run_ranks(2, [&](int rank) {
+    Member member(roda_tcp_transport(), board, rank, 2);
+    ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    formed.arrive_and_wait();
+    if (rank == 0) {
+      EXPECT_EQ(connections(false), 2);  // both ends of the one connection
+      EXPECT_EQ(connections(true), 0);
+      const pid_t child = ::fork();
+      if (child == 0) {
+        const int inherited = connections(false);
+        member.leave();  // as an exit handler might; the peer must not notice
+        ::_exit(inherited);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    looked.arrive_and_wait();
+    // The parent's connection is none the worse.
+    int out = rank, in = -1;
+    roda_request *sent = nullptr, *received = nullptr;
+    ASSERT_EQ(member.send(1 - rank, 1, &out, sizeof out, &sent), RODA_OK) << member.text();
+    ASSERT_EQ(member.receive(1 - rank, 1, &in, sizeof in, &received), RODA_OK) << member.text();
+    EXPECT_EQ(member.wait(received), RODA_OK) << member.text();
+    EXPECT_EQ(member.wait(sent), RODA_OK) << member.text();
+    EXPECT_EQ(in, 1 - rank);
+    formed.arrive_and_wait();
+  });
+}
+
+}  // namespace
+}  // namespace roda::transport_test

@@ -1,0 +1,208 @@
+#include "transports/mpi/collectives.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "transports/mpi/pieces.h"
+#include "transports/mpi/reductions.h"
+#include "transports/mpi/wide_types.h"
+
+namespace roda::mpi::RODA_MPI_FLAVOUR {
+namespace {
+
+std::size_t sum(const std::size_t* counts, int size) { return std::accumulate(counts, counts + size, std::size_t{0}); }
+
+// `counts` as MPI wants them; together they fit an int.
+void narrow(const std::size_t* counts, int size, std::vector<int>* narrow_counts, std::vector<int>* offsets) {
+  narrow_counts->assign(counts, counts + size);
+  offsets->resize(static_cast<std::size_t>(size));
+  std::exclusive_scan(narrow_counts->begin(), narrow_counts->end(), offsets->begin(), 0);
+}
+
+// One start.
+class Start {
+ public:
+  Start(const Library& library, const roda_host* host, const Team& team, const roda_collective_args& args, Queue* queue,
+        Operation* operation)
+      : mpi_(library),
+        host_(host),
+        team_(team),
+        args_(args),
+        queue_(*queue),
+        operation_(*operation),
+        width_(roda_dtype_size(args.dtype)),
+        type_(datatype_of(library, args.dtype)) {}
+
+  void operator()() {
+    switch (args_.collective) {
+      case RODA_ALLREDUCE:
+        return allreduce();
+      case RODA_REDUCESCATTER:
+        return reduce_scatter();
+      case RODA_BROADCAST:
+        return broadcast();
+      case RODA_ALLGATHER:
+        return allgather();
+      case RODA_ALLTOALL:
+        return alltoall();
+      default:
+        return begin("MPI_Ibarrier", [&](MPI_Request* request) { return mpi_.Ibarrier(team_.communicator, request); });
+    }
+  }
+
+ private:
+  template <typename Call>
+  void begin(const char* what, Call&& call) {
+    queue_.reserve(1);
+    MPI_Request request = mpi_.request_null;
+    check(mpi_, call(&request), what);
+    queue_.add(request, &operation_);
+  }
+
+  void touch(std::size_t input, std::size_t output) {
+    operation_.touched[0] = {args_.input, input * width_};
+    operation_.touched[1] = {args_.output, output * width_};
+  }
+  const char* input(std::size_t offset) const { return static_cast<const char*>(args_.input) + offset * width_; }
+  char* output(std::size_t offset) const { return static_cast<char*>(args_.output) + offset * width_; }
+  bool is_in_place() const { return args_.input == args_.output; }
+  MPI_Op reduction() const { return operation_of(mpi_, host_, args_.dtype, args_.op); }
+
+  void allreduce() {
+    touch(args_.count, args_.count);
+    const MPI_Op op = reduction();
+    for_each_piece(args_.count, [&](std::size_t offset, int count) {
+      const void* from = is_in_place() ? MPI_IN_PLACE : input(offset);
+      begin("MPI_Iallreduce", [&](MPI_Request* request) {
+        return mpi_.Iallreduce(from, output(offset), count, type_, op, team_.communicator, request);
+      });
+    });
+  }
+
+  void broadcast() {
+    touch(0, args_.count);
+    const bool copies = team_.rank == args_.root && args_.input != nullptr && !is_in_place();
+    if (copies) host_->copy(host_->self, args_.output, args_.input, args_.count * width_);
+    for_each_piece(args_.count, [&](std::size_t offset, int count) {
+      begin("MPI_Ibcast", [&](MPI_Request* request) {
+        return mpi_.Ibcast(output(offset), count, type_, args_.root, team_.communicator, request);
+      });
+    });
+  }
+
+  void reduce_scatter() {
+    const std::size_t total = sum(args_.recv_counts, team_.size);
+    touch(total, args_.recv_counts[team_.rank]);
+    if (total > largest_count()) return reduce_parts();
+    narrow(args_.recv_counts, team_.size, &operation_.receive_counts, &operation_.receive_offsets);
+    begin("MPI_Ireduce_scatter", [&](MPI_Request* request) {
+      return mpi_.Ireduce_scatter(is_in_place() ? MPI_IN_PLACE : args_.input, args_.output,
+                                  operation_.receive_counts.data(), type_, reduction(), team_.communicator, request);
+    });
+  }
+
+  // Its counts are ints that must add up to one: beyond that, one reduction for each rank's part.
+  void reduce_parts() {
+    if (is_in_place()) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "mpi: no reduce-scatter of this size in place");
+    std::size_t first = 0;
+    for (int root = 0; root < team_.size; ++root) {
+      for_each_piece(args_.recv_counts[root], [&](std::size_t offset, int count) {
+        begin("MPI_Ireduce", [&](MPI_Request* request) {
+          return mpi_.Ireduce(input(first + offset), root == team_.rank ? output(offset) : nullptr, count, type_,
+                              reduction(), root, team_.communicator, request);
+        });
+      });
+      first += args_.recv_counts[root];
+    }
+  }
+
+  void allgather() {
+    const std::size_t total = sum(args_.recv_counts, team_.size), own = args_.recv_counts[team_.rank];
+    touch(own, total);
+    const std::size_t first = sum(args_.recv_counts, team_.rank);
+    const bool in_place = args_.input == output(first);
+    if (total > largest_count()) {
+      if (in_place) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "mpi: no allgather of this size in place");
+      const std::vector<std::size_t> from(static_cast<std::size_t>(team_.size), 0), counts(from.size(), own);
+      std::vector<std::size_t> to(from.size());
+      std::exclusive_scan(args_.recv_counts, args_.recv_counts + team_.size, to.begin(), std::size_t{0});
+      return exchange(from.data(), counts.data(), to.data());
+    }
+    narrow(args_.recv_counts, team_.size, &operation_.receive_counts, &operation_.receive_offsets);
+    begin("MPI_Iallgatherv", [&](MPI_Request* request) {
+      return mpi_.Iallgatherv(in_place ? MPI_IN_PLACE : args_.input, static_cast<int>(own), type_, args_.output,
+                              operation_.receive_counts.data(), operation_.receive_offsets.data(), type_,
+                              team_.communicator, request);
+    });
+  }
+
+  // The form with one datatype per peer, because a rank whose data exceed the counts must be able to say so alone.
+  void alltoall() {
+    const std::size_t sent = sum(args_.send_counts, team_.size), received = sum(args_.recv_counts, team_.size);
+    touch(sent, received);
+    std::vector<std::size_t> from(static_cast<std::size_t>(team_.size)), to(from.size());
+    std::exclusive_scan(args_.send_counts, args_.send_counts + team_.size, from.begin(), std::size_t{0});
+    std::exclusive_scan(args_.recv_counts, args_.recv_counts + team_.size, to.begin(), std::size_t{0});
+    exchange(from.data(), args_.send_counts, to.data());
+  }
+
+  // Counts and offsets in elements.
+  void exchange(const std::size_t* send_offsets, const std::size_t* send_counts, const std::size_t* receive_offsets) {
+    const WideTypes wide{mpi_, type_, width_, &operation_.types};
+    wide.describe(team_.size, send_offsets, send_counts, &operation_.send_counts, &operation_.send_offsets,
+                  &operation_.send_types);
+    wide.describe(team_.size, receive_offsets, args_.recv_counts, &operation_.receive_counts,
+                  &operation_.receive_offsets, &operation_.receive_types);
+    begin("MPI_Ialltoallw", [&](MPI_Request* request) {
+      return mpi_.Ialltoallw(args_.input, operation_.send_counts.data(), operation_.send_offsets.data(),
+                             operation_.send_types.data(), args_.output, operation_.receive_counts.data(),
+                             operation_.receive_offsets.data(), operation_.receive_types.data(), team_.communicator,
+                             request);
+    });
+  }
+
+  const Library& mpi_;
+  const roda_host* const host_;
+  const Team& team_;
+  const roda_collective_args& args_;
+  Queue& queue_;
+  Operation& operation_;
+  const std::size_t width_;
+  const MPI_Datatype type_;
+};
+
+}  // namespace
+
+bool is_supported(int collective, int dtype, int op) {
+  switch (collective) {
+    case RODA_ALLREDUCE:
+    case RODA_REDUCESCATTER:
+      return is_reduction(dtype, op);
+    case RODA_BROADCAST:
+    case RODA_ALLGATHER:
+    case RODA_ALLTOALL:
+      return roda_dtype_size(dtype) != 0;
+    default:
+      return collective == RODA_BARRIER;
+  }
+}
+
+bool is_trivial(const roda_collective_args& args, int size) {
+  if (args.collective == RODA_BARRIER) return size == 1;
+  const bool by_counts = args.collective != RODA_ALLREDUCE && args.collective != RODA_BROADCAST;
+  const std::size_t elements = by_counts ? sum(args.recv_counts, size) : args.count;
+  // An alltoall without data here may have some elsewhere.
+  if (elements == 0 && (size == 1 || args.collective != RODA_ALLTOALL)) return true;
+  if (size > 1) return false;
+  if (args.input != nullptr && args.input != args.output) {
+    std::memcpy(args.output, args.input, elements * roda_dtype_size(args.dtype));
+  }
+  return true;
+}
+
+void start_collective(const Library& library, const roda_host* host, const Team& team, const roda_collective_args& args,
+                      Queue* queue, Operation* operation) {
+  Start(library, host, team, args, queue, operation)();
+}
+
+}  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -1,0 +1,45 @@
+#include "transports/mpi/context.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "transports/mpi/group.h"
+#include "transports/mpi/pieces.h"
+
+namespace roda::mpi::RODA_MPI_FLAVOUR {
+
+void Context::probe(const roda_host*) {
+  const Getter variable = [](const char* name) { return std::getenv(name); };
+  Runtime::get().library();
+  const std::string reason = why_no_common_world(find_launch(kFlavour, variable), variable);
+  if (!reason.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason);
+}
+
+Context::Context(const roda_host* host) : host_(host), queue_(std::make_unique<Queue>(Runtime::get())) {
+  if (const char* text = host->knob(host->self, "RODA_MPI_LARGEST_COUNT")) {
+    largest_count() = static_cast<std::size_t>(std::max(1, std::atoi(text)));
+  }
+}
+
+Context::~Context() {
+  if (queue_->is_empty()) return;
+  // What an abort left behind: MPI may still touch this memory, so it stays for the life of the process.
+  static auto* remains = new std::vector<std::unique_ptr<Queue>>;
+  remains->push_back(std::move(queue_));
+}
+
+int Context::progress() {
+  if (groups_.empty() && queue_->is_empty()) return 0;
+  const Runtime::Turn turn(runtime());
+  if (!turn) return 0;
+  try {
+    int events = queue_->poll();
+    for (Group* group : groups_) events += group->poll();
+    return events;
+  } catch (const sdk::Failure& failure) {
+    for (Group* group : groups_) group->abort(failure);
+    return 1;
+  }
+}
+
+}  // namespace roda::mpi::RODA_MPI_FLAVOUR

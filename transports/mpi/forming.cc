@@ -1,0 +1,220 @@
+#include "transports/mpi/forming.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "transports/mpi/thread.h"
+
+namespace roda::mpi::RODA_MPI_FLAVOUR {
+namespace {
+
+constexpr int kGroupTag = 0x52;  // on MPI_COMM_WORLD, in MPI's own context for creating communicators
+
+// What members tell each other.
+struct Identity {
+  char library[96];
+  char job[128];
+  std::int32_t world_rank;
+  std::int32_t world_size;
+};
+
+void copy(const std::string& text, char* to, std::size_t room) {
+  std::memcpy(to, text.data(), std::min(text.size(), room - 1));
+}
+
+// Taken by the group whose communicator this process makes.
+std::atomic<bool> turn_is_taken{false};
+
+}  // namespace
+
+// --- BlockingJob ----------------------------------------------------------------------------------------------------
+
+void BlockingJob::start(std::function<void()> body) {
+  state_ = std::make_shared<State>();
+  state_->body = std::move(body);
+  thread_ = start_thread("roda-mpi-form", [state = state_] {
+    try {
+      state->body();
+    } catch (...) {
+      state->failure = std::current_exception();
+    }
+    state->is_over.store(true);
+  });
+}
+
+bool BlockingJob::test() {
+  if (!state_->is_over.load()) return false;
+  thread_.join();
+  const std::exception_ptr failure = state_->failure;
+  state_.reset();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return true;
+}
+
+BlockingJob::~BlockingJob() {
+  if (!thread_.joinable()) return;
+  if (is_running()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+MPI_Comm make_communicator(Runtime& runtime, const std::vector<int>& ranks, int tag) {
+  const Library& mpi = runtime.library();
+  const Runtime::BlockingCall call(runtime);
+  MPI_Group world{}, members{};
+  MPI_Comm made{};
+  check(mpi, mpi.Comm_group(mpi.comm_world, &world), "MPI_Comm_group");
+  check(mpi, mpi.Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members), "MPI_Group_incl");
+  check(mpi, mpi.Comm_create_group(mpi.comm_world, members, tag, &made), "MPI_Comm_create_group");
+  mpi.Group_free(&members);
+  mpi.Group_free(&world);
+  mpi.Comm_set_errhandler(made, mpi.errors_return);
+  return made;
+}
+
+// --- Forming --------------------------------------------------------------------------------------------------------
+
+Forming::Forming(const roda_host* host, const roda_group_desc& desc)
+    : host_(host),
+      exchange_(desc.exchange),
+      rank_(desc.rank),
+      size_(desc.size),
+      name_(desc.name),
+      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
+      timeout_(desc.timeout_ns),
+      created_(Clock::now()),
+      order_(static_cast<std::size_t>(desc.size)) {
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto world_rank = [this](int member) { return world_ranks_[static_cast<std::size_t>(member)]; };
+  std::sort(order_.begin(), order_.end(), [&](int a, int b) { return world_rank(a) < world_rank(b); });
+  place_ = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), rank_) - order_.begin());
+  if (Runtime::get().is_started()) return;
+  job_.start([host] { Runtime::get().start(host); });
+}
+
+Forming::~Forming() {
+  // A job that hangs in MPI keeps the turn: nothing that comes after it would get through either.
+  if (holds_turn_ && !job_.is_running()) turn_is_taken.store(false);
+}
+
+bool Forming::test() {
+  check_deadline();
+  switch (step_) {
+    case Step::kStart:
+      if (job_.is_started() && !job_.test()) return false;
+      identify();
+      step_ = Step::kIdentify;
+      [[fallthrough]];
+    case Step::kIdentify:
+      if (!gather_.test()) return false;
+      judge();
+      step_ = Step::kTurn;
+      [[fallthrough]];
+    case Step::kTurn:
+      if (!take_turn()) return false;
+      step_ = Step::kOthers;
+      [[fallthrough]];
+    case Step::kOthers:
+      if (!has_turn_of(order_.back())) return false;
+      make();
+      step_ = Step::kMake;
+      [[fallthrough]];
+    case Step::kMake:
+      if (!job_.test()) return false;
+      turn_is_taken.store(false);
+      holds_turn_ = false;
+      step_ = Step::kReady;
+      [[fallthrough]];
+    case Step::kReady:
+      return true;
+  }
+  return true;
+}
+
+void Forming::identify() {
+  Runtime& runtime = Runtime::get();
+  Identity identity{};
+  copy(runtime.library().version_text(), identity.library, sizeof identity.library);
+  copy(runtime.job(), identity.job, sizeof identity.job);
+  identity.world_rank = runtime.world_rank();
+  identity.world_size = runtime.world_size();
+  gather_ = sdk::Allgather(exchange_, rank_, size_, "mpi.who");
+  gather_.start(&identity, sizeof identity);
+}
+
+// All members are different processes of one MPI world, or nothing could connect them.
+void Forming::judge() {
+  Identity mine{};
+  std::memcpy(&mine, gather_.value(rank_), sizeof mine);
+  std::set<int> seen;
+  for (int member = 0; member < size_; ++member) {
+    Identity theirs{};
+    std::memcpy(&theirs, gather_.value(member), sizeof theirs);
+    const int rank = world_ranks_[static_cast<std::size_t>(member)];
+    const std::string who = "mpi: rank " + std::to_string(rank);
+    if (std::strcmp(mine.library, theirs.library) != 0) {
+      throw sdk::Failure(RODA_ERR_PRECONDITION, who + " runs " + theirs.library + " and this rank " + mine.library,
+                         rank);
+    }
+    const bool is_unique = seen.insert(theirs.world_rank).second;
+    const bool is_same = std::strcmp(mine.job, theirs.job) == 0 && mine.world_size == theirs.world_size;
+    if (!is_unique || !is_same) {
+      throw sdk::Failure(RODA_ERR_PRECONDITION,
+                         who + " is MPI rank " + std::to_string(theirs.world_rank) + " of " +
+                             std::to_string(theirs.world_size) + " in another MPI job than this rank, MPI rank " +
+                             std::to_string(mine.world_rank) + " of " + std::to_string(mine.world_size) +
+                             ": start all ranks by one mpirun (or horovodrun --mpi), or use another transport",
+                         rank);
+    }
+    mpi_ranks_.push_back(theirs.world_rank);
+  }
+}
+
+bool Forming::has_turn_of(int member) {
+  if (member == rank_) return holds_turn_;
+  char value = 0;
+  std::size_t bytes = 1;
+  roda_error error{};
+  error.struct_size = sizeof error;
+  error.rank = -1;
+  const int32_t code = exchange_.get(exchange_.self, member, "mpi.turn", &value, &bytes, &error);
+  if (code < 0) throw sdk::Failure(code, error.message, error.rank);
+  return code == RODA_OK;
+}
+
+bool Forming::take_turn() {
+  if (place_ > 0 && !has_turn_of(order_[place_ - 1])) return false;
+  if (!holds_turn_ && turn_is_taken.exchange(true)) return false;
+  holds_turn_ = true;
+  roda_error error{};
+  error.struct_size = sizeof error;
+  error.rank = -1;
+  const int32_t code = exchange_.put(exchange_.self, "mpi.turn", "t", 1, &error);
+  if (code < 0) throw sdk::Failure(code, error.message, error.rank);
+  return code == RODA_OK;
+}
+
+void Forming::make() {
+  job_.start(
+      [made = made_, ranks = mpi_ranks_] { made->communicator = make_communicator(Runtime::get(), ranks, kGroupTag); });
+}
+
+std::string Forming::missing() const {
+  if (step_ == Step::kIdentify) {
+    return "waiting for rank " + std::to_string(world_ranks_[static_cast<std::size_t>(gather_.waiting_for())]);
+  }
+  if (step_ == Step::kTurn) return "while another group formed";
+  return step_ == Step::kStart ? "waiting in MPI_Init_thread for the MPI job's other processes"
+                               : "waiting for members to make the communicator";
+}
+
+void Forming::check_deadline() const {
+  if (timeout_.count() == 0 || step_ == Step::kReady || Clock::now() - created_ < timeout_) return;
+  throw sdk::Failure(RODA_ERR_TIMEOUT, "mpi: group " + name_ + " did not form in time: " + missing());
+}
+
+}  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -1,0 +1,111 @@
+// One use of the transport by this process: settings, the descriptor to sleep on, and the groups.
+//
+// Descriptors are watched edge-triggered, so none is ever armed again: what an event said stays noted until a read or
+// write finds the descriptor empty or full. While few peers are expected to send, their connections are read without
+// asking epoll first, which saves a system call per message.
+#pragma once
+
+#include <roda/abi/transport.h>
+#include <roda/sdk/doorbell.hpp>
+#include <roda/sdk/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugins/base/address.h"
+#include "plugins/base/fork_guard.h"
+#include "plugins/base/unique_fd.h"
+#include "transports/tcp/farewell.h"
+#include "transports/tcp/name_lookup.h"
+#include "transports/tcp/settings.h"
+#include "transports/tcp/watched.h"
+
+namespace roda::tcp_transport {
+
+class Group;
+class Lane;
+struct Peer;
+
+// ring() from any thread, the rest from one at a time. Throws sdk::Failure.
+class Context {
+ public:
+  explicit Context(const roda_host* host);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // --- the entries of the ABI ---
+  int progress();
+  int event_fd() const { return epoll_.get(); }
+  // True: sleep; false: there is something to do.
+  bool arm();
+  void disarm() { bell_.disarm(); }
+
+  const Settings& settings() const { return settings_; }
+  void log(int level, const std::string& text) const;
+
+  void add(Group& group) { groups_.push_back(&group); }
+  void remove(Group& group);
+  // Wakes the sleeper.
+  void ring() { bell_.ring(); }
+
+  // Where to listen, the best first; nothing yet while the host's own name is being looked up.
+  std::optional<std::vector<SocketAddress>> addresses(bool one_host);
+
+  // `what` is told of every change from now on, and at once of what is there.
+  void watch(int fd, Watched& what);
+  void watch_again(int fd, Watched& what);  // in place of whom it was watched for
+  void unwatch(int fd);
+
+  // --- of lanes ---
+  // There may be something to read; something to write that was not tried yet.
+  void mark_readable(Lane& lane);
+  void mark_dirty(Lane& lane);
+  // One more, or one less, waits for what only epoll can tell: room to write, a connection that is being made.
+  void await_events(int change) { waits_ += change; }
+  void forget(Lane& lane);
+  // Something is expected from the peer; nothing any more.
+  void expect(Peer& peer) { hot_.push_back(&peer); }
+  void cease(Peer& peer) { std::erase(hot_, &peer); }
+  // For frames that come in many at once. Used up before the next read.
+  std::byte* scratch() { return scratch_.get(); }
+  static constexpr std::size_t kScratchBytes = 64 << 10;
+
+  // The connection is read until its end, so that nothing sent on it is lost, and closed then.
+  void see_off(UniqueFd fd, std::vector<std::byte> rest);
+
+ private:
+  bool harvest();
+  bool polls_directly() const;
+  int flush_dirty();
+  int read_readable();
+  int read_hot();
+  int read(Lane& lane);
+  void set_ticking();
+
+  const roda_host* host_;
+  const Settings settings_;
+  UniqueFd epoll_;
+  UniqueFd ticker_;
+  sdk::Doorbell bell_;
+  ForkGuard epoll_guard_;
+  ForkGuard ticker_guard_;
+  ForkGuard bell_guard_;
+  bool is_ticking_ = false;
+  std::vector<Group*> groups_;
+  std::vector<Lane*> readable_;
+  std::vector<Lane*> dirty_;
+  std::vector<Lane*> turn_;  // those that a loop is at
+  std::vector<Peer*> hot_;
+  int waits_ = 0;  // for events
+  std::uint32_t turns_ = 0;
+  std::unique_ptr<std::byte[]> scratch_;
+  FarewellList farewells_;
+  NameLookup name_lookup_;
+};
+
+}  // namespace roda::tcp_transport

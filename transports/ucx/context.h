@@ -1,0 +1,65 @@
+// One use of UCX by this process: the descriptor to sleep on, UCX's contexts, and the groups.
+#pragma once
+
+#include <roda/abi/transport.h>
+#include <sys/types.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "plugins/base/fork_guard.h"
+#include "plugins/base/unique_fd.h"
+#include "transports/ucx/library.h"
+
+namespace roda::ucx {
+
+class Group;
+
+inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
+                                               RODA_CAP_ALLOCATE | RODA_CAP_REGISTER | RODA_CAP_FAULT_TOLERANT |
+                                               RODA_CAP_WINDOW_ANY | RODA_CAP_ACTIVE_WINDOWS;
+
+// Threads: as the ABI says, one at a time; ring() any. Throws sdk::Failure.
+class Context {
+ public:
+  explicit Context(const roda_host* host);
+
+  static void probe(const roda_host*) { probe_library(); }
+
+  // UCX's context for groups of that reach, made when first asked for.
+  const Library& library(Reach reach, int expected_peers);
+
+  int event_fd() const { return epoll_.get(); }
+  int progress();
+  // True: sleep; false: there is something to do.
+  bool arm();
+  void disarm() { armed_ = false; }
+  // Something was handed to UCX whose end may come without an event: a caller who was about to sleep must not.
+  void stay_awake() {
+    if (armed_) ring();
+  }
+
+  void add(Group* group) { groups_.push_back(group); }
+  void remove(Group* group);
+  // Makes event_fd() readable when `fd` is.
+  void watch(int fd);
+  void unwatch(int fd);
+  // Wakes the sleeper.
+  void ring();
+
+  // In a forked child UCX must not be called.
+  bool in_owner() const;
+
+ private:
+  const pid_t owner_;
+  UniqueFd bell_;
+  UniqueFd epoll_;
+  ForkGuard bell_guard_;
+  ForkGuard epoll_guard_;
+  std::array<std::unique_ptr<Library>, 2> libraries_;
+  std::vector<Group*> groups_;
+  bool armed_ = false;
+};
+
+}  // namespace roda::ucx

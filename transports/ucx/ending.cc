@@ -1,0 +1,225 @@
+// Control messages that come in, connections that break, aborts, and the end of a group.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transports/ucx/errors.h"
+#include "transports/ucx/fork_sockets.h"
+#include "transports/ucx/group.h"
+
+namespace roda::ucx {
+namespace {
+
+// For the farewell to peers that don't listen, and for UCX to close endpoints.
+constexpr std::uint64_t kFarewellNs = 200'000'000;
+constexpr std::uint64_t kClosingNs = 1'000'000'000;
+
+}  // namespace
+
+int Group::progress() {
+  if (worker_ == nullptr) return 0;
+  if (is_broken()) act_on_abort();
+  const int handled = worker_->progress();
+  if (someone_left_) cancel_receives_from_leavers();
+  return handled;
+}
+
+bool Group::arm() {
+  if (worker_ == nullptr) return true;
+  // Until everything is closed somebody has to make progress.
+  if (is_broken()) return acted_ && endpoints_closed();
+  return worker_->arm();
+}
+
+// Called by UCX's progress, with the connection in a state where nothing may be done about it.
+void Group::on_error(void* user, ucp_ep_h, ucs_status_t status) {
+  auto* peer = static_cast<Peer*>(user);
+  peer->lost = status;
+  if (peer->has_left) return;
+  Group& group = *peer->group;
+  const sdk::Failure why = failure(status, "the connection to " + group.describe(*peer) + " broke", peer->world_rank);
+  group.abort({RODA_ERR_PEER, why.what(), why.rank()});
+}
+
+ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t header_size, void* data,
+                               std::size_t bytes, const ucp_am_recv_param_t* param) {
+  Group& group = *static_cast<Group*>(self);
+  ControlHeader header{};
+  if (header_size != sizeof header || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  std::memcpy(&header, header_bytes, sizeof header);
+  if (header.word == Word::kNothing) return UCS_OK;
+  if (header.sender < 0 || header.sender >= group.size_ || header.sender == group.rank_) return UCS_OK;
+  roda_error error{};
+  const int32_t code = sdk::guarded(&error, [&]() -> int32_t {
+    group.peers_[static_cast<std::size_t>(header.sender)].inbox.arrive(
+        header, static_cast<const char*>(data), bytes,
+        [&group](const ControlHeader& next, const char* payload, std::size_t length) {
+          group.take(next, payload, length);
+        });
+    return RODA_OK;
+  });
+  if (code != RODA_OK) group.abort(sdk::Failure(error));
+  return UCS_OK;
+}
+
+void Group::take(const ControlHeader& header, const char* data, std::size_t bytes) {
+  Peer& peer = peers_[static_cast<std::size_t>(header.sender)];
+  ++peer.moves;
+  switch (header.word) {
+    case Word::kHello:
+      peer.said_hello = true;
+      break;
+    case Word::kReady:
+      peer.is_ready = true;
+      break;
+    case Word::kSignal:
+      if (header.a < kSignals) peer.signals[header.a] = std::max(peer.signals[header.a], header.b);
+      break;
+    case Word::kWindow:
+      window_arrived(peer, header, data, bytes);
+      break;
+    case Word::kNumber:
+      number_arrived(peer, header.a, header.b);
+      break;
+    case Word::kNothing:
+      break;
+    case Word::kGoodbye:
+      peer.has_left = someone_left_ = true;
+      break;
+  }
+}
+
+void Group::cancel(Request* request) {
+  if (request->is_parked) {
+    request->is_parked = false;
+    request->status = UCS_ERR_CANCELED;
+    auto& parked = request->peer->numbered[request->tag].parked;
+    std::erase(parked, request);
+  } else if (request->in_ucx && request->kind == Request::Kind::kReceive) {
+    ucp_request_cancel(worker_->get(), request->handle);
+  }
+}
+
+void Group::cancel_receives_from_leavers() {
+  someone_left_ = false;
+  for (Request* request : live_) {
+    if (request->peer->has_left) cancel(request);
+  }
+}
+
+void Group::abort(const sdk::Failure& cause) {
+  cause_.set(cause);
+  broken_.store(true, std::memory_order_release);
+  context_.ring();
+}
+
+void Group::act_on_abort() {
+  if (acted_ || worker_ == nullptr || !context_.in_owner()) return;
+  acted_ = true;
+  acted_ns_ = now_ns();
+  for (Request* request : live_) cancel(request);
+  close_endpoints();
+}
+
+// By force: UCX ends all that is pending on them, and waits for nobody.
+void Group::close_endpoints() {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  for_each_peer([&](Peer& peer) {
+    if (peer.endpoint == nullptr) return;
+    const ucs_status_ptr_t closing = ucp_ep_close_nbx(peer.endpoint, &param);
+    peer.endpoint = nullptr;
+    if (UCS_PTR_IS_PTR(closing)) peer.closing = closing;
+  });
+}
+
+bool Group::endpoints_closed() {
+  bool all = true;
+  for_each_peer([&](Peer& peer) {
+    if (peer.closing == nullptr) return;
+    if (ucp_request_check_status(peer.closing) == UCS_INPROGRESS) {
+      all = false;
+      return;
+    }
+    ucp_request_free(peer.closing);
+    peer.closing = nullptr;
+  });
+  return all;
+}
+
+bool Group::is_quiet(const void* base, std::size_t bytes) {
+  if (is_broken()) {
+    act_on_abort();
+    progress();
+    if (!endpoints_closed()) return false;
+  }
+  const bool in_window = !is_broken() && std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+    return sdk::overlaps(window.base, window.bytes, base, bytes);
+  });
+  return !in_window && std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
+    return (request->in_ucx || request->is_parked) && request->touches(base, bytes);
+  });
+}
+
+template <typename Done>
+void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
+  for (const std::uint64_t end = now_ns() + patience_ns; !done() && now_ns() < end;) {
+    if (worker_->progress() == 0) ::sched_yield();
+  }
+}
+
+// So that the peers can tell a rank that left from one that died; and what was sent before is on its way for good then:
+// in the kernel's hands over TCP, which goes on without us, and at the peer over devices, which don't.
+void Group::say_goodbye() {
+  std::vector<std::uint64_t> tickets(peers_.size());
+  const auto last = [](Peer& peer) -> Flush& { return peer.is_buffered ? peer.drain : peer.flush; };
+  for_each_peer([&](Peer& peer) {
+    if (peer.has_left || peer.lost != UCS_OK) return;
+    say(peer, Word::kGoodbye);
+    tickets[static_cast<std::size_t>(peer.rank)] = last(peer).ticket();
+  });
+  const auto all_out = [&] {
+    bool all = true;
+    for_each_peer([&](Peer& peer) {
+      if (peer.has_left || peer.lost != UCS_OK) return;
+      all = last(peer).passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
+    });
+    return all || is_broken();
+  };
+  progress_until(all_out, kFarewellNs);
+}
+
+Group::~Group() {
+  context_.remove(this);
+  if (!context_.in_owner()) {
+    // A forked child: UCX's objects belong to the parent.
+    static_cast<void>(worker_.release());
+    static_cast<void>(memories_.release());
+    return;
+  }
+  if (worker_ != nullptr) {
+    context_.unwatch(worker_->event_fd());
+    forget_sockets(this);
+    roda_error ignored{};
+    if (step_ == Step::kFormed && !is_broken())
+      sdk::guarded(&ignored, [this]() -> int32_t {
+        say_goodbye();
+        return RODA_OK;
+      });
+    abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
+    act_on_abort();
+    const auto in_ucx = [](const Request* request) { return request->in_ucx; };
+    progress_until([&] { return endpoints_closed() && std::none_of(live_.begin(), live_.end(), in_ucx); }, kClosingNs);
+    for (Peer& peer : peers_) {
+      for (const RemoteWindow& window : peer.windows) {
+        if (window.key != nullptr) ucp_rkey_destroy(window.key);
+      }
+    }
+  }
+  for (std::uint32_t slot = 0; slot < kWindows; ++slot) window_close(slot);
+  worker_.reset();
+}
+
+}  // namespace roda::ucx

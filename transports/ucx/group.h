@@ -1,0 +1,182 @@
+// An ordered set of ranks that talk over UCX: forming it, messages, signals, windows, memory, and how it ends.
+#pragma once
+
+#include <roda/abi/transport.h>
+#include <ucp/api/ucp.h>
+#include <roda/sdk/error.hpp>
+#include <roda/sdk/exchange.hpp>
+#include <roda/sdk/request_pool.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/ucx/context.h"
+#include "transports/ucx/memory.h"
+#include "transports/ucx/peer.h"
+#include "transports/ucx/request.h"
+#include "transports/ucx/tag_layout.h"
+#include "transports/ucx/worker.h"
+
+namespace roda::ucx {
+
+// Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
+class Group {
+ public:
+  using Request = ucx::Request;
+
+  Group(Context& context, const roda_group_desc& desc);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // True once formed; throws the cause of a failed forming, or later of the abort.
+  bool test();
+  int progress();
+  bool arm();
+  void abort(const sdk::Failure& cause);
+  bool is_quiet(const void* base, std::size_t bytes);
+
+  // --- messages, and gets and puts on windows: RODA_OK, with *request null when it is done already ---
+  std::int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
+                    Request** request);
+  std::int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
+                       Request** request);
+  std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request);
+  std::int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
+                   Request** request);
+  std::int32_t test(Request* request);
+
+  // --- signals ---
+  std::uint32_t signal_count() const { return kSignals; }
+  // RODA_AGAIN: it is on its way, but not yet out of this process; to be called again.
+  std::int32_t signal(int peer, std::uint32_t index, std::uint64_t value);
+  std::uint64_t signal_value(int peer, std::uint32_t index) const {
+    return peers_[static_cast<std::size_t>(peer)].signals[index];
+  }
+
+  // --- windows ---
+  std::uint32_t window_count() const { return kWindows; }
+  void window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory);
+  void window_close(std::uint32_t slot);
+
+  // --- memory ---
+  void memory_alloc(std::size_t bytes, roda_memory* memory);
+  void memory_free(roda_memory* memory);
+  void memory_register(roda_memory* memory);
+  void memory_deregister(roda_memory* memory);
+
+ private:
+  enum class Step { kIdentities, kLengths, kAddresses, kHellos, kFormed };
+  // A window of ours.
+  struct Window {
+    void* base = nullptr;
+    std::size_t bytes = 0;
+    ucp_mem_h own = nullptr;  // registered for this window alone
+    std::vector<char> key;
+    std::uint64_t version = 0;
+  };
+
+  // --- forming.cc ---
+  void check_identities();
+  bool advance();
+  void gather(const char* key, const void* value, std::size_t bytes);
+  void connect(Peer& peer, const char* address);
+  bool greet();
+  void check_deadline();
+  std::string label() const { return "group " + name_; }
+  static void on_error(void* peer, ucp_ep_h, ucs_status_t status);
+  static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t bytes, const ucp_am_recv_param_t*);
+  void take(const ControlHeader& header, const char* data, std::size_t bytes);
+
+  // --- messages.cc ---
+  Request* begin(Request::Kind kind, Peer& peer, const void* data, std::size_t bytes, const roda_memory* memory);
+  ucs_status_ptr_t post_receive(Request* receive, std::uint64_t wire);
+  // Ends what UCX ended at once; keeps the rest.
+  std::int32_t keep(Request* started, ucs_status_ptr_t handle, Request** request);
+  void enter(Request* request);
+  std::uint64_t number_for(Peer& peer, std::uint64_t tag);
+  void number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number);
+
+  // --- ends.cc ---
+  static void on_end(void* handle, ucs_status_t status, void* request);
+  static void on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
+  // UCX is through with it.
+  static void leave_ucx(Request* request, ucs_status_t status, std::size_t received);
+  bool is_over(Request& request);
+  // Whether the flush with that ticket is over; starts it if need be.
+  bool passed(Peer& peer, Flush& flush, std::uint64_t ticket);
+  void watch_time(Request& request);
+  void release(Request* request);
+  sdk::Failure end_of(const Request& request) const;
+
+  // --- windows.cc ---
+  RemoteWindow& remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes);
+  bool say(Peer& peer, Word word, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
+           const std::vector<char>& data = {});
+  void announce_windows(Peer& peer);
+  void window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes);
+
+  // --- ending.cc ---
+  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
+  void act_on_abort();
+  void cancel(Request* request);
+  void cancel_receives_from_leavers();
+  void close_endpoints();
+  bool endpoints_closed();
+  void say_goodbye();
+  template <typename Done>
+  void progress_until(Done&& done, std::uint64_t patience_ns);
+
+  // What every operation begins with: the group is sound and formed, the peer is there.
+  Peer& admit(int peer) {
+    if (is_broken() || step_ != Step::kFormed || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
+    Peer& with = peers_[static_cast<std::size_t>(peer)];
+    if (with.has_left) refuse(peer);
+    return with;
+  }
+  [[noreturn]] void refuse(int peer);
+  std::string describe(const Peer& peer) const;
+  template <typename Body>
+  void for_each_peer(Body&& body) {
+    for (Peer& peer : peers_) {
+      if (peer.rank != rank_) body(peer);
+    }
+  }
+
+  Context& context_;
+  const std::string name_;
+  const int rank_;
+  const int size_;
+  const std::uint64_t timeout_ns_;
+  const roda_exchange exchange_;
+  const TagLayout tags_;
+  const std::uint64_t created_ns_;
+
+  Step step_ = Step::kIdentities;
+  sdk::Allgather gather_;
+  const Library* library_ = nullptr;
+  std::unique_ptr<Worker> worker_;
+  std::vector<char> address_;
+  std::vector<Peer> peers_;
+  Outbox outbox_;
+
+  std::unique_ptr<Memories> memories_;
+  std::vector<Window> windows_ = std::vector<Window>(kWindows);
+  std::uint64_t windows_version_ = 0;
+
+  std::atomic<bool> broken_{false};
+  sdk::FirstCause cause_;
+  bool acted_ = false;  // on the abort
+  std::uint64_t acted_ns_ = 0;
+  bool someone_left_ = false;  // receives from a rank that left may wait to be cancelled
+
+  sdk::RequestPool<Request> pool_;
+  std::vector<Request*> live_;
+};
+
+std::uint64_t now_ns();
+
+}  // namespace roda::ucx

@@ -1,0 +1,50 @@
+#include "transports/ucx/lanes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace roda::ucx {
+namespace {
+
+constexpr std::string_view kDirect[] = {"self",     "posix",   "sysv",    "xpmem",    "cma",       "knem",
+                                        "rc_verbs", "rc_mlx5", "dc_mlx5", "cuda_ipc", "cuda_copy", "gdr_copy"};
+constexpr std::string_view kLane = "lane[";
+
+// "#  lane[0]:  1:tcp/lo.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am": tcp.
+std::string_view transport_of(std::string_view line) {
+  const std::size_t number = line.find("]:", line.find(kLane));
+  const std::size_t colon = number == line.npos ? line.npos : line.find(':', number + 2);
+  if (colon == line.npos) return {};
+  return line.substr(colon + 1, line.find('/', colon) - colon - 1);
+}
+
+}  // namespace
+
+bool buffers_in_process(const std::string& description) {
+  bool seen = false;
+  for (std::size_t begin = 0; begin < description.size();) {
+    const std::size_t end = std::min(description.find('\n', begin), description.size());
+    const std::string_view line(description.data() + begin, end - begin);
+    begin = end + 1;
+    if (line.find(kLane) == line.npos) continue;
+    seen = true;
+    if (std::find(std::begin(kDirect), std::end(kDirect), transport_of(line)) == std::end(kDirect)) return true;
+  }
+  return !seen;
+}
+
+bool buffers_in_process(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  FILE* stream = ::open_memstream(&text, &bytes);
+  if (stream == nullptr) return true;
+  ucp_ep_print_info(endpoint, stream);
+  std::fclose(stream);
+  const std::string description(text, bytes);
+  std::free(text);
+  return buffers_in_process(description);
+}
+
+}  // namespace roda::ucx

@@ -1,0 +1,153 @@
+#include "transports/ucx/library.h"
+
+#include <ucs/debug/debug.h>
+#include <roda/sdk/error.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "transports/ucx/errors.h"
+
+namespace roda::ucx {
+namespace {
+
+struct Setting {
+  const char* name;
+  const char* value;
+  const char* unless;  // the user's environment has this
+};
+
+// What differs from UCX's defaults. UCX 1.13 knows the settings of its transports by shorter names than later versions;
+// a name that it does not know is harmless.
+constexpr Setting kSettings[] = {
+    // Endpoints that notice a dead peer leave out shared memory otherwise.
+    {"MM_ERROR_HANDLING", "y", "POSIX_ERROR_HANDLING"},
+    {"POSIX_ERROR_HANDLING", "y", "POSIX_ERROR_HANDLING"},
+    {"SYSV_ERROR_HANDLING", "y", "SYSV_ERROR_HANDLING"},
+    {"XPMEM_ERROR_HANDLING", "y", "XPMEM_ERROR_HANDLING"},
+    // connect() would block forming, for minutes where a host is gone.
+    {"CONN_NB", "y", "TCP_CONN_NB"},
+    {"TCP_CONN_NB", "y", "TCP_CONN_NB"},
+    {"KEEPALIVE_INTERVAL", "1s", "KEEPALIVE_INTERVAL"},
+};
+
+const char* environment(const std::string& name) { return std::getenv(("UCX_" + name).c_str()); }
+
+// True when UCX_TLS names nothing that needs a network device other than loopback between processes of one host.
+bool loopback_suffices() {
+  constexpr std::string_view kLocal[] = {"all",  "self", "tcp",  "sm",    "shm",  "mm",        "posix",
+                                         "sysv", "cma",  "knem", "xpmem", "cuda", "cuda_copy", "cuda_ipc"};
+  if (environment("NET_DEVICES") != nullptr) return false;
+  const char* text = environment("TLS");
+  std::string_view rest = text == nullptr ? "all" : text;
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    if (std::find(std::begin(kLocal), std::end(kLocal), name) == std::end(kLocal)) return false;
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  }
+  return true;
+}
+
+// UCX puts handlers of its own on these when it is loaded, which print and then hang or abort: those belong to the
+// program. UCX_HANDLE_ERRORS brings them back.
+void give_signals_back() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (environment("HANDLE_ERRORS") != nullptr) return;
+    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+  });
+}
+
+using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
+
+Config read_config(Reach reach) {
+  ucp_config_t* raw = nullptr;
+  check(ucp_config_read(nullptr, nullptr, &raw), "the UCX_* environment variables could not be read");
+  Config config(raw, &ucp_config_release);
+  for (const Setting& setting : kSettings) {
+    if (environment(setting.unless) == nullptr) ucp_config_modify(raw, setting.name, setting.value);
+  }
+  if (reach == Reach::kHost && loopback_suffices()) ucp_config_modify(raw, "NET_DEVICES", "lo");
+  return config;
+}
+
+ucp_context_h create(Reach reach, int expected_peers) {
+  give_signals_back();
+  const Config config = read_config(reach);
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
+  params.estimated_num_eps = static_cast<std::size_t>(expected_peers);
+  params.mt_workers_shared = 0;
+  ucp_context_h context = nullptr;
+  const ucs_status_t status = ucp_init(&params, config.get(), &context);
+  if (status == UCS_OK) return context;
+  const char* transports = environment("TLS");
+  const char* devices = environment("NET_DEVICES");
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, std::string("UCX finds no usable transport (") + ucs_status_string(status) +
+                                               "; UCX_TLS=" + (transports != nullptr ? transports : "") +
+                                               " UCX_NET_DEVICES=" + (devices != nullptr ? devices : "") +
+                                               "; `ucx_info -d` lists what there is)");
+}
+
+}  // namespace
+
+std::string library_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
+void probe_library() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  if (major != UCP_API_MAJOR || minor < UCP_API_MINOR) {
+    throw sdk::Failure(RODA_ERR_UNAVAILABLE, "UCX " + library_version() + " is installed, but this plugin needs " +
+                                                 std::to_string(UCP_API_MAJOR) + "." + std::to_string(UCP_API_MINOR) +
+                                                 " or a later " + std::to_string(UCP_API_MAJOR) + ".x");
+  }
+  ucp_cleanup(create(Reach::kNetwork, 1));
+}
+
+Library::Library(Reach reach, int expected_peers) : context_(create(reach, expected_peers)) {
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  if (ucp_context_query(context_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
+}
+
+Library::~Library() { ucp_cleanup(context_); }
+
+ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type) const {
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+  params.address = *address;
+  params.length = bytes;
+  params.flags = *address == nullptr ? static_cast<unsigned>(UCP_MEM_MAP_ALLOCATE) : 0;
+  params.memory_type = type;
+  ucp_mem_h memory = nullptr;
+  const bool allocates = *address == nullptr;
+  check(ucp_mem_map(context_, &params, &memory), std::to_string(bytes) + " bytes of memory could not be " +
+                                                     (allocates ? "allocated" : "registered") +
+                                                     " (is the limit of locked memory, `ulimit -l`, high enough?)");
+  ucp_mem_attr_t attributes{};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
+  if (allocates && ucp_mem_query(memory, &attributes) == UCS_OK) *address = attributes.address;
+  return memory;
+}
+
+std::vector<char> Library::pack_key(ucp_mem_h memory) const {
+  void* packed = nullptr;
+  std::size_t bytes = 0;
+  check(ucp_rkey_pack(context_, memory, &packed, &bytes), "no remote key for a window");
+  const char* from = static_cast<const char*>(packed);
+  std::vector<char> key(from, from + bytes);
+  ucp_rkey_buffer_release(packed);
+  return key;
+}
+
+}  // namespace roda::ucx

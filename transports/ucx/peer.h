@@ -1,0 +1,75 @@
+// Another member of a group as this rank sees it: its endpoint, what it said, and what was said to it.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "transports/ucx/control.h"
+#include "transports/ucx/flush.h"
+#include "transports/ucx/request.h"
+
+namespace roda::ucx {
+
+class Group;
+
+inline constexpr std::uint32_t kSignals = 128;
+inline constexpr std::uint32_t kWindows = 64;
+
+// A window of the peer's.
+struct RemoteWindow {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  ucp_rkey_h key = nullptr;
+};
+
+// Messages of one tag that did not fit on the wire: the numbers announced for them, or the receives that wait for one.
+struct NumberedTag {
+  std::deque<std::uint64_t> numbers;
+  std::deque<Request*> parked;
+};
+
+struct Peer {
+  Group* group = nullptr;
+  int rank = 0;
+  int world_rank = 0;
+  ucp_ep_h endpoint = nullptr;
+  void* closing = nullptr;  // UCX's request while the endpoint closes
+
+  bool said_hello = false;
+  bool was_answered = false;       // our kReady is on its way
+  bool is_ready = false;           // it has our hello
+  std::uint64_t ready_ticket = 0;  // of the drain that ends forming
+  bool has_left = false;           // its goodbye came
+  ucs_status_t lost = UCS_OK;      // why the connection broke
+  // UCX keeps bytes of finished sends in memory of this process (TCP): they move on only when this process makes
+  // progress. Otherwise they are in the peer's memory or in a device's hands.
+  bool is_buffered = true;
+  Flush drain{Flush::Kind::kDrain};
+  Flush flush{Flush::Kind::kReach};
+  std::uint64_t moves = 0;  // events with this peer
+
+  Inbox inbox;
+  std::uint64_t control_sent = 0;
+
+  std::vector<std::uint64_t> signals = std::vector<std::uint64_t>(kSignals);
+  // The last signal to it, as long as it waits for a flush.
+  struct {
+    bool waits = false;
+    std::uint32_t index = 0;
+    std::uint64_t value = 0;
+    std::uint64_t ticket = 0;
+  } told;
+
+  std::vector<RemoteWindow> windows = std::vector<RemoteWindow>(kWindows);
+  std::vector<std::uint64_t> announced = std::vector<std::uint64_t>(kWindows);  // versions of our windows
+  std::uint64_t announced_version = 0;
+
+  std::unordered_map<std::uint64_t, NumberedTag> numbered;
+  std::uint64_t numbers_used = 0;
+};
+
+}  // namespace roda::ucx

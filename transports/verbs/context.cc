@@ -1,0 +1,231 @@
+#include "transports/verbs/context.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <roda/sdk/error.hpp>
+#include <utility>
+
+#include "transports/verbs/choice.h"
+#include "transports/verbs/group.h"
+
+namespace roda::verbs {
+
+namespace {
+
+constexpr std::uint64_t kLingerNs = 1'000'000'000;
+// Turns without anything to do between two looks at the clock.
+constexpr std::uint32_t kIdleTurns = 64;
+
+std::vector<PortFacts> choose(const Library& library, const Settings& settings) {
+  const std::vector<PortFacts> ports = Device::list(library);
+  if (ports.empty()) {
+    throw sdk::Failure(RODA_ERR_UNAVAILABLE,
+                       "no RDMA device: libibverbs finds none in this machine, or their driver is not loaded");
+  }
+  std::vector<PortFacts> chosen;
+  for (const std::size_t i : choose_ports(ports, settings.devices, near_numa_node(), kMaxDevices)) {
+    chosen.push_back(ports[i]);
+  }
+  return chosen;
+}
+
+// FNV-1a of the running kernel's identity.
+std::uint64_t identify_host() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : boot) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+void Context::probe(const roda_host* host) {
+  const Settings settings = read_settings(host);
+  choose(*Library::open(settings.library), settings);
+}
+
+Context::Context(const roda_host* host)
+    : host_(host),
+      owner_(::getpid()),
+      settings_(read_settings(host)),
+      library_(Library::open(settings_.library)),
+      host_id_(identify_host()) {
+  // Only matters to kernels that do not copy registered pages at a fork.
+  if (library_->fork_init() != 0) log(RODA_LOG_DEBUG, "ibv_fork_init came too late: others have registered memory");
+  for (const PortFacts& port : choose(*library_, settings_)) {
+    devices_.push_back(std::make_unique<Device>(library_, port, settings_));
+    log(RODA_LOG_DEBUG, "uses " + devices_.back()->name() + " at " + gid_text(devices_.back()->address().gid));
+  }
+  known_ = std::make_unique<KnownMemory>(devices_);
+  wake_.reset(sdk::check_system(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "verbs: eventfd"));
+  timer_.reset(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "verbs: timerfd"));
+  epoll_.reset(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "verbs: epoll"));
+  for (const int fd : {wake_.get(), timer_.get(), epoll_.get()}) guards_.emplace_back(fd);
+  watch(wake_.get());
+  watch(timer_.get());
+  for (const auto& device : devices_) {
+    watch(device->channel()->fd);
+    watch(device->context()->async_fd);
+  }
+}
+
+Context::~Context() {
+  if (!in_owner()) {
+    for (const Lingering& left : lingering_) left.wires->forget();
+    known_->forget();
+    for (const auto& device : devices_) device->forget();
+    return;
+  }
+  while (!lingering_.empty()) {
+    if (progress() > 0 || !arm()) continue;
+    pollfd waiting{epoll_.get(), POLLIN, 0};
+    (void)::poll(&waiting, 1, 20);
+  }
+}
+
+void Context::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  sdk::check_system(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "verbs: watching a descriptor");
+}
+
+bool Context::in_owner() const { return ::getpid() == owner_; }
+
+void Context::log(int level, const std::string& text) const {
+  if (host_ != nullptr && host_->log != nullptr) host_->log(host_->self, level, "verbs", text.c_str());
+}
+
+void Context::wake() {
+  const std::uint64_t one = 1;
+  // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
+  [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+int Context::progress() {
+  int handled = 0;
+  for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
+  if (!lingering_.empty()) handled += progress_lingering();
+  if (handled == 0 && ++idle_turns_ % kIdleTurns == 0 && now_ns() - looked_ns_ >= probe_ns() / 2) look_around();
+  return handled;
+}
+
+void Context::linger(std::unique_ptr<Wires> wires) {
+  lingering_.push_back({std::move(wires), now_ns() + kLingerNs});
+  progress_lingering();
+}
+
+int Context::progress_lingering() {
+  int handled = 0;
+  for (std::size_t i = 0; i < lingering_.size();) {
+    Wires& wires = *lingering_[i].wires;
+    bool is_over = now_ns() > lingering_[i].until_ns;
+    try {
+      handled += wires.progress();
+      is_over = is_over || wires.is_drained();
+    } catch (const std::exception& failure) {
+      log(RODA_LOG_DEBUG, std::string("gave up what was left to send: ") + failure.what());
+      is_over = true;
+    }
+    if (is_over) {
+      lingering_.erase(lingering_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  return handled;
+}
+
+bool Context::arm() {
+  if (!in_owner()) return true;
+  std::uint64_t count = 0;
+  [[maybe_unused]] ssize_t taken = ::read(wake_.get(), &count, sizeof count);
+  if (timer_rang()) look_around();
+  read_device_events();
+  drain_channels();
+  for (Group* group : groups_) group->arm();
+  for (const Lingering& left : lingering_) left.wires->arm();
+  if (progress() > 0) return false;
+  set_timer(!lingering_.empty() ||
+            std::any_of(groups_.begin(), groups_.end(), [](const Group* group) { return group->is_watching(); }));
+  return true;
+}
+
+void Context::drain_channels() {
+  for (const auto& device : devices_) {
+    ibv_cq* cq = nullptr;
+    void* queue = nullptr;
+    while (library_->get_cq_event(device->channel(), &cq, &queue) == 0) {
+      static_cast<Wires::Queue*>(queue)->is_armed = false;
+      library_->ack_cq_events(cq, 1);
+    }
+  }
+}
+
+void Context::look_around() {
+  looked_ns_ = now_ns();
+  if (!in_owner()) return;
+  read_device_events();
+  for (Group* group : groups_) group->ask_silent_peers();
+}
+
+bool Context::timer_rang() {
+  std::uint64_t count = 0;
+  return ::read(timer_.get(), &count, sizeof count) == sizeof count;
+}
+
+void Context::set_timer(bool is_on) {
+  if (is_on == timer_is_on_) return;
+  timer_is_on_ = is_on;
+  itimerspec period{};
+  if (is_on) {
+    const std::uint64_t ns = probe_ns() / 2;
+    period.it_interval = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+    period.it_value = period.it_interval;
+  }
+  (void)::timerfd_settime(timer_.get(), 0, &period, nullptr);
+}
+
+void Context::read_device_events() {
+  for (const auto& device : devices_) {
+    ibv_async_event event{};
+    while (library_->get_async_event(device->context(), &event) == 0) {
+      on_device_event(*device, event);
+      library_->ack_async_event(&event);
+    }
+  }
+}
+
+void Context::on_device_event(const Device& device, const ibv_async_event& event) {
+  const std::string what = library_->event_type_str(event.event_type);
+  const ibv_qp* pair = nullptr;
+  std::string state;
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ERR:
+      // A link that is back already has lost nothing that is not sent again.
+      if (event.element.port_num != device.address().port || device.is_active(&state)) return;
+      break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      pair = event.element.qp;
+      break;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+      break;
+    default:
+      return log(RODA_LOG_DEBUG, device.name() + ": " + what);
+  }
+  log(RODA_LOG_WARNING, device.name() + ": " + what + (state.empty() ? "" : ", it is " + state));
+  for (Group* group : groups_) {
+    group->on_device_event(device, pair, what + (state.empty() ? "" : " (the port is " + state + ")"));
+  }
+}
+
+}  // namespace roda::verbs

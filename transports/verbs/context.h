@@ -1,0 +1,92 @@
+// One use of the transport by this process: the opened devices, the memory they know, the descriptor to sleep on, and
+// the groups.
+#pragma once
+
+#include <roda/abi/transport.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/base/fork_guard.h"
+#include "plugins/base/unique_fd.h"
+#include "transports/verbs/library.h"
+#include "transports/verbs/memory.h"
+#include "transports/verbs/settings.h"
+#include "transports/verbs/wires.h"
+
+namespace roda::verbs {
+
+class Group;
+
+inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
+                                               RODA_CAP_ALLOCATE | RODA_CAP_REGISTER | RODA_CAP_FAULT_TOLERANT;
+
+// Threads: as the ABI says, one at a time; wake() any. Throws sdk::Failure.
+class Context {
+ public:
+  static void probe(const roda_host* host);
+  explicit Context(const roda_host* host);
+  // Waits, for a second at most, until what was sent has arrived.
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int event_fd() const { return epoll_.get(); }
+  int progress();
+  // True: sleep; false: there is something to do.
+  bool arm();
+  // Makes event_fd() readable.
+  void wake();
+
+  void add(Group* group) { groups_.push_back(group); }
+  void remove(Group* group) { std::erase(groups_, group); }
+  // Keeps the links of a group that is gone until what was sent over them has arrived.
+  void linger(std::unique_ptr<Wires> wires);
+
+  const Settings& settings() const { return settings_; }
+  const Devices& devices() const { return devices_; }
+  KnownMemory& known() { return *known_; }
+  std::uint64_t host_id() const { return host_id_; }
+  std::uint64_t probe_ns() const { return std::uint64_t{settings_.probe_ms} * 1'000'000; }
+  // In a forked child the devices aren't there and everything is refused.
+  bool in_owner() const;
+
+ private:
+  struct Lingering {
+    std::unique_ptr<Wires> wires;
+    std::uint64_t until_ns;
+  };
+
+  void watch(int fd);
+  int progress_lingering();
+  void read_device_events();
+  void on_device_event(const Device& device, const ibv_async_event& event);
+  void drain_channels();
+  bool timer_rang();
+  // What no completion tells: events of devices, and peers that say nothing.
+  void look_around();
+  void set_timer(bool is_on);
+  void log(int level, const std::string& text) const;
+
+  const roda_host* host_;
+  const pid_t owner_;
+  Settings settings_;
+  std::shared_ptr<const Library> library_;
+  std::uint64_t host_id_;
+  Devices devices_;
+  std::unique_ptr<KnownMemory> known_;
+  UniqueFd wake_;
+  UniqueFd timer_;
+  UniqueFd epoll_;
+  std::vector<ForkGuard> guards_;  // after the descriptors: gone before they close
+  std::vector<Group*> groups_;
+  std::vector<Lingering> lingering_;
+  bool timer_is_on_ = false;
+  std::uint32_t idle_turns_ = 0;
+  std::uint64_t looked_ns_ = 0;
+};
+
+}  // namespace roda::verbs

@@ -1,0 +1,143 @@
+// An ordered set of ranks connected by RDMA: forming it, signals, windows, memory, and how it ends.
+//
+// Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <roda/sdk/error.hpp>
+#include <roda/sdk/exchange.hpp>
+#include <string>
+#include <vector>
+
+#include "transports/verbs/context.h"
+#include "transports/verbs/messages.h"
+#include "transports/verbs/wire.h"
+#include "transports/verbs/wires.h"
+
+namespace roda::verbs {
+
+inline constexpr std::uint32_t kSignals = 128;
+inline constexpr std::uint32_t kWindows = 64;
+
+class Group final : public Listener {
+ public:
+  using Request = verbs::Request;
+
+  Group(Context& context, const roda_group_desc& desc);
+  ~Group() override;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // True once formed; throws the cause of a failed forming, or later of the abort.
+  bool test();
+  int progress();
+  void arm();
+  // While it is true silent peers are asked for a sign of life now and then.
+  bool is_watching() const;
+  void ask_silent_peers();
+  // The queue pair or the whole port broke, in the device's words. Null: the port.
+  void on_device_event(const Device& device, const ibv_qp* pair, const std::string& what);
+
+  // Any thread. The engine acts on it at its next call.
+  void abort(const sdk::Failure& cause);
+  bool is_quiet(const void* base, std::size_t bytes);
+
+  std::int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
+                    Request** request) {
+    return messages_.send(admit(peer), tag, data, bytes, memory, request);
+  }
+  std::int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
+                       Request** request) {
+    return messages_.receive(admit(peer, true), tag, data, bytes, memory, request);
+  }
+  std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request);
+  std::int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
+                   Request** request);
+  std::int32_t test(Request* request);
+
+  std::uint32_t signal_count() const { return kSignals; }
+  void signal(int peer, std::uint32_t index, std::uint64_t value);
+  std::uint64_t signal_value(int peer, std::uint32_t index) const {
+    return peers_[static_cast<std::size_t>(peer)].signals[index];
+  }
+
+  std::uint32_t window_count() const { return kWindows; }
+  // Over memory of memory_alloc or memory_register only: registering other memory for as long as a window is open would
+  // outlast the memory.
+  void window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory);
+  void window_close(std::uint32_t slot);
+
+  void memory_alloc(std::size_t bytes, roda_memory* memory);
+  void memory_free(roda_memory* memory);
+  void memory_register(roda_memory* memory);
+  void memory_deregister(roda_memory* memory);
+
+  // Listener
+  void on_record(Link& link, const Record& record, const std::byte* data) override;
+  void on_written(Link& link, int rail, std::uint32_t id) override { messages_.on_written(link, rail, id); }
+  void on_moved(Link& link, std::uint32_t id) override { messages_.on_moved(link, id); }
+  void on_left(Link& link) override;
+  void on_broken(const sdk::Failure& why) override { abort(why); }
+
+ private:
+  enum class Phase { kHello, kOpen, kCards, kConnect, kUp, kFormed };
+  struct Window {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::array<std::uint32_t, kMaxRails> keys{};
+  };
+  struct Peer {
+    std::vector<std::uint64_t> signals = std::vector<std::uint64_t>(kSignals);
+    std::vector<Window> windows = std::vector<Window>(kWindows);
+  };
+
+  // forming.cc
+  bool form_on();
+  void say_hello();
+  Hello least_of_all(std::size_t* before) const;
+  void make_wires();
+  void publish_cards();
+  bool connect_some();
+  void finish_forming();
+  void check_deadline() const;
+
+  // What every operation begins with: the group is sound and formed, the peer is there, or (`or_left`) has left.
+  Link& admit(int peer, bool or_left = false);
+  [[noreturn]] void refuse(int peer);
+  std::int32_t move(Request::Kind kind, int peer, std::uint32_t slot, std::size_t offset, void* data, std::size_t bytes,
+                    Request** request);
+  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
+  void act_on_abort();
+  std::string label() const { return "group " + name_; }
+
+  Context& context_;
+  const int rank_;
+  const int size_;
+  const std::string name_;
+  const std::vector<std::int32_t> world_ranks_;
+  const std::uint64_t timeout_ns_;
+  const std::uint64_t started_ns_;
+  const roda_exchange exchange_;
+
+  Phase phase_ = Phase::kHello;
+  sdk::Allgather gather_;
+  bool has_said_hello_ = false;
+  std::size_t stripe_bytes_ = 0;
+  int connected_ = 0;
+
+  std::unique_ptr<Wires> wires_;  // null while there is nothing to connect
+  Messages messages_;
+  std::vector<Peer> peers_;
+  std::vector<Window> own_windows_ = std::vector<Window>(kWindows);
+
+  std::atomic<bool> broken_{false};
+  sdk::FirstCause cause_;
+  bool acted_ = false;  // on the abort
+  std::uint64_t watched_until_ns_ = 0;
+};
+
+}  // namespace roda::verbs
