@@ -57,6 +57,11 @@ struct ChunkRun {
   std::int32_t count = 0;
 };
 
+// Whether a schedule with these schedule::Needs bits works on its peers' memory.
+constexpr bool one_sided(std::uint32_t needs) {
+  return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
+}
+
 struct Program {
   std::string algorithm;
   schedule::Collective collective = schedule::Collective::kAllreduce;
@@ -86,15 +91,14 @@ struct Program {
   std::vector<ChunkRun> carry;
   std::vector<ChunkRun> copy_out;
 
-  bool one_sided() const {
-    return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
-  }
+  bool one_sided() const { return execute::one_sided(needs); }
 };
 
-// Whether stages that run the algorithm take buckets (see StageArgs::bucket): the one-sided allreduces do.
-inline bool takes_buckets(const schedule::Algorithm& algorithm) {
-  const std::uint32_t one_sided = schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals;
-  return algorithm.collective == schedule::Collective::kAllreduce && (algorithm.needs & one_sided) != 0;
+// Whether stages that run a schedule take buckets (see StageArgs::bucket): the one-sided allreduces do. `of`: an
+// Algorithm or a Program.
+template <typename Schedule>
+bool takes_buckets(const Schedule& of) {
+  return of.collective == schedule::Collective::kAllreduce && one_sided(of.needs);
 }
 
 // Chunks of Input or Output.

@@ -21,9 +21,7 @@ ScheduleStage::ScheduleStage(TransportGroup& group, const ExecuteOptions& option
   for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
 }
 
-bool ScheduleStage::takes_buckets() const {
-  return program_.one_sided() && program_.collective == Collective::kAllreduce;
-}
+bool ScheduleStage::takes_buckets() const { return execute::takes_buckets(program_); }
 
 Status ScheduleStage::check(const StageArgs& args) const {
   if (args.collective != static_cast<int>(program_.collective)) {
