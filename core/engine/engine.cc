@@ -119,7 +119,7 @@ void Engine::poke() {
   static_cast<void>(parts_.control->service(false));
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.
-  const bool work = busy() || holds_ready() || parts_.control->pending() || !unsent_.empty() || shutting_down_ ||
+  const bool work = moves_data() || holds_ready() || parts_.control->pending() || !unsent_.empty() || shutting_down_ ||
                     stopped_.load(std::memory_order_acquire);
   let_go(work);
 }
@@ -191,7 +191,8 @@ void Engine::leave() {
   bool work = true;
   for (int turn = 0;
        turn < 8 && !busy() && !holds_ready() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {
-    work = !arm() || has_submissions_.load(std::memory_order_seq_cst);
+    // What has ended and not yet left mostly does so at once; arming for it would cost more than these turns.
+    work = moves_data() || !arm() || has_submissions_.load(std::memory_order_seq_cst);
     if (!work) break;
     drive();
   }

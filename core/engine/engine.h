@@ -121,6 +121,7 @@ class Engine final : private negotiate::Outcome {
   bool apply_log();
   bool run_launches();
   bool start_launches();
+  bool settle();
   void put_in_log();
   bool slot_is_free(const negotiate::Launch& launch) const;
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
@@ -133,6 +134,8 @@ class Engine final : private negotiate::Outcome {
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const;
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
+  // The transports need progress: something runs, or what has ended has not left this process yet.
+  bool moves_data() const { return busy() || !contexts_.are_settled(); }
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
   bool arm();
   void disarm();

@@ -35,7 +35,7 @@ void Engine::run() {
       while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
         if (drive()) {
           idle = first_turn();
-        } else if (busy() && wait_policy_.worth_spinning(idle)) {
+        } else if (moves_data() && wait_policy_.worth_spinning(idle)) {
           // Nobody waits for what this thread does, but somebody may be about to submit more on this very core.
           WaitPolicy::yield();
           idle += turn();
@@ -60,12 +60,14 @@ void Engine::run() {
 bool Engine::arm() {
   parts_.control->arm();
   if (parts_.control->pending()) return false;
-  if (!busy()) return true;
+  if (!moves_data()) return true;
   for (const auto& context : contexts_.all()) {
     if (!context->arm()) return false;
   }
   // What came between the last look and the arming would ring no bell.
-  return !run_launches();
+  if (busy()) return !run_launches();
+  // Settled just now: a look at what waited for that comes first.
+  return !settle() && !contexts_.are_settled();
 }
 
 void Engine::disarm() {
@@ -74,9 +76,9 @@ void Engine::disarm() {
 }
 
 int Engine::timeout_ms() const {
-  int timeout = busy() ? kBusyTimeoutMs : -1;
+  int timeout = moves_data() ? kBusyTimeoutMs : -1;
   for (const auto& context : contexts_.all()) {
-    if (busy() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
+    if (moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
   if (!unsent_.empty()) timeout = 1;  // nothing rings when the log has room again
   const auto now = Clock::now();
@@ -138,10 +140,11 @@ bool Engine::drive() {
   if (has_submissions_.load(std::memory_order_acquire)) moved = announce() || moved;
   moved = apply_log() || moved;
   moved = run_launches() || moved;
+  if (!busy()) moved = settle() || moved;
   hold_ready_tensors();
   say_finished(true);
   put_in_log();
-  if (shutting_down_ && !drained_said_ && !busy()) {
+  if (shutting_down_ && !drained_said_ && !moves_data()) {
     drained_said_ = true;
     announcer_.plain(wire::Item::kDrained, 0);
     put_in_log();
@@ -311,6 +314,13 @@ bool Engine::run_launches() {
     end_run(std::move(ended), status);
     moved = true;
   }
+  return moved;
+}
+
+// With nothing running: what has ended may still need this process to leave it.
+bool Engine::settle() {
+  bool moved = false;
+  for (const auto& context : contexts_.all()) moved = context->settle() > 0 || moved;
   return moved;
 }
 

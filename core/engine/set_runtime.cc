@@ -20,6 +20,10 @@ Status Contexts::get(const roda_transport* transport, execute::TransportContext*
   return {};
 }
 
+bool Contexts::are_settled() const {
+  return std::all_of(contexts_.begin(), contexts_.end(), [](const auto& context) { return context->is_settled(); });
+}
+
 struct SetRuntime::Group {
   std::unique_ptr<StoreExchange> exchange;
   std::unique_ptr<execute::TransportGroup> group;

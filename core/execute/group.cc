@@ -25,6 +25,12 @@ TransportContext::TransportContext(const roda_transport* transport, const roda_h
 
 TransportContext::~TransportContext() { transport_->context_destroy(context_); }
 
+int TransportContext::settle() {
+  if (is_settled_) return 0;
+  is_settled_ = transport_->settle(context_) != RODA_AGAIN;
+  return is_settled_ ? 0 : transport_->progress(context_);
+}
+
 std::uint32_t TransportContext::needs_met() const {
   std::uint32_t needs = 0;
   if (has(RODA_CAP_P2P)) needs |= schedule::kNeedsMessages;

@@ -44,8 +44,15 @@ class TransportContext {
   // True when the collective runs natively for these.
   bool supports(int collective, int dtype, int op, int memory_kind) const;
 
-  // Events handled, 0 when there was nothing to do.
-  int progress() { return transport_->progress(context_); }
+  // Events handled, 0 when there was nothing to do. For when something runs here; settle() for when all has ended.
+  int progress() {
+    is_settled_ = transport_->settle == nullptr;
+    return transport_->progress(context_);
+  }
+  // Whether what ended goes on without this process; as of the last settle().
+  bool is_settled() const { return is_settled_; }
+  // A step towards that. Events handled.
+  int settle();
   // -1 in poll mode.
   int event_fd() { return transport_->event_fd(context_); }
   // True: the caller may sleep on event_fd() after testing once more. False: progress() first.
@@ -61,6 +68,7 @@ class TransportContext {
   const roda_host* host_;
   roda_context* context_;
   std::uint64_t capabilities_;
+  bool is_settled_ = true;
 };
 
 struct GroupOptions {

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 namespace roda::conformance {
 namespace {
@@ -75,7 +76,19 @@ void Env::check_deadline(const char* what) const {
   CHECK(now_ns() < deadline_ns_, "%s: not over after %d s", what, static_cast<int>(kCaseSeconds));
 }
 
+bool Env::is_settled() {
+  if (context_ == nullptr || table_.settle == nullptr) return true;
+  const int32_t code = table_.settle(context_);
+  CHECK(code == RODA_OK || code == RODA_AGAIN, "settle returned %d", code);
+  return code == RODA_OK;
+}
+
+void Env::settle() {
+  drive([this] { return is_settled(); }, "what ended to leave this process");
+}
+
 void Env::barrier(int count) {
+  settle();
   if (world_->barrier(rank_, count == 0 ? size() : count, deadline_ns_)) return;
   check_deadline("the other ranks");
 }
@@ -119,6 +132,7 @@ void Env::poll_until(const std::function<bool()>& done, const char* what) {
 }
 
 void Env::wait_until(const std::function<bool()>& done, const char* what) {
+  settle();
   while (!done()) {
     check_deadline(what);
     pause_briefly();
@@ -148,10 +162,12 @@ Group::Group(Env& env, const std::string& name, Options options) : env_(env), na
   CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
 }
 
-Group::~Group() { destroy(); }
+Group::~Group() noexcept(false) { destroy(); }
 
 void Group::destroy() {
-  if (group_ != nullptr) env_.table().group_destroy(group_);
+  if (group_ == nullptr) return;
+  if (std::uncaught_exceptions() == 0) env_.settle();
+  env_.table().group_destroy(group_);
   group_ = nullptr;
 }
 

@@ -65,8 +65,11 @@ class Env {
   void wait_until(const std::function<bool()>& done, const char* what);
   // Among the first `count` ranks, all if 0; the transport has no part in it.
   void barrier(int count = 0);
+  // Progress until what has ended needs none any more. Part of the waits that make none, and of destroying a group.
+  void settle();
 
  private:
+  bool is_settled();
   void sleep(const std::function<bool()>& done, const char* what);
   void check_deadline(const char* what) const;
 
@@ -95,7 +98,7 @@ class Group {
   };
   Group(Env& env, const std::string& name, Options options);
   Group(Env& env, const std::string& name) : Group(env, name, Options{}) {}
-  ~Group();
+  ~Group() noexcept(false);  // settling is checked like all else
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 

@@ -177,6 +177,13 @@ typedef struct roda_transport {
   /* 1 when no local or remote access to the range can follow any more, 0 while one may. After group_abort this must
    * become 1 in bounded time if RODA_CAP_FAULT_TOLERANT is set. */
   int32_t (*quiesced)(roda_group* group, const void* base, size_t bytes);
+
+  /* OPTIONAL. Whether all that ended so far goes on without this process: RODA_OK, or RODA_AGAIN while ended requests
+   * and signals have left something here that needs progress(). A caller with nothing in flight goes on making progress
+   * and asking until it hears RODA_OK, before it stops making progress and before it destroys a group; it may arm and
+   * sleep in between. What belongs to aborted groups and lost peers doesn't count. A transport without the entry
+   * promises that what has ended needs no progress any more. */
+  int32_t (*settle)(roda_context* context);
 } roda_transport;
 
 typedef const roda_transport* (*roda_transport_entry)(void);

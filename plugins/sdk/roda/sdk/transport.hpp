@@ -8,6 +8,7 @@
 //     int event_fd();                                       using Request = ...;  struct of a pending operation
 //     bool arm();       // true: may sleep                  ...
 //     void disarm();                                // o  };
+//     bool settle();    // true: settled            // o
 //   };
 //   constexpr roda_transport kTable = roda::sdk::transport<Context, Group, bits>("name", "library 1.2",
 //   RODA_PROGRESS_FD); RODA_TRANSPORT_PLUGIN("name", &kTable);
@@ -75,6 +76,11 @@ constexpr void fill_context(roda_transport* table) {
   };
   if constexpr (requires(Context& context) { context.disarm(); }) {
     table->disarm = [](roda_context* context) { context_of<Context>(context).disarm(); };
+  }
+  if constexpr (requires(Context& context) { context.settle(); }) {
+    table->settle = [](roda_context* context) -> int32_t {
+      return context_of<Context>(context).settle() ? RODA_OK : RODA_AGAIN;
+    };
   }
   if constexpr (requires { Context::collective_supported(0, 0, 0, 0); }) {
     table->collective_supported = [](roda_context*, int32_t collective, int32_t dtype, int32_t op,
