@@ -79,7 +79,8 @@ Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_pt
   if (!members.ranks.empty() && members.ranks.size() != static_cast<std::size_t>(knobs->size.value_or(1))) {
     return Status::unsupported("init with a list of " + std::to_string(members.ranks.size()) + " of the job's " +
                                std::to_string(knobs->size.value_or(1)) +
-                               " ranks needs a job that was started by MPI; use process sets instead");
+                               " ranks needs a launcher that a plugin serves (see `roda-info`); use process sets "
+                               "instead");
   }
   return open_store(*knobs, secret, store);
 }

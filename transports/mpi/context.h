@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transports/mpi/collectives.h"
+#include "transports/mpi/pump.h"
 #include "transports/mpi/queue.h"
 #include "transports/mpi/runtime.h"
 
@@ -28,6 +29,7 @@ class Context {
   const roda_host* host() const { return host_; }
   Runtime& runtime() const { return Runtime::get(); }
   Queue& queue() { return *queue_; }
+  Pump& pump() { return pump_; }
   void join(Group* group) { groups_.push_back(group); }
   void leave(Group* group) { std::erase(groups_, group); }
 
@@ -42,6 +44,7 @@ class Context {
  private:
   const roda_host* const host_;
   std::unique_ptr<Queue> queue_;
+  Pump pump_{Runtime::get()};
   std::vector<Group*> groups_;  // formed ones
 };
 

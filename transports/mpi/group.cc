@@ -43,6 +43,7 @@ bool Group::test() {
   }
   channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), world_ranks_);
   context_->join(this);
+  context_->pump().serve(timeout_);
   return true;
 }
 
@@ -92,6 +93,7 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
   }
   if (is_done) {
     context_->queue().give_back(message);
+    context_->pump().note();
     return RODA_OK;
   }
   live_.push_back(message);
@@ -131,6 +133,7 @@ int32_t Group::test(Request* operation) {
                            operation->peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(operation->peer)]);
     std::erase(live_, operation);
     context_->queue().give_back(operation);
+    context_->pump().note();
     if (end.code() != RODA_OK) throw end;
     return RODA_OK;
   }

@@ -36,6 +36,7 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
   X(Start)                    \
   X(Cancel)                   \
   X(Request_free)             \
+  X(Iprobe)                   \
   X(Test)                     \
   X(Testsome)                 \
   X(Wait)                     \

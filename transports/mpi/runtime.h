@@ -41,6 +41,10 @@ class Runtime {
   int largest_tag() const { return largest_tag_; }
   // True when only one thread at a time may be inside MPI.
   bool is_serialised() const { return serialised_; }
+  // True when a thread of ours may call MPI although nothing of Horovod's is pending.
+  bool may_call_at_any_time() const { return is_ours_ || !serialised_; }
+  // MPI was finalised, by us or by somebody else.
+  bool has_ended();
   // Identifies the MPI world among all that may be running, as far as that can be told.
   const std::string& job() const { return job_; }
 
@@ -84,8 +88,6 @@ class Runtime {
   Runtime() = default;
   void initialise(bool one_thread);
   void inspect(const roda_host* host);
-  // MPI was finalised, by us or by somebody else.
-  bool has_ended();
   static void at_exit(int status, void* self);
   void finalise(int status);
 

@@ -1,0 +1,75 @@
+#include "transports/mpi/pump.h"
+
+#include <algorithm>
+
+#include "transports/mpi/thread.h"
+
+namespace roda::mpi::RODA_MPI_FLAVOUR {
+namespace {
+
+// Between two calls: what is stuck is late by so much, at first and after a while.
+constexpr std::chrono::milliseconds kShortest{1};
+constexpr std::chrono::milliseconds kLongest{64};
+constexpr int kProbeTag = 0;  // whether a message of the program's is found does not matter
+
+}  // namespace
+
+Pump::~Pump() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Pump::serve(std::chrono::nanoseconds limit) {
+  // A program that called MPI from one thread at a time would not know of this one.
+  if (!runtime_.may_call_at_any_time()) return;
+  const std::lock_guard lock(mutex_);
+  limit_ = limit.count() == 0 ? std::chrono::nanoseconds::max() : std::max(limit_, limit);
+  if (!thread_.joinable()) thread_ = start_thread("roda-mpi-pump", [this] { run(); });
+}
+
+void Pump::wake() {
+  const std::lock_guard lock(mutex_);
+  is_asleep_.store(false);
+  changed_.notify_one();
+}
+
+void Pump::run() {
+  std::unique_lock lock(mutex_);
+  std::uint64_t seen = ends_.load();
+  std::chrono::milliseconds pause = kShortest;
+  Clock::time_point idle_since = Clock::now();
+  while (!is_over_) {
+    changed_.wait_for(lock, pause, [this] { return is_over_; });
+    const std::uint64_t now_seen = ends_.load();
+    if (now_seen != seen) {  // the caller itself is at work
+      seen = now_seen;
+      pause = kShortest;
+      idle_since = Clock::now();
+      continue;
+    }
+    push();
+    pause = std::min(2 * pause, kLongest);
+    if (Clock::now() - idle_since > limit_) sleep(&lock, seen);
+  }
+}
+
+void Pump::sleep(std::unique_lock<std::mutex>* lock, std::uint64_t seen) {
+  is_asleep_.store(true);
+  changed_.wait(*lock, [&] { return is_over_ || ends_.load() != seen; });
+  is_asleep_.store(false);
+}
+
+void Pump::push() {
+  const Runtime::Turn turn(runtime_);
+  if (!turn || runtime_.has_ended()) return;
+  const Library& mpi = runtime_.library();
+  int found = 0;
+  mpi.Iprobe(MPI_ANY_SOURCE, kProbeTag, mpi.comm_world, &found, MPI_STATUS_IGNORE);
+}
+
+}  // namespace roda::mpi::RODA_MPI_FLAVOUR
