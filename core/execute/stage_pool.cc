@@ -15,25 +15,22 @@ struct StagePool::Entry {
   bool busy;
 };
 
-void StageRelease::operator()(Stage*) const { pool->entries_[entry]->busy = false; }
-
 StagePool::StagePool(TransportGroup& group, const ExecuteOptions& options) : group_(group), options_(options) {}
 StagePool::~StagePool() = default;
 
 Status StagePool::acquire(int collective, const std::string& algorithm, int root, StageHandle* stage) {
   if (collective != RODA_BROADCAST) root = 0;
-  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
-    Entry& entry = *entries_[i];
+  for (const auto& kept : entries_) {
+    Entry& entry = *kept;
     if (entry.busy || entry.collective != collective || entry.root != root || entry.algorithm != algorithm) continue;
     entry.busy = true;
-    *stage = StageHandle(entry.stage.get(), StageRelease{this, i});
+    *stage = StageHandle(entry.stage.get(), StageRelease{&entry.busy});
     return {};
   }
   std::unique_ptr<Stage> made;
   RODA_RETURN_IF_ERROR(make(collective, algorithm, root, &made));
   entries_.push_back(std::make_unique<Entry>(Entry{collective, root, algorithm, std::move(made), true}));
-  const auto last = static_cast<std::uint32_t>(entries_.size() - 1);
-  *stage = StageHandle(entries_[last]->stage.get(), StageRelease{this, last});
+  *stage = StageHandle(entries_.back()->stage.get(), StageRelease{&entries_.back()->busy});
   return {};
 }
 

@@ -14,13 +14,10 @@
 
 namespace roda::execute {
 
-class StagePool;
-
-// Returns the stage to its pool. A stage is released only when done or never started.
+// Returns the stage to whoever keeps it. A stage is released only when done or never started.
 struct StageRelease {
-  StagePool* pool = nullptr;
-  std::uint32_t entry = 0;
-  void operator()(Stage* stage) const;
+  bool* busy = nullptr;
+  void operator()(Stage* /*stage*/) const { *busy = false; }
 };
 using StageHandle = std::unique_ptr<Stage, StageRelease>;
 
@@ -38,7 +35,6 @@ class StagePool {
   const ExecuteOptions& options() const { return options_; }
 
  private:
-  friend struct StageRelease;
   struct Entry;
   Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Stage>* stage);
 

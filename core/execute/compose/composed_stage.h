@@ -1,0 +1,60 @@
+// Runs a composition: pieces in lanes, each piece step after step.
+//
+// A step of a piece starts when the step before it has ended and the same step of the piece before has started: so every
+// group sees its stages in one order on all ranks, which native collectives and slots need.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/execute/compose/composition.h"
+#include "core/execute/stage.h"
+
+namespace roda::execute {
+
+class ComposedStage final : public Stage {
+ public:
+  // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is below it.
+  ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches);
+
+  Status start(const StageArgs& args) override;
+  Status test(bool* done) override;
+  void abort(const Status& cause) override;
+  std::uint64_t moves() const override;
+  std::string describe() const override;
+
+  // Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than launches.
+  static std::uint32_t lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches, std::uint32_t most);
+
+ private:
+  // A piece on its way.
+  struct Lane {
+    std::size_t piece = 0;
+    std::size_t step = 0;
+    bool busy = false;
+    StageHandle stage;  // null: the step has not started
+  };
+  Status advance(bool* moved);
+  Status advance(std::uint32_t index, bool* moved);
+  Status start_step(std::uint32_t index);
+  void end_step(Lane* lane);
+  Status end_failed(bool* done);
+  void abort_groups(const Status& cause);
+
+  std::string name_;
+  std::unique_ptr<Composition> composition_;
+  std::uint32_t launches_;
+  std::vector<Lane> lanes_;
+  std::vector<std::size_t> started_;  // [steps] pieces whose step has started
+  StageArgs args_;
+  std::size_t begun_ = 0;
+  std::size_t ended_ = 0;
+  bool running_ = false;
+  std::uint64_t moves_ = 0;  // of the stages that have ended, and one for each of them
+  Status failure_;
+};
+
+}  // namespace roda::execute

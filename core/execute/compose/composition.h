@@ -1,0 +1,47 @@
+// A collective composed of others over nested groups: reduce-scatter inside the host, allreduce across hosts, allgather
+// inside the host, for instance. The data is cut into pieces; every piece goes through the same steps, and steps of
+// different pieces overlap, so that the levels work at the same time.
+//
+// Threads: the holder of the engine's baton.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/execute/stage.h"
+#include "core/execute/stage_pool.h"
+
+namespace roda::execute {
+
+// One collective of a composition, over one group that this rank is in.
+struct CompositionStep {
+  StagePool* pool = nullptr;  // null: nothing for this rank to do
+  std::int32_t collective = RODA_ALLREDUCE;
+  std::string algorithm;
+  std::int32_t root = 0;  // of the group, for broadcast
+};
+
+// What a composition does with one launch. Pure arithmetic over pointers, but for `finish`.
+class Composition {
+ public:
+  virtual ~Composition() = default;
+
+  // The same number of steps on every rank; the pools outlive the composition.
+  const std::vector<CompositionStep>& steps() const { return steps_; }
+
+  // Takes a launch on. `lanes`: pieces that may be in flight; piece k uses lane k % lanes, and its buffers.
+  virtual Status begin(const StageArgs& args, std::uint32_t lanes) = 0;
+  // Of the launch taken on; the same on every rank.
+  virtual std::size_t pieces() const = 0;
+  // Fills what the step works on: input, output, counts. The rest of the arguments is set already.
+  virtual void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) = 0;
+  // The last step of the piece has ended.
+  virtual void finish(std::size_t /*piece*/, std::uint32_t /*lane*/) {}
+
+ protected:
+  std::vector<CompositionStep> steps_;
+};
+
+}  // namespace roda::execute
