@@ -9,16 +9,21 @@ namespace {
 // Between hosts our own sockets come first: on hosts joined by Ethernet they are faster than what libraries make of
 // TCP.
 //
+// Ranks on several hosts go by levels wherever the ranks of a host have something faster than the network between them.
+//
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
 allreduce@host:0-64K[1-8] = */oneshot
 allreduce@host:0-16K[9-32] = */oneshot
 allreduce@host:0-4K[33-] = */oneshot
+allreduce@host:0-16K = levels/two_step
+allreduce@host = levels/hierarchical
 allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
 allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
 allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
 allreduce = */native, */ring, */recursive_doubling, */direct
 
+broadcast@host = levels/hierarchical
 broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
 broadcast@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
 broadcast = */native, */double_binary_tree, */binomial, */direct

@@ -1,5 +1,6 @@
 #include "algorithms/select/names.h"
 
+#include <algorithm>
 #include <array>
 
 namespace roda::select {
@@ -10,7 +11,31 @@ using schedule::Collective;
 constexpr std::array kCollectives = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
                                      Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
 
+struct Composition {
+  Collective collective;
+  const char* name;
+};
+
+// hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
+// crosses between hosts once. two_step: the whole collective inside hosts, then across them.
+constexpr std::array kCompositions = {Composition{Collective::kAllreduce, "hierarchical"},
+                                      Composition{Collective::kAllreduce, "two_step"},
+                                      Composition{Collective::kBroadcast, "hierarchical"}};
+
 }  // namespace
+
+bool is_composition(Collective collective, std::string_view name) {
+  return std::any_of(kCompositions.begin(), kCompositions.end(),
+                     [&](const Composition& c) { return c.collective == collective && name == c.name; });
+}
+
+std::string list_of_compositions(Collective collective) {
+  std::string list;
+  for (const Composition& c : kCompositions) {
+    if (c.collective == collective) list += (list.empty() ? "" : ", ") + std::string(c.name);
+  }
+  return list.empty() ? "none" : list;
+}
 
 std::optional<Collective> collective_named(std::string_view name) {
   for (const Collective collective : kCollectives) {

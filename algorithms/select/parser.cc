@@ -119,7 +119,7 @@ bool Parser::parse_option(Table::Rule* rule) {
   const bool forbidden = take('!');
   Option option;
   if (!parse_transport(&option.transport) || !expect('/', "the transport")) return false;
-  if (!parse_algorithm(*rule, &option.algorithm)) return false;
+  if (!parse_algorithm(*rule, option.transport, &option.algorithm)) return false;
   if (std::find(rule->options.begin(), rule->options.end(), option) != rule->options.end()) {
     return fail(start, option.transport + "/" + option.algorithm + " stands twice in the rule");
   }
@@ -137,10 +137,14 @@ bool Parser::parse_transport(std::string* transport) {
   return true;
 }
 
-bool Parser::parse_algorithm(const Table::Rule& rule, std::string* algorithm) {
+bool Parser::parse_algorithm(const Table::Rule& rule, const std::string& transport, std::string* algorithm) {
   if (token_.kind != Token::Kind::kWord) return fail(token_, "expected an algorithm, not " + token_.in_words());
   const std::string name(token_.text);
-  if (name != kNative && schedule::find_algorithm(rule.collective, name) == nullptr) {
+  if (transport == kLevels && !is_composition(rule.collective, name)) {
+    return fail(token_, "unknown composition '" + name + "' for " + schedule::collective_name(rule.collective) +
+                            "; known: " + list_of_compositions(rule.collective));
+  }
+  if (transport != kLevels && name != kNative && schedule::find_algorithm(rule.collective, name) == nullptr) {
     return fail(token_, "unknown algorithm '" + name + "' for " + schedule::collective_name(rule.collective) +
                             "; known: " + list_of_algorithms(rule.collective));
   }

@@ -29,7 +29,7 @@ class Parser {
   bool parse_rank(int* rank);
   bool parse_option(Table::Rule* rule);
   bool parse_transport(std::string* transport);
-  bool parse_algorithm(const Table::Rule& rule, std::string* algorithm);
+  bool parse_algorithm(const Table::Rule& rule, const std::string& transport, std::string* algorithm);
 
   void advance() { token_ = lexer_.next(); }
   bool at_end_of_rule() const;

@@ -30,6 +30,10 @@ std::string missing_words(std::uint32_t missing) {
 
 // Why the offer can't run the algorithm; empty when it can.
 std::string obstacle(const std::string& name, const Query& query, const Offer& offer) {
+  if (offer.transport == kLevels) {
+    const auto composition = offer.compositions.find(name);
+    return composition == offer.compositions.end() ? "there is no composition of that name" : composition->second;
+  }
   if (name == kNative) {
     if (offer.native) return "";
     return offer.transport + " has no native " + schedule::collective_name(query.collective) + " for this";
@@ -68,7 +72,8 @@ class Ranking {
   void consider_all(const Option& option, const std::string& selector) {
     bool offered = false;
     for (const Offer& offer : offers_) {
-      if (option.transport != kAnyTransport && option.transport != offer.transport) continue;
+      const bool is_any = option.transport == kAnyTransport && offer.transport != kLevels;
+      if (!is_any && option.transport != offer.transport) continue;
       offered = true;
       consider({offer.transport, option.algorithm}, offer, selector);
     }

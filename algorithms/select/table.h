@@ -4,14 +4,16 @@
 //   rule = collective [ '@' memory ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' option { ',' option }
 //   option = [ '!' ] transport '/' algorithm
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
-// transport may be '*' (any offered, in order of preference); algorithm may be "native". A leading '!' before an option
-// forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling
-// The first matching rule decides; a user's rules come before the defaults, and the rest of the defaults stay as
-// fallbacks. There are no ties: order is the order of writing.
+// transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
+// for compositions over hosts ("hierarchical", "two_step"), whose parts this table chooses in turn. A leading '!'
+// before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
+// matching rule decides; a user's rules come before the defaults, and the rest of the defaults stay as fallbacks. There
+// are no ties: order is the order of writing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +37,8 @@ struct Offer {
   std::string transport;
   std::uint32_t needs_met = 0;  // schedule::Needs bits
   bool native = false;          // has the collective natively for this dtype, op and memory kind
+  // Of the offer "levels" alone: why each composition can't run, by name; empty: it can.
+  std::map<std::string, std::string> compositions;
 };
 
 struct Option {

@@ -53,7 +53,15 @@ char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_
   query.collective = collective;
   query.bytes = bytes;
   query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
-  query.same_host = size > 0 || engine == nullptr || engine->topology().hosts.size() == 1;
+  query.columns = query.longest = query.row_size = query.size;
+  if (size <= 0 && engine != nullptr) {
+    const auto& topology = engine->topology();
+    const roda::engine::Shape shape(topology.host_of, topology.rank);
+    query.hosts = shape.rows();
+    query.columns = shape.columns();
+    query.longest = shape.longest();
+    query.row_size = shape.row_size();
+  }
   return give(roda::engine::explain(*planner, query, as_json != 0));
 }
 

@@ -20,7 +20,7 @@ negotiate::Settings settings_of(const Parts& parts) {
   PlanQuery large;
   large.bytes = s.fusion_threshold;
   large.size = s.size;
-  large.same_host = parts.topology.hosts.size() == 1;
+  large.hosts = static_cast<int>(parts.topology.hosts.size());
   if (parts.planner->fuses_without_copies(large)) s.fusion_limit = s.fusion_threshold;
   s.outstanding = parts.knobs.outstanding_buckets;
   s.hold = parts.knobs.cycle_time_ms.has_value() && *parts.knobs.cycle_time_ms > 0;

@@ -13,8 +13,6 @@ namespace {
 
 // A record is one unit of the log; more than this is announced in several, which only costs grouping.
 constexpr std::size_t kRecordBytes = 64u << 10;
-// Launches of one process set that run at once: what the transports have slots for.
-constexpr std::uint64_t kSlots = 2;
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
 // So are tensors that wait for other ranks.
@@ -256,7 +254,8 @@ void Engine::hold_ready_tensors() {
 bool Engine::slot_is_free(const negotiate::Launch& launch) const {
   return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
-    return other.set == launch.set && (run->needs_whole_group() || other.sequence % kSlots == launch.sequence % kSlots);
+    return other.set == launch.set &&
+           (run->needs_whole_group() || other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight);
   });
 }
 
@@ -270,7 +269,7 @@ bool Engine::start_launches() {
       if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
       next_run_ = std::move(idle_runs_.back());
       idle_runs_.pop_back();
-      const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kSlots);
+      const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
       next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot);
       waiting_.pop_front();
     }

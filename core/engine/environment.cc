@@ -55,7 +55,8 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
     table = table.overridden_by(*user);
   }
-  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named));
+  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named),
+                                       Planner::Options{knobs.hierarchical_allreduce});
   return {};
 }
 

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/execute/compose/composed_stage.h"
+#include "core/execute/compose/levels.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::engine {
@@ -128,19 +130,20 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
     local_ = true;
     return run_locally();
   }
+  const Shape& shape = set_->options().shape;
   PlanQuery query;
   query.collective = head().collective;
   query.dtype = head().dtype;
   query.op = head().op == RODA_AVERAGE ? RODA_SUM : head().op;
   query.bytes = plan_bytes();
   query.size = set_->size();
-  query.same_host = set_->options().same_host;
+  query.hosts = shape.rows();
+  query.columns = shape.columns();
+  query.longest = shape.longest();
+  query.row_size = shape.row_size();
   const Plan* plan = nullptr;
   RODA_RETURN_IF_ERROR(planner->plan(query, &plan));
-  const PlanStage& stage = plan->stages.front();
-  execute::TransportContext* context = nullptr;
-  RODA_RETURN_IF_ERROR(contexts->get(stage.transport, &context));
-  RODA_RETURN_IF_ERROR(set_->stages(*context, &pool_, started));
+  RODA_RETURN_IF_ERROR(find_pools(*plan, contexts, started));
   if (!*started) return {};
 
   execute::StageArgs args;
@@ -149,12 +152,13 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   args.op = query.op;
   args.launch = launch_.sequence;
   args.generation = set_->options().generation;
-  args.slot = pool_->group().slots() == 0 ? 0 : slot_ % pool_->group().slots();
+  args.slot = slot_;
+  if (plan->composition.empty() && group()->slots() != 0) args.slot %= group()->slots();
   if (head().collective == RODA_BROADCAST) {
     const auto& ranks = set_->options().ranks;
     args.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
   }
-  RODA_RETURN_IF_ERROR(pool_->acquire(head().collective, stage.algorithm, args.root, &stage_));
+  RODA_RETURN_IF_ERROR(acquire(*plan, args.root));
   if (Status s = prepare(&args); !s.ok()) {
     stage_.reset();
     return s;
@@ -163,6 +167,68 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
     stage_.reset();
     return s;
   }
+  return {};
+}
+
+// The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
+Status LaunchRun::find_pools(const Plan& plan, Contexts* contexts, bool* ready) {
+  *ready = true;
+  pools_.clear();
+  for (const PlanStage& stage : plan.stages) {
+    execute::StagePool* pool = nullptr;
+    const bool takes_part =
+        stage.scope != Scope::kColumn || set_->options().shape.index() < set_->options().shape.columns();
+    if (stage.transport != nullptr && takes_part) {
+      execute::TransportContext* context = nullptr;
+      RODA_RETURN_IF_ERROR(contexts->get(stage.transport, &context));
+      bool formed = false;
+      RODA_RETURN_IF_ERROR(set_->stages(*context, stage.scope, &pool, &formed));
+      *ready = *ready && formed;
+    }
+    pools_.push_back(pool);
+  }
+  return {};
+}
+
+Status LaunchRun::acquire(const Plan& plan, int root) {
+  const bool is_flat = plan.composition.empty();
+  needs_whole_group_ = false;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i] == nullptr) continue;
+    const std::uint32_t slots = pools_[i]->group().slots();
+    needs_whole_group_ = needs_whole_group_ || slots == 1 || (!is_flat && plan.stages[i].algorithm == "native");
+  }
+  if (is_flat) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
+  const std::string key = plan.describe() + " root " + std::to_string(root);
+  return set_->composed(
+      key, [&](std::unique_ptr<execute::Stage>* stage) { return compose(plan, root, stage); }, &stage_);
+}
+
+Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
+  const Shape& shape = set_->options().shape;
+  const std::size_t piece = set_->options().execute.level_bytes;
+  execute::Levels levels;
+  levels.row_size = shape.row_size();
+  levels.index = shape.index();
+  levels.columns = shape.columns();
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    (plan.stages[i].scope == Scope::kRow ? levels.row : levels.column) = pools_[i];
+  }
+  std::unique_ptr<execute::Composition> made;
+  if (head().collective == RODA_BROADCAST) {
+    made = std::make_unique<execute::ColumnThenRowBroadcast>(levels, shape.index_of(root), shape.row_of(root),
+                                                             plan.stages[0].algorithm, plan.stages[1].algorithm, piece);
+  } else if (plan.stages.size() == 2) {
+    made =
+        std::make_unique<execute::RowThenColumnAllreduce>(levels, plan.stages[0].algorithm, plan.stages[1].algorithm);
+  } else {
+    made = std::make_unique<execute::RowColumnAllreduce>(
+        levels,
+        execute::RowColumnAllreduce::Algorithms{plan.stages[0].algorithm, plan.stages[1].algorithm,
+                                                plan.stages[2].algorithm},
+        piece);
+  }
+  *stage = std::make_unique<execute::ComposedStage>(plan.describe(), std::move(made), kLaunchesInFlight);
   return {};
 }
 
@@ -212,7 +278,7 @@ Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
     args->input = op->output;
     return scale(op->output, args->count, prescale());
   }
-  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(fused_.ensure(group(), bucket_.bytes()));
   RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), nullptr));
   args->input = args->output = fused_.data();
   if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
@@ -298,7 +364,7 @@ Status LaunchRun::prepare_reducescatter(execute::StageArgs* args) {
   args->input = op->input;
   args->output = op->output;
   if (prescale() == 1.0) return {};
-  RODA_RETURN_IF_ERROR(fused_.ensure(&pool_->group(), op->bytes()));
+  RODA_RETURN_IF_ERROR(fused_.ensure(group(), op->bytes()));
   std::memcpy(fused_.data(), op->input, op->bytes());
   args->input = fused_.data();
   if (fused_.is_transports()) args->input_memory = fused_.memory();
@@ -349,11 +415,14 @@ void LaunchRun::abort(const Status& cause) {
 }
 
 bool LaunchRun::quiesced() {
-  if (local_ || pool_ == nullptr) return true;
+  if (local_) return true;
   for (Operation* op : operations_) {
     if (op == nullptr) continue;
-    if (op->input != nullptr && !pool_->group().quiesced(op->input, op->bytes())) return false;
-    if (op->output != nullptr && !pool_->group().quiesced(op->output, op->bytes())) return false;
+    for (execute::StagePool* pool : pools_) {
+      if (pool == nullptr) continue;
+      if (op->input != nullptr && !pool->group().quiesced(op->input, op->bytes())) return false;
+      if (op->output != nullptr && !pool->group().quiesced(op->output, op->bytes())) return false;
+    }
   }
   return true;
 }
@@ -366,8 +435,12 @@ std::string LaunchRun::describe() const {
 
 std::string LaunchRun::activity() const {
   const std::string what = head().collective == RODA_BROADCAST ? "BCAST" : roda_collective_name(head().collective);
-  if (pool_ == nullptr) return "LOCAL_" + what;
-  std::string name = pool_->group().context().name();
+  std::string name;
+  for (execute::StagePool* pool : pools_) {
+    const std::string transport = pool == nullptr ? "" : pool->group().context().name();
+    if (name.find(transport) == std::string::npos) name += (name.empty() ? "" : "_") + transport;
+  }
+  if (name.empty()) return "LOCAL_" + what;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name + "_" + what;
 }
@@ -376,7 +449,7 @@ void LaunchRun::finish() {
   stage_.reset();
   launch_.tensors.clear();
   operations_.clear();
-  pool_ = nullptr;
+  pools_.clear();
   local_ = false;
 }
 

@@ -16,6 +16,9 @@
 
 namespace roda::engine {
 
+// Launches of one process set that run at once: what the transports' groups are divided among.
+inline constexpr std::uint32_t kLaunchesInFlight = 2;
+
 // A buffer that outlives its launch, taken from the group's transport where it hands out memory.
 class FusionBuffer {
  public:
@@ -53,8 +56,8 @@ class LaunchRun {
   std::vector<Operation*>& operations() { return operations_; }
   SetRuntime* set() const { return set_; }
   bool started() const { return stage_ != nullptr || local_; }
-  // Its group has room for one launch at a time.
-  bool needs_whole_group() const { return pool_ != nullptr && pool_->group().slots() == 1; }
+  // Its groups have room for one launch at a time, or tell launches apart by their order alone.
+  bool needs_whole_group() const { return needs_whole_group_; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
@@ -70,9 +73,14 @@ class LaunchRun {
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
   bool fused() const { return launch_.tensors.size() > 1; }
+  // Of a plan with one stage: where fusion buffers come from; null for compositions.
+  execute::TransportGroup* group() const { return pools_.size() == 1 ? &pools_.front()->group() : nullptr; }
   double prescale() const;
   double postscale() const;
   std::size_t plan_bytes() const;
+  Status find_pools(const Plan& plan, Contexts* contexts, bool* ready);
+  Status acquire(const Plan& plan, int root);
+  Status compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   void lay_out_bucket();
@@ -88,7 +96,8 @@ class LaunchRun {
   std::vector<Operation*> operations_;
   SetRuntime* set_ = nullptr;
   std::uint32_t slot_ = 0;
-  execute::StagePool* pool_ = nullptr;
+  std::vector<execute::StagePool*> pools_;  // of the plan's stages; null where this rank is alone
+  bool needs_whole_group_ = false;
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels
   FusionBuffer fused_;

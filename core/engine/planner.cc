@@ -5,10 +5,16 @@
 #include <sstream>
 
 #include "algorithms/schedule/schedule.h"
+#include "algorithms/select/names.h"
+#include "core/execute/options.h"
 #include "core/execute/program.h"
 
 namespace roda::engine {
 namespace {
+
+constexpr const char* kHierarchical = "hierarchical";
+constexpr const char* kTwoStep = "two_step";
+constexpr const char* kScopes[] = {"all", "host", "across"};
 
 std::uint32_t needs_met(std::uint64_t capabilities) {
   std::uint32_t met = 0;
@@ -30,13 +36,13 @@ select::Query to_select(const PlanQuery& q) {
 
 }  // namespace
 
-Planner::Planner(select::Table table, std::vector<const roda_transport*> transports)
-    : table_(std::move(table)), transports_(std::move(transports)) {}
+Planner::Planner(select::Table table, std::vector<const roda_transport*> transports, Options options)
+    : table_(std::move(table)), transports_(std::move(transports)), options_(options) {}
 
 std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
   std::vector<select::Offer> offers;
   for (const roda_transport* t : transports_) {
-    if ((t->capabilities & RODA_CAP_SAME_HOST) != 0 && !q.same_host) continue;
+    if ((t->capabilities & RODA_CAP_SAME_HOST) != 0 && q.hosts > 1) continue;
     select::Offer offer;
     offer.transport = t->name;
     offer.needs_met = needs_met(t->capabilities);
@@ -44,29 +50,37 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
                    t->collective_supported(nullptr, q.collective, q.dtype, q.op, q.memory_kind) == 1;
     offers.push_back(std::move(offer));
   }
+  select::Offer levels;
+  levels.transport = select::kLevels;
+  for (const char* name : {kHierarchical, kTwoStep}) {
+    if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
+      levels.compositions[name] = obstacle(q, name);
+    }
+  }
+  offers.push_back(std::move(levels));
   return table_.rank(to_select(q), offers);
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
-  const Key key{q.collective, q.dtype, q.op, q.memory_kind, q.bytes, q.size, q.same_host};
-  if (const auto it = plans_.find(key); it != plans_.end()) {
-    *plan = &it->second;
+  if (const auto it = plans_.find(q); it != plans_.end()) {
+    *plan = it->second.get();
     return {};
   }
-  const std::vector<select::Verdict> verdicts = candidates(q);
+  auto made = std::make_unique<Plan>();
+  RODA_RETURN_IF_ERROR(choose(q, made.get()));
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  *plan = (plans_[q] = std::move(made)).get();
+  return {};
+}
+
+Status Planner::choose(const PlanQuery& q, Plan* plan) const {
   std::string refused;
-  for (const select::Verdict& v : verdicts) {
-    if (!v.usable) {
-      refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " + v.reason;
-      continue;
+  for (const select::Verdict& v : candidates(q)) {
+    if (v.usable) {
+      *plan = plan_of(q, v.option);
+      return {};
     }
-    const auto t = std::find_if(transports_.begin(), transports_.end(),
-                                [&](const roda_transport* x) { return v.option.transport == x->name; });
-    if (plans_.size() >= kMostPlans) plans_.clear();
-    Plan& made = plans_[key];
-    made.stages = {{*t, v.option.algorithm}};
-    *plan = &made;
-    return {};
+    refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " + v.reason;
   }
   return Status::unsupported("No transport can run " + std::string(roda_collective_name(q.collective)) + " of " +
                              std::to_string(q.bytes) + " bytes of " + roda_dtype_name(q.dtype) + " over " +
@@ -75,12 +89,102 @@ Status Planner::plan(const PlanQuery& q, const Plan** plan) {
                              ". `roda-info` lists the transports and why each is or isn't usable.");
 }
 
+Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
+  Plan plan;
+  if (option.transport == select::kLevels) {
+    static_cast<void>(compose(q, option.algorithm, &plan));
+    return plan;
+  }
+  const auto t = std::find_if(transports_.begin(), transports_.end(),
+                              [&](const roda_transport* x) { return option.transport == x->name; });
+  plan.stages = {{Scope::kAll, q.collective, *t, option.algorithm}};
+  return plan;
+}
+
+// The stage that the table chooses for a collective of that many bytes among the ranks in the scope.
+Status Planner::add_stage(Scope scope, int collective, const PlanQuery& whole, Plan* plan) const {
+  PlanQuery part = whole;
+  part.collective = collective;
+  part.columns = part.longest = part.row_size = 1;
+  part.size = part.hosts = whole.hosts;
+  if (scope == Scope::kRow) {
+    part.size = part.columns = part.longest = part.row_size = whole.row_size;
+    part.hosts = 1;
+  }
+  Plan chosen;
+  if (part.size == 1) {
+    chosen.stages.emplace_back();
+  } else {
+    RODA_RETURN_IF_ERROR(choose(part, &chosen));
+  }
+  PlanStage stage = chosen.stages.front();
+  stage.scope = scope;
+  stage.collective = collective;
+  plan->stages.push_back(std::move(stage));
+  return {};
+}
+
+Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan) const {
+  plan->composition = name;
+  PlanQuery part = q;
+  if (q.collective == RODA_BROADCAST) {
+    part.bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
+    RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_BROADCAST, part, plan));
+    return add_stage(Scope::kRow, RODA_BROADCAST, part, plan);
+  }
+  if (name == kTwoStep) {
+    RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_ALLREDUCE, part, plan));
+    return add_stage(Scope::kColumn, RODA_ALLREDUCE, part, plan);
+  }
+  part.bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
+  RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_REDUCESCATTER, part, plan));
+  PlanQuery shard = part;
+  shard.bytes = part.bytes / static_cast<std::size_t>(q.columns);
+  RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_ALLREDUCE, shard, plan));
+  return add_stage(Scope::kRow, RODA_ALLGATHER, part, plan);
+}
+
+// Why the composition can't run, or should not; empty when it can. The same on every rank: it looks at hosts of every
+// size that there may be.
+std::string Planner::obstacle(const PlanQuery& q, const std::string& composition) const {
+  if (q.hosts <= 1) return "all ranks are on one host";
+  if (q.longest <= 1) return "no host has more than one rank";
+  const bool needs_even = composition == kTwoStep || q.collective == RODA_BROADCAST;
+  if (needs_even && q.columns != q.longest) return "the hosts have different numbers of ranks";
+  for (int row_size = std::max(q.columns, 2); row_size <= q.longest; ++row_size) {
+    PlanQuery at = q;
+    at.row_size = row_size;
+    Plan plan;
+    if (const Status s = compose(at, composition, &plan); !s.ok()) return s.message();
+    for (const PlanStage& stage : plan.stages) {
+      const bool is_near = stage.scope != Scope::kRow || (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0;
+      if (!is_near && !options_.always_hierarchical) {
+        return std::string("inside a host it would use ") + stage.transport->name +
+               ", which serves all ranks as well; HOROVOD_HIERARCHICAL_ALLREDUCE=1 composes all the same";
+      }
+    }
+  }
+  return "";
+}
+
 bool Planner::fuses_without_copies(const PlanQuery& q) {
   const Plan* chosen = nullptr;
-  if (!plan(q, &chosen).ok()) return false;
+  if (!plan(q, &chosen).ok() || !chosen->composition.empty()) return false;
   const auto collective = static_cast<schedule::Collective>(q.collective);
   const schedule::Algorithm* algorithm = schedule::find_algorithm(collective, chosen->stages.front().algorithm);
   return algorithm != nullptr && execute::takes_buckets(*algorithm);
+}
+
+std::string Plan::describe() const {
+  static constexpr const char* kWhere[] = {"", " on each host", " across hosts"};
+  std::string text;
+  for (const PlanStage& stage : stages) {
+    text += (text.empty() ? "" : ", then ") + std::string(roda_collective_name(stage.collective)) +
+            kWhere[static_cast<int>(stage.scope)] + " by " +
+            (stage.transport == nullptr ? "nobody: this rank is alone there"
+                                        : stage.transport->name + ("/" + stage.algorithm));
+  }
+  return text;
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
@@ -107,7 +211,16 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
     nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                      {"bytes", q.bytes},
                      {"ranks", q.size},
-                     {"same_host", q.same_host}};
+                     {"hosts", q.hosts},
+                     {"same_host", q.hosts <= 1}};
+    if (chosen != verdicts.end()) {
+      for (const PlanStage& stage : planner.plan_of(q, chosen->option).stages) {
+        j["stages"].push_back({{"scope", kScopes[static_cast<int>(stage.scope)]},
+                               {"collective", roda_collective_name(stage.collective)},
+                               {"transport", stage.transport == nullptr ? "" : stage.transport->name},
+                               {"algorithm", stage.algorithm}});
+      }
+    }
     j["candidates"] = nlohmann::json::array();
     for (const auto& v : verdicts) {
       j["candidates"].push_back({{"transport", v.option.transport},
@@ -120,11 +233,14 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
   }
   std::ostringstream out;
   out << roda_collective_name(q.collective) << " of " << q.bytes << " bytes of " << roda_dtype_name(q.dtype) << " over "
-      << q.size << (q.size == 1 ? " rank" : " ranks") << (q.same_host ? " of one host" : " on several hosts") << ":\n";
+      << q.size << (q.size == 1 ? " rank" : " ranks")
+      << (q.hosts <= 1 ? " of one host" : " on " + std::to_string(q.hosts) + " hosts") << ":\n";
   if (q.size == 1) out << "  one rank: nothing travels, the input is copied to the output\n";
   for (const auto& v : verdicts) {
     out << (v.usable && &v == &*chosen ? "  > " : "    ") << v.option.transport << '/' << v.option.algorithm << "  "
         << fate(v) << '\n';
+    const bool is_composed = v.option.transport == select::kLevels && v.usable;
+    if (is_composed) out << "      " << planner.plan_of(q, v.option).describe() << '\n';
   }
   if (chosen == verdicts.end()) out << "  nothing can run this\n";
   return out.str();

@@ -6,12 +6,14 @@
 
 #include <roda/abi/transport.h>
 
+#include <compare>
 #include <map>
+#include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "algorithms/select/table.h"
+#include "core/engine/shape.h"
 #include "plugins/base/status.h"
 
 namespace roda::engine {
@@ -22,25 +24,41 @@ struct PlanQuery {
   int op = RODA_SUM;
   int memory_kind = RODA_MEMORY_HOST;
   std::size_t bytes = 0;
-  int size = 1;           // ranks of the group
-  bool same_host = true;  // all of them on one host
+  int size = 1;  // ranks of the group
+  // How they lie on hosts; see Shape. `row_size` alone may differ between ranks.
+  int hosts = 1;
+  int columns = 1;   // ranks of the host with the fewest
+  int longest = 1;   // ranks of the host with the most
+  int row_size = 1;  // ranks of this rank's host
+  auto operator<=>(const PlanQuery&) const = default;
 };
 
-// One stage for now: flat over one transport. Hierarchies are lists of these over nested groups.
+// One collective over the ranks in a scope.
 struct PlanStage {
-  const roda_transport* transport = nullptr;
+  Scope scope = Scope::kAll;
+  int collective = RODA_ALLREDUCE;
+  const roda_transport* transport = nullptr;  // null: this rank is alone in the scope
   std::string algorithm;
 };
 
+// One stage over all ranks, or a composition of stages over hosts and across them.
 struct Plan {
+  std::string composition;  // empty: there is one stage, over all
   std::vector<PlanStage> stages;
+  // "reducescatter on each host by shm/direct, then ..."; tells plans apart.
+  std::string describe() const;
 };
 
 class Planner {
  public:
+  struct Options {
+    // Compose allreduces even where the ranks of a host have nothing faster than what reaches everywhere
+    // (HOROVOD_HIERARCHICAL_ALLREDUCE).
+    bool always_hierarchical = false;
+  };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
-  Planner(select::Table table, std::vector<const roda_transport*> transports);
+  Planner(select::Table table, std::vector<const roda_transport*> transports, Options options);
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
@@ -50,17 +68,23 @@ class Planner {
 
   // Everything that was looked at for the query, in order.
   std::vector<select::Verdict> candidates(const PlanQuery& query) const;
+  // The plan of one of them, as long as it is usable.
+  Plan plan_of(const PlanQuery& query, const select::Option& option) const;
 
   const select::Table& table() const { return table_; }
   const std::vector<const roda_transport*>& transports() const { return transports_; }
 
  private:
-  using Key = std::tuple<int, int, int, int, std::size_t, int, bool>;
   static constexpr std::size_t kMostPlans = 4096;
+  Status choose(const PlanQuery& query, Plan* plan) const;
+  Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;
+  Status add_stage(Scope scope, int collective, const PlanQuery& query, Plan* plan) const;
+  std::string obstacle(const PlanQuery& query, const std::string& composition) const;
 
   select::Table table_;
   std::vector<const roda_transport*> transports_;
-  std::map<Key, Plan> plans_;
+  Options options_;
+  std::map<PlanQuery, std::unique_ptr<Plan>> plans_;
 };
 
 // The transports that may carry host tensors, in order of preference: those that reach only this host first (they share

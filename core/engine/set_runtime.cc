@@ -33,18 +33,19 @@ struct SetRuntime::Group {
 SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
 SetRuntime::~SetRuntime() = default;
 
-Status SetRuntime::stages(execute::TransportContext& context, execute::StagePool** pool, bool* ready) {
+Status SetRuntime::stages(execute::TransportContext& context, Scope scope, execute::StagePool** pool, bool* ready) {
   *ready = false;
-  std::unique_ptr<Group>& entry = groups_[context.name()];
+  std::unique_ptr<Group>& entry = groups_[{context.name(), scope}];
   if (entry == nullptr) {
     auto made = std::make_unique<Group>();
     execute::GroupOptions group;
-    group.name = options_.name + "/" + context.name();
-    group.rank = options_.rank;
-    group.world_ranks = options_.ranks;
+    group.name = options_.name + "/" + context.name() + options_.shape.suffix(scope);
+    const std::vector<int> members = options_.shape.members(scope);
+    for (const int member : members) group.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
+    group.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
     group.generation = options_.generation;
     group.timeout_ns = options_.timeout_ns;
-    made->exchange = std::make_unique<StoreExchange>(*store_, group.name, options_.rank);
+    made->exchange = std::make_unique<StoreExchange>(*store_, group.name, group.rank);
     group.exchange = made->exchange->table();
     RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(group), &made->group));
     entry = std::move(made);
@@ -61,7 +62,7 @@ Status SetRuntime::stages(execute::TransportContext& context, execute::StagePool
 }
 
 void SetRuntime::abort(const Status& cause) {
-  for (auto& [name, entry] : groups_) {
+  for (auto& [key, entry] : groups_) {
     if (entry != nullptr && entry->group != nullptr) entry->group->abort(cause);
   }
 }

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/bootstrap/store.h"
+#include "core/engine/shape.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
 
@@ -36,7 +38,7 @@ class SetRuntime {
     std::string name;  // equal on all members, unique per job and generation
     std::vector<std::int32_t> ranks;
     int rank = 0;  // of this process in the set; -1: not a member
-    bool same_host = true;
+    Shape shape;   // over hosts
     std::uint64_t generation = 0;
     std::uint64_t timeout_ns = 0;
     execute::ExecuteOptions execute;
@@ -44,8 +46,26 @@ class SetRuntime {
   SetRuntime(Options options, Store* store);
   ~SetRuntime();
 
-  // The stages over that transport; the group is formed at the first call. *ready false: ask again later.
-  Status stages(execute::TransportContext& context, execute::StagePool** pool, bool* ready);
+  // The stages over that transport among the set's ranks in `scope`; the group is formed at the first call. *ready
+  // false: ask again later. This rank is in the scope, with others.
+  Status stages(execute::TransportContext& context, Scope scope, execute::StagePool** pool, bool* ready);
+  // A composed stage that no launch uses, made by `make` if there is none of that key yet.
+  template <typename Make>
+  Status composed(const std::string& key, Make make, execute::StageHandle* stage) {
+    for (const auto& kept : composed_) {
+      if (kept->busy || kept->key != key) continue;
+      kept->busy = true;
+      *stage = execute::StageHandle(kept->stage.get(), execute::StageRelease{&kept->busy});
+      return {};
+    }
+    auto made = std::make_unique<Composed>();
+    RODA_RETURN_IF_ERROR(make(&made->stage));
+    made->key = key;
+    made->busy = true;
+    *stage = execute::StageHandle(made->stage.get(), execute::StageRelease{&made->busy});
+    composed_.push_back(std::move(made));
+    return {};
+  }
   // Every group, formed or forming, ends with `cause`.
   void abort(const Status& cause);
 
@@ -61,9 +81,15 @@ class SetRuntime {
 
  private:
   struct Group;
+  struct Composed {
+    std::string key;
+    std::unique_ptr<execute::Stage> stage;
+    bool busy = false;
+  };
   Options options_;
   Store* store_;
-  std::map<std::string, std::unique_ptr<Group>> groups_;  // by transport
+  std::map<std::pair<std::string, Scope>, std::unique_ptr<Group>> groups_;  // by transport
+  std::vector<std::unique_ptr<Composed>> composed_;                         // over the groups
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending
 };

@@ -1,7 +1,7 @@
 // Runs a composition: pieces in lanes, each piece step after step.
 //
-// A step of a piece starts when the step before it has ended and the same step of the piece before has started: so every
-// group sees its stages in one order on all ranks, which native collectives and slots need.
+// A step of a piece starts when the step before it has ended and the same step of the piece before has started: so
+// every group sees its stages in one order on all ranks, which native collectives and slots need.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ namespace roda::execute {
 
 class ComposedStage final : public Stage {
  public:
-  // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is below it.
+  // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is
+  // below it.
   ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches);
 
   Status start(const StageArgs& args) override;
@@ -26,7 +27,8 @@ class ComposedStage final : public Stage {
   std::uint64_t moves() const override;
   std::string describe() const override;
 
-  // Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than launches.
+  // Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than
+  // launches.
   static std::uint32_t lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches, std::uint32_t most);
 
  private:

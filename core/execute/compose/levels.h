@@ -1,7 +1,7 @@
 // The compositions over two levels: inside the hosts, and across them.
 //
-// Members of a group are seen as a table: one row a host, in it the host's members by rank; a column holds the members of
-// one index in their rows. Rows may differ in length.
+// Members of a group are seen as a table: one row a host, in it the host's members by rank; a column holds the members
+// of one index in their rows. Rows may differ in length.
 #pragma once
 
 #include <cstddef>
