@@ -179,7 +179,8 @@ std::string Plan::describe() const {
   static constexpr const char* kWhere[] = {"", " on each host", " across hosts"};
   std::string text;
   for (const PlanStage& stage : stages) {
-    text += (text.empty() ? "" : ", then ") + std::string(roda_collective_name(stage.collective)) +
+    text += (text.empty() ? "" : ", then ") +
+            std::string(schedule::collective_name(static_cast<schedule::Collective>(stage.collective))) +
             kWhere[static_cast<int>(stage.scope)] + " by " +
             (stage.transport == nullptr ? "nobody: this rank is alone there"
                                         : stage.transport->name + ("/" + stage.algorithm));

@@ -106,7 +106,7 @@ bool measure_model(const Session& session, const Options& options, Report* repor
   for (const Way& way : ways) {
     const Case what{RODA_ALLREDUCE, kDtype, RODA_SUM, total * sizeof(float), true};
     report->add({what, options.model + "." + way.label, what.bytes, total, session.size(), summarise(way.times),
-                 options.check, way.right, what_runs(what, session.size())});
+                 options.check, way.right, what_runs(what)});
   }
   const double base = summarise(ways[0].times).median;
   for (const Way& way : ways) {

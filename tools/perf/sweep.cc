@@ -11,15 +11,7 @@ namespace {
 
 Row measure_case(const Session& session, const Options& options, const Case& what) {
   Workload workload(session, what);
-  Row row{what,
-          "",
-          workload.bytes(),
-          workload.count(),
-          session.size(),
-          {},
-          options.check,
-          true,
-          what_runs(what, session.size())};
+  Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, what_runs(what)};
   if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
   workload.reset();
   const Repeats repeats = repeats_for(what.bytes, options.warmup, options.iterations);

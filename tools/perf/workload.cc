@@ -34,8 +34,8 @@ bool reduces(std::int32_t collective) { return collective == RODA_ALLREDUCE || c
 
 bool has_both_places(std::int32_t collective) { return collective == RODA_ALLREDUCE; }
 
-std::string what_runs(const Case& what, int ranks) {
-  char* text = roda_explain(what.collective, what.bytes, ranks, 1, nullptr);
+std::string what_runs(const Case& what) {
+  char* text = roda_explain(what.collective, what.bytes, 0, 1, nullptr);
   if (text == nullptr) return "?";
   const auto plan = nlohmann::json::parse(text, nullptr, false);
   roda_free_text(text);

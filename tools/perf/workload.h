@@ -27,7 +27,7 @@ bool reduces(std::int32_t collective);
 bool has_both_places(std::int32_t collective);
 
 // "transport/algorithm" as the engine's planner says for float32 and sum; "?" when it can't say.
-std::string what_runs(const Case& what, int ranks);
+std::string what_runs(const Case& what);
 
 class Workload {
  public:

@@ -1,0 +1,112 @@
+// Plans over hosts, from transports that exist only as tables of capabilities.
+#include "core/engine/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+namespace roda::engine {
+namespace {
+
+roda_transport transport(const char* name, std::uint64_t capabilities) {
+  roda_transport t{};
+  t.struct_size = sizeof t;
+  t.name = name;
+  t.capabilities = capabilities;
+  return t;
+}
+
+constexpr std::uint64_t kMemory = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_MAP;
+const roda_transport kNear = transport("near", kMemory | RODA_CAP_SAME_HOST);
+const roda_transport kFar = transport("far", RODA_CAP_P2P);
+
+Planner planner(const std::string& rules = "", bool always = false) {
+  std::string error;
+  const auto user = select::Table::parse(rules, &error);
+  EXPECT_TRUE(user.has_value()) << error;
+  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{always}};
+}
+
+PlanQuery allreduce(std::size_t bytes, int hosts, int columns, int longest, int row_size) {
+  PlanQuery q;
+  q.bytes = bytes;
+  q.hosts = hosts;
+  q.columns = columns;
+  q.longest = longest;
+  q.row_size = row_size;
+  q.size = hosts == 1 ? longest : columns * (hosts - 1) + longest;
+  return q;
+}
+
+std::string described(Planner&& planner, const PlanQuery& query) {
+  const Plan* plan = nullptr;
+  const Status s = planner.plan(query, &plan);
+  return s.ok() ? plan->describe() : s.message();
+}
+
+TEST(Planner, OneHostNeedsNoLevels) {
+  EXPECT_EQ(described(planner(), allreduce(1 << 20, 1, 4, 4, 4)), "allreduce by near/direct");
+}
+
+TEST(Planner, HostsWithSeveralRanksAreLevels) {
+  EXPECT_EQ(
+      described(planner(), allreduce(64 << 20, 2, 2, 2, 2)),
+      "reducescatter on each host by near/direct, then allreduce across hosts by far/ring, then allgather on each "
+      "host by near/direct");
+  EXPECT_EQ(described(planner(), allreduce(4, 2, 2, 2, 2)),
+            "allreduce on each host by near/oneshot, then allreduce across hosts by far/recursive_doubling");
+}
+
+TEST(Planner, ARankAloneOnItsHostHasNoRow) {
+  EXPECT_EQ(described(planner(), allreduce(64 << 20, 2, 1, 3, 1)),
+            "reducescatter on each host by nobody: this rank is alone there, then allreduce across hosts by far/ring, "
+            "then allgather on each host by nobody: this rank is alone there");
+}
+
+TEST(Planner, HostsWithOneRankEachAreFlat) {
+  EXPECT_EQ(described(planner(), allreduce(64 << 20, 4, 1, 1, 1)), "allreduce by far/ring");
+}
+
+TEST(Planner, NothingFasterInsideAHostMeansFlatUnlessAskedFor) {
+  Planner flat{select::Table::defaults(), {&kFar}, {}};
+  EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, 2, 2, 2, 2)), "allreduce by far/ring");
+  Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{true}};
+  EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, 2, 2, 2, 2)),
+            "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
+            "host by far/ring");
+}
+
+TEST(Planner, UsersForbidAndForceCompositions) {
+  EXPECT_EQ(described(planner("allreduce = !levels/hierarchical"), allreduce(64 << 20, 2, 2, 2, 2)),
+            "allreduce by far/ring");
+  EXPECT_EQ(described(planner("allreduce = levels/two_step"), allreduce(64 << 20, 2, 2, 2, 2)),
+            "allreduce on each host by near/direct, then allreduce across hosts by far/ring");
+  std::string error;
+  EXPECT_FALSE(select::Table::parse("allreduce = levels/ring", &error).has_value());
+  EXPECT_NE(error.find("hierarchical, two_step"), std::string::npos) << error;
+}
+
+TEST(Planner, BroadcastsGoAcrossHostsFirst) {
+  PlanQuery q = allreduce(1 << 20, 2, 2, 2, 2);
+  q.collective = RODA_BROADCAST;
+  EXPECT_EQ(described(planner(), q),
+            "broadcast across hosts by far/double_binary_tree, then broadcast on each host by near/direct");
+  q.longest = 3;
+  q.size = 5;
+  EXPECT_EQ(described(planner(), q), "broadcast by far/double_binary_tree");
+}
+
+TEST(Planner, ExplainsWhatIsComposed) {
+  const Planner p = planner();
+  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, 2, 2, 2, 2), true));
+  ASSERT_EQ(j["stages"].size(), 3u);
+  EXPECT_EQ(j["stages"][1]["scope"], "across");
+  EXPECT_EQ(j["stages"][1]["transport"], "far");
+  const std::string words = explain(p, allreduce(64 << 20, 1, 4, 4, 4), false);
+  EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
+}
+
+}  // namespace
+}  // namespace roda::engine
