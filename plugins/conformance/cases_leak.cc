@@ -60,8 +60,8 @@ void nothing_stays(Env& env) {
   const std::size_t descriptors_now = names_in("/proc/self/fd").size();
   CHECK(descriptors_now <= descriptors, "%zu descriptors have become %zu", descriptors, descriptors_now);
   env.wait_until([threads] { return names_in("/proc/self/task").size() <= threads; }, "threads that have ended");
-  const std::size_t files_now = names_in("/dev/shm").size();
-  CHECK(files_now <= files, "%zu files in /dev/shm have become %zu", files, files_now);
+  // Other programs have files there, too, which come and go.
+  env.wait_until([files] { return names_in("/dev/shm").size() <= files; }, "files in /dev/shm to go");
   env.barrier();
 }
 

@@ -46,6 +46,17 @@ class WindowMemory {
   std::vector<char> plain_;
 };
 
+// Every member says that it is through with the windows of the others, and hears it from them: until then the owner of
+// a window may be needed (RODA_CAP_ACTIVE_WINDOWS).
+void all_are_through(Group& group, std::uint32_t index) {
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.signal(peer, index, 1);
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.wait_signal(peer, index, 1);
+  }
+}
+
 void signals(Env& env) {
   Group group(env, "signals");
   const std::uint32_t count = env.table().signal_count(group.get());
@@ -130,6 +141,7 @@ void get(Env& env) {
             "get of %zu bytes at %zu from rank %d", bytes, offset, peer);
     }
   }
+  all_are_through(group, 1);
   env.barrier();
   env.table().window_close(group.get(), 1);
 }

@@ -88,8 +88,17 @@ class Member {
     }
     return code_;
   }
+  // Until what has ended needs no progress any more: before this rank stops making any.
+  void settle() {
+    while (table_->settle != nullptr && table_->settle(context_) == RODA_AGAIN) {
+      table_->progress(context_);
+      std::this_thread::yield();
+    }
+  }
   void leave() {
-    if (group_ != nullptr) table_->group_destroy(group_);
+    if (group_ == nullptr) return;
+    settle();
+    table_->group_destroy(group_);
     group_ = nullptr;
   }
   void abort(int code, int rank, const char* text) {

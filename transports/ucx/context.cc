@@ -54,6 +54,12 @@ int Context::progress() {
   return handled;
 }
 
+bool Context::settle() {
+  bool settled = true;
+  for (Group* group : groups_) settled = group->settle() && settled;
+  return settled;
+}
+
 bool Context::arm() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = ::read(bell_.get(), &count, sizeof count);

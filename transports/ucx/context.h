@@ -35,6 +35,7 @@ class Context {
   // True: sleep; false: there is something to do.
   bool arm();
   void disarm() { armed_ = false; }
+  bool settle();
   // Something was handed to UCX whose end may come without an event: a caller who was about to sleep must not.
   void stay_awake() {
     if (armed_) ring();

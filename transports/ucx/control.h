@@ -17,7 +17,7 @@ enum class Word : std::uint32_t {
   kSignal,   // a: index, b: value
   kWindow,   // a: slot, b: address, c: bytes; data: the key, empty when the slot was closed
   kNumber,   // a: tag, b: the number that its next message travels under
-  kNothing,  // only to see that UCX took it; stands outside the sequence
+  kNothing,  // only to see that UCX took it
   kGoodbye,  // the sender leaves the group; it wants nothing any more
 };
 
@@ -62,19 +62,23 @@ class Inbox {
 // Sends control messages; keeps those that UCX has not taken yet. Lives as long as the worker. One thread at a time.
 class Outbox {
  public:
-  // True: UCX has it all. False: it will go out as the worker makes progress; what is lost with a broken connection is
-  // lost. Throws sdk::Failure.
-  bool send(ucp_ep_h endpoint, const ControlHeader& header, const void* data, std::size_t bytes);
+  // What UCX does not take now goes out as the worker makes progress; `untaken`, which lives as long as this, counts
+  // it. What is lost with a broken connection is lost. Throws sdk::Failure.
+  void send(ucp_ep_h endpoint, const ControlHeader& header, const void* data, std::size_t bytes, int* untaken);
+  // Messages that UCX has not taken yet.
+  int untaken() const { return untaken_; }
 
  private:
   struct Slot {
     Outbox* owner;
+    int* untaken;
     ControlMessage message;
   };
-  void give_back(Slot* slot) { free_.push_back(slot); }
+  static void on_taken(void* request, ucs_status_t status, void* slot);
 
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> free_;
+  int untaken_ = 0;
 };
 
 inline constexpr unsigned kControlId = 0;

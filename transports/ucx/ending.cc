@@ -48,7 +48,6 @@ ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t
   ControlHeader header{};
   if (header_size != sizeof header || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&header, header_bytes, sizeof header);
-  if (header.word == Word::kNothing) return UCS_OK;
   if (header.sender < 0 || header.sender >= group.size_ || header.sender == group.rank_) return UCS_OK;
   roda_error error{};
   const int32_t code = sdk::guarded(&error, [&]() -> int32_t {
@@ -96,7 +95,7 @@ void Group::cancel(Request* request) {
     request->status = UCS_ERR_CANCELED;
     auto& parked = request->peer->numbered[request->tag].parked;
     std::erase(parked, request);
-  } else if (request->in_ucx && request->kind == Request::Kind::kReceive) {
+  } else if (request->in_ucx != 0 && request->kind == Request::Kind::kReceive) {
     ucp_request_cancel(worker_->get(), request->handle);
   }
 }
@@ -159,7 +158,7 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
     return sdk::overlaps(window.base, window.bytes, base, bytes);
   });
   return !in_window && std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
-    return (request->in_ucx || request->is_parked) && request->touches(base, bytes);
+    return (request->in_ucx != 0 || request->is_parked) && request->touches(base, bytes);
   });
 }
 
@@ -170,25 +169,13 @@ void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
   }
 }
 
-// So that the peers can tell a rank that left from one that died; and what was sent before is on its way for good then:
-// in the kernel's hands over TCP, which goes on without us, and at the peer over devices, which don't.
+// So that the peers can tell a rank that left from one that died. Over devices, which lose what is in them with their
+// connections, what was sent before arrives first.
 void Group::say_goodbye() {
-  std::vector<std::uint64_t> tickets(peers_.size());
-  const auto last = [](Peer& peer) -> Flush& { return peer.is_buffered ? peer.drain : peer.flush; };
   for_each_peer([&](Peer& peer) {
-    if (peer.has_left || peer.lost != UCS_OK) return;
-    say(peer, Word::kGoodbye);
-    tickets[static_cast<std::size_t>(peer.rank)] = last(peer).ticket();
+    if (!peer.has_left && peer.lost == UCS_OK) say(peer, Word::kGoodbye);
   });
-  const auto all_out = [&] {
-    bool all = true;
-    for_each_peer([&](Peer& peer) {
-      if (peer.has_left || peer.lost != UCS_OK) return;
-      all = last(peer).passed(peer.endpoint, tickets[static_cast<std::size_t>(peer.rank)]) && all;
-    });
-    return all || is_broken();
-  };
-  progress_until(all_out, kFarewellNs);
+  progress_until([this] { return is_broken() || (outbox_.untaken() == 0 && buffers_are_empty()); }, kFarewellNs);
 }
 
 Group::~Group() {
@@ -210,7 +197,7 @@ Group::~Group() {
       });
     abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
     act_on_abort();
-    const auto in_ucx = [](const Request* request) { return request->in_ucx; };
+    const auto in_ucx = [](const Request* request) { return request->in_ucx != 0; };
     progress_until([&] { return endpoints_closed() && std::none_of(live_.begin(), live_.end(), in_ucx); }, kClosingNs);
     for (Peer& peer : peers_) {
       for (const RemoteWindow& window : peer.windows) {
@@ -219,6 +206,7 @@ Group::~Group() {
     }
   }
   for (std::uint32_t slot = 0; slot < kWindows; ++slot) window_close(slot);
+  if (flushing_ != nullptr) ucp_request_free(flushing_);
   worker_.reset();
 }
 

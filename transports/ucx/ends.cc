@@ -12,24 +12,6 @@ constexpr std::size_t kLeastRendezvous = 1024;
 // After an abort UCX ends all requests of the closed endpoints; should it not, the caller's wait still has an end.
 constexpr std::uint64_t kPatienceNs = 2'000'000'000;
 
-bool must_flush(const Request& request) {
-  switch (request.kind) {
-    case Request::Kind::kSend:
-      return request.peer->is_buffered;
-    case Request::Kind::kReceive:
-      return !request.peer->is_buffered && request.bytes >= kLeastRendezvous;
-    case Request::Kind::kPut:
-      return true;
-    case Request::Kind::kGet:
-      break;
-  }
-  return false;
-}
-
-Flush& flush_of(const Request& request) {
-  return request.kind == Request::Kind::kSend ? request.peer->drain : request.peer->flush;
-}
-
 const char* name(Request::Kind kind) {
   constexpr const char* kNames[] = {"a message to ", "a message from ", "a read from the window of ",
                                     "a write to the window of "};
@@ -39,12 +21,14 @@ const char* name(Request::Kind kind) {
 }  // namespace
 
 void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t received) {
-  request->in_ucx = false;
+  --request->in_ucx;
   request->handle = nullptr;
-  request->status = status;
+  if (request->status == UCS_OK) request->status = status;
   request->received = received;
-  ++request->peer->moves;
-  if (status == UCS_OK && must_flush(*request)) request->ticket = flush_of(*request).ticket();
+  Peer& peer = *request->peer;
+  ++peer.moves;
+  if (request->kind != Request::Kind::kReceive || received < kLeastRendezvous || !peer.lanes.some_direct) return;
+  peer.is_owed = peer.group->someone_is_owed_ = true;
 }
 
 void Group::on_end(void* handle, ucs_status_t status, void* user) {
@@ -58,31 +42,9 @@ void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_in
   ucp_request_free(handle);
 }
 
-// True when neither UCX nor a flush stands between the request and its end.
-bool Group::is_over(Request& request) {
-  if (request.in_ucx || request.is_parked) return false;
-  if (request.status != UCS_OK || request.ticket == 0) return true;
-  Peer& peer = *request.peer;
-  if (peer.endpoint == nullptr) {
-    request.status = UCS_ERR_CANCELED;
-    return true;
-  }
-  Flush& flush = flush_of(request);
-  if (passed(peer, flush, request.ticket)) return true;
-  request.status = flush.status();
-  return request.status != UCS_OK;
-}
-
-bool Group::passed(Peer& peer, Flush& flush, std::uint64_t ticket) {
-  const bool was_in_flight = flush.in_flight();
-  const bool is_over = flush.passed(peer.endpoint, ticket);
-  if (!was_in_flight && flush.in_flight()) context_.stay_awake();
-  return is_over;
-}
-
 std::int32_t Group::test(Request* request) {
   if (is_broken()) act_on_abort();
-  if (!is_over(*request)) {
+  if (request->in_ucx != 0 || request->is_parked) {
     if (!is_broken()) {
       watch_time(*request);
       return RODA_IN_PROGRESS;

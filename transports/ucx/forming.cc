@@ -162,8 +162,8 @@ void Group::connect(Peer& peer, const char* address) {
   say(peer, Word::kHello);
 }
 
-// Both ways work with everybody, and nothing of ours is left in this process. What UCX says of an endpoint
-// that it is still wiring up counts for nothing: it counts from when the peer has our hello.
+// Both ways work with everybody. What UCX says of an endpoint that it is still wiring up counts for nothing: it counts
+// from when the peer has our hello.
 bool Group::greet() {
   worker_->progress();
   if (is_broken()) return false;
@@ -173,11 +173,14 @@ bool Group::greet() {
       peer.was_answered = true;
       say(peer, Word::kReady);
     }
-    if (peer.is_ready && peer.was_answered && peer.ready_ticket == 0) peer.ready_ticket = peer.drain.ticket();
-    all = peer.ready_ticket != 0 && peer.drain.passed(peer.endpoint, peer.ready_ticket) && all;
+    all = peer.is_ready && peer.was_answered && all;
   });
   if (!all) return false;
-  for_each_peer([](Peer& peer) { peer.is_buffered = buffers_in_process(peer.endpoint); });
+  some_buffer_ = false;
+  for_each_peer([this](Peer& peer) {
+    peer.lanes = lanes_of(peer.endpoint);
+    some_buffer_ = some_buffer_ || peer.lanes.some_buffer;
+  });
   guard_sockets(this, worker_->event_fd());
   return true;
 }

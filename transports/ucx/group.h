@@ -35,6 +35,8 @@ class Group {
   bool test();
   int progress();
   bool arm();
+  // True when what has ended needs no progress any more.
+  bool settle();
   void abort(const sdk::Failure& cause);
   bool is_quiet(const void* base, std::size_t bytes);
 
@@ -50,7 +52,7 @@ class Group {
 
   // --- signals ---
   std::uint32_t signal_count() const { return kSignals; }
-  // RODA_AGAIN: it is on its way, but not yet out of this process; to be called again.
+  // RODA_AGAIN while UCX has not taken the one before.
   std::int32_t signal(int peer, std::uint32_t index, std::uint64_t value);
   std::uint64_t signal_value(int peer, std::uint32_t index) const {
     return peers_[static_cast<std::size_t>(peer)].signals[index];
@@ -93,9 +95,11 @@ class Group {
 
   // --- messages.cc ---
   Request* begin(Request::Kind kind, Peer& peer, const void* data, std::size_t bytes, const roda_memory* memory);
-  ucs_status_ptr_t post_receive(Request* receive, std::uint64_t wire);
+  void post_receive(Request* receive, std::uint64_t wire);
+  // UCX's answer to a call that has a callback of the request.
+  static void note(Request* request, ucs_status_ptr_t handle);
   // Ends what UCX ended at once; keeps the rest.
-  std::int32_t keep(Request* started, ucs_status_ptr_t handle, Request** request);
+  std::int32_t keep(Request* started, Request** request);
   void enter(Request* request);
   std::uint64_t number_for(Peer& peer, std::uint64_t tag);
   void number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number);
@@ -105,19 +109,20 @@ class Group {
   static void on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
   // UCX is through with it.
   static void leave_ucx(Request* request, ucs_status_t status, std::size_t received);
-  bool is_over(Request& request);
-  // Whether the flush with that ticket is over; starts it if need be.
-  bool passed(Peer& peer, Flush& flush, std::uint64_t ticket);
   void watch_time(Request& request);
   void release(Request* request);
   sdk::Failure end_of(const Request& request) const;
 
   // --- windows.cc ---
   RemoteWindow& remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes);
-  bool say(Peer& peer, Word word, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
+  void say(Peer& peer, Word word, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
            const std::vector<char>& data = {});
   void announce_windows(Peer& peer);
   void window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes);
+
+  // --- settling.cc ---
+  void ask_for_last_words();
+  bool buffers_are_empty();
 
   // --- ending.cc ---
   bool is_broken() const { return broken_.load(std::memory_order_acquire); }
@@ -135,6 +140,7 @@ class Group {
     if (is_broken() || step_ != Step::kFormed || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
     Peer& with = peers_[static_cast<std::size_t>(peer)];
     if (with.has_left) refuse(peer);
+    is_settled_ = false;
     return with;
   }
   [[noreturn]] void refuse(int peer);
@@ -172,6 +178,11 @@ class Group {
   bool acted_ = false;  // on the abort
   std::uint64_t acted_ns_ = 0;
   bool someone_left_ = false;  // receives from a rank that left may wait to be cancelled
+
+  bool is_settled_ = false;       // nothing was done since settle() said so
+  bool someone_is_owed_ = false;  // see Peer::is_owed
+  bool some_buffer_ = true;       // lanes of the group do
+  void* flushing_ = nullptr;      // UCX's request while the worker flushes its interfaces
 
   sdk::RequestPool<Request> pool_;
   std::vector<Request*> live_;

@@ -22,29 +22,29 @@ std::string_view transport_of(std::string_view line) {
 
 }  // namespace
 
-bool buffers_in_process(const std::string& description) {
-  bool seen = false;
+Lanes lanes_of(const std::string& description) {
+  Lanes lanes{false, false};
   for (std::size_t begin = 0; begin < description.size();) {
     const std::size_t end = std::min(description.find('\n', begin), description.size());
     const std::string_view line(description.data() + begin, end - begin);
     begin = end + 1;
     if (line.find(kLane) == line.npos) continue;
-    seen = true;
-    if (std::find(std::begin(kDirect), std::end(kDirect), transport_of(line)) == std::end(kDirect)) return true;
+    const bool is_direct = std::find(std::begin(kDirect), std::end(kDirect), transport_of(line)) != std::end(kDirect);
+    (is_direct ? lanes.some_direct : lanes.some_buffer) = true;
   }
-  return !seen;
+  return lanes.some_direct ? lanes : Lanes{};
 }
 
-bool buffers_in_process(ucp_ep_h endpoint) {
+Lanes lanes_of(ucp_ep_h endpoint) {
   char* text = nullptr;
   std::size_t bytes = 0;
   FILE* stream = ::open_memstream(&text, &bytes);
-  if (stream == nullptr) return true;
+  if (stream == nullptr) return {};
   ucp_ep_print_info(endpoint, stream);
   std::fclose(stream);
   const std::string description(text, bytes);
   std::free(text);
-  return buffers_in_process(description);
+  return lanes_of(description);
 }
 
 }  // namespace roda::ucx

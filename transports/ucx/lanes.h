@@ -7,11 +7,15 @@
 
 namespace roda::ucx {
 
-// False when all that the connected endpoint uses hands data to a device or to the peer's memory at once; true when
-// some of it may stay in this process until it makes progress (TCP, unreliable datagrams, anything unknown).
-bool buffers_in_process(ucp_ep_h endpoint);
+struct Lanes {
+  bool some_buffer = true;   // bytes of ended operations may stay in this process (TCP, datagrams, anything unknown)
+  bool some_direct = false;  // what UCX takes is in a device's hands or in the peer's memory at once
+};
+
+// Of a connected endpoint.
+Lanes lanes_of(ucp_ep_h endpoint);
 
 // The same of UCX's description of an endpoint.
-bool buffers_in_process(const std::string& description);
+Lanes lanes_of(const std::string& description);
 
 }  // namespace roda::ucx

@@ -31,7 +31,7 @@ Request* Group::begin(Request::Kind kind, Peer& peer, const void* data, std::siz
   request->data = const_cast<void*>(data);
   request->bytes = bytes;
   request->type = type;
-  request->in_ucx = true;
+  request->in_ucx = 1;
   if (memory != nullptr) request->memory = memories_->find(data, bytes);
   return request;
 }
@@ -41,10 +41,16 @@ void Group::enter(Request* request) {
   live_.push_back(request);
 }
 
-std::int32_t Group::keep(Request* started, ucs_status_ptr_t handle, Request** request) {
-  if (!UCS_PTR_IS_PTR(handle)) leave_ucx(started, UCS_PTR_RAW_STATUS(handle), started->received);
-  if (started->in_ucx) started->handle = handle;
-  if (is_over(*started)) {
+void Group::note(Request* request, ucs_status_ptr_t handle) {
+  if (!UCS_PTR_IS_PTR(handle)) {
+    leave_ucx(request, UCS_PTR_RAW_STATUS(handle), request->received);
+  } else if (request->in_ucx != 0) {
+    request->handle = handle;
+  }
+}
+
+std::int32_t Group::keep(Request* started, Request** request) {
+  if (started->in_ucx == 0) {
     const sdk::Failure end = end_of(*started);
     pool_.give_back(started);
     if (end.code() != RODA_OK) throw end;
@@ -63,14 +69,15 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
   ucp_request_param_t param = parameters(*sent, 0);
   param.cb.send = &Group::on_end;
   sent->received = bytes;
-  return keep(sent, ucp_tag_send_nbx(peer.endpoint, data, bytes, wire, &param), request);
+  note(sent, ucp_tag_send_nbx(peer.endpoint, data, bytes, wire, &param));
+  return keep(sent, request);
 }
 
 // Only the callback tells how long the message was: UCX is told to call it even when the message is there already.
-ucs_status_ptr_t Group::post_receive(Request* receive, std::uint64_t wire) {
+void Group::post_receive(Request* receive, std::uint64_t wire) {
   ucp_request_param_t param = parameters(*receive, UCP_OP_ATTR_FLAG_NO_IMM_CMPL);
   param.cb.recv = &Group::on_received;
-  return ucp_tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param);
+  note(receive, ucp_tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param));
 }
 
 std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
@@ -78,10 +85,13 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
   Peer& peer = admit(from);
   Request* receive = begin(Request::Kind::kReceive, peer, data, bytes, memory);
   receive->tag = tag;
-  if (tags_.fits(tag)) return keep(receive, post_receive(receive, tags_.plain(from, tag)), request);
+  if (tags_.fits(tag)) {
+    post_receive(receive, tags_.plain(from, tag));
+    return keep(receive, request);
+  }
   NumberedTag& numbered = peer.numbered[tag];
   if (numbered.numbers.empty()) {
-    receive->in_ucx = false;
+    receive->in_ucx = 0;
     receive->is_parked = true;
     numbered.parked.push_back(receive);
     enter(receive);
@@ -91,7 +101,8 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
   const std::uint64_t number = numbered.numbers.front();
   numbered.numbers.pop_front();
   if (numbered.numbers.empty()) peer.numbered.erase(tag);
-  return keep(receive, post_receive(receive, tags_.numbered(from, number)), request);
+  post_receive(receive, tags_.numbered(from, number));
+  return keep(receive, request);
 }
 
 std::uint64_t Group::number_for(Peer& peer, std::uint64_t tag) {
@@ -111,10 +122,8 @@ void Group::number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number) 
   numbered.parked.pop_front();
   if (numbered.parked.empty()) peer.numbered.erase(tag);
   receive->is_parked = false;
-  receive->in_ucx = true;
-  const ucs_status_ptr_t handle = post_receive(receive, tags_.numbered(peer.rank, number));
-  if (!UCS_PTR_IS_PTR(handle)) leave_ucx(receive, UCS_PTR_RAW_STATUS(handle), 0);
-  if (receive->in_ucx) receive->handle = handle;
+  receive->in_ucx = 1;
+  post_receive(receive, tags_.numbered(peer.rank, number));
 }
 
 std::int32_t Group::get(int from, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes,
@@ -126,7 +135,8 @@ std::int32_t Group::get(int from, std::uint32_t slot, std::size_t offset, void* 
   get->received = bytes;
   ucp_request_param_t param = parameters(*get, 0);
   param.cb.send = &Group::on_end;
-  return keep(get, ucp_get_nbx(peer.endpoint, to, bytes, window.base + offset, window.key, &param), request);
+  note(get, ucp_get_nbx(peer.endpoint, to, bytes, window.base + offset, window.key, &param));
+  return keep(get, request);
 }
 
 std::int32_t Group::put(int to, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
@@ -136,9 +146,15 @@ std::int32_t Group::put(int to, std::uint32_t slot, std::size_t offset, const vo
   if (bytes == 0) return RODA_OK;
   Request* put = begin(Request::Kind::kPut, peer, from, bytes, nullptr);
   put->received = bytes;
+  put->in_ucx = 2;  // it has reached the peer's memory when the flush behind it has ended
   ucp_request_param_t param = parameters(*put, 0);
   param.cb.send = &Group::on_end;
-  return keep(put, ucp_put_nbx(peer.endpoint, from, bytes, window.base + offset, window.key, &param), request);
+  note(put, ucp_put_nbx(peer.endpoint, from, bytes, window.base + offset, window.key, &param));
+  param = parameters(*put, 0);
+  param.op_attr_mask &= ~static_cast<std::uint32_t>(UCP_OP_ATTR_FIELD_MEMORY_TYPE);
+  param.cb.send = &Group::on_end;
+  note(put, ucp_ep_flush_nbx(peer.endpoint, &param));
+  return keep(put, request);
 }
 
 }  // namespace roda::ucx

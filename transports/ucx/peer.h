@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "transports/ucx/control.h"
-#include "transports/ucx/flush.h"
+#include "transports/ucx/lanes.h"
 #include "transports/ucx/request.h"
 
 namespace roda::ucx {
@@ -40,30 +40,19 @@ struct Peer {
   void* closing = nullptr;  // UCX's request while the endpoint closes
 
   bool said_hello = false;
-  bool was_answered = false;       // our kReady is on its way
-  bool is_ready = false;           // it has our hello
-  std::uint64_t ready_ticket = 0;  // of the drain that ends forming
-  bool has_left = false;           // its goodbye came
-  ucs_status_t lost = UCS_OK;      // why the connection broke
-  // UCX keeps bytes of finished sends in memory of this process (TCP): they move on only when this process makes
-  // progress. Otherwise they are in the peer's memory or in a device's hands.
-  bool is_buffered = true;
-  Flush drain{Flush::Kind::kDrain};
-  Flush flush{Flush::Kind::kReach};
+  bool was_answered = false;   // our kReady is on its way
+  bool is_ready = false;       // it has our hello
+  bool has_left = false;       // its goodbye came
+  bool is_owed = false;        // the last word of a long message from it may still wait here, in front of a direct lane
+  ucs_status_t lost = UCS_OK;  // why the connection broke
+  Lanes lanes;
   std::uint64_t moves = 0;  // events with this peer
 
   Inbox inbox;
   std::uint64_t control_sent = 0;
+  int untaken = 0;  // control messages to it that UCX has not taken yet
 
   std::vector<std::uint64_t> signals = std::vector<std::uint64_t>(kSignals);
-  // The last signal to it, as long as it waits for a flush.
-  struct {
-    bool waits = false;
-    std::uint32_t index = 0;
-    std::uint64_t value = 0;
-    std::uint64_t ticket = 0;
-  } told;
-
   std::vector<RemoteWindow> windows = std::vector<RemoteWindow>(kWindows);
   std::vector<std::uint64_t> announced = std::vector<std::uint64_t>(kWindows);  // versions of our windows
   std::uint64_t announced_version = 0;

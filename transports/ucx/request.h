@@ -11,13 +11,13 @@ namespace roda::ucx {
 
 struct Peer;
 
-// Filled when it starts. UCX's callback ends `in_ucx`; until then UCX may touch the memory.
+// Filled when it starts. UCX's callbacks count `in_ucx` down; until it is 0 UCX may touch the memory.
 struct Request {
   enum class Kind : std::uint8_t { kSend, kReceive, kGet, kPut };
 
   Kind kind = Kind::kSend;
-  bool in_ucx = false;     // the callback is still to come
-  bool is_parked = false;  // a receive whose number on the wire is not known yet
+  std::uint8_t in_ucx = 0;  // callbacks that are still to come: a put has one for the flush behind it, too
+  bool is_parked = false;   // a receive whose number on the wire is not known yet
   Peer* peer = nullptr;
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -27,7 +27,6 @@ struct Request {
   void* handle = nullptr;  // UCX's
   ucs_status_t status = UCS_OK;
   std::size_t received = 0;
-  std::uint64_t ticket = 0;   // of the flush that it waits for, 0: none
   std::uint64_t seen_ns = 0;  // when a test last found its peer moving, 0: not looked yet
   std::uint64_t seen_moves = 0;
   std::size_t index = 0;  // among the group's live requests

@@ -12,27 +12,19 @@
 
 namespace roda::ucx {
 
-bool Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+void Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                 const std::vector<char>& data) {
   const ControlHeader header{word, rank_, peer.control_sent++, a, b, c};
-  return outbox_.send(peer.endpoint, header, data.data(), data.size());
+  outbox_.send(peer.endpoint, header, data.data(), data.size(), &peer.untaken);
 }
 
 std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
   Peer& peer = admit(to);
   if (index >= kSignals) throw sdk::Failure(RODA_ERR_INVALID, "ucx: no signal " + std::to_string(index));
-  auto& told = peer.told;
-  if (told.waits) {
-    if (!passed(peer, peer.drain, told.ticket)) return RODA_AGAIN;
-    told.waits = false;
-    if (told.index == index && told.value == value) return RODA_OK;
-  }
+  if (peer.untaken != 0) return RODA_AGAIN;
   announce_windows(peer);
-  const bool is_out = say(peer, Word::kSignal, index, value);
-  if (is_out && !peer.is_buffered) return RODA_OK;
-  told = {true, index, value, peer.drain.ticket()};
-  told.waits = !passed(peer, peer.drain, told.ticket);
-  return told.waits ? RODA_AGAIN : RODA_OK;
+  say(peer, Word::kSignal, index, value);
+  return RODA_OK;
 }
 
 void Group::announce_windows(Peer& peer) {

@@ -41,6 +41,11 @@ TEST(Inbox, AMessageThatCameBeforeIsDropped) {
   EXPECT_EQ(taken, 1);
 }
 
+bool is(const std::string& description, bool some_buffer, bool some_direct) {
+  const Lanes lanes = lanes_of(description);
+  return lanes.some_buffer == some_buffer && lanes.some_direct == some_direct;
+}
+
 TEST(Lanes, TcpKeepsBytesAndSharedMemoryDoesNot) {
   const std::string tcp =
       "#                 lane[0]:  1:tcp/lo.0 md[1]                -> md[1]/tcp/sysdev[255] am am_bw#0 keepalive\n";
@@ -48,18 +53,18 @@ TEST(Lanes, TcpKeepsBytesAndSharedMemoryDoesNot) {
       "#                 lane[0]:  3:sysv/memory.0 md[2]           -> md[2]/sysv/sysdev[255] am am_bw#0 keepalive\n";
   const std::string rc = "#                 lane[0]:  1:rc_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0] rma_bw#0 am\n";
   const std::string ud = "#                 lane[1]:  2:ud_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0] wireup\n";
-  EXPECT_TRUE(buffers_in_process("#\n# UCP endpoint\n" + tcp));
-  EXPECT_FALSE(buffers_in_process("#\n# UCP endpoint\n" + sysv));
-  EXPECT_FALSE(buffers_in_process(sysv + rc));
-  EXPECT_TRUE(buffers_in_process(sysv + tcp));
-  EXPECT_TRUE(buffers_in_process(rc + ud));
+  EXPECT_TRUE(is("#\n# UCP endpoint\n" + tcp, true, false));
+  EXPECT_TRUE(is("#\n# UCP endpoint\n" + sysv, false, true));
+  EXPECT_TRUE(is(sysv + rc, false, true));
+  EXPECT_TRUE(is(sysv + tcp, true, true));
+  EXPECT_TRUE(is(rc + ud, true, true));
 }
 
 TEST(Lanes, WhatIsNotUnderstoodIsTakenToBuffer) {
-  EXPECT_TRUE(buffers_in_process(std::string()));
-  EXPECT_TRUE(buffers_in_process(std::string("# lane[0]: ")));
-  EXPECT_TRUE(buffers_in_process(std::string("# lane[0")));
-  EXPECT_TRUE(buffers_in_process(std::string("# lane[0]: 1:newfabric/x md[0]")));
+  EXPECT_TRUE(is(std::string(), true, false));
+  EXPECT_TRUE(is(std::string("# lane[0]: "), true, false));
+  EXPECT_TRUE(is(std::string("# lane[0"), true, false));
+  EXPECT_TRUE(is(std::string("# lane[0]: 1:newfabric/x md[0]"), true, false));
 }
 
 }  // namespace

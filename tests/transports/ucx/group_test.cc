@@ -27,6 +27,11 @@ struct Formed : Member {
     EXPECT_EQ(form(), RODA_OK) << text();
     error.struct_size = sizeof error;
   }
+  // For the other ranks, without progress.
+  void meet(std::barrier<>& others) {
+    settle();
+    others.arrive_and_wait();
+  }
   void drive(const std::function<bool()>& done) {
     while (!done()) {
       table().progress(context());
@@ -64,23 +69,23 @@ TEST(UcxGroup, WideTagsMatchWhateverTheOrder) {
       int in[8] = {};
       std::vector<roda_request*> requests(8, nullptr);
       if (rank == 0) {
-        if (posted_first) sent.arrive_and_wait();
+        if (posted_first) member.meet(sent);
         // Two messages of each tag: equal tags keep their order.
         const int out[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         for (std::size_t i = 0; i < 8; ++i) {
           ASSERT_EQ(member.send(1, kWide[i % 4], &out[i], sizeof out[i], &requests[i]), RODA_OK);
         }
-        if (!posted_first) sent.arrive_and_wait();
+        if (!posted_first) member.meet(sent);
         for (roda_request* request : requests) EXPECT_EQ(member.wait(request), RODA_OK);
         member.wait_signal(1, 0, 1);
         return;
       }
-      if (!posted_first) sent.arrive_and_wait();
+      if (!posted_first) member.meet(sent);
       for (int i = 7; i >= 0; --i) {
         ASSERT_EQ(member.receive(0, kWide[i % 4], &in[i], sizeof(int), &requests[static_cast<std::size_t>(i)]),
                   RODA_OK);
       }
-      if (posted_first) sent.arrive_and_wait();
+      if (posted_first) member.meet(sent);
       for (roda_request* request : requests) EXPECT_EQ(member.wait(request), RODA_OK) << member.text();
       for (int i = 0; i < 4; ++i) {
         EXPECT_EQ(in[i + 4], i) << i;  // posted first, so it got the first message
@@ -93,13 +98,14 @@ TEST(UcxGroup, WideTagsMatchWhateverTheOrder) {
 
 TEST(UcxGroup, WindowsAreCheckedBeforeTheyAreUsed) {
   Board board;
-  std::barrier over(2);
+  std::barrier looked(2), over(2);
   run_ranks(2, [&](int rank) {
     Formed member(board, rank, 2);
     std::vector<char> mine(1000, static_cast<char>('a' + rank)), data(1000);
     const int peer = 1 - rank;
     EXPECT_EQ(member.get(peer, 3, 0, data.data(), 10), RODA_ERR_PRECONDITION);
     EXPECT_TRUE(contains(member.error.message, "since it opened window 3")) << member.error.message;
+    member.meet(looked);
     EXPECT_EQ(table().window_open(member.group(), 3, mine.data(), mine.size(), nullptr, &member.error), RODA_OK);
     member.signal(peer, 0, 1);
     member.wait_signal(peer, 0, 1);
@@ -116,7 +122,7 @@ TEST(UcxGroup, WindowsAreCheckedBeforeTheyAreUsed) {
     member.wait_signal(peer, 0, 3);
     EXPECT_TRUE(table().quiesced(member.group(), mine.data(), mine.size()));
     EXPECT_EQ(member.get(peer, 3, 0, data.data(), 10), RODA_ERR_PRECONDITION);
-    over.arrive_and_wait();
+    member.meet(over);
   });
 }
 
@@ -137,7 +143,7 @@ TEST(UcxGroup, RegisteredMemoryServesMessagesAndWindows) {
     EXPECT_EQ(member.wait(received), RODA_OK) << member.text();
     EXPECT_EQ(member.wait(sent), RODA_OK) << member.text();
     EXPECT_EQ(in[in.size() - 1], static_cast<char>('a' + 1 - rank));
-    over.arrive_and_wait();
+    member.meet(over);
     table().memory_deregister(member.group(), &memory);
   });
 }
@@ -154,7 +160,7 @@ TEST(UcxGroup, MemoryOfAKindThatIsNotThereIsRefusedWithTheReason) {
     if (code == RODA_OK) GTEST_SKIP() << "UCX moves CUDA memory here";
     EXPECT_EQ(code, RODA_ERR_UNSUPPORTED);
     EXPECT_TRUE(contains(member.error.message, "CUDA")) << member.error.message;
-    over.arrive_and_wait();
+    member.meet(over);
   });
 }
 
@@ -163,7 +169,7 @@ TEST(UcxGroup, AReceiveFromARankThatLeftNamesIt) {
   std::barrier formed(3);
   run_ranks(3, [&](int rank) {
     Formed member(board, rank, 3);
-    formed.arrive_and_wait();
+    member.meet(formed);
     if (rank == 2) return;
     roda_request* request = nullptr;
     char byte = 0;
@@ -200,7 +206,7 @@ TEST(UcxGroup, AMessageThatNeverComesIsATimeoutThatNamesThePeer) {
       EXPECT_EQ(member.error.rank, 101);
       EXPECT_TRUE(contains(member.error.message, "a message from rank 101")) << member.error.message;
     }
-    over.arrive_and_wait();
+    member.meet(over);
   });
 }
 
@@ -234,7 +240,7 @@ TEST(UcxFork, ConnectionsStayInTheirProcess) {
   std::barrier formed(2);
   run_ranks(2, [&](int rank) {
     Formed member(board, rank, 2);
-    formed.arrive_and_wait();
+    member.meet(formed);
     if (rank == 0) {
       EXPECT_EQ(connections(true), 0);
       const pid_t child = ::fork();
@@ -243,7 +249,7 @@ TEST(UcxFork, ConnectionsStayInTheirProcess) {
       ASSERT_EQ(::waitpid(child, &status, 0), child);
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     }
-    formed.arrive_and_wait();
+    member.meet(formed);
     // The parent's connections are none the worse.
     roda_request *received = nullptr, *sent = nullptr;
     char byte = 0;
@@ -251,7 +257,7 @@ TEST(UcxFork, ConnectionsStayInTheirProcess) {
     ASSERT_EQ(member.send(1 - rank, 6, "x", 1, &sent), RODA_OK);
     EXPECT_EQ(member.wait(received), RODA_OK) << member.text();
     EXPECT_EQ(member.wait(sent), RODA_OK) << member.text();
-    formed.arrive_and_wait();
+    member.meet(formed);
   });
 }
 
