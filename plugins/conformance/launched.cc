@@ -38,7 +38,6 @@ bool LaunchedJob::agree(bool mine) {
   return bootstrap_.agree(job_, mine ? 1 : 0, &all, &error) == RODA_OK && all != 0;
 }
 
-// Memory that all ranks see; null on all ranks if one of them can't.
 World* LaunchedJob::meet() {
   char path[64] = {};
   int descriptor = -1;

@@ -1,7 +1,7 @@
 // Runs cases among processes that a launcher started (mpirun, say), one rank each, all on one host.
 //
 // For transports that only reach what their own launcher started. The processes live through all cases, so a crash ends
-// the run, and cases that kill a rank are skipped.
+// the run, and cases that kill a rank are skipped. roda-transport-perf meets so, too.
 #pragma once
 
 #include <roda/abi/bootstrap.h>
@@ -28,10 +28,12 @@ class LaunchedJob {
   // The same on every rank.
   Report run_case(const Case& which, const roda_transport& table, const roda_host* host);
 
- private:
+  // Memory that all ranks see, to be destroyed by each; null on all ranks if one of them can't.
   World* meet();
+  // True when every rank said yes.
   bool agree(bool mine);
 
+ private:
   const roda_bootstrap& bootstrap_;
   roda_job* job_ = nullptr;
   std::string error_;

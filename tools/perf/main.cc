@@ -69,7 +69,8 @@ int run(int argc, char** argv) {
       end_with_parent();
       return run_rank(*options, jobs(*options).at(static_cast<std::size_t>(*options->job)));
     }
-    if (std::getenv("HOROVOD_RANK") == nullptr) return run_jobs(*options, {argv + 1, argv + argc});
+    if (!options->launched && std::getenv("HOROVOD_RANK") == nullptr)
+      return run_jobs(*options, {argv + 1, argv + argc});
     if (jobs(*options).size() > 1) throw Failure("under a launcher there is one job: give one -t and one -a");
     return run_rank(*options, jobs(*options).front());
   } catch (const Failure& failure) {

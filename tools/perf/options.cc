@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Measures Roda's collectives: times, algorithm and bus bandwidth as nccl-tests defines them, results checked.\n"
-    "Starts the ranks itself; under horovodrun it is one rank of that job.";
+    "Starts the ranks itself; under horovodrun, and with --launched, it is one rank of that job.";
 
 struct Lists {
   std::string collectives = "allreduce", dtypes = "float32", ops = "sum", transports, algorithms, sizes;
@@ -81,6 +81,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
   app->add_option("-n,--ranks", options->ranks, "processes to start")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  app->add_flag("--launched", options->launched, "a launcher (mpirun, say) started the ranks, and this is one of them");
   app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, one job each");
   app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, one job each");
 }

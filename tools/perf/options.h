@@ -27,6 +27,7 @@ struct Options {
   bool json = false;
   std::string model;        // "": sweep
   double idle_seconds = 0;  // > 0: measure an idle process instead
+  bool launched = false;    // every process is a rank already
   std::optional<int> job;   // set in a rank that roda-perf started itself: index into jobs()
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "plugins/conformance/launched.h"
 #include "plugins/conformance/perf/measure.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"
@@ -21,13 +22,17 @@ using roda::conformance::perf::Wait;
 
 constexpr const char* kUsage =
     "usage: roda-transport-perf --plugin NAME_OR_PATH [--bytes N[,N...]] [--test latency|bandwidth|all]\n"
-    "                           [--rounds N] [--repeats N] [--window N] [--ranks N] [--wait spin|yield|sleep]\n"
+    "                           [--rounds N] [--repeats N] [--window N] [--wait spin|yield|sleep]\n"
+    "                           [--ranks N | --launched]\n"
     "Ping-pong and streams of messages between ranks 0 and 1 through the transport's table; sizes may end in K or M.\n"
-    "Ranks are processes, or threads of one process if the transport reaches no further.\n";
+    "Ranks are processes, or threads of one process if the transport reaches no further; with --launched every process "
+    "is\n"
+    "a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n";
 
 struct Line {
   std::string plugin;
   int ranks = 2;
+  bool launched = false;
   Options options;
 };
 
@@ -73,23 +78,21 @@ bool apply(int which, const std::string& value, Line* line) {
     case 'n':
       line->ranks = std::atoi(value.c_str());
       return line->ranks >= 2 && line->ranks <= World::kMaxRanks;
+    case 'L':
+      return line->launched = true;
     default:
       return false;
   }
 }
 
 bool parse(int argc, char** argv, Line* line) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
-                          {"bytes", required_argument, nullptr, 'b'},
-                          {"test", required_argument, nullptr, 't'},
-                          {"wait", required_argument, nullptr, 'w'},
-                          {"rounds", required_argument, nullptr, 'r'},
-                          {"repeats", required_argument, nullptr, 'e'},
-                          {"window", required_argument, nullptr, 'o'},
-                          {"ranks", required_argument, nullptr, 'n'},
-                          {nullptr, 0, nullptr, 0}};
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"bytes", required_argument, nullptr, 'b'},
+                          {"test", required_argument, nullptr, 't'},   {"wait", required_argument, nullptr, 'w'},
+                          {"rounds", required_argument, nullptr, 'r'}, {"repeats", required_argument, nullptr, 'e'},
+                          {"window", required_argument, nullptr, 'o'}, {"ranks", required_argument, nullptr, 'n'},
+                          {"launched", no_argument, nullptr, 'L'},     {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
-    if (c == '?' || !apply(c, optarg, line)) return false;
+    if (c == '?' || !apply(c, optarg != nullptr ? optarg : "", line)) return false;
   }
   return optind == argc && !line->plugin.empty();
 }
@@ -132,6 +135,22 @@ int run_processes(const roda_transport& table, const roda_host* host, World* wor
   return failed != 0;
 }
 
+int run_launched(const roda::plugins::PluginRecord& plugin, const roda_host* host, const Options& options) {
+  if (plugin.bootstrap == nullptr) {
+    std::fprintf(stderr, "%s: the plugin has no bootstrap, so that --launched can't be used\n", plugin.name.c_str());
+    return 2;
+  }
+  roda::conformance::LaunchedJob job(*plugin.bootstrap, host);
+  World* world = job.error().empty() ? job.meet() : nullptr;
+  if (world == nullptr) {
+    std::fprintf(stderr, "%s: %s\n", plugin.name.c_str(),
+                 job.error().empty() ? "no memory that all ranks share: are they on one host?" : job.error().c_str());
+    return 2;
+  }
+  if (job.rank() == 0) std::printf("%s (%s)\n", plugin.name.c_str(), plugin.description.c_str());
+  return job.agree(run_rank(*plugin.transport, host, world, job.rank(), options)) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,6 +175,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: %s\n", line.plugin.c_str(), reason.c_str());
     return 2;
   }
+  if (line.launched) return run_launched(*plugin, host.table(), line.options);
   std::printf("%s (%s)\n", plugin->name.c_str(), plugin->description.c_str());
   std::fflush(stdout);
   World* world = World::create(line.ranks);

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Measures the messages of programs that print as roda-transport-perf does, in turns, and prints medians side by side.
+
+    compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \\
+        'raw=mpirun -np 2 mpi_raw --repeats 1'
+
+Every round runs every program once. The last column compares the first with the second: microseconds added to one
+message one way, or the share of the bandwidth.
+"""
+
+import argparse
+import re
+import shlex
+import subprocess
+from statistics import median
+
+LATENCY = re.compile(r"^latency +(\d+) bytes +median +([\d.]+) us", re.MULTILINE)
+BANDWIDTH = re.compile(r"^bandwidth +(\d+) bytes +([\d.]+) MB/s", re.MULTILINE)
+
+
+def measure(programs, rounds):
+    """Return {(kind, bytes): {program: [figure of every round]}}."""
+    figures = {}
+    for _ in range(rounds):
+        for name, command in programs.items():
+            done = subprocess.run(  # noqa: S603 (what the caller names)
+                shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=True
+            )
+            for kind, pattern in (("latency", LATENCY), ("bandwidth", BANDWIDTH)):
+                for size, figure in pattern.findall(done.stdout):
+                    figures.setdefault((kind, int(size)), {}).setdefault(name, []).append(float(figure))
+    return figures
+
+
+def table(figures, kind, names):
+    """Write one kind's figures as a Markdown table."""
+    unit, last = ("us", "added, us") if kind == "latency" else ("MB/s", "share")
+    lines = [f"| bytes | {' | '.join(f'{name}, {unit}' for name in names)} | {last} |", "|---" * (len(names) + 2) + "|"]
+    for (found, size), rounds in sorted(figures.items()):
+        if found != kind:
+            continue
+        ours, raw = rounds[names[0]], rounds[names[1]]
+        pairs = zip(ours, raw)
+        compared = median(a - b for a, b in pairs) if kind == "latency" else median(a / b for a, b in pairs)
+        cells = [f"{median(rounds[name]):.{2 if kind == 'latency' else 0}f}" for name in names]
+        lines.append(f"| {size} | {' | '.join(cells)} | {compared:.2f} |")
+    return "\n".join(lines)
+
+
+def main():
+    """Measure, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("programs", nargs="+", metavar="NAME=COMMAND", help="two or more")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    programs = dict(program.split("=", 1) for program in options.programs)
+    figures = measure(programs, options.rounds)
+    for kind in ("latency", "bandwidth"):
+        print(table(figures, kind, list(programs)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
