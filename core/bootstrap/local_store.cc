@@ -28,6 +28,13 @@ Status LocalStore::put(const std::string& key, std::string_view value) {
   return {};
 }
 
+Status LocalStore::put_if_absent(const std::string& key, std::string_view value) {
+  RODA_RETURN_IF_ERROR(check_sizes(key, value));
+  std::lock_guard lock(mutex_);
+  if (values_.try_emplace(key, value).second) changed_.notify_all();
+  return {};
+}
+
 Status LocalStore::get(const std::string& key, std::string* value, bool* found) {
   std::lock_guard lock(mutex_);
   auto at = values_.find(key);

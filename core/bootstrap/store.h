@@ -23,6 +23,8 @@ class Store {
   virtual ~Store() = default;
 
   virtual Status put(const std::string& key, std::string_view value) = 0;
+  // Does nothing when the key is there; get() or wait() tells whose value it is.
+  virtual Status put_if_absent(const std::string& key, std::string_view value) = 0;
   // Does not block. *found is false while nobody has put the key.
   virtual Status get(const std::string& key, std::string* value, bool* found) = 0;
   // Blocks until the key is there; RODA_ERR_TIMEOUT at the deadline.
@@ -40,6 +42,7 @@ Status wait_timed_out(const std::string& key);
 class LocalStore : public Store {
  public:
   Status put(const std::string& key, std::string_view value) override;
+  Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
   Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
   Status remove(const std::string& key) override;

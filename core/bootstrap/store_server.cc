@@ -208,6 +208,9 @@ Status StoreServer::Loop::handle(std::uint64_t id, const store_wire::Request& re
   using store_wire::Outcome;
   Status status;
   switch (request.op) {
+    case Op::kPutIfAbsent:
+      if (table_.holds(request.key)) break;
+      [[fallthrough]];
     case Op::kPut: {
       std::vector<StoreTable::Waiter> woken;
       status = table_.put(request.key, request.value, &woken);

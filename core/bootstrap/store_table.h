@@ -25,6 +25,7 @@ class StoreTable {
 
   // A failure leaves the old value. *woken: who waited for the key; they are forgotten here.
   Status put(std::string_view key, std::string_view value, std::vector<Waiter>* woken);
+  bool holds(std::string_view key) const { return values_.contains(key); }
   // The value, or null after the waiter was noted.
   Status get(std::string_view key, Waiter waiter, const std::string** value);
   void remove(std::string_view key);

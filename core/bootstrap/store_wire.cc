@@ -46,14 +46,15 @@ std::vector<std::uint8_t> encode(const Response& response) {
 
 std::optional<Request> parse_request(Bytes frame) {
   if (frame.size() < kRequestHeader) return std::nullopt;
-  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kClear)) return std::nullopt;
+  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kPutIfAbsent)) return std::nullopt;
   std::size_t key_length = frame[5] | std::size_t{frame[6]} << 8;
   if (key_length > frame.size() - kRequestHeader) return std::nullopt;
   Bytes rest = frame.subspan(kRequestHeader);
   Request request{static_cast<Op>(frame[0]), load32(&frame[1]), text_of(rest.first(key_length)),
                   text_of(rest.subspan(key_length))};
   if (!check_sizes(request.key, request.value).ok()) return std::nullopt;
-  if (request.op != Op::kPut && !request.value.empty()) return std::nullopt;
+  const bool has_value = request.op == Op::kPut || request.op == Op::kPutIfAbsent;
+  if (!has_value && !request.value.empty()) return std::nullopt;
   return request;
 }
 

@@ -16,7 +16,7 @@ namespace roda::store_wire {
 inline constexpr std::uint16_t kService = 1;  // in the handshake
 inline constexpr std::size_t kMaxFrame = 7 + Store::kMaxKey + Store::kMaxValue;
 
-enum class Op : std::uint8_t { kPut = 1, kGet = 2, kRemove = 3, kClear = 4 };
+enum class Op : std::uint8_t { kPut = 1, kGet = 2, kRemove = 3, kClear = 4, kPutIfAbsent = 5 };
 enum class Outcome : std::uint8_t { kValue = 0, kError = 1 };
 
 // Views into the frame it was parsed from.

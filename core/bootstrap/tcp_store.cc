@@ -120,6 +120,11 @@ Status TcpStore::put(const std::string& key, std::string_view value) {
   return send(static_cast<std::uint8_t>(store_wire::Op::kPut), key, value, 0);
 }
 
+Status TcpStore::put_if_absent(const std::string& key, std::string_view value) {
+  std::lock_guard lock(mutex_);
+  return send(static_cast<std::uint8_t>(store_wire::Op::kPutIfAbsent), key, value, 0);
+}
+
 Status TcpStore::remove(const std::string& key) {
   std::lock_guard lock(mutex_);
   return send(static_cast<std::uint8_t>(store_wire::Op::kRemove), key, "", 0);

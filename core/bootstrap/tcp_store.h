@@ -22,6 +22,7 @@ class TcpStore : public Store {
 
   // Blocks only while the server takes nothing.
   Status put(const std::string& key, std::string_view value) override;
+  Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
   Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
   Status remove(const std::string& key) override;

@@ -54,7 +54,8 @@ Status ControlPlane::connect(Store& store, const Topology& topology, const Optio
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
-    const HostLinks::Options link_options{options.key, options.network_interface, options.secret, options.deadline};
+    const HostLinks::Options link_options{options.key, options.network_interface, options.secret, options.deadline,
+                                          options.silence};
     RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, topology.rank, link_options, &plane->links_));
   }
   RODA_RETURN_IF_ERROR(plane->watch());

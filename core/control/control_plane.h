@@ -32,6 +32,7 @@ class ControlPlane {
     std::string network_interface;  // for links between hosts; empty: chosen
     Secret secret;                  // of the job
     std::chrono::steady_clock::time_point deadline;
+    std::chrono::milliseconds silence{30'000};  // a host that answers nothing for so long is given up
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
   static Status connect(Store& store, const Topology& topology, const Options& options,

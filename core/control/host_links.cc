@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::uint16_t kService = 2;  // the store's is 1
 constexpr std::size_t kMaxFrame = 2u << 20;
+const std::string kNoAddress = "! ";  // in place of the address: the reason why there is none
 
 enum class Frame : std::uint8_t { kHello = 1, kRecord = 2, kAbort = 3, kGoodbye = 4 };
 
@@ -31,9 +32,10 @@ struct Link {
   bool watched_for_write = false;
 };
 
-ConnectionOptions connection_options() {
+ConnectionOptions connection_options(std::chrono::milliseconds silence) {
   ConnectionOptions options;
   options.service = kService;
+  options.silence = silence;
   options.max_frame = kMaxFrame;
   return options;
 }
@@ -88,16 +90,23 @@ Status Star::add(std::int32_t rank, std::unique_ptr<SecureConnection> connection
   return {};
 }
 
+Status listen_for_hosts(const HostLinks::Options& options, UniqueFd* listener, SocketAddress* bound) {
+  SocketAddress address;
+  RODA_RETURN_IF_ERROR(interface_address(options.network_interface, &address));
+  return tcp::listen_on(address, listener, bound);
+}
+
 // The orderer publishes its address and waits until every other leader has connected and said who it is. Strangers and
 // garbage are dropped without harm to the rest.
 Status Star::accept_all(Store& store, const std::vector<std::int32_t>& leaders, const Options& options) {
-  SocketAddress address;
-  RODA_RETURN_IF_ERROR(interface_address(options.network_interface, &address));
   UniqueFd listener;
   SocketAddress bound;
-  RODA_RETURN_IF_ERROR(tcp::listen_on(address, &listener, &bound));
+  const Status listening = listen_for_hosts(options, &listener, &bound);
+  const std::string text =
+      listening.ok() ? bound.host() + " " + std::to_string(bound.port()) : kNoAddress + listening.message();
+  RODA_RETURN_IF_ERROR(store.put(options.key + "/links", text));
+  RODA_RETURN_IF_ERROR(listening);
   const ForkGuard listener_guard(listener.get());
-  RODA_RETURN_IF_ERROR(store.put(options.key + "/links", bound.host() + " " + std::to_string(bound.port())));
   std::vector<std::unique_ptr<SecureConnection>> strangers;
   while (links_.size() + 1 < leaders.size()) {
     RODA_RETURN_IF_ERROR(poll_for(listener.get(), false, options.deadline,
@@ -108,8 +117,8 @@ Status Star::accept_all(Store& store, const std::vector<std::int32_t>& leaders, 
     RODA_RETURN_IF_ERROR(tcp::accept_one(listener.get(), &fd, &peer));
     if (fd) {
       std::unique_ptr<SecureConnection> connection;
-      RODA_RETURN_IF_ERROR(
-          SecureConnection::accept(std::move(fd), peer, options.secret, connection_options(), &connection));
+      RODA_RETURN_IF_ERROR(SecureConnection::accept(std::move(fd), peer, options.secret,
+                                                    connection_options(options.silence), &connection));
       strangers.push_back(std::move(connection));
     }
     RODA_RETURN_IF_ERROR(identify(&strangers, leaders));
@@ -149,12 +158,16 @@ Status Star::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
 Status Star::connect_to(Store& store, std::int32_t self, const Options& options) {
   std::string text;
   RODA_RETURN_IF_ERROR(store.wait(options.key + "/links", options.deadline, &text));
+  if (text.starts_with(kNoAddress)) {
+    return Status::unavailable("The leader of the first host can't be connected to: " + text.substr(kNoAddress.size()));
+  }
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
   std::vector<SocketAddress> addresses;
   RODA_RETURN_IF_ERROR(resolve(text.substr(0, space), std::atoi(text.c_str() + space + 1), &addresses));
   std::unique_ptr<SecureConnection> connection;
-  RODA_RETURN_IF_ERROR(SecureConnection::connect(addresses, options.secret, connection_options(), &connection));
+  RODA_RETURN_IF_ERROR(
+      SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection));
   for (bool ready = false; !ready;) {
     RODA_RETURN_IF_ERROR(connection->test(&ready));
     if (!ready) {
@@ -231,8 +244,9 @@ Status Star::service(Status* abort) {
   for (Link& link : links_) {
     const Status status = move(link, abort);
     if (status.ok() || !abort->ok()) continue;
-    return Status::peer(link.rank,
-                        "The link to the host of rank " + std::to_string(link.rank) + " broke: " + status.message());
+    return Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) + " (" +
+                                       link.connection->peer() + ") broke: " + status.message() +
+                                       ". Its process, its machine or the network in between is down.");
   }
   return {};
 }

@@ -24,6 +24,7 @@ class HostLinks {
     std::string network_interface;  // to listen on; empty: chosen
     Secret secret;
     std::chrono::steady_clock::time_point deadline;
+    std::chrono::milliseconds silence;  // the kernel probes an idle link; one that is silent for so long is broken
   };
   // `leaders`: world ranks of the hosts' leaders; leaders[0] orders. Collective over the leaders; blocks.
   static Status form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self, const Options& options,

@@ -6,6 +6,7 @@
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
+#include "plugins/base/address.h"
 #include "plugins/base/log.h"
 
 extern char** environ;
@@ -68,6 +69,19 @@ Status vote(Store& store, const Topology& topology, const std::string& prefix, c
   return gather(store, topology.rank, topology.size, prefix, text, deadline, combine, &result);
 }
 
+// A name that is wrong on one host is found before anybody waits for a connection with it.
+Status check_interface(const Knobs& knobs, const Topology& topology) {
+  if (knobs.network_interface.empty() || topology.hosts.size() == 1) return {};
+  SocketAddress ignored;
+  const Status status = interface_address(knobs.network_interface, &ignored);
+  if (status.ok()) return status;
+  return Status(
+      status.code(),
+      "HOROVOD_GLOO_IFACE on host " +
+          topology.hosts[static_cast<std::size_t>(topology.host_of[static_cast<std::size_t>(topology.rank)])].hostname +
+          ": " + status.message());
+}
+
 // Brings the ranks together: over the launcher's rendezvous, or by a plugin whose launcher started them.
 Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
   Environment& environment = Environment::get();
@@ -111,6 +125,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
       discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline, &parts.topology));
   // From here on the ranks fail together.
   Status mine = sort_sets(size, &static_sets);
+  if (mine.ok()) mine = check_interface(parts.knobs, parts.topology);
   if (mine.ok()) mine = environment.make_planner(parts.knobs, &parts.planner);
   RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/settings", mine, deadline));
   RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/agreement",
@@ -120,6 +135,8 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   options.network_interface = parts.knobs.network_interface;
   options.secret = secret;
   options.deadline = deadline;
+  // Before any transport gives up: the cause then names the host that can't be reached.
+  options.silence = std::chrono::milliseconds(parts.knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
   mine = control::ControlPlane::connect(*parts.store, parts.topology, options, &parts.control);
   RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/connected", mine, deadline));
   parts.host = environment.host();

@@ -31,6 +31,9 @@ def test_open_mpi(tmp_path: Path) -> None:
         "mpirun --allow-run-as-root --tag-output -np 4 -H a:2,b:2 -bind-to none -map-by slot -mca pml ob1 "
         "-mca btl ^openib -x A -x B python train.py --name 'a b'"
     )
+    text = build(tmp_path, "mpirun (Open MPI) 4.1.4", remote_shell="my agent", ssh_port=22)
+    assert "-mca plm_rsh_agent 'my agent'" in text
+    assert "plm_rsh_args" not in text
     text = build(
         tmp_path, "mpirun (Open MPI) 4.1.4", nics=("eth0", "eth1"), ssh_port=22, ssh_identity_file="key",
         output_filename="out dir", prefix_output_with_timestamp=True, extra_mpi_args="--verbose",
@@ -61,6 +64,7 @@ def test_mpich_and_intel(tmp_path: Path) -> None:
     assert build(tmp_path, "Intel(R) MPI Library", nics=("ib0",)) == (
         "mpirun -l -np 4 -ppn 2 -hosts a,b -iface ib0 -genv NCCL_SOCKET_IFNAME ib0 python train.py --name 'a b'"
     )
+    assert "-launcher ssh -launcher-exec /opt/agent " in build(tmp_path, "MPICH", remote_shell="/opt/agent")
     with pytest.raises(ValueError, match="Different slots"):
         build(tmp_path, "MPICH", hosts="a:2,b:1")
     with pytest.raises(ValueError, match="Multiple NICs"):

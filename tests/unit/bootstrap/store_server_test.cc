@@ -96,6 +96,18 @@ TEST_F(StoreServerTest, ValuesTravelBetweenClients) {
   EXPECT_EQ(value, big);
 }
 
+TEST_F(StoreServerTest, TheFirstOfTwoKeepsAKey) {
+  auto a = connect(), b = connect();
+  ASSERT_TRUE(a && b);
+  std::string value;
+  ASSERT_TRUE(a->put_if_absent("key", "a").ok());
+  ASSERT_TRUE(a->wait("key", soon(), &value).ok());
+  EXPECT_EQ(value, "a");
+  ASSERT_TRUE(b->put_if_absent("key", "b").ok());
+  ASSERT_TRUE(b->wait("key", soon(), &value).ok());
+  EXPECT_EQ(value, "a");
+}
+
 TEST_F(StoreServerTest, ANonBlockingGetEndsOnceTheKeyIsThere) {
   auto a = connect(), b = connect();
   ASSERT_TRUE(a && b);

@@ -39,6 +39,15 @@ TEST(LocalStore, PutGetRemoveClear) {
   EXPECT_EQ(value, "b");
 }
 
+TEST(LocalStore, PutIfAbsentKeepsTheFirst) {
+  LocalStore store;
+  std::string value;
+  ASSERT_TRUE(store.put_if_absent("k", "first").ok());
+  ASSERT_TRUE(store.put_if_absent("k", "second").ok());
+  ASSERT_TRUE(store.wait("k", soon(), &value).ok());
+  EXPECT_EQ(value, "first");
+}
+
 TEST(LocalStore, WaitsForAnotherThread) {
   LocalStore store;
   std::string value;

@@ -177,6 +177,25 @@ TEST(Topology, DiscoverRefusesARankOutsideTheJob) {
   EXPECT_EQ(discover(store, 2, 2, Knobs(), "t", Store::Clock::now(), &topology).code(), RODA_ERR_INVALID);
 }
 
+TEST(Topology, DiscoverRefusesTheSecondProcessOfARank) {
+  LocalStore store;
+  const auto deadline = Store::Clock::now() + std::chrono::seconds(20);
+  Status second;
+  Topology topology, other;
+  Knobs knobs;
+  knobs.hostname = "here";
+  std::thread rank1([&] {
+    EXPECT_TRUE(discover(store, 1, 2, knobs, "t", deadline, &other).ok());
+    second = discover(store, 1, 2, knobs, "t", deadline, &other);
+  });
+  EXPECT_TRUE(discover(store, 0, 2, knobs, "t", deadline, &topology).ok());
+  rank1.join();
+  EXPECT_EQ(second.code(), RODA_ERR_PRECONDITION);
+  EXPECT_EQ(second.rank(), 1);
+  EXPECT_EQ(second.message().find("rank 1 was started twice: process "), 0u) << second.message();
+  EXPECT_NE(second.message().find(" on host here has this number too"), std::string::npos) << second.message();
+}
+
 TEST(HostIdentity, ThisMachineHasOne) {
   HostIdentity host = this_host("");
   EXPECT_FALSE(host.hostname.empty());

@@ -62,7 +62,9 @@ def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:
         return "127.0.0.1"
     if settings.nics:
         return network.interface_address(settings.nics[0])
-    return network.address_towards(remote_hosts[0])
+    # A remote shell may know names that the resolver does not.
+    resolvable = [name for name in remote_hosts if network.resolve_host_address(name) is not None]
+    return network.address_towards(resolvable[0]) if resolvable else network.outward_address()
 
 
 def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str]) -> list[HostJob]:

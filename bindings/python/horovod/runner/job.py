@@ -22,6 +22,7 @@ from typing import Any
 from horovod.runner.common.util.env import is_kubeflow_mpi
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.output import LineForwarder, open_rank_file
+from horovod.runner.util import network
 
 _HEADER = struct.Struct(">cII")
 _EXIT = struct.Struct(">i")
@@ -260,7 +261,9 @@ class Job:
                 break
         if todo and not self._stopping:
             for host in todo:
-                print(f"Could not reach host {host.hostname}: {errors[host.hostname]}", file=sys.stderr)
+                unknown = network.resolve_host_address(host.hostname) is None
+                hint = ". This name does not resolve here either: check it, or give the address" if unknown else ""
+                print(f"Could not reach host {host.hostname}: {errors[host.hostname]}{hint}", file=sys.stderr)
             raise RuntimeError("could not connect to some hosts via ssh")
 
     def _start_agent(self, host: HostJob) -> _Connection:

@@ -131,6 +131,9 @@ def _host_arguments(settings: Settings, hosts: Sequence[HostInfo], is_hydra: boo
 
 
 def _ssh_arguments(settings: Settings, is_hydra: bool) -> list[str]:
+    if settings.remote_shell:
+        agent = shlex.quote(settings.remote_shell)
+        return [f"-launcher ssh -launcher-exec {agent}" if is_hydra else f"-mca plm_rsh_agent {agent}"]
     options = []
     if settings.ssh_port:
         options.append(f"-p {settings.ssh_port}")

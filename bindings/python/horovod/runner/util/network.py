@@ -60,6 +60,23 @@ def loopback_interfaces() -> list[str]:
     )
 
 
+def outward_address() -> str:
+    """Return the first IPv4 address of this machine on an interface that is up and not the loopback.
+
+    Raises
+    ------
+    RuntimeError
+        When there is none.
+    """
+    states = psutil.net_if_stats()
+    for nic, addresses in psutil.net_if_addrs().items():
+        for address in addresses:
+            is_outward = address.family == socket.AF_INET and not address.address.startswith("127.")
+            if is_outward and nic in states and states[nic].isup:
+                return address.address
+    raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
+
+
 def address_towards(hostname: str) -> str:
     """Return the address of this machine that packets to `hostname` leave from; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Several hosts on one machine: network namespaces joined by virtual cables, each with a host name of its own.
+
+    tests/hosts/network.py [--hosts 2] [--rate 1gbit] -- command …
+
+runs a command on the first of the hosts, with HOSTS (``address:2,address:2``), HOST_ADDRESSES, HOROVOD_RSH_AGENT and
+OMPI_MCA_plm_rsh_agent set, so that ``horovodrun -np 4 -H $HOSTS …`` and ``mpirun -np 4 -H $HOSTS …`` span them. Each
+host has its own loopback, interfaces, /sys, /dev/shm, folder for temporary files and host name; no name resolves. They
+share the kernel with its boot id, the processors, the process ids and the file system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+WIRE = "wire0"  # every host's only interface but the loopback
+_PREFIX = "roda-host"
+_NAMES = ("alder", "birch", "cedar", "dogwood")
+
+# Called as `<agent> <host> <shell command>`, like ssh.
+_AGENT = """#!/bin/sh
+host=$1
+shift
+case $host in
+{cases}
+*) echo "agent: unknown host $host" >&2; exit 255 ;;
+esac
+exec ip netns exec "$namespace" unshare --uts --mount --propagation private sh -c '
+  hostname "$0" && mount -t tmpfs -o size=50% shm /dev/shm && TMPDIR=$1 && export TMPDIR && exec sh -c "$2"
+' "$name" "$folder" "$*"
+"""
+
+
+class NoNamespacesError(RuntimeError):
+    """This machine, or this user, can't have network namespaces."""
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    if done.returncode != 0:
+        raise NoNamespacesError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def _remove_namespace(name: str) -> None:
+    """End what still runs there, and remove it; one that is not there is no error."""
+    found = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    for pid in found.stdout.split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)  # noqa: S603, S607
+
+
+def _remove_orphans() -> None:
+    """Remove what a test run left that was killed: the names tell whose it was."""
+    for path in Path("/run/netns").glob(f"{_PREFIX}-*"):
+        owner = path.name.split("-")[2]
+        if not Path(f"/proc/{owner}").exists():
+            _remove_namespace(path.name)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One of the hosts."""
+
+    name: str
+    address: str
+    namespace: str
+
+
+class Network:
+    """Hosts on one wire; a context manager that always removes them.
+
+    Parameters
+    ----------
+    count : int
+        Number of hosts: two are joined directly, more over a bridge.
+    rate : str, optional
+        What each host may send, as ``tc`` writes it.
+    names : sequence of str, optional
+        The hosts' names; several may be equal.
+
+    Raises
+    ------
+    NoNamespacesError
+        On entry, with the reason.
+    """
+
+    _made = 0
+
+    def __init__(self, count: int, rate: str | None = None, names: Sequence[str] = _NAMES) -> None:
+        Network._made += 1
+        stem = f"{_PREFIX}-{os.getpid()}-{Network._made}"
+        subnet = f"10.{78 + os.getpid() % 100}.{Network._made}"
+        self.hosts = [Host(names[i], f"{subnet}.{i + 1}", f"{stem}-{i}") for i in range(count)]
+        self._switch = f"{stem}-switch"
+        self._rate = rate
+        self.folder = Path()
+
+    def __enter__(self) -> Network:
+        _remove_orphans()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-"))
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in [*(host.namespace for host in self.hosts), self._switch]:
+            _remove_namespace(name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _make(self) -> None:
+        if os.geteuid() != 0:
+            raise NoNamespacesError("network namespaces need root")
+        for program in ("ip", "tc", "unshare"):
+            if shutil.which(program) is None:
+                raise NoNamespacesError(f"there is no program {program}")
+        for host in self.hosts:
+            _ip("netns", "add", host.namespace)
+            _ip("-n", host.namespace, "link", "set", "lo", "up")
+        self._lay_wires()
+        for host in self.hosts:
+            _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", WIRE)
+            self.set_link(host, True)
+            if self._rate is not None:
+                shape = f"netns exec {host.namespace} tc qdisc add dev {WIRE} root tbf rate {self._rate}"
+                _ip(*shape.split(), "burst", "256kb", "latency", "50ms")
+        self.agent.write_text(_AGENT.format(cases="\n".join(map(self._case, self.hosts))))
+        self.agent.chmod(0o700)
+
+    def _case(self, host: Host) -> str:
+        folder = self.folder / host.namespace
+        folder.mkdir()
+        return f"{host.address}) namespace={host.namespace} name={host.name} folder={shlex.quote(str(folder))} ;;"
+
+    def _lay_wires(self) -> None:
+        ends = [host.namespace for host in self.hosts]
+        if len(ends) == 2:
+            _ip("link", "add", WIRE, "netns", ends[0], "type", "veth", "peer", "name", WIRE, "netns", ends[1])
+            return
+        _ip("netns", "add", self._switch)
+        _ip("-n", self._switch, "link", "add", "bridge0", "type", "bridge")
+        _ip("-n", self._switch, "link", "set", "bridge0", "up")
+        for i, end in enumerate(ends):
+            port = f"port{i}"
+            _ip("link", "add", WIRE, "netns", end, "type", "veth", "peer", "name", port, "netns", self._switch)
+            _ip("-n", self._switch, "link", "set", port, "master", "bridge0", "up")
+
+    @property
+    def agent(self) -> Path:
+        """The program that stands in for ssh."""
+        return self.folder / "agent"
+
+    def set_link(self, host: Host, up: bool) -> None:
+        """Plug a host's cable in, or pull it."""
+        _ip("-n", host.namespace, "link", "set", WIRE, "up" if up else "down")
+
+    def host_list(self, *slots: int) -> str:
+        """Write ``address:slots,…``, as -H takes it."""
+        return ",".join(f"{host.address}:{count}" for host, count in zip(self.hosts, slots))
+
+    def environment(self, *slots: int) -> dict[str, str]:
+        """Return what a launcher on one of the hosts needs in its environment."""
+        return {
+            "HOSTS": self.host_list(*(slots or [2] * len(self.hosts))),
+            "HOST_ADDRESSES": " ".join(host.address for host in self.hosts),
+            "HOROVOD_RSH_AGENT": str(self.agent),
+            "OMPI_MCA_plm_rsh_agent": str(self.agent),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
+
+    def command(self, host: Host, command: Sequence[str]) -> list[str]:
+        """Return the command that runs `command` on a host."""
+        return [str(self.agent), host.address, shlex.join(command)]
+
+
+def main() -> int:
+    """Run a command on the first host."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=2, choices=(2, 3, 4), help="how many")
+    parser.add_argument("--rate", help="what each may send, as tc writes it: 1gbit; not limited by default")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="-- command …")
+    options = parser.parse_args()
+    words = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not words:
+        parser.error("the command is missing")
+    with Network(options.hosts, options.rate) as network:
+        environment = {**os.environ, **network.environment()}
+        return subprocess.run(network.command(network.hosts[0], words), env=environment, check=False).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except NoNamespacesError as error:
+        sys.exit(f"no hosts can be made: {error}")
