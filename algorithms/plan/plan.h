@@ -1,0 +1,99 @@
+// A composed collective as data: stages that run one after the other, each over groups of ranks.
+//
+//   hierarchical allreduce = reduce-scatter(host) ; allreduce(across hosts) ; allgather(host)
+//
+// is one plan, and a 2-D torus is the same plan over another grid. A plan names algorithms and axes and nothing else:
+// who runs a stage (a schedule over somebody's messages, or a collective of a library) is the engine's business.
+//
+// Groups come from a Grid, which gives every rank a place along each axis, innermost first. Hosts in racks: axis 0
+// counts the ranks of a host, axis 1 the hosts of a rack, axis 2 the racks. The group of a stage is the ranks whose
+// places differ along its axis alone.
+//
+// Uneven grids. Of the groups along one axis the smallest decides into how many shares a reduce-scatter cuts its data
+// (`shares`): member i owns share i, members beyond `shares` own nothing and sit the stages out until the allgather of
+// the same axis gives them the result. So hosts of 1, 2 and 3 ranks work as one share per host, hosts of 4 and 8 as
+// four.
+//
+// Between two stages a rank hands on a token and nobody waits for anybody: a rank starts stage s + 1 of a piece of the
+// data when its own stage s of that piece has ended. Pieces overlap.
+//
+// Pure values and functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+
+namespace roda::plan {
+
+struct Grid {
+  std::vector<std::string> axes;                  // what an axis' groups are inside of: "host", "rack", "world"
+  std::vector<std::vector<std::int32_t>> places;  // [rank][axis]
+
+  std::int32_t ranks() const { return static_cast<std::int32_t>(places.size()); }
+};
+
+struct Stage {
+  schedule::Collective collective = schedule::Collective::kAllreduce;
+  std::string algorithm;  // as in schedule::algorithms(), or the engine's name for a library's own
+  std::int32_t axis = 0;
+
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+// Stages nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis. An allreduce may
+// stand anywhere between.
+struct Plan {
+  std::string name;
+  schedule::Collective collective = schedule::Collective::kAllreduce;
+  std::vector<Stage> stages;
+};
+
+// What one rank does in one stage.
+struct Part {
+  std::span<const std::int32_t> members;  // ranks in the group's order; empty: the rank sits this stage out
+  std::int32_t index = 0;                 // of the rank among them
+  // The group works on the tensor's part number `part` of `parts` equal ones, and a reduce-scatter or allgather cuts
+  // that into `shares`, of which member i < shares owns number i.
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
+  std::int32_t shares = 1;
+};
+
+// Why the plan can't run on the grid, in words that name the stage; nullopt: it can.
+std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
+
+// All ranks' parts of all stages. Keeps copies of what it needs. The plan must fit the grid (wrong_with).
+class Parts {
+ public:
+  Parts(const Plan& plan, const Grid& grid);
+
+  Part of(std::size_t stage, std::int32_t rank) const;
+
+ private:
+  struct Axis {
+    std::vector<std::vector<std::int32_t>> groups;
+    std::vector<std::int32_t> group_of;  // [rank]
+    std::vector<std::int32_t> index_of;  // [rank]
+  };
+  struct Step {
+    std::int32_t axis = 0;
+    std::int32_t shares = 1;
+    std::vector<std::int32_t> open;  // axes that are scattered while the stage runs
+  };
+  void add_axis(const Grid& grid, std::int32_t axis);
+  std::int32_t smallest_group(std::int32_t axis, const std::vector<std::int32_t>& open) const;
+  bool owns_share(std::int32_t rank, const std::vector<std::int32_t>& open) const;
+
+  std::vector<Axis> axes_;
+  std::vector<std::int32_t> widths_;  // [axis] shares of its reduce-scatter, 0 before that is known
+  std::vector<Step> steps_;
+};
+
+std::string to_text(const Plan& plan, const Grid& grid);  // "hierarchical: reducescatter(host, ring); ..."
+
+}  // namespace roda::plan

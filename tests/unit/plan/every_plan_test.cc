@@ -1,0 +1,116 @@
+// Composed plans are proved right: world sizes to 64, up to three levels, even and uneven hosts and racks, every
+// combination of algorithms.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "algorithms/plan/compose.h"
+#include "algorithms/plan/flatten.h"
+
+namespace roda::plan {
+namespace {
+
+constexpr int kMaxSize = 64;
+
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> all = [] {
+    std::vector<Choice> made;
+    for (const char* scatter : {"ring", "pairwise", "recursive_halving", "direct"}) {
+      for (const char* gather : {"ring", "bruck", "direct"}) {
+        for (const char* reduce :
+             {"ring", "recursive_doubling", "rabenseifner", "binomial", "double_binary_tree", "direct"}) {
+          made.push_back({scatter, reduce, gather});
+        }
+      }
+    }
+    return made;
+  }();
+  return all;
+}
+
+// Cuts 0 .. count - 1 into runs of 1 to `most`.
+std::vector<std::int32_t> random_units(std::size_t count, int most, std::mt19937& random) {
+  std::vector<std::int32_t> unit_of;
+  for (std::int32_t unit = 0; unit_of.size() < count; ++unit) {
+    const std::size_t members = 1 + random() % static_cast<unsigned>(most);
+    unit_of.insert(unit_of.end(), std::min(members, count - unit_of.size()), unit);
+  }
+  return unit_of;
+}
+
+std::vector<std::int32_t> outer_units(const std::vector<std::int32_t>& inner, const std::vector<std::int32_t>& of) {
+  std::vector<std::int32_t> units;
+  for (const std::int32_t unit : inner) units.push_back(of[static_cast<std::size_t>(unit)]);
+  return units;
+}
+
+std::string shape(const Grid& grid) {
+  std::string text;
+  for (const auto& place : grid.places) {
+    for (const std::int32_t at : place) text += std::to_string(at) + ".";
+    text += " ";
+  }
+  return text;
+}
+
+void expect_right(const Plan& plan, const Grid& grid) {
+  const auto violation = verify(plan, grid);
+  ASSERT_FALSE(violation) << to_text(plan, grid) << "\n" << shape(grid) << "\n" << violation->to_text();
+}
+
+TEST(EveryPlan, OfTwoLevelsAndUnevenHosts) {
+  std::mt19937 random(1);
+  for (int size = 1; size <= kMaxSize; ++size) {
+    for (int round = 0; round < 3; ++round) {
+      const auto host_of = random_units(static_cast<std::size_t>(size), 1 + size / 2, random);
+      const Grid grid = nested_grid({"host"}, {host_of});
+      const std::size_t first = random() % choices().size();
+      const std::size_t second = random() % choices().size();
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, {choices()[first], choices()[second]}), grid));
+    }
+  }
+}
+
+TEST(EveryPlan, OfThreeLevelsAndUnevenRacks) {
+  std::mt19937 random(2);
+  for (int size = 2; size <= kMaxSize; ++size) {
+    const auto host_of = random_units(static_cast<std::size_t>(size), 6, random);
+    const auto hosts = static_cast<std::size_t>(host_of.back()) + 1;
+    const auto rack_of = outer_units(host_of, random_units(hosts, 4, random));
+    const Grid grid = nested_grid({"host", "rack"}, {host_of, rack_of});
+    std::vector<Choice> chosen;
+    for (int axis = 0; axis < 3; ++axis) chosen.push_back(choices()[random() % choices().size()]);
+    ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, chosen), grid));
+  }
+}
+
+TEST(EveryPlan, OfEveryCombinationOfAlgorithms) {
+  const Grid even = nested_grid({"host"}, {{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}});
+  const Grid uneven = nested_grid({"host"}, {{0, 1, 1, 2, 2, 2}});
+  for (const Choice& choice : choices()) {
+    ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(even, {choice}), even));
+    ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(uneven, {choice}), uneven));
+  }
+}
+
+TEST(EveryPlan, OfEveryTorus) {
+  for (int size = 1; size <= kMaxSize; ++size) {
+    for (int x = 1; x <= size; ++x) {
+      if (size % x != 0) continue;
+      const Grid grid = torus_grid({x, size / x});
+      ASSERT_NO_FATAL_FAILURE(
+          expect_right(torus(grid, {choices()[static_cast<std::size_t>(size + x) % choices().size()]}), grid));
+    }
+  }
+  const Grid cube = torus_grid({4, 3, 2});
+  ASSERT_NO_FATAL_FAILURE(expect_right(torus(cube, {{"ring", "ring", "ring"}}), cube));
+}
+
+// A process set that cuts across hosts and racks: some hosts have one rank in it, some all of theirs.
+TEST(EveryPlan, OfASetThatCutsAcrossHosts) {
+  const Grid grid = nested_grid({"host", "rack"}, {{3, 1, 1, 3, 5, 5, 5, 2}, {1, 0, 0, 1, 1, 1, 1, 0}});
+  for (const Choice& choice : choices()) ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, {choice}), grid));
+}
+
+}  // namespace
+}  // namespace roda::plan

@@ -1,0 +1,122 @@
+// Grids, parts and what is refused.
+#include "algorithms/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "algorithms/plan/compose.h"
+#include "algorithms/plan/flatten.h"
+
+namespace roda::plan {
+namespace {
+
+using schedule::Collective;
+
+// Hosts of these sizes, one after the other.
+Grid hosts(const std::vector<int>& sizes) {
+  std::vector<std::int32_t> host_of;
+  for (std::size_t host = 0; host < sizes.size(); ++host) {
+    host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<std::int32_t>(host));
+  }
+  return nested_grid({"host"}, {host_of});
+}
+
+std::vector<std::int32_t> members(const Part& part) { return {part.members.begin(), part.members.end()}; }
+
+TEST(Grid, CountsInsideEachUnit) {
+  const Grid grid = nested_grid({"host", "rack"}, {{7, 7, 9, 9, 4, 4}, {1, 1, 1, 1, 0, 0}});
+  EXPECT_EQ(grid.axes, (std::vector<std::string>{"host", "rack", "world"}));
+  EXPECT_EQ(grid.places[0], (std::vector<std::int32_t>{0, 0, 0}));
+  EXPECT_EQ(grid.places[3], (std::vector<std::int32_t>{1, 1, 0}));
+  EXPECT_EQ(grid.places[5], (std::vector<std::int32_t>{1, 0, 1}));
+}
+
+TEST(Grid, OfATorusCountsTheFirstDimensionFirst) {
+  const Grid grid = torus_grid({3, 2});
+  EXPECT_EQ(grid.ranks(), 6);
+  EXPECT_EQ(grid.places[4], (std::vector<std::int32_t>{1, 1}));
+  EXPECT_EQ(even_dims(12), (std::vector<std::int32_t>{4, 3}));
+  EXPECT_EQ(even_dims(7), (std::vector<std::int32_t>{7, 1}));
+}
+
+TEST(Plan, OfTwoLevelsReadsAsItIsWritten) {
+  const Grid grid = hosts({2, 2, 2});
+  const Plan plan = hierarchical(grid, {{"direct", "", "direct"}, {"", "rabenseifner", ""}});
+  EXPECT_EQ(to_text(plan, grid),
+            "hierarchical: reducescatter(host, direct); allreduce(world, rabenseifner); allgather(host, direct)");
+}
+
+TEST(Plan, LeavesOutAxesWithoutNeighbours) {
+  EXPECT_EQ(hierarchical(hosts({1, 1, 1}), {}).stages.size(), 1u);
+  EXPECT_EQ(hierarchical(hosts({4}), {}).stages.size(), 1u);
+  EXPECT_TRUE(hierarchical(hosts({1}), {}).stages.empty());
+}
+
+TEST(Parts, ShareOutTheData) {
+  const Grid grid = hosts({2, 2, 2});
+  const Plan plan = hierarchical(grid, {});
+  const Parts parts(plan, grid);
+  const Part inner = parts.of(0, 3);
+  EXPECT_EQ(members(inner), (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(inner.index, 1);
+  EXPECT_EQ(inner.shares, 2);
+  EXPECT_EQ(inner.parts, 1);
+  const Part across = parts.of(1, 3);
+  EXPECT_EQ(members(across), (std::vector<std::int32_t>{1, 3, 5}));
+  EXPECT_EQ(across.part, 1);
+  EXPECT_EQ(across.parts, 2);
+}
+
+TEST(Parts, OfUnevenHostsFollowTheSmallest) {
+  const Grid grid = hosts({2, 3, 4});
+  const Plan plan = hierarchical(grid, {});
+  const Parts parts(plan, grid);
+  EXPECT_EQ(parts.of(0, 8).shares, 2);
+  EXPECT_EQ(members(parts.of(0, 8)).size(), 4u);
+  EXPECT_TRUE(parts.of(1, 8).members.empty());
+  EXPECT_EQ(members(parts.of(1, 6)), (std::vector<std::int32_t>{1, 3, 6}));
+}
+
+TEST(WrongPlans, AreRefusedByStage) {
+  const Grid grid = hosts({2, 2});
+  Plan plan = hierarchical(grid, {});
+  plan.stages[2].axis = 1;
+  EXPECT_EQ(wrong_with(plan, grid), "stage 2: gathers what was not scattered last");
+  plan.stages.pop_back();
+  EXPECT_EQ(wrong_with(plan, grid), "axis host is scattered and never gathered");
+  plan.stages[1].axis = 5;
+  EXPECT_EQ(wrong_with(plan, grid), "stage 1: there is no such axis");
+  plan.stages[1] = {Collective::kAlltoall, "pairwise", 1};
+  EXPECT_EQ(wrong_with(plan, grid), "stage 1: an allreduce has no such stage: alltoall");
+  plan.stages[1] = plan.stages[0];
+  EXPECT_EQ(wrong_with(plan, grid), "stage 1: the axis is scattered already");
+}
+
+TEST(WrongPlans, NameTheAlgorithmThatIsMissing) {
+  const Grid grid = hosts({2, 2});
+  const Plan plan = hierarchical(grid, {{"circle", "ring", "ring"}});
+  EXPECT_EQ(verify(plan, grid)->message, "stage 0: there is no algorithm reducescatter/circle");
+  const Plan outside = hierarchical(hosts({1, 1}), {{"", "oneshot", ""}});
+  EXPECT_EQ(verify(outside, hosts({1, 1}))->message, "stage 0: allreduce/oneshot works out of place");
+}
+
+TEST(WrongPlans, TwoRanksOnOnePlaceAreNamed) {
+  Grid grid = hosts({2, 2});
+  grid.places[3] = grid.places[1];
+  EXPECT_EQ(wrong_with(hierarchical(grid, {}), grid), "ranks 1 and 3 have one place");
+}
+
+// A plan that skips the other hosts sums too little, and the verifier says so.
+TEST(WrongPlans, AWrongSumIsFound) {
+  const Grid grid = hosts({2, 2});
+  Plan plan = hierarchical(grid, {});
+  plan.stages.erase(plan.stages.begin() + 1);
+  EXPECT_EQ(verify(plan, grid)->message, "output[0] ends with 2 of 4 contributions");
+  plan = hierarchical(grid, {});
+  plan.stages.insert(plan.stages.begin() + 1, plan.stages[1]);
+  EXPECT_NE(verify(plan, grid)->message.find("twice"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace roda::plan
