@@ -47,6 +47,14 @@ std::string obstacle(const std::string& name, const Query& query, const Offer& o
   return "";
 }
 
+// Whether '*' stands for the offer in front of the algorithm.
+bool stands_for(const Offer& offer, const std::string& name, const Query& query) {
+  if (offer.transport == kLevels) return false;
+  if (!offer.active_windows) return true;
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
+  return algorithm == nullptr || (algorithm->needs & ~schedule::kNeedsMessages) == 0;
+}
+
 // Goes through the matching rules in order and collects the verdicts.
 class Ranking {
  public:
@@ -72,7 +80,7 @@ class Ranking {
   void consider_all(const Option& option, const std::string& selector) {
     bool offered = false;
     for (const Offer& offer : offers_) {
-      const bool is_any = option.transport == kAnyTransport && offer.transport != kLevels;
+      const bool is_any = option.transport == kAnyTransport && stands_for(offer, option.algorithm, query_);
       if (!is_any && option.transport != offer.transport) continue;
       offered = true;
       consider({offer.transport, option.algorithm}, offer, selector);

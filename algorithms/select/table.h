@@ -37,6 +37,9 @@ struct Offer {
   std::string transport;
   std::uint32_t needs_met = 0;  // schedule::Needs bits
   bool native = false;          // has the collective natively for this dtype, op and memory kind
+  // Its windows are served by their owners' progress, so reading them is no better than messages: '*' does not stand
+  // for it in front of an algorithm of signals and windows, only its name does.
+  bool active_windows = false;
   // Of the offer "levels" alone: why each composition can't run, by name; empty: it can.
   std::map<std::string, std::string> compositions;
 };

@@ -46,6 +46,7 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
     select::Offer offer;
     offer.transport = t->name;
     offer.needs_met = needs_met(t->capabilities);
+    offer.active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0;
     offer.native = (t->capabilities & RODA_CAP_NATIVE) != 0 && t->collective_supported != nullptr &&
                    t->collective_supported(nullptr, q.collective, q.dtype, q.op, q.memory_kind) == 1;
     offers.push_back(std::move(offer));

@@ -59,6 +59,23 @@ TEST(Planner, HostsWithSeveralRanksAreLevels) {
             "allreduce on each host by near/oneshot, then allreduce across hosts by far/recursive_doubling");
 }
 
+// With a library of messages and windows beside our sockets, with a network that reads memory by itself, and with
+// neither.
+TEST(Planner, BetweenHostsSocketsComeFirstUnlessADeviceReadsMemory) {
+  const roda_transport sockets = transport("tcp", RODA_CAP_P2P);
+  const roda_transport library = transport("library", kMemory | RODA_CAP_PUT | RODA_CAP_ACTIVE_WINDOWS);
+  const roda_transport device = transport("device", kMemory | RODA_CAP_PUT);
+  const PlanQuery between_hosts = allreduce(64 << 20, 4, 1, 1, 1), in_host = allreduce(64 << 20, 1, 4, 4, 4);
+  const auto chosen = [](std::vector<const roda_transport*> built, const PlanQuery& query) {
+    return described({select::Table::defaults(), in_order_of_preference(std::move(built), ""), {}}, query);
+  };
+  EXPECT_EQ(chosen({&library, &sockets, &kNear}, between_hosts), "allreduce by tcp/ring");
+  EXPECT_EQ(chosen({&library, &sockets, &kNear}, in_host), "allreduce by near/direct");
+  EXPECT_EQ(chosen({&library, &sockets, &kNear, &device}, between_hosts), "allreduce by device/direct");
+  EXPECT_EQ(chosen({&library, &sockets, &kNear, &device}, in_host), "allreduce by near/direct");
+  EXPECT_EQ(chosen({&library, &kNear}, between_hosts), "allreduce by library/ring");
+}
+
 TEST(Planner, ARankAloneOnItsHostHasNoRow) {
   EXPECT_EQ(described(planner(), allreduce(64 << 20, 2, 1, 3, 1)),
             "reducescatter on each host by nobody: this rank is alone there, then allreduce across hosts by far/ring, "

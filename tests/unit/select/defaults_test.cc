@@ -19,6 +19,8 @@ const Offer kVendor = {"vendor", schedule::kNeedsMessages, true};
 const Offer kOnlyVendor = {"vendor", 0, true};
 const Offer kPlain = {"plain", schedule::kNeedsMessages, false};
 
+const Offer kActive = {"active", kOneSided | schedule::kNeedsMessages, false, true};
+
 constexpr Collective kAll[] = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
                                Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
 
@@ -37,7 +39,7 @@ TEST(Defaults, FindSomethingForEveryQuery) {
     for (const Memory memory : {Memory::kHost, Memory::kCuda}) {
       for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{65536}, std::size_t{1} << 30}) {
         for (int size = 1; size <= 64; ++size) {
-          for (const Offer& offer : {kMapped, kOnlyMapped, kVendor, kOnlyVendor, kPlain}) {
+          for (const Offer& offer : {kMapped, kOnlyMapped, kVendor, kOnlyVendor, kPlain, kActive}) {
             ASSERT_NE(first({collective, memory, bytes, size}, {offer}), "none")
                 << schedule::collective_name(collective) << " of " << bytes << " on " << size << " " << offer.transport;
           }
@@ -79,6 +81,23 @@ TEST(Defaults, OurSocketsComeBeforeOtherTransportsOfMessages) {
       EXPECT_EQ(first(query, {kMapped, sockets}).substr(0, 7), "mapped/") << schedule::collective_name(collective);
     }
   }
+}
+
+TEST(Defaults, WindowsThatNeedTheirOwnersGiveNoPrecedence) {
+  const Offer sockets = {"tcp", schedule::kNeedsMessages, false};
+  for (const Collective collective : kAll) {
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{100} << 10, std::size_t{64} << 20}) {
+      const Query query = {collective, Memory::kHost, bytes, 4};
+      EXPECT_EQ(first(query, {kActive, sockets}).substr(0, 4), "tcp/") << schedule::collective_name(collective);
+      EXPECT_EQ(first(query, {kActive, kMapped, sockets}).substr(0, 7), "mapped/");
+    }
+  }
+  EXPECT_EQ(allreduce(1000, 4, {kActive}), "active/recursive_doubling");
+  const auto named = Table::parse("allreduce = active/direct", nullptr);
+  const auto verdicts =
+      Table::defaults().overridden_by(*named).rank({Collective::kAllreduce, Memory::kHost, 1000, 4}, {kActive});
+  EXPECT_TRUE(verdicts.front().usable);
+  EXPECT_EQ(verdicts.front().option.algorithm, "direct");
 }
 
 TEST(Defaults, KeepTheLosersAsFallbacks) {
