@@ -39,10 +39,14 @@ Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
 // What must be equal on all ranks, one NAME=value a line.
 std::string fingerprint(const Knobs& knobs, const Planner& planner,
                         const std::vector<std::vector<std::int32_t>>& sets) {
-  std::string text = "version=" + std::string(kVersion) + "\n" + knobs.agreement_text();
+  std::string text = knobs.agreement_text();
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
-  for (const roda_transport* t : planner.transports()) text += std::string(t->name) + " ";
+  const char* separator = "";
+  for (const roda_transport* t : planner.transports()) {
+    text += std::string(separator) + t->name;
+    separator = " ";
+  }
   text += "\nprocess sets=";
   for (const auto& set : sets) {
     text += "[";
@@ -121,6 +125,9 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
 
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
+  // Before anything whose form may differ between versions.
+  RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/version",
+                                       "version=" + std::string(kVersion) + "\n", deadline));
   RODA_RETURN_IF_ERROR(
       discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline, &parts.topology));
   // From here on the ranks fail together.

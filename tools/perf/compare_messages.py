@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures the messages of programs that print as roda-transport-perf does, in turns, and prints medians side by side.
+r"""Measures the messages of programs that print as roda-transport-perf does, in turns, and prints medians side by side.
 
-    compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \\
+    compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \
         'raw=mpirun -np 2 mpi_raw --repeats 1'
 
 Every round runs every program once. The last column compares the first with the second: microseconds added to one

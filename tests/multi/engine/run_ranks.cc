@@ -1,6 +1,10 @@
-// run_ranks -n N [--dies R] [--seconds S] program args...: N ranks of one job on this machine, over the real
-// rendezvous. Ends with 0 when every rank ends with 0 (with --dies R, when rank R was killed and all others end with
-// 0). The output of ranks other than 0 is shown when they fail.
+// run_ranks -n N [options] program args...: N ranks of one job on this machine, over the real rendezvous. Ends with 0
+// when every rank ends with 0. The output of ranks other than 0 is shown when they fail.
+//   --hosts H          the ranks believe to be on H hosts
+//   --dies R           rank R must be killed
+//   --odd R NAME=TEXT  rank R's environment has this, too; --odd R PROGRAM (no '='): rank R runs another program
+//   --twice R          rank R is started twice: one of the two must end with 3
+//   --seconds S        as long as all of it may take
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -43,7 +47,27 @@ Place place_of(int rank, int size, int hosts) {
   return p;
 }
 
-Rank start(int rank, int size, int hosts, int port, char** command) {
+// What one rank has of its own.
+struct Odd {
+  int rank = -1;
+  const char* what = nullptr;
+};
+
+// Returns the program to run.
+const char* apply(const std::vector<Odd>& odds, int rank, const char* program) {
+  for (const Odd& odd : odds) {
+    if (odd.rank != rank) continue;
+    const char* equals = strchr(odd.what, '=');
+    if (equals == nullptr) {
+      program = odd.what;
+    } else {
+      setenv(std::string(odd.what, equals).c_str(), equals + 1, 1);
+    }
+  }
+  return program;
+}
+
+Rank start(int rank, int size, int hosts, int port, const std::vector<Odd>& odds, char** command) {
   Rank r;
   if (rank != 0) r.output = tmpfile();
   int pipe_ends[2];
@@ -67,7 +91,7 @@ Rank start(int rank, int size, int hosts, int port, char** command) {
       dup2(fileno(r.output), STDOUT_FILENO);
       dup2(fileno(r.output), STDERR_FILENO);
     }
-    execv(command[0], command);
+    execv(apply(odds, rank, command[0]), command);
     _exit(127);
   }
   close(pipe_ends[0]);
@@ -91,12 +115,16 @@ int main(int argc, char** argv) {
   int size = 2;
   int hosts = 1;
   int dies = -1;
+  int twice = -1;
+  std::vector<Odd> odds;
   int seconds = 120;
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     if (strcmp(argv[at], "-n") == 0) size = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--hosts") == 0) hosts = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--dies") == 0) dies = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--twice") == 0) twice = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--odd") == 0) odds.push_back({atoi(argv[at + 1]), argv[at + 2]}), ++at;
     if (strcmp(argv[at], "--seconds") == 0) seconds = atoi(argv[at + 1]);
   }
   roda_rendezvous* server = nullptr;
@@ -108,9 +136,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Rank> ranks;
-  for (int r = 0; r < size; ++r) ranks.push_back(start(r, size, hosts, port, argv + at));
+  for (int r = 0; r < size; ++r) ranks.push_back(start(r, size, hosts, port, odds, argv + at));
+  if (twice >= 0) ranks.push_back(start(twice, size, hosts, port, odds, argv + at));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  int left = size;
+  int left = static_cast<int>(ranks.size());
+  int refused = 0;
   bool failed = false;
   while (left > 0) {
     int status = 0;
@@ -124,17 +154,20 @@ int main(int argc, char** argv) {
       usleep(2000);
       continue;
     }
-    for (int r = 0; r < size; ++r) {
-      Rank& rank = ranks[static_cast<std::size_t>(r)];
+    for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
+      Rank& rank = ranks[static_cast<std::size_t>(i)];
+      const int r = i < size ? i : twice;
       if (rank.pid != pid) continue;
       --left;
       const bool as_expected = r == dies ? WIFSIGNALED(status) : (WIFEXITED(status) && WEXITSTATUS(status) == 0);
       if (as_expected) continue;
+      if (r == twice && WIFEXITED(status) && WEXITSTATUS(status) == 3 && ++refused == 1) continue;
       failed = true;
       fprintf(stderr, "run_ranks: rank %d ended with status 0x%x\n", r, status);
       show(rank, r);
     }
   }
   roda_rendezvous_stop(server);
-  return failed ? 1 : 0;
+  if (twice >= 0 && refused == 0) fprintf(stderr, "run_ranks: rank %d was started twice, and neither refused\n", twice);
+  return failed || (twice >= 0 && refused == 0) ? 1 : 0;
 }
