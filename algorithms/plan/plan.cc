@@ -86,12 +86,11 @@ Parts::Parts(const Plan& plan, const Grid& grid) : widths_(grid.axes.size(), 0) 
   for (std::size_t axis = 0; axis < grid.axes.size(); ++axis) add_axis(grid, static_cast<std::int32_t>(axis));
   std::vector<std::int32_t> open;
   for (const Stage& stage : plan.stages) {
-    if (stage.collective == Collective::kAllgather) open.pop_back();
+    const bool closes = stage.collective == Collective::kAllgather && !open.empty();
+    if (closes) open.pop_back();
     Step step{stage.axis, 1, open};
-    if (stage.collective == Collective::kReduceScatter) {
-      widths_[at(stage.axis)] = smallest_group(stage.axis, open);
-      open.push_back(stage.axis);
-    }
+    if (!closes) widths_[at(stage.axis)] = smallest_group(stage.axis, open);
+    if (stage.collective == Collective::kReduceScatter) open.push_back(stage.axis);
     if (stage.collective != Collective::kAllreduce) step.shares = widths_[at(stage.axis)];
     steps_.push_back(std::move(step));
   }

@@ -67,7 +67,8 @@ struct Part {
 // Why the plan can't run on the grid, in words that name the stage; nullopt: it can.
 std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
 
-// All ranks' parts of all stages. Keeps copies of what it needs. The plan must fit the grid (wrong_with).
+// All ranks' parts of all stages. Keeps copies of what it needs. The plan must fit the grid (wrong_with), or be of one
+// stage, which may then be any collective: an algorithm that is not composed.
 class Parts {
  public:
   Parts(const Plan& plan, const Grid& grid);

@@ -1,0 +1,106 @@
+#include "algorithms/schedule/sim/cluster.h"
+
+#include <limits>
+
+namespace roda::sim {
+namespace {
+
+constexpr double kBytesPerPicosecond = 1e-3;  // of 1 GB/s
+
+std::optional<std::string> wrong_level(const Level& level, bool last) {
+  const std::string name = "level " + level.name + ": ";
+  if (level.name.empty()) return "a level has no name";
+  if (level.members < 0 || (level.members == 0 && !last)) return name + "members must be at least 1";
+  if (!(level.latency_us >= 0) || !(level.overhead_us >= 0)) return name + "times must not be negative";
+  if (!(level.GBps > 0) || !(level.total_GBps >= 0)) return name + "bandwidths must be positive";
+  if (level.ports < 1) return name + "ports must be at least 1";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> wrong_with(const Cluster& cluster) {
+  if (cluster.levels.empty()) return "a cluster has at least one level";
+  for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
+    if (auto wrong = wrong_level(cluster.levels[i], i + 1 == cluster.levels.size())) return wrong;
+  }
+  if (!(cluster.reduce_GBps > 0) || !(cluster.copy_GBps > 0)) return "reduce_GBps and copy_GBps must be positive";
+  for (const std::int32_t ranks : cluster.placement) {
+    if (ranks < 1) return "placement: every unit has at least 1 rank";
+    const std::int32_t most = cluster.levels[0].members;
+    if (most > 0 && ranks > most)
+      return "placement: " + std::to_string(ranks) + " ranks where " + std::to_string(most) + " have room";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Topology::why_no_room(const Cluster& cluster, std::int32_t ranks) {
+  if (ranks < 1) return "there must be at least 1 rank";
+  std::int64_t placed = 0;
+  for (const std::int32_t each : cluster.placement) placed += each;
+  if (placed > 0 && placed != ranks) {
+    return "the placement is of " + std::to_string(placed) + " ranks, not " + std::to_string(ranks);
+  }
+  std::int64_t room = 1;
+  for (const Level& level : cluster.levels) {
+    if (level.members == 0) return std::nullopt;
+    room *= level.members;
+    if (room > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  }
+  const auto hosts = static_cast<std::int64_t>(cluster.placement.size());
+  if (hosts > 0 ? hosts * cluster.levels[0].members <= room : ranks <= room) return std::nullopt;
+  return "cluster " + cluster.name + " has room for " + std::to_string(room) + " ranks, not " + std::to_string(ranks);
+}
+
+Topology::Topology(const Cluster& cluster, std::int32_t ranks) : cluster_(cluster) {
+  const std::int32_t each = cluster.levels[0].members > 0 ? cluster.levels[0].members : ranks;
+  for (std::int32_t host = 0; static_cast<std::int32_t>(host_.size()) < ranks; ++host) {
+    const std::int32_t here = cluster.placement.empty() ? each : cluster.placement[static_cast<std::size_t>(host)];
+    for (std::int32_t i = 0; i < here && static_cast<std::int32_t>(host_.size()) < ranks; ++i) {
+      host_.push_back(host);
+      local_.push_back(i);
+    }
+  }
+  std::int64_t per = 1;
+  for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
+    const std::int32_t members = cluster.levels[level].members;
+    if (level > 0) per = members == 0 ? ranks : std::min<std::int64_t>(per * members, ranks);
+    hosts_per_.push_back(static_cast<std::int32_t>(per));
+  }
+}
+
+std::size_t Topology::meeting(std::int32_t a, std::int32_t b) const {
+  std::size_t level = 0;
+  while (level + 1 < levels() && unit(level, a) != unit(level, b)) ++level;
+  return level;
+}
+
+void Topology::climb(std::int32_t rank, std::size_t top, bool up, std::vector<Link>* links) const {
+  for (std::size_t level = 0; level <= top; ++level) {
+    const Level& about = cluster_.levels[level];
+    const std::int32_t member = level == 0 ? rank : unit(level - 1, rank);
+    const LinkKind kind = up || !about.full_duplex ? LinkKind::kUp : LinkKind::kDown;
+    const std::int32_t port = level == 0 ? 0 : local_[static_cast<std::size_t>(rank)] % about.ports;
+    links->push_back({static_cast<std::int32_t>(level), kind, member, port});
+    const bool counted_by_other_end = level == top && !up;
+    if (about.total_GBps > 0 && !counted_by_other_end) {
+      links->push_back({static_cast<std::int32_t>(level), LinkKind::kTotal, unit(level, rank), 0});
+    }
+  }
+}
+
+void Topology::route(std::int32_t a, std::int32_t b, std::vector<Link>* links) const {
+  links->clear();
+  const std::size_t top = meeting(a, b);
+  climb(a, top, true, links);
+  climb(b, top, false, links);
+}
+
+double Topology::capacity(const Link& link) const {
+  const Level& level = cluster_.levels[static_cast<std::size_t>(link.level)];
+  if (link.kind == LinkKind::kTotal) return level.total_GBps * kBytesPerPicosecond;
+  const double ports = link.level == 0 ? level.ports : 1;
+  return level.GBps * ports * kBytesPerPicosecond;
+}
+
+}  // namespace roda::sim

@@ -1,0 +1,210 @@
+#include "algorithms/schedule/sim/engine.h"
+
+#include <algorithm>
+
+namespace roda::sim {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+bool later(const auto& a, const auto& b) { return a.time != b.time ? a.time > b.time : a.number > b.number; }
+
+Time picoseconds(double microseconds) { return static_cast<Time>(microseconds * 1e6 + 0.5); }
+
+}  // namespace
+
+Engine::Engine(const Cast& cast, const Cluster& cluster, const EngineOptions& options, Trace* trace)
+    : cast_(cast), cluster_(cluster), options_(options), trace_(trace), network_(cast.links) {
+  const std::size_t stages = cast.actors.front().stages.size();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    std::size_t lanes = 1;
+    for (const Actor& actor : cast.actors) lanes = std::max(lanes, actor.stages[stage].size());
+    stage_tags_.push_back(tags_);
+    tags_ += static_cast<std::int32_t>(lanes) + schedule::kMaxSignals;
+  }
+  connect();
+}
+
+// All connections first: the network keeps their number, and readers refer to them.
+void Engine::connect() {
+  states_.resize(cast_.actors.size());
+  for (std::size_t i = 0; i < cast_.actors.size(); ++i) {
+    const Actor& actor = cast_.actors[i];
+    states_[i].runs.resize(at(options_.in_flight));
+    for (std::size_t slot = 0; slot < actor.slots.size(); ++slot) {
+      const auto number = static_cast<std::int32_t>(slot);
+      states_[i].out.push_back(network_.connect(actor.slots[slot].out));
+      owners_.push_back({static_cast<std::int32_t>(i), number, false, {}, {}, {}});
+      const bool pulls = !actor.slots[slot].in.empty();
+      states_[i].in.push_back(pulls ? network_.connect(actor.slots[slot].in) : -1);
+      if (pulls) owners_.push_back({static_cast<std::int32_t>(i), number, true, {}, {}, {}});
+    }
+  }
+  for (std::size_t i = 0; i < cast_.actors.size(); ++i) {
+    const Actor& actor = cast_.actors[i];
+    for (std::size_t slot = 0; slot < actor.slots.size(); ++slot) {
+      const ActorState& peer = states_[at(actor.slots[slot].actor)];
+      if (at(actor.slots[slot].back) >= peer.out.size()) continue;  // it never talks to us
+      owners_[at(peer.out[at(actor.slots[slot].back)])].readers.emplace_back(static_cast<std::int32_t>(i),
+                                                                             static_cast<std::int32_t>(slot));
+    }
+  }
+}
+
+void Engine::add_event(Time time, What what, std::int32_t subject, const Message& message) {
+  events_.push_back({time, numbers_++, what, subject, message});
+  std::push_heap(events_.begin(), events_.end(), later<Event, Event>);
+}
+
+bool Engine::run(Time* end) {
+  for (std::size_t i = 0; i < states_.size(); ++i) begin_pieces(static_cast<std::int32_t>(i), -1);
+  while (step(&now_)) {
+  }
+  *end = end_;
+  return std::all_of(states_.begin(), states_.end(), [&](const auto& state) { return state.ended == options_.pieces; });
+}
+
+// One instant, or another round of the same one.
+bool Engine::step(Time* now) {
+  for (const std::int32_t actor : dirty_) dispatch(actor);
+  dirty_.clear();
+  network_.settle(*now);
+  const Time event = events_.empty() ? Network::kNever : events_.front().time;
+  const Time next = std::min(event, network_.next());
+  if (next == Network::kNever) return false;
+  *now = next;
+  batch_.clear();
+  while (!events_.empty() && events_.front().time == next) {
+    batch_.push_back(events_.front());
+    std::pop_heap(events_.begin(), events_.end(), later<Event, Event>);
+    events_.pop_back();
+  }
+  network_.finish(next, &left_);
+  for (const Departure& departure : left_) handle_departure(departure);
+  for (const Event& some : batch_) handle(some);
+  return true;
+}
+
+void Engine::handle(const Event& event) {
+  switch (event.what) {
+    case What::kProcessor: {
+      ActorState& state = states_[at(event.subject)];
+      const Task task = state.current;
+      state.busy = false;
+      wake(event.subject);
+      complete(event.subject, task);
+      return;
+    }
+    case What::kArrival:
+      return handle_arrival(event.subject, event.message);
+    case What::kRequest:
+      network_.send(event.subject, event.message);
+      return;
+  }
+}
+
+void Engine::handle_departure(const Departure& departure) {
+  const Owner& owner = owners_[at(departure.connection)];
+  const Slot& slot = cast_.actors[at(owner.actor)].slots[at(owner.slot)];
+  const Time arrival = now_ + picoseconds(cluster_.levels[at(slot.level)].latency_us);
+  Message message = departure.message;
+  const std::int32_t piece = message.tag / tags_;
+  const std::int32_t tag = message.tag % tags_;
+  const auto above = std::upper_bound(stage_tags_.begin(), stage_tags_.end(), tag);
+  const auto stage = static_cast<std::int32_t>(above - stage_tags_.begin()) - 1;
+  if (trace_ != nullptr) {
+    Record record{true, owner.actor, piece, stage, -1, owner.slot, departure.began, arrival, message.cause};
+    message.cause = trace_->add(record);
+  }
+  add_event(arrival, What::kArrival, departure.connection, message);
+  const std::int32_t lane = tag - stage_tags_[at(stage)] - schedule::kMaxSignals;
+  if (owner.pulls || lane < 0) return;
+  const std::int32_t run = piece % options_.in_flight;
+  LaneState& state = states_[at(owner.actor)].runs[at(run)].lanes[at(lane)];
+  const auto send = std::find_if(state.sends.begin(), state.sends.end(),
+                                 [&](const PendingSend& pending) { return pending.slot == owner.slot; });
+  if (send == state.sends.end() || --send->segments > 0) return;
+  state.sends.erase(send);
+  if (state.working) return;
+  const ActorOp* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
+  const bool waits_for_it = op == nullptr || op->op.blocked_by != 0 || op->op.kind == OpKind::kPut;
+  if (waits_for_it) state.cause = message.cause;
+  advance(owner.actor, run, lane);
+}
+
+void Engine::handle_arrival(std::int32_t connection, const Message& message) {
+  Owner& owner = owners_[at(connection)];
+  const std::int32_t piece = message.tag / tags_;
+  const std::int32_t run = piece % options_.in_flight;
+  if (owner.pulls) {
+    PieceRun& puller = states_[at(owner.actor)].runs[at(run)];
+    const std::int32_t lane = message.tag % tags_ - stage_tags_[puller.stage] - schedule::kMaxSignals;
+    LaneState& state = puller.lanes[at(lane)];
+    ++state.pulled;
+    if (!state.working) state.cause = message.cause;
+    advance(owner.actor, run, lane);
+    return;
+  }
+  if (owner.arrived.size() <= at(message.tag)) owner.arrived.resize(at((piece + 1) * tags_));
+  ++owner.arrived[at(message.tag)];
+  if (trace_ != nullptr) owner.causes[message.tag].push_back(message.cause);
+  for (const auto& [actor, slot] : owner.readers) {
+    const PieceRun& reader = states_[at(actor)].runs[at(run)];
+    if (reader.piece != piece) continue;
+    for (std::size_t lane = 0; lane < reader.lanes.size(); ++lane) {
+      advance(actor, run, static_cast<std::int32_t>(lane));
+    }
+  }
+}
+
+void Engine::wake(std::int32_t actor) {
+  if (states_[at(actor)].dirty) return;
+  states_[at(actor)].dirty = true;
+  dirty_.push_back(actor);
+}
+
+void Engine::enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lane, Time duration) {
+  PieceRun& piece = states_[at(actor)].runs[at(run)];
+  LaneState& state = piece.lanes[at(lane)];
+  state.working = true;
+  const std::int64_t key = static_cast<std::int64_t>(piece.piece) * 64 + lane;
+  states_[at(actor)].ready.push_back({key, run, lane, now_, duration, state.cause});
+  wake(actor);
+}
+
+void Engine::dispatch(std::int32_t actor) {
+  ActorState& state = states_[at(actor)];
+  state.dirty = false;
+  if (state.busy || state.ready.empty()) return;
+  const auto first = std::min_element(state.ready.begin(), state.ready.end(),
+                                      [](const Task& a, const Task& b) { return a.key < b.key; });
+  state.current = *first;
+  state.ready.erase(first);
+  state.busy = true;
+  state.began = now_;
+  add_event(now_ + state.current.duration, What::kProcessor, actor);
+}
+
+std::int32_t Engine::note_task(std::int32_t actor, const Task& task) {
+  if (trace_ == nullptr) return -1;
+  ActorState& state = states_[at(actor)];
+  const PieceRun& run = state.runs[at(task.run)];
+  const ActorOp* op = current_op(actor, run, task.lane);
+  const bool waited = state.began > task.ready && state.last_record >= 0;
+  const Actor& about = cast_.actors[at(actor)];
+  state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage),
+                                   static_cast<std::int32_t>(op - about.ops.data()), op->slot, state.began, now_,
+                                   waited ? state.last_record : task.cause});
+  return state.last_record;
+}
+
+std::string Engine::stuck() const {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].ended == options_.pieces) continue;
+    return "rank " + std::to_string(cast_.actors[i].rank) + " waits for ever in piece " +
+           std::to_string(states_[i].ended);
+  }
+  return "";
+}
+
+}  // namespace roda::sim

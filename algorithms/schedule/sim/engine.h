@@ -1,0 +1,158 @@
+// Plays a cast's programs over a network: discrete events, one processor per rank.
+//
+// The model follows the executor. The data is cut into pieces, of which `in_flight` are under way on each rank; a rank
+// begins the next stage of a piece when its own last stage of it has ended, and the next piece when its oldest has.
+// Long messages go in segments, so that a reduction overlaps the rest of the message. A send is started and not waited
+// for, until its range is written or its lane ends. Sends never wait for their receiver: the network buffers (eager).
+//
+// Each message costs its sender's and its receiver's processor the level's overhead, a message to be added its bytes
+// over the reduction rate besides. A processor does one thing at a time, of what is ready the oldest piece first.
+//
+// Deterministic; used once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/cluster.h"
+#include "algorithms/schedule/sim/network.h"
+#include "algorithms/schedule/sim/trace.h"
+
+namespace roda::sim {
+
+struct EngineOptions {
+  double piece_bytes = 0;
+  std::int32_t pieces = 1;
+  std::int32_t in_flight = 4;
+  double segment_bytes = 256 << 10;
+  std::map<std::int64_t, std::int64_t> shortened;  // blocks that repeat so often are played only so often
+};
+
+// A message is simulated in at most this many segments; each then stands for several.
+inline constexpr std::int32_t kMostSegments = 8;
+
+class Engine {
+ public:
+  Engine(const Cast& cast, const Cluster& cluster, const EngineOptions& options, Trace* trace);
+
+  // When the last rank has ended. False: ranks wait for ever, and stuck() says for what.
+  bool run(Time* end);
+  std::string stuck() const;
+
+ private:
+  struct PendingSend {
+    std::int32_t ordinal;
+    std::int32_t slot;
+    std::int32_t segments;  // that have not left
+  };
+  struct LaneState {
+    std::int32_t block = 0;
+    std::int32_t op = 0;
+    std::int64_t turn = 0;
+    std::int32_t segment = 0;
+    std::int32_t sent = 0;    // ordinals
+    std::int32_t pulled = 0;  // segments of the get under way that have arrived
+    bool issued = false;      // the get or put under way
+    bool working = false;     // the processor has something of this lane
+    bool done = false;
+    std::int32_t cause = -1;
+    std::vector<PendingSend> sends;
+  };
+  struct PieceRun {
+    std::int32_t piece = -1;
+    std::size_t stage = 0;
+    std::vector<LaneState> lanes;
+    std::vector<std::int32_t> consumed;  // [slot * tags_ + tag]
+  };
+  struct Task {
+    std::int64_t key = 0;
+    std::int32_t run = 0;
+    std::int32_t lane = 0;
+    Time ready = 0;
+    Time duration = 0;
+    std::int32_t cause = -1;
+  };
+  struct ActorState {
+    std::vector<PieceRun> runs;
+    std::int32_t begun = 0;
+    std::int32_t ended = 0;
+    bool busy = false;
+    bool dirty = false;
+    Task current;
+    Time began = 0;
+    std::int32_t last_record = -1;
+    std::vector<Task> ready;
+    std::vector<std::int32_t> out;  // [slot] connection
+    std::vector<std::int32_t> in;   // [slot] connection, -1: none
+  };
+  struct Owner {  // of a connection
+    std::int32_t actor = 0;
+    std::int32_t slot = 0;
+    bool pulls = false;
+    std::vector<std::pair<std::int32_t, std::int32_t>> readers;  // actor, slot
+    std::vector<std::int32_t> arrived;                           // [piece * tags_ + tag]
+    std::map<std::int32_t, std::vector<std::int32_t>> causes;    // of the arrivals, when traced
+  };
+  enum class What : std::uint8_t { kProcessor, kArrival, kRequest };
+  struct Event {
+    Time time;
+    std::uint64_t number;
+    What what;
+    std::int32_t subject;  // actor, or connection
+    Message message;
+  };
+
+  void connect();
+  void add_event(Time time, What what, std::int32_t subject, const Message& message = {});
+  bool step(Time* now);
+  void handle(const Event& event);
+  void handle_departure(const Departure& departure);
+  void handle_arrival(std::int32_t connection, const Message& message);
+  void dispatch(std::int32_t actor);
+  void enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lane, Time duration);
+  void wake(std::int32_t actor);
+
+  void begin_pieces(std::int32_t actor, std::int32_t cause);
+  void begin_stage(std::int32_t actor, std::int32_t run, std::int32_t cause);
+  void end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane);
+  void advance(std::int32_t actor, std::int32_t run, std::int32_t lane);
+  bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
+  bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
+  bool try_wait(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
+  bool blocked(const LaneState& lane, const ActorOp& op) const;
+  void complete(std::int32_t actor, const Task& task);
+  void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t cause);
+  void next_op(std::int32_t actor, std::int32_t run, LaneState* lane);
+
+  const ActorOp* current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
+  std::int64_t turns(const ActorBlock& block) const;
+  std::int32_t segments(double bytes) const;
+  Time overhead(const Actor& actor, const ActorOp& op, double bytes) const;
+  Time work(const ActorOp& op, double bytes) const;
+  std::int32_t lane_tag(std::size_t stage, std::int32_t lane) const;
+  std::int32_t signal_tag(std::size_t stage, std::int32_t signal) const;
+  double bytes_of(const ActorOp& op) const { return op.bytes * options_.piece_bytes; }
+  std::int32_t note_task(std::int32_t actor, const Task& task);
+
+  const Cast& cast_;
+  const Cluster& cluster_;
+  const EngineOptions options_;
+  Trace* trace_;
+  Network network_;
+  std::vector<ActorState> states_;
+  std::vector<Owner> owners_;             // [connection]
+  std::vector<std::int32_t> stage_tags_;  // [stage] first tag
+  std::int32_t tags_ = 0;
+  std::vector<Event> events_;
+  std::uint64_t numbers_ = 0;
+  std::vector<std::int32_t> dirty_;
+  std::vector<Departure> left_;
+  std::vector<Event> batch_;
+  Time now_ = 0;
+  Time end_ = 0;
+};
+
+}  // namespace roda::sim

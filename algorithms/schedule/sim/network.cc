@@ -1,0 +1,181 @@
+#include "algorithms/schedule/sim/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace roda::sim {
+namespace {
+
+constexpr double kRounding = 1e-6;  // of a picosecond: sums in another order are the same sum
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Network::Network(const std::vector<LinkClass>& links) {
+  for (const LinkClass& link : links) links_.push_back({link.capacity, {}, 0, 0, 0});
+}
+
+std::int32_t Network::connect(const std::vector<Hop>& route) {
+  connections_.emplace_back().route = &route;
+  return static_cast<std::int32_t>(connections_.size()) - 1;
+}
+
+void Network::send(std::int32_t connection, const Message& message) {
+  Connection& to = connections_[at(connection)];
+  to.waiting.push_back(message);
+  if (!to.busy && to.waiting.size() == to.head + 1) started_.push_back(connection);
+}
+
+void Network::push(const Entry& entry) {
+  heap_.push_back(entry);
+  std::push_heap(heap_.begin(), heap_.end(), [](const Entry& a, const Entry& b) { return a.time > b.time; });
+}
+
+void Network::begin(std::int32_t number, Time now) {
+  Connection& connection = connections_[at(number)];
+  connection.current = connection.waiting[connection.head++];
+  if (connection.head == connection.waiting.size()) {
+    connection.waiting.clear();
+    connection.head = 0;
+  }
+  connection.busy = true;
+  connection.began = connection.updated = now;
+  connection.left = connection.current.bytes;
+  ++connection.version;
+  connection.rate = -1;
+  if (connection.left <= 0) {  // nothing to share
+    connection.ends = now;
+    push({now, number, connection.version});
+    return;
+  }
+  for (const Hop& hop : *connection.route) {
+    links_[at(hop.link)].users.emplace_back(number, hop.flows);
+    disturbed_.push_back(hop.link);
+  }
+}
+
+void Network::leave(std::int32_t number) {
+  for (const Hop& hop : *connections_[at(number)].route) {
+    auto& users = links_[at(hop.link)].users;
+    const auto user = std::find_if(users.begin(), users.end(), [&](const auto& u) { return u.first == number; });
+    if (user == users.end()) continue;
+    *user = users.back();
+    users.pop_back();
+    disturbed_.push_back(hop.link);
+  }
+}
+
+// Everything that shares a link, directly or through others, with `first`.
+void Network::collect(std::int32_t first) {
+  found_links_.assign(1, first);
+  found_.clear();
+  links_[at(first)].seen = epoch_;
+  for (std::size_t i = 0; i < found_links_.size(); ++i) {
+    for (const auto& [number, flows] : links_[at(found_links_[i])].users) {
+      Connection& connection = connections_[at(number)];
+      if (connection.seen == epoch_) continue;
+      connection.seen = epoch_;
+      connection.fixed = false;
+      found_.push_back(number);
+      for (const Hop& hop : *connection.route) {
+        if (links_[at(hop.link)].seen == epoch_) continue;
+        links_[at(hop.link)].seen = epoch_;
+        found_links_.push_back(hop.link);
+      }
+    }
+  }
+}
+
+void Network::fix(std::int32_t number, double rate) {
+  Connection& connection = connections_[at(number)];
+  connection.fixed = true;
+  connection.fresh = rate;
+  for (const Hop& hop : *connection.route) {
+    LinkState& link = links_[at(hop.link)];
+    link.room -= rate * hop.flows;
+    link.flows -= hop.flows;
+  }
+}
+
+// Progressive filling: the link that gives its users least decides about them, then the next.
+void Network::fill() {
+  constexpr double kNoFlows = 1e-9;
+  for (const std::int32_t number : found_links_) {
+    LinkState& link = links_[at(number)];
+    link.room = link.capacity;
+    link.flows = 0;
+    for (const auto& user : link.users) link.flows += user.second;
+  }
+  std::size_t open = found_.size();
+  while (open > 0) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::int32_t number : found_links_) {
+      const LinkState& link = links_[at(number)];
+      if (link.flows > kNoFlows) least = std::min(least, std::max(link.room, 0.0) / link.flows);
+    }
+    const std::size_t before = open;
+    for (const std::int32_t number : found_links_) {
+      const LinkState& link = links_[at(number)];
+      if (link.flows <= kNoFlows || std::max(link.room, 0.0) / link.flows > least * (1 + 1e-12)) continue;
+      for (const auto& user : link.users) {
+        if (connections_[at(user.first)].fixed) continue;
+        fix(user.first, least);
+        --open;
+      }
+    }
+    if (open == before) break;
+  }
+}
+
+void Network::apply(std::int32_t number, Time now) {
+  Connection& connection = connections_[at(number)];
+  if (connection.rate > 0 && std::abs(connection.fresh - connection.rate) <= 1e-12 * connection.rate) return;
+  if (connection.rate > 0) connection.left -= connection.rate * static_cast<double>(now - connection.updated);
+  connection.left = std::max(connection.left, 0.0);
+  connection.updated = now;
+  connection.rate = connection.fresh;
+  connection.ends = now + static_cast<Time>(std::ceil(connection.left / connection.rate - kRounding));
+  push({connection.ends, number, ++connection.version});
+}
+
+void Network::settle(Time now) {
+  for (const std::int32_t number : started_) begin(number, now);
+  started_.clear();
+  ++epoch_;
+  for (const std::int32_t link : disturbed_) {
+    if (links_[at(link)].seen == epoch_ || links_[at(link)].users.empty()) continue;
+    collect(link);
+    fill();
+    for (const std::int32_t number : found_) apply(number, now);
+  }
+  disturbed_.clear();
+  while (!heap_.empty() && connections_[at(heap_.front().connection)].version != heap_.front().version) {
+    std::pop_heap(heap_.begin(), heap_.end(), [](const Entry& a, const Entry& b) { return a.time > b.time; });
+    heap_.pop_back();
+  }
+}
+
+Time Network::next() const { return heap_.empty() ? kNever : heap_.front().time; }
+
+void Network::finish(Time now, std::vector<Departure>* left) {
+  left->clear();
+  while (!heap_.empty() && heap_.front().time <= now) {
+    const Entry entry = heap_.front();
+    std::pop_heap(heap_.begin(), heap_.end(), [](const Entry& a, const Entry& b) { return a.time > b.time; });
+    heap_.pop_back();
+    Connection& connection = connections_[at(entry.connection)];
+    if (connection.version != entry.version) continue;
+    ++connection.version;
+    leave(entry.connection);
+    left->push_back({entry.connection, connection.current, connection.began});
+    connection.busy = false;
+    connection.ends = kNever;
+    if (!connection.waiting.empty()) started_.push_back(entry.connection);
+  }
+  // By connection, whatever the heap's order of equals.
+  std::sort(left->begin(), left->end(), [](const auto& a, const auto& b) { return a.connection < b.connection; });
+}
+
+}  // namespace roda::sim

@@ -1,0 +1,98 @@
+// Who gets how much of the links, over time.
+//
+// Messages of one connection follow each other; connections that are busy share the links they cross max-min fairly:
+// the rates are as equal as the links allow, and nothing is left unused that some flow could use. That is what TCP and
+// the queue pairs of network cards come close to. And it treats equal flows equally, whatever their order, so that
+// equal ranks stay equal and can be folded into one (cast.h); first come, first served at the links would tell them
+// apart.
+//
+// Time is in whole picoseconds, so that what is simultaneous is so exactly.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/schedule/sim/cast.h"
+
+namespace roda::sim {
+
+using Time = std::int64_t;  // picoseconds
+
+struct Message {
+  double bytes = 0;
+  std::int32_t tag = 0;     // the owner's
+  std::int32_t cause = -1;  // what made it ready; the trace's
+};
+
+// One end of a message.
+struct Departure {
+  std::int32_t connection = 0;
+  Message message;
+  Time began = 0;
+};
+
+class Network {
+ public:
+  explicit Network(const std::vector<LinkClass>& links);
+
+  // The route outlives the network. Returns the connection's number.
+  std::int32_t connect(const std::vector<Hop>& route);
+  void send(std::int32_t connection, const Message& message);
+
+  // Shares the links out anew after send() and finish(). Call once all of an instant has been said.
+  void settle(Time now);
+  // The next instant at which a message has left; kNever: nothing is under way.
+  Time next() const;
+  // Takes the messages that have left by `now`, which is at most next().
+  void finish(Time now, std::vector<Departure>* left);
+
+  static constexpr Time kNever = INT64_MAX;
+
+ private:
+  struct Connection {
+    const std::vector<Hop>* route = nullptr;
+    std::vector<Message> waiting;
+    std::size_t head = 0;  // of waiting
+    Message current;
+    bool busy = false;
+    double rate = -1;  // bytes per picosecond
+    double left = 0;
+    Time began = 0;
+    Time updated = 0;
+    Time ends = kNever;
+    std::uint32_t version = 0;
+    std::uint32_t seen = 0;
+    bool fixed = false;
+    double fresh = 0;  // the rate being found
+  };
+  struct Entry {  // of the heap
+    Time time;
+    std::int32_t connection;
+    std::uint32_t version;
+  };
+  struct LinkState {
+    double capacity = 0;
+    std::vector<std::pair<std::int32_t, double>> users;  // connection, flows
+    std::uint32_t seen = 0;
+    double room = 0;
+    double flows = 0;
+  };
+
+  void begin(std::int32_t number, Time now);
+  void leave(std::int32_t number);
+  void collect(std::int32_t first);
+  void fill();
+  void fix(std::int32_t number, double rate);
+  void apply(std::int32_t number, Time now);
+  void push(const Entry& entry);
+
+  std::vector<LinkState> links_;
+  std::vector<Connection> connections_;
+  std::vector<std::int32_t> started_;    // connections to begin their next message
+  std::vector<std::int32_t> disturbed_;  // links whose users changed
+  std::vector<std::int32_t> found_links_, found_;
+  std::vector<Entry> heap_;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace roda::sim

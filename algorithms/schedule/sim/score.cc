@@ -1,0 +1,112 @@
+#include "algorithms/schedule/sim/score.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace roda::sim {
+
+using schedule::Algorithm;
+using schedule::Schedule;
+
+namespace {
+
+// Schedules longer than this are not made for every rank.
+constexpr std::int64_t kLongSchedule = 1 << 11;
+// Steps that differ from each other, of every one of 100,000 ranks: more would not fit.
+constexpr std::size_t kMostDistinctSteps = 1 << 10;
+// Ranks of which it is looked whether they do what rank 0 does, turned around the circle.
+constexpr std::int32_t kSamples = 3;
+
+std::int64_t steps_in(const Schedule& schedule) {
+  std::int64_t steps = 0;
+  for (const schedule::Lane& lane : schedule.lanes) steps += static_cast<std::int64_t>(lane.steps.size());
+  return steps;
+}
+
+}  // namespace
+
+Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
+    : ranks_(grid.ranks()),
+      collective_(plan.collective),
+      stages_(plan.stages),
+      parts_(std::make_unique<plan::Parts>(plan, grid)) {
+  make_all(root, each_rank);
+}
+
+Score::Score(std::vector<Schedule> ranks)
+    : ranks_(static_cast<std::int32_t>(ranks.size())), collective_(ranks.front().collective) {
+  stages_.push_back({collective_, ranks.front().algorithm, 0});
+  everybody_.resize(ranks.size());
+  std::iota(everybody_.begin(), everybody_.end(), 0);
+  for (const Schedule& schedule : ranks) {
+    programs_.emplace(Key{0, schedule.rank, ranks_, ranks_}, program_of(schedule, ranks_, false));
+  }
+}
+
+void Score::make_all(std::int32_t root, bool each_rank) {
+  for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
+    for (std::int32_t rank = 0; rank < ranks_ && !wrong_; ++rank) {
+      const plan::Part part = parts_->of(stage, rank);
+      if (!part.members.empty()) make(stage, part, root, each_rank);
+    }
+  }
+}
+
+void Score::make(std::size_t stage, const plan::Part& part, std::int32_t root, bool each_rank) {
+  const auto size = static_cast<std::int32_t>(part.members.size());
+  const Key all{stage, -1, size, part.shares};
+  const Key own{stage, part.index, size, part.shares};
+  if (programs_.count(all) != 0 || programs_.count(own) != 0) return;
+  const Algorithm* algorithm = schedule::find_algorithm(stages_[stage].collective, stages_[stage].algorithm);
+  if (algorithm == nullptr) {
+    wrong_ = std::string("there is no algorithm ") + schedule::collective_name(stages_[stage].collective) + "/" +
+             stages_[stage].algorithm;
+    return;
+  }
+  const Schedule schedule = algorithm->make(part.index, size, root);
+  if (!each_rank && steps_in(schedule) > kLongSchedule) {
+    if (make_relative(*algorithm, all)) return;
+    wrong_ = "too large: " + std::string(schedule::collective_name(algorithm->collective)) + "/" + algorithm->name +
+             " of " + std::to_string(size) + " ranks has " + std::to_string(steps_in(schedule)) +
+             " steps on each that do not repeat: " + std::to_string(steps_in(schedule) * size) + " in all";
+    return;
+  }
+  programs_.emplace(own, program_of(schedule, part.shares, false));
+}
+
+// Whole shares only: with empty chunks the circle has a seam.
+bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
+  const auto [stage, index, size, shares] = key;
+  const bool per_rank = algorithm.collective == schedule::Collective::kReduceScatter ||
+                        algorithm.collective == schedule::Collective::kAllgather;
+  if (algorithm.collective == schedule::Collective::kBroadcast || (per_rank && shares != size)) return false;
+  Program first = program_of(algorithm.make(0, size, 0), shares, true);
+  std::size_t distinct = 0;
+  for (const LaneProgram& lane : first.lanes) {
+    for (const Block& block : lane) distinct += block.ops.size();
+  }
+  if (distinct > kMostDistinctSteps) return false;
+  for (std::int32_t sample = 1; sample <= kSamples; ++sample) {
+    const auto rank = static_cast<std::int32_t>(static_cast<std::int64_t>(size - 1) * sample / kSamples);
+    if (program_of(algorithm.make(rank, size, 0), shares, true) != first) return false;
+  }
+  programs_.emplace(key, std::move(first));
+  return true;
+}
+
+Playing Score::playing(std::size_t stage, std::int32_t rank) const {
+  Playing playing;
+  if (parts_ != nullptr) {
+    playing.part = parts_->of(stage, rank);
+  } else {
+    playing.part = {everybody_, rank, 0, 1, ranks_};
+  }
+  if (playing.part.members.empty()) return playing;
+  const auto size = static_cast<std::int32_t>(playing.part.members.size());
+  auto found = programs_.find({stage, -1, size, playing.part.shares});
+  if (found == programs_.end()) found = programs_.find({stage, playing.part.index, size, playing.part.shares});
+  if (found != programs_.end()) playing.program = &found->second;
+  return playing;
+}
+
+}  // namespace roda::sim

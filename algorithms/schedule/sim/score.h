@@ -1,0 +1,71 @@
+// What every rank plays: a plan's stages, each with the rank's program, as one value that is cheap for 100,000 ranks.
+//
+// Algorithms whose schedules are long (rings) look alike from every rank; for them one program is made and turned
+// around the circle. Where that is not so and the schedules are too long to be made for every rank, the score is
+// refused.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/plan/plan.h"
+#include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/sim/program.h"
+
+namespace roda::sim {
+
+// One stage of one rank. program == nullptr: it sits the stage out.
+struct Playing {
+  const Program* program = nullptr;
+  plan::Part part;
+
+  // World rank of an op's peer.
+  std::int32_t peer(const Op& op) const {
+    const auto size = static_cast<std::int32_t>(part.members.size());
+    const std::int32_t member = program->relative ? (part.index + op.peer) % size : op.peer;
+    return part.members[static_cast<std::size_t>(member)];
+  }
+  // Share of the whole tensor that is this stage's data.
+  double fraction() const { return 1.0 / static_cast<double>(part.parts); }
+};
+
+class Score {
+ public:
+  // `root`: of a broadcast that is not composed. `each_rank`: make every rank's program by itself, whatever its length.
+  Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
+
+  // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
+  explicit Score(std::vector<schedule::Schedule> ranks);
+
+  // nullopt: everything was made.
+  std::optional<std::string> wrong() const { return wrong_; }
+
+  std::int32_t ranks() const { return ranks_; }
+  std::size_t stages() const { return stages_.size(); }
+  schedule::Collective collective() const { return collective_; }
+  Playing playing(std::size_t stage, std::int32_t rank) const;
+  std::string stage_name(std::size_t stage) const { return stages_[stage].algorithm; }
+
+ private:
+  using Key =
+      std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t>;  // stage, index (-1: all), size, shares
+
+  void make_all(std::int32_t root, bool each_rank);
+  void make(std::size_t stage, const plan::Part& part, std::int32_t root, bool each_rank);
+  bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
+
+  std::int32_t ranks_ = 0;
+  schedule::Collective collective_ = schedule::Collective::kAllreduce;
+  std::vector<plan::Stage> stages_;
+  std::unique_ptr<plan::Parts> parts_;
+  std::map<Key, Program> programs_;
+  std::vector<std::int32_t> everybody_;  // of a user's schedules
+  std::optional<std::string> wrong_;
+};
+
+}  // namespace roda::sim

@@ -1,0 +1,217 @@
+#include "algorithms/schedule/sim/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/engine.h"
+#include "algorithms/schedule/sim/extrapolate.h"
+#include "algorithms/schedule/sim/path.h"
+#include "algorithms/schedule/sim/score.h"
+
+namespace roda::sim {
+
+using schedule::Collective;
+
+double bus_factor(Collective collective, std::int32_t ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (collective) {
+    case Collective::kAllreduce:
+      return 2 * others;
+    case Collective::kAllgather:
+    case Collective::kReduceScatter:
+    case Collective::kAlltoall:
+      return others;
+    default:
+      return 1;
+  }
+}
+
+namespace {
+
+constexpr double kPicosecond = 1e-12;
+constexpr std::int32_t kFewRanks = 64;  // are not folded unless asked for
+constexpr std::int64_t kManyRepeats = 96;
+
+class Simulation {
+ public:
+  Simulation(const Scenario& scenario, const Options& options, Outcome* outcome)
+      : scenario_(scenario), options_(options), outcome_(*outcome) {}
+
+  std::optional<std::string> run() {
+    if (auto wrong = prepare()) return wrong;
+    std::vector<Dimension> dimensions = {pieces_dimension()};
+    for (const std::int64_t repeat : repeats_) dimensions.push_back(rounds_dimension(repeat));
+    bool whole = true;
+    const auto time = extrapolate(
+        dimensions, [&](const std::vector<std::int64_t>& lengths) { return play(lengths); }, &whole);
+    if (!time) return *failure_;
+    outcome_.extrapolated = !whole;
+    outcome_.seconds = *time * kPicosecond;
+    if (outcome_.seconds > 0) outcome_.algbw_GBps = scenario_.bytes / outcome_.seconds / 1e9;
+    outcome_.busbw_GBps = outcome_.algbw_GBps * bus_factor(collective(), outcome_.ranks);
+    count_traffic();
+    return std::nullopt;
+  }
+
+ private:
+  bool from_user() const { return !scenario_.schedules.empty(); }
+  Collective collective() const {
+    return from_user() ? scenario_.schedules.front().collective : scenario_.plan.collective;
+  }
+
+  std::optional<std::string> prepare() {
+    if (auto wrong = wrong_with(scenario_.cluster)) return wrong;
+    const std::int32_t ranks =
+        from_user() ? static_cast<std::int32_t>(scenario_.schedules.size()) : scenario_.grid.ranks();
+    if (auto wrong = Topology::why_no_room(scenario_.cluster, ranks)) return wrong;
+    outcome_ = Outcome();
+    outcome_.ranks = ranks;
+    const Topology topology(scenario_.cluster, ranks);
+    const bool each = options_.folding == Folding::kNever;
+    const Score score =
+        from_user() ? Score(scenario_.schedules) : Score(scenario_.plan, scenario_.grid, scenario_.root, each);
+    if (score.wrong()) return score.wrong();
+    cast_ = cast(score, topology);
+    outcome_.classes = static_cast<std::int32_t>(cast_.actors.size());
+    const bool sliced = collective() == Collective::kAllreduce || collective() == Collective::kBroadcast;
+    if (sliced && options_.slice_bytes > 0) {
+      outcome_.pieces = std::max<std::int64_t>(1, std::llround(std::ceil(scenario_.bytes / options_.slice_bytes)));
+    }
+    find_repeats();
+    return std::nullopt;
+  }
+
+  Cast cast(const Score& score, const Topology& topology) const {
+    const bool few = options_.folding == Folding::kAuto && score.ranks() <= kFewRanks;
+    if (options_.folding == Folding::kNever || few) return full_cast(score, topology);
+    // Folding that hardly folds costs more than it saves.
+    const std::int32_t most = options_.folding == Folding::kAlways ? score.ranks() : score.ranks() / 2;
+    if (auto folded = folded_cast(score, topology, most)) return *std::move(folded);
+    return full_cast(score, topology);
+  }
+
+  void find_repeats() {
+    std::set<std::int64_t> repeats;
+    for (const Actor& actor : cast_.actors) {
+      for (const auto& stage : actor.stages) {
+        for (const auto& lane : stage) {
+          for (const ActorBlock& block : lane) repeats.insert(block.repeat);
+        }
+      }
+    }
+    for (const std::int64_t repeat : repeats) {
+      if (repeat > kManyRepeats && options_.folding != Folding::kNever) repeats_.push_back(repeat);
+    }
+  }
+
+  Dimension pieces_dimension() const {
+    const std::int64_t stride = std::max(options_.in_flight, 1);
+    if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride};
+    return {outcome_.pieces, 2 * stride, stride};
+  }
+
+  // What happens to one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are
+  // classes.
+  Dimension rounds_dimension(std::int64_t repeat) const {
+    const auto classes = static_cast<std::int64_t>(cast_.actors.size());
+    return {repeat, std::max<std::int64_t>(32, 2 * classes), std::max<std::int64_t>(24, classes)};
+  }
+
+  EngineOptions engine_options(const std::vector<std::int64_t>& lengths) const {
+    EngineOptions engine;
+    engine.pieces = static_cast<std::int32_t>(lengths[0]);
+    engine.piece_bytes = scenario_.bytes / static_cast<double>(outcome_.pieces);
+    engine.in_flight = options_.in_flight;
+    engine.segment_bytes = options_.segment_bytes;
+    for (std::size_t i = 0; i < repeats_.size(); ++i) engine.shortened[repeats_[i]] = lengths[i + 1];
+    return engine;
+  }
+
+  // Messages, segments counted.
+  double steps(const EngineOptions& engine) const {
+    double steps = 0;
+    for (const Actor& actor : cast_.actors) {
+      for_each_block(actor, [&](const ActorBlock& block) {
+        const auto found = engine.shortened.find(block.repeat);
+        const auto turns = static_cast<double>(found == engine.shortened.end() ? block.repeat : found->second);
+        for (std::int32_t i = block.begin; i < block.end; ++i) {
+          const double bytes = actor.ops[static_cast<std::size_t>(i)].bytes * engine.piece_bytes;
+          steps += turns * std::clamp(bytes / engine.segment_bytes, 1.0, static_cast<double>(kMostSegments));
+        }
+      });
+    }
+    return steps * engine.pieces;
+  }
+
+  std::optional<double> play(const std::vector<std::int64_t>& lengths) {
+    const EngineOptions engine = engine_options(lengths);
+    const double count = steps(engine);
+    if (outcome_.steps + count > options_.most_steps) {
+      constexpr double kStepsPerSecond = 1.5e6;
+      constexpr double kBytesPerStep = 40;
+      failure_ = "too large: " + std::to_string(cast_.actors.size()) + " different ranks of " +
+                 std::to_string(outcome_.ranks) + " have to play about " + std::to_string(std::llround(count / 1e6)) +
+                 " million steps, for which the simulator would need about " +
+                 std::to_string(std::llround(std::max(1.0, count / kStepsPerSecond))) + " s and " +
+                 std::to_string(std::llround(std::max(1.0, count * kBytesPerStep / 1e6))) +
+                 " MB; allow it with a larger limit of steps, or choose larger slices";
+      return std::nullopt;
+    }
+    outcome_.steps += count;
+    Trace trace;
+    const bool traced = options_.trace && outcome_.path.empty();
+    Engine player(cast_, scenario_.cluster, engine, traced ? &trace : nullptr);
+    Time end = 0;
+    if (!player.run(&end)) {
+      failure_ = "the schedules do not end: " + player.stuck();
+      return std::nullopt;
+    }
+    if (traced) outcome_.path = path_steps(trace, cast_, scenario_.cluster);
+    return static_cast<double>(end);
+  }
+
+  template <typename F>
+  static void for_each_block(const Actor& actor, F f) {
+    for (const auto& stage : actor.stages) {
+      for (const auto& lane : stage) {
+        for (const ActorBlock& block : lane) f(block);
+      }
+    }
+  }
+
+  void count_traffic() {
+    for (const Level& level : scenario_.cluster.levels) outcome_.levels.push_back({level.name, 0, 0});
+    const double piece = scenario_.bytes / static_cast<double>(outcome_.pieces);
+    for (const Actor& actor : cast_.actors) {
+      for_each_block(actor, [&](const ActorBlock& block) {
+        const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces);
+        for (std::int32_t i = block.begin; i < block.end; ++i) {
+          const ActorOp& op = actor.ops[static_cast<std::size_t>(i)];
+          const OpKind kind = op.op.kind;
+          if (kind == OpKind::kRecv || kind == OpKind::kWait || kind == OpKind::kWork) continue;
+          const Slot& slot = actor.slots[static_cast<std::size_t>(op.slot)];
+          LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
+          level.bytes += times * op.bytes * piece;
+          level.messages += times * std::max(1.0, std::ceil(op.bytes * piece / options_.segment_bytes - 1e-9));
+        }
+      });
+    }
+  }
+
+  const Scenario& scenario_;
+  const Options& options_;
+  Outcome& outcome_;
+  Cast cast_;
+  std::vector<std::int64_t> repeats_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace
+
+std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome) {
+  return Simulation(scenario, options, outcome).run();
+}
+
+}  // namespace roda::sim

@@ -1,0 +1,85 @@
+// How long a collective takes on a cluster, by the model of engine.h.
+//
+// What is too long to be played is played short: rounds that repeat and pieces of the data that follow each other
+// settle into a rhythm, so three runs of growing length are compared, and when the second and third differ by as much
+// as the first and second the rest is continued at that rate. If they do not, longer runs are tried, up to the whole.
+//
+// A prediction, not a measurement. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/plan/plan.h"
+#include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/sim/cluster.h"
+
+namespace roda::sim {
+
+struct Scenario {
+  Cluster cluster;
+  plan::Plan plan;
+  plan::Grid grid;
+  std::vector<schedule::Schedule> schedules;  // a user's, in place of plan and grid: one for each rank
+  std::int32_t root = 0;                      // of a broadcast
+  // Allreduce and broadcast: of the vector. Allgather: of the result; reduce-scatter and alltoall: of the input.
+  double bytes = 0;
+};
+
+enum class Folding : std::uint8_t {
+  kAuto,    // where it helps
+  kNever,   // every rank by itself, every round and piece
+  kAlways,  // also where there are few ranks
+};
+
+struct Options {
+  Folding folding = Folding::kAuto;
+  // As the executor's; see core/execute/options.h.
+  double slice_bytes = 1 << 20;  // 0: the whole in one piece
+  std::int32_t in_flight = 4;
+  double segment_bytes = 256 << 10;
+  bool trace = false;
+  double most_steps = 150e6;  // that may be played; more is refused with its estimate
+};
+
+struct LevelTraffic {
+  std::string name;
+  double bytes = 0;     // of messages whose ends meet at this level
+  double messages = 0;  // signals included
+};
+
+// A stretch of the critical path.
+struct PathStep {
+  std::string what;       // "recv_reduce", "wire"
+  std::int32_t rank = 0;  // whose processor, or the sender
+  std::int32_t peer = -1;
+  std::int32_t stage = 0;
+  std::int32_t piece = 0;
+  std::string level;  // of a wire
+  double begin_us = 0;
+  double end_us = 0;
+};
+
+struct Outcome {
+  double seconds = 0;
+  double algbw_GBps = 0;
+  double busbw_GBps = 0;  // as nccl-tests define it
+  std::vector<LevelTraffic> levels;
+  std::int32_t ranks = 0;
+  std::int32_t classes = 0;  // of ranks that were played
+  std::int64_t pieces = 1;
+  bool extrapolated = false;   // rounds or pieces were continued at their settled rate
+  double steps = 0;            // played
+  std::vector<PathStep> path;  // when traced; of the run that was played, first to last
+};
+
+// nullopt: *outcome is filled in. Else why not: a scenario that does not fit, or one that is too large, with an
+// estimate.
+std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome);
+
+// busbw / algbw
+double bus_factor(schedule::Collective collective, std::int32_t ranks);
+
+}  // namespace roda::sim

@@ -1,0 +1,84 @@
+// Descriptions that are wrong, and what lies between two ranks.
+#include "algorithms/schedule/sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/sim/scenarios.h"
+
+namespace roda::sim {
+namespace {
+
+std::vector<Link> route(const Topology& topology, int a, int b) {
+  std::vector<Link> links;
+  topology.route(a, b, &links);
+  return links;
+}
+
+TEST(Cluster, WrongFieldsAreNamed) {
+  Cluster cluster = racks_of(4, 8);
+  EXPECT_FALSE(wrong_with(cluster));
+  cluster.levels[1].GBps = 0;
+  EXPECT_EQ(wrong_with(cluster), "level rack: bandwidths must be positive");
+  cluster = racks_of(4, 8);
+  cluster.levels[1].members = 0;
+  EXPECT_EQ(wrong_with(cluster), "level rack: members must be at least 1");
+  cluster.levels.clear();
+  EXPECT_EQ(wrong_with(cluster), "a cluster has at least one level");
+  cluster = hosts_of(2);
+  cluster.placement = {2, 3};
+  EXPECT_EQ(wrong_with(cluster), "placement: 3 ranks where 2 have room");
+  cluster.placement = {2, 1};
+  EXPECT_EQ(Topology::why_no_room(cluster, 4), "the placement is of 3 ranks, not 4");
+  cluster.placement.clear();
+  cluster.levels[1].members = 3;
+  EXPECT_EQ(Topology::why_no_room(cluster, 7), "cluster hosts has room for 6 ranks, not 7");
+}
+
+TEST(Topology, PlacesRanksBlockwise) {
+  const Topology topology(racks_of(2, 3), 14);
+  EXPECT_EQ(topology.unit(0, 5), 1);
+  EXPECT_EQ(topology.unit(1, 5), 0);
+  EXPECT_EQ(topology.unit(1, 6), 1);
+  EXPECT_EQ(topology.meeting(0, 2), 0u);
+  EXPECT_EQ(topology.meeting(0, 3), 1u);
+  EXPECT_EQ(topology.meeting(0, 6), 2u);
+}
+
+TEST(Topology, PlacesRanksAsGiven) {
+  Cluster cluster = hosts_of(4);
+  cluster.placement = {1, 4, 2};
+  const Topology topology(cluster, 7);
+  EXPECT_EQ(topology.unit(0, 0), 0);
+  EXPECT_EQ(topology.unit(0, 4), 1);
+  EXPECT_EQ(topology.unit(0, 5), 2);
+}
+
+TEST(Topology, RoutesGoUpAndDown) {
+  const Topology topology(racks_of(2, 2), 8);
+  EXPECT_EQ(route(topology, 0, 1), (std::vector<Link>{{0, LinkKind::kUp, 0, 0}, {0, LinkKind::kDown, 1, 0}}));
+  const std::vector<Link> far = {{0, LinkKind::kUp, 1, 0},   {1, LinkKind::kUp, 0, 0},   {2, LinkKind::kUp, 0, 0},
+                                 {0, LinkKind::kDown, 6, 0}, {1, LinkKind::kDown, 3, 0}, {2, LinkKind::kDown, 1, 0}};
+  EXPECT_EQ(route(topology, 1, 6), far);
+}
+
+TEST(Topology, PortsAreSharedByLocalNumber) {
+  Cluster cluster = hosts_of(4);
+  cluster.levels[1].ports = 2;
+  const Topology topology(cluster, 8);
+  EXPECT_EQ(route(topology, 2, 5)[1], (Link{1, LinkKind::kUp, 0, 0}));
+  EXPECT_EQ(route(topology, 3, 5)[1], (Link{1, LinkKind::kUp, 0, 1}));
+  EXPECT_EQ(route(topology, 3, 5)[3], (Link{1, LinkKind::kDown, 1, 1}));
+}
+
+TEST(Topology, HalfDuplexIsOneLinkAndATotalCountsOnce) {
+  Cluster cluster = one_switch();
+  cluster.levels[0].full_duplex = false;
+  cluster.levels[0].total_GBps = 5;
+  const Topology topology(cluster, 2);
+  const std::vector<Link> expected = {{0, LinkKind::kUp, 0, 0}, {0, LinkKind::kTotal, 0, 0}, {0, LinkKind::kUp, 1, 0}};
+  EXPECT_EQ(route(topology, 0, 1), expected);
+  EXPECT_DOUBLE_EQ(topology.capacity(expected[1]), 5e-3);
+}
+
+}  // namespace
+}  // namespace roda::sim
