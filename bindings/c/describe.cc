@@ -5,21 +5,58 @@
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
 #include "core/engine/environment.h"
+#include "core/topology/exchange.h"
+#include "core/topology/json.h"
+#include "core/topology/print.h"
 
 using roda::Process;
 using roda::Status;
 using roda::engine::Environment;
+using roda::topology::Cluster;
 
 namespace {
 
 char* give(const std::string& text) { return strdup(text.c_str()); }
 
-roda::Topology topology_of_this_process(const roda::Knobs& knobs) {
-  roda::RankReport report;
-  report.host = roda::this_host(knobs.hostname);
-  roda::Topology topology;
-  static_cast<void>(roda::compute_topology({report}, 0, &topology));
-  return topology;
+char* refuse(const Status& status, roda_error* error) {
+  status.to(error);
+  return nullptr;
+}
+
+// This process before a job: what it would bring along, with all that can be known of the GPUs.
+Status look_alone(Cluster* cluster) {
+  Status status;
+  const roda::Knobs knobs = roda::Knobs::from_environment(&status);
+  RODA_RETURN_IF_ERROR(status);
+  roda::topology::View view;
+  roda::topology::DiscoverOptions options;
+  options.gpu_links = true;
+  RODA_RETURN_IF_ERROR(roda::topology::look(knobs, options, &view));
+  *cluster = roda::topology::alone(view, roda::this_host(knobs.hostname).hostname);
+  return {};
+}
+
+std::string describe(const Cluster& cluster, bool as_json) {
+  if (as_json) return roda::topology::to_json(cluster);
+  std::string text = roda::topology::print(cluster);
+  for (const std::string& shortage : roda::topology::shortages(cluster)) text += shortage + "\n";
+  return text;
+}
+
+void lay_out(const std::vector<int>& host_of, int rank, roda::engine::PlanQuery* query) {
+  const roda::engine::Shape shape(host_of, rank);
+  query->hosts = shape.rows();
+  query->columns = shape.columns();
+  query->longest = shape.longest();
+  query->row_size = shape.row_size();
+}
+
+char* explain(const roda::engine::PlanQuery& query, bool as_json, roda_error* error) {
+  Status status;
+  const roda::Knobs knobs = roda::Knobs::from_environment(&status);
+  std::unique_ptr<roda::engine::Planner> planner;
+  if (status.ok()) status = Environment::get().make_planner(knobs, &planner);
+  return status.ok() ? give(roda::engine::explain(*planner, query, as_json)) : refuse(status, error);
 }
 
 }  // namespace
@@ -34,35 +71,44 @@ char* roda_describe_knobs(int32_t as_json) {
 }
 
 char* roda_describe_topology(int32_t as_json) {
-  if (const auto* engine = Process::get().running()) return give(engine->topology().describe(as_json != 0));
-  Status status;
-  return give(topology_of_this_process(roda::Knobs::from_environment(&status)).describe(as_json != 0));
+  if (const auto* engine = Process::get().running()) {
+    const std::string text = describe(engine->cluster(), as_json != 0);
+    return give(as_json != 0 ? text : engine->topology().describe(false) + text);
+  }
+  Cluster cluster;
+  if (const Status status = look_alone(&cluster); !status.ok()) return as_json != 0 ? nullptr : give(status.message());
+  return give(describe(cluster, as_json != 0));
+}
+
+char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error* error) {
+  Cluster cluster;
+  const Status status = roda::topology::load_file(path, &cluster);
+  return status.ok() ? give(describe(cluster, as_json != 0)) : refuse(status, error);
 }
 
 char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error) {
-  Status status;
-  const roda::Knobs knobs = roda::Knobs::from_environment(&status);
-  std::unique_ptr<roda::engine::Planner> planner;
-  if (status.ok()) status = Environment::get().make_planner(knobs, &planner);
-  if (!status.ok()) {
-    status.to(error);
-    return nullptr;
-  }
   const auto* engine = Process::get().running();
   roda::engine::PlanQuery query;
   query.collective = collective;
   query.bytes = bytes;
   query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
   query.columns = query.longest = query.row_size = query.size;
-  if (size <= 0 && engine != nullptr) {
-    const auto& topology = engine->topology();
-    const roda::engine::Shape shape(topology.host_of, topology.rank);
-    query.hosts = shape.rows();
-    query.columns = shape.columns();
-    query.longest = shape.longest();
-    query.row_size = shape.row_size();
-  }
-  return give(roda::engine::explain(*planner, query, as_json != 0));
+  if (size <= 0 && engine != nullptr) lay_out(engine->topology().host_of, engine->topology().rank, &query);
+  return explain(query, as_json != 0, error);
+}
+
+char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size, int32_t as_json,
+                      roda_error* error) {
+  Cluster file, cluster;
+  Status status = roda::topology::load_file(topology_file, &file);
+  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &cluster);
+  if (!status.ok()) return refuse(status, error);
+  roda::engine::PlanQuery query;
+  query.collective = collective;
+  query.bytes = bytes;
+  query.size = cluster.size();
+  lay_out(cluster.host_of(), 0, &query);
+  return explain(query, as_json != 0, error);
 }
 
 void roda_free_text(char* text) { std::free(text); }

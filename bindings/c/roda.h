@@ -130,12 +130,19 @@ RODA_API void roda_release(roda_handle handle);
 /* --- introspection: texts the caller frees with roda_free_text ------------------------------------------------------
  */
 
-RODA_API char* roda_describe_plugins(int32_t as_json);  /* every plugin considered: usable, or the reason why not */
-RODA_API char* roda_describe_knobs(int32_t as_json);    /* every setting: type, default, unit, value in force, help */
-RODA_API char* roda_describe_topology(int32_t as_json); /* of this process before init, of the job after it */
+RODA_API char* roda_describe_plugins(int32_t as_json); /* every plugin considered: usable, or the reason why not */
+RODA_API char* roda_describe_knobs(int32_t as_json);   /* every setting: type, default, unit, value in force, help */
+/* Of this process before init, of the job after it. Before init the GPUs' driver is asked too, which can take a second.
+ */
+RODA_API char* roda_describe_topology(int32_t as_json);
+/* Of a topology file (docs/topology.md). NULL and `error` when it is malformed. */
+RODA_API char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error* error);
 /* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why.
  */
 RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error);
+/* The same on the hosts of a topology file, laid out for `size` ranks (0: as many as it has, or one host takes). */
+RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size,
+                               int32_t as_json, roda_error* error);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */

@@ -14,9 +14,10 @@ namespace {
 // One line; -1 for a number that was not given, "-" for an empty text.
 std::string to_line(const RankReport& report) {
   auto text = [](const std::string& value) { return value.empty() ? std::string("-") : value; };
-  return fmt::format("{} {} {} {} {} {} {} {}\n", text(report.host.boot_id), text(report.host.hostname),
+  return fmt::format("{} {} {} {} {} {} {} {} {}\n", text(report.host.boot_id), text(report.host.hostname),
                      report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
-                     report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1));
+                     report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
+                     text(report.note));
 }
 
 bool from_line(const std::string& line, RankReport* report) {
@@ -28,6 +29,7 @@ bool from_line(const std::string& line, RankReport* report) {
   for (int& number : numbers) {
     if (!(in >> number)) return false;
   }
+  if (!(in >> report->note)) return false;
   auto optional = [](int number) { return number < 0 ? std::nullopt : std::optional<int>(number); };
   report->local_rank = optional(numbers[0]);
   report->local_size = optional(numbers[1]);
@@ -70,14 +72,18 @@ Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::s
 
 }  // namespace
 
-Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& prefix,
-                Store::Clock::time_point deadline, Topology* topology) {
+Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
+                const std::string& prefix, Store::Clock::time_point deadline, Topology* topology) {
   if (size < 1 || rank < 0 || rank >= size) {
     return Status::invalid(fmt::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
   }
-  RankReport mine{this_host(knobs.hostname), static_cast<int>(::getpid()),
-                  knobs.local_rank,          knobs.local_size,
-                  knobs.cross_rank,          knobs.cross_size};
+  RankReport mine{this_host(knobs.hostname),
+                  static_cast<int>(::getpid()),
+                  note,
+                  knobs.local_rank,
+                  knobs.local_size,
+                  knobs.cross_rank,
+                  knobs.cross_size};
   RODA_RETURN_IF_ERROR(claim_rank(store, rank, mine.host, prefix, deadline));
   std::string table;
   RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));

@@ -134,7 +134,10 @@ Status compute_topology(const std::vector<RankReport>& reports, int rank, Topolo
     RODA_RETURN_IF_ERROR(order_group(reports, kCross, &group));
     if (static_cast<int>(local) == result.local_rank) fill_cross(group, &result);
   }
-  for (const RankReport& report : reports) result.pids.push_back(report.pid);
+  for (const RankReport& report : reports) {
+    result.pids.push_back(report.pid);
+    result.notes.push_back(report.note);
+  }
   *topology = std::move(result);
   return {};
 }

@@ -16,6 +16,7 @@ namespace roda {
 struct RankReport {
   HostIdentity host;
   int pid = 0;
+  std::string note;  // one word of the caller's
   std::optional<int> local_rank, local_size, cross_rank, cross_size;
 };
 
@@ -34,7 +35,8 @@ struct Topology {
   std::vector<int> host_of;        // by rank: index into hosts
   std::vector<int> local_rank_of;  // by rank
   std::vector<HostIdentity> hosts;
-  std::vector<int> pids;  // by rank
+  std::vector<int> pids;           // by rank
+  std::vector<std::string> notes;  // by rank: what each gave to discover; empty in a subset
 
   std::string describe(bool as_json) const;
 };
@@ -47,8 +49,9 @@ Status compute_topology(const std::vector<RankReport>& reports, int rank, Topolo
 // from 0 in the order given; local_ranks and cross_ranks hold these new ranks.
 Topology subset(const Topology& topology, const std::vector<int>& ranks);
 
-// Every rank of the job calls it, once per prefix. Blocks until all have, at most to the deadline.
-Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& prefix,
-                Store::Clock::time_point deadline, Topology* topology);
+// Every rank of the job calls it, once per prefix. Blocks until all have, at most to the deadline. `note` is a word
+// that every rank gets to see; white space ends it.
+Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
+                const std::string& prefix, Store::Clock::time_point deadline, Topology* topology);
 
 }  // namespace roda

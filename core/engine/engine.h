@@ -30,6 +30,7 @@
 #include "core/negotiate/negotiator.h"
 #include "core/observe/stall_watch.h"
 #include "core/observe/timeline.h"
+#include "core/topology/cluster.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda::engine {
@@ -38,6 +39,7 @@ namespace roda::engine {
 struct Parts {
   Knobs knobs;
   Topology topology;
+  topology::Cluster cluster;  // the machines below it
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
@@ -57,6 +59,7 @@ class Engine final : private negotiate::Outcome {
 
   // --- any thread ---
   const Topology& topology() const { return parts_.topology; }
+  const topology::Cluster& cluster() const { return parts_.cluster; }
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
 

@@ -6,6 +6,8 @@
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
+#include "core/topology/exchange.h"
+#include "core/topology/json.h"
 #include "plugins/base/address.h"
 #include "plugins/base/log.h"
 
@@ -37,10 +39,11 @@ Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
 }
 
 // What must be equal on all ranks, one NAME=value a line.
-std::string fingerprint(const Knobs& knobs, const Planner& planner,
+std::string fingerprint(const Knobs& knobs, const Planner& planner, const topology::Cluster& cluster,
                         const std::vector<std::vector<std::int32_t>>& sets) {
   std::string text = knobs.agreement_text();
   if (!text.empty() && text.back() != '\n') text += '\n';
+  text += "topology=" + topology::hash(cluster) + "\n";
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
   const char* separator = "";
   for (const roda_transport* t : planner.transports()) {
@@ -86,6 +89,29 @@ Status check_interface(const Knobs& knobs, const Topology& topology) {
           ": " + status.message());
 }
 
+// What is worth saying of the topology, and its file if one is asked for: neither may end the job.
+void show(const topology::Cluster& cluster, const Parts& parts) {
+  if (parts.topology.rank != 0) return;
+  for (const std::string& shortage : topology::shortages(cluster)) RODA_LOG(info, "{}", shortage);
+  if (parts.knobs.topology_dump_file.empty()) return;
+  const Status written = topology::write_file(parts.knobs.topology_dump_file, cluster);
+  if (!written.ok()) RODA_LOG(warning, "RODA_TOPOLOGY_DUMP_FILE: {}", written.message());
+}
+
+// The planner and the topology, once every rank has the same settings. `mine`: how this rank fared so far.
+Status agree(const topology::View& view, Status mine, const std::vector<std::vector<std::int32_t>>& sets,
+             std::chrono::steady_clock::time_point deadline, Parts* parts) {
+  Store& store = *parts->store;
+  const Topology& topology = parts->topology;
+  if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
+  RODA_RETURN_IF_ERROR(vote(store, topology, parts->job_key + "/settings", mine, deadline));
+  RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
+  RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
+                                       fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
+  show(parts->cluster, *parts);
+  return {};
+}
+
 // Brings the ranks together: over the launcher's rendezvous, or by a plugin whose launcher started them.
 Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
   Environment& environment = Environment::get();
@@ -123,20 +149,19 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   Environment& environment = Environment::get();
   if (round == 1 && rank == 0) warn_of_settings(parts.knobs, environment.loader());
 
+  topology::View view;
+  Status mine = topology::look(parts.knobs, topology::DiscoverOptions(), &view);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
   // Before anything whose form may differ between versions.
   RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/version",
                                        "version=" + std::string(kVersion) + "\n", deadline));
-  RODA_RETURN_IF_ERROR(
-      discover(*parts.store, rank, size, parts.knobs, parts.job_key + "/discover", deadline, &parts.topology));
+  RODA_RETURN_IF_ERROR(discover(*parts.store, rank, size, parts.knobs, topology::note_of(view),
+                                parts.job_key + "/discover", deadline, &parts.topology));
   // From here on the ranks fail together.
-  Status mine = sort_sets(size, &static_sets);
+  if (mine.ok()) mine = sort_sets(size, &static_sets);
   if (mine.ok()) mine = check_interface(parts.knobs, parts.topology);
-  if (mine.ok()) mine = environment.make_planner(parts.knobs, &parts.planner);
-  RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/settings", mine, deadline));
-  RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/agreement",
-                                       fingerprint(parts.knobs, *parts.planner, static_sets), deadline));
+  RODA_RETURN_IF_ERROR(agree(view, mine, static_sets, deadline, &parts));
   control::ControlPlane::Options options;
   options.key = parts.job_key + "/control";
   options.network_interface = parts.knobs.network_interface;

@@ -51,6 +51,8 @@ const Row kRows[] = {
   {"HOROVOD_GPU_ALLTOALL", kWord, "", "", kSame, kNobody, &Knobs::gpu_alltoall, "The same for alltoall alone."},
   {"HOROVOD_GPU_REDUCESCATTER", kWord, "", "", kSame, kNobody, &Knobs::gpu_reducescatter, "The same for reducescatter alone."},
   {"HOROVOD_SELECT", kText, "", "", kSame, kCore, &Knobs::select, "Rules that come before the built-in selection table, in its grammar."},
+  {"RODA_TOPOLOGY_FILE", kText, "", "path", kSamePresence, kCore, &Knobs::topology_file, "Topology to use in place of what is discovered; it must agree with the job's hosts and ranks."},
+  {"RODA_TOPOLOGY_DUMP_FILE", kText, "", "path", kFree, kCore, &Knobs::topology_dump_file, "Where rank 0 writes the job's topology at init, in the form that RODA_TOPOLOGY_FILE reads."},
   {"HOROVOD_PLUGIN_PATH", kText, "", "", kFree, kCore, &Knobs::plugin_path, "Folders searched for plugins first, separated by colons."},
   {"HOROVOD_HIERARCHICAL_ALLREDUCE", kFlag, "0", "", kSame, kNobody, &Knobs::hierarchical_allreduce, "Allreduce inside hosts, then between them."},
   {"HOROVOD_HIERARCHICAL_ALLGATHER", kFlag, "0", "", kSame, kNobody, &Knobs::hierarchical_allgather, "Allgather inside hosts, then between them."},

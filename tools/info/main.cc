@@ -10,6 +10,7 @@
 #include "bindings/c/roda.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
+#include "tools/info/topology_file.h"
 
 namespace roda::tools {
 namespace {
@@ -20,7 +21,8 @@ struct Options {
   bool topology = false;
   bool env = false;
   bool json = false;
-  int ranks = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  int ranks = 0;                     // 0: not given
+  std::string topology_file;         // empty: this machine
   std::vector<std::string> explain;  // collective, size
 };
 
@@ -65,6 +67,31 @@ int print_sections(const Options& options) {
   return 0;
 }
 
+roda_error no_error() {
+  roda_error error{};
+  error.struct_size = sizeof error;
+  return error;
+}
+
+// The text, or the library's reason for having none.
+int print_text(const std::string& text, const roda_error& error) {
+  if (text.empty()) {
+    std::cerr << "roda-info: " << error.message << "\n";
+    return 1;
+  }
+  std::cout << text << "\n";
+  return 0;
+}
+
+int print_topology_file(const Options& options) {
+  roda_error error = no_error();
+  const std::string path = find_topology(options.topology_file);
+  return print_text(take(roda_describe_topology_file(path.c_str(), options.json ? 1 : 0, &error)), error);
+}
+
+// What a laptop would do: a rank for each core.
+int usual_ranks() { return std::max(2, static_cast<int>(std::thread::hardware_concurrency())); }
+
 int print_explanation(const Options& options) {
   const auto collective = parse_collective(options.explain.at(0));
   const auto bytes = parse_size(options.explain.at(1));
@@ -73,15 +100,14 @@ int print_explanation(const Options& options) {
               << (collective ? "no size: " + options.explain[1] : "no collective: " + options.explain[0]) << "\n";
     return 2;
   }
-  roda_error error{};
-  error.struct_size = sizeof error;
-  const std::string text = take(roda_explain(*collective, *bytes, options.ranks, options.json ? 1 : 0, &error));
-  if (text.empty()) {
-    std::cerr << "roda-info: " << error.message << "\n";
-    return 1;
+  roda_error error = no_error();
+  const int as_json = options.json ? 1 : 0;
+  if (options.topology_file.empty()) {
+    const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
+    return print_text(take(roda_explain(*collective, *bytes, ranks, as_json, &error)), error);
   }
-  std::cout << text << "\n";
-  return 0;
+  const std::string path = find_topology(options.topology_file);
+  return print_text(take(roda_explain_on(path.c_str(), *collective, *bytes, options.ranks, as_json, &error)), error);
 }
 
 int run(int argc, char** argv) {
@@ -92,17 +118,26 @@ int run(int argc, char** argv) {
       "roda-info");
   app.add_flag("--version", options.version, "the version");
   app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");
-  app.add_flag("--topology", options.topology, "hosts, ranks and cores as this process sees them");
+  CLI::Option* topology =
+      app.add_option(
+             "--topology,--topology-file", options.topology_file,
+             "the machine that this process runs on, or what FILE describes (a path, or a name like dgx-h100);\n"
+             "--json prints what RODA_TOPOLOGY_FILE reads")
+          ->expected(0, 1)
+          ->type_name("[FILE]");
   app.add_flag("--env", options.env, "every HOROVOD_* setting: type, default, unit, value in force, help");
   app.add_option("--explain", options.explain, "what would run for COLLECTIVE of SIZE, what lost, and why")
       ->expected(2)
       ->type_name("COLLECTIVE SIZE");
-  app.add_option("--np", options.ranks, "with --explain: the number of ranks of one host")
-      ->capture_default_str()
+  app.add_option("--np", options.ranks,
+                 "with --explain: the number of ranks, of one host without --topology FILE (a rank per core unless\n"
+                 "given), else on as many of its hosts as they need (one rank per GPU, or else per core)")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--json", options.json, "print JSON");
   CLI11_PARSE(app, argc, argv);
-  return options.explain.empty() ? print_sections(options) : print_explanation(options);
+  options.topology = topology->count() > 0;
+  if (!options.explain.empty()) return print_explanation(options);
+  return options.topology_file.empty() ? print_sections(options) : print_topology_file(options);
 }
 
 }  // namespace

@@ -155,7 +155,8 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
       Knobs knobs;
       knobs.hostname = rank < 4 ? "first host" : "second";
       auto deadline = Store::Clock::now() + std::chrono::seconds(20);
-      Status status = discover(store, rank, kSize, knobs, "t", deadline, &found[static_cast<std::size_t>(rank)]);
+      Status status = discover(store, rank, kSize, knobs, std::to_string(rank) + "!", "t", deadline,
+                               &found[static_cast<std::size_t>(rank)]);
       EXPECT_TRUE(status.ok()) << status.message();
     });
   }
@@ -166,6 +167,7 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
     EXPECT_EQ(t.local_size, rank < 4 ? 4 : 2);
     EXPECT_EQ(t.hosts, found[0].hosts);
     EXPECT_EQ(t.pids, found[0].pids);
+    EXPECT_EQ(t.notes, (std::vector<std::string>{"0!", "1!", "2!", "3!", "4!", "5!"}));
   }
   EXPECT_EQ(found[0].hosts[0].hostname, "first_host");
   EXPECT_NE(found[0].describe(false).find("host 1 second: ranks 4, 5"), std::string::npos);
@@ -174,7 +176,7 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
 TEST(Topology, DiscoverRefusesARankOutsideTheJob) {
   LocalStore store;
   Topology topology;
-  EXPECT_EQ(discover(store, 2, 2, Knobs(), "t", Store::Clock::now(), &topology).code(), RODA_ERR_INVALID);
+  EXPECT_EQ(discover(store, 2, 2, Knobs(), "", "t", Store::Clock::now(), &topology).code(), RODA_ERR_INVALID);
 }
 
 TEST(Topology, DiscoverRefusesTheSecondProcessOfARank) {

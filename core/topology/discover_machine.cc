@@ -1,0 +1,50 @@
+#include "core/topology/discover_machine.h"
+
+#include "core/topology/cpus.h"
+#include "core/topology/devices.h"
+#include "core/topology/gpu_links.h"
+#include "plugins/base/wait_policy.h"
+
+namespace roda::topology {
+
+namespace {
+
+void find_cpus(const DiscoverOptions& options, const KernelFiles& files, Machine* machine, bool* is_this_machine) {
+  const Status opened = options.root.empty() ? find_cpus_with_hwloc(options.hwloc, machine, is_this_machine)
+                                             : Status::unavailable("hwloc reads this machine's files only");
+  if (opened.ok()) return;
+  *machine = Machine();
+  *is_this_machine = true;
+  const Status read = find_cpus_in_files(files, machine);
+  if (!read.ok()) machine->absent["cpus"] = opened.message() + "; " + read.message();
+}
+
+}  // namespace
+
+Machine discover_machine(const DiscoverOptions& options) {
+  const KernelFiles files(options.root);
+  Machine machine;
+  bool is_this_machine = true;
+  find_cpus(options, files, &machine, &is_this_machine);
+  if (!is_this_machine) return machine;
+  machine.model = files.line("/sys/class/dmi/id/product_name");
+  find_nics(files, &machine);
+  find_rdma_devices(files, &machine);
+  find_gpus(files, &machine);
+  if (options.gpu_links && !machine.gpus.empty()) find_gpu_links(options.nvml, options.cuda, &machine);
+  return machine;
+}
+
+Binding this_binding() {
+  const CoreBudget budget = core_budget();
+  Binding binding;
+  binding.cpu_limit = budget.quota;
+  for (std::size_t word = 0; word < budget.cores.size(); ++word) {
+    for (int bit = 0; bit < 64; ++bit) {
+      if ((budget.cores[word] >> bit & 1) != 0) binding.cpus.push_back(static_cast<int>(word) * 64 + bit);
+    }
+  }
+  return binding;
+}
+
+}  // namespace roda::topology

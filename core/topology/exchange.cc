@@ -1,0 +1,233 @@
+#include "core/topology/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+
+#include "core/topology/json.h"
+#include "plugins/base/log.h"
+
+namespace roda::topology {
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// What a rank said of itself.
+struct Note {
+  bool is_file = false;
+  std::string hash;  // empty: the note could not be read
+  Binding binding;
+};
+
+Note from_text(const std::string& text) {
+  Note note;
+  std::istringstream in(text);
+  std::string kind, hash, cpus, limit;
+  if (!std::getline(in, kind, ':') || !std::getline(in, hash, ':') || !std::getline(in, cpus, ':') ||
+      !std::getline(in, limit, ':') || !parse_cpus(cpus, &note.binding.cpus)) {
+    return {};
+  }
+  note.is_file = kind == "file";
+  note.hash = hash;
+  note.binding.cpu_limit = std::max(0.0, std::strtod(limit.c_str(), nullptr));
+  return note;
+}
+
+void shorten(Machine* machine) {
+  const std::size_t bytes = to_json(*machine).size();
+  if (bytes <= Store::kMaxValue) return;
+  const std::string why = fmt::format("the description has {} bytes; {} are exchanged", bytes, Store::kMaxValue);
+  machine->cores.clear();
+  machine->caches.clear();
+  machine->absent["cores"] = machine->absent["caches"] = why;
+  if (to_json(*machine).size() <= Store::kMaxValue) return;
+  *machine = Machine();
+  machine->absent["machine"] = why;
+}
+
+std::vector<Host> hosts_of(const Topology& topology) {
+  std::vector<Host> hosts;
+  for (const HostIdentity& identity : topology.hosts) {
+    hosts.push_back({identity.hostname,
+                     fmt::format("boot {}, network namespace {}", identity.boot_id, identity.network_namespace),
+                     0,
+                     {}});
+  }
+  for (int rank = 0; rank < topology.size; ++rank) hosts[at(topology.host_of[at(rank)])].ranks.push_back(rank);
+  return hosts;
+}
+
+// The machines behind the hashes that the ranks reported, the same on every rank.
+class Shapes {
+ public:
+  Shapes(const std::vector<Note>& notes, int rank, const Machine& mine) : rank_(rank), mine_(mine) {
+    for (std::size_t i = 0; i < notes.size(); ++i) owners_.emplace(notes[i].hash, static_cast<int>(i));
+  }
+
+  Status exchange(Store& store, const std::string& prefix, Store::Clock::time_point deadline) {
+    std::vector<std::pair<int, std::string>> in_order;
+    for (const auto& [hash, owner] : owners_) in_order.emplace_back(owner, hash);
+    std::sort(in_order.begin(), in_order.end());
+    const std::string own = hash(mine_);
+    for (std::size_t i = 0; i < in_order.size(); ++i) {
+      const auto& [owner, hash] = in_order[i];
+      Machine& machine = known_[hash];
+      if (i >= kMostShapes || hash.empty()) {
+        machine.absent["machine"] = fmt::format("rank {} sees one kind of machine too many to exchange", owner);
+        continue;
+      }
+      if (hash == own) machine = mine_;
+      if (in_order.size() == 1) continue;
+      const std::string key = fmt::format("{}/shape/{}", prefix, hash);
+      if (owner == rank_) RODA_RETURN_IF_ERROR(store.put(key, to_json(mine_)));
+    }
+    for (auto& [owner, hash] : in_order) {
+      Machine& machine = known_[hash];
+      if (hash == own || machine.absent.contains("machine")) continue;
+      RODA_RETURN_IF_ERROR(receive(store, fmt::format("{}/shape/{}", prefix, hash), owner, deadline, &machine));
+    }
+    return {};
+  }
+
+  const Machine& find(const std::string& hash) const { return known_.at(hash); }
+
+ private:
+  static Status receive(Store& store, const std::string& key, int owner, Store::Clock::time_point deadline,
+                        Machine* machine) {
+    std::string text;
+    const Status status = store.wait(key, deadline, &text);
+    if (status.code() == RODA_ERR_TIMEOUT) {
+      return Status(RODA_ERR_TIMEOUT, fmt::format("rank {} has not sent the topology of its machine in time", owner),
+                    owner);
+    }
+    RODA_RETURN_IF_ERROR(status);
+    if (!from_json(text, machine).ok()) {
+      *machine = Machine();
+      machine->absent["machine"] = fmt::format("rank {} sent a malformed description", owner);
+    }
+    return {};
+  }
+
+  int rank_;
+  const Machine& mine_;
+  std::map<std::string, int> owners_;  // by hash: the lowest rank that reported it
+  std::map<std::string, Machine> known_;
+};
+
+// Says which ranks of a host see something else than its lowest rank; that rank does the talking.
+void report_differences(const Host& host, const std::vector<Note>& notes, const Shapes& shapes, int rank) {
+  const int first = host.ranks.front();
+  if (rank != first) return;
+  for (const int other : host.ranks) {
+    if (notes[at(other)].hash == notes[at(first)].hash) continue;
+    RODA_LOG(warning, "ranks {} and {} are both on {} and see different machines: {}; rank {}'s view counts", first,
+             other, host.name,
+             difference(shapes.find(notes[at(first)].hash), shapes.find(notes[at(other)].hash),
+                        fmt::format("for rank {}", first), fmt::format("for rank {}", other)),
+             first);
+  }
+}
+
+Status discovered(Store& store, const Topology& topology, const std::vector<Note>& notes, const Machine& mine,
+                  const std::string& prefix, Store::Clock::time_point deadline, Cluster* cluster) {
+  Shapes shapes(notes, topology.rank, mine);
+  RODA_RETURN_IF_ERROR(shapes.exchange(store, prefix, deadline));
+  Cluster found;
+  found.hosts = hosts_of(topology);
+  std::map<std::string, int> index;
+  for (Host& host : found.hosts) {
+    const std::string& hash = notes[at(host.ranks.front())].hash;
+    const auto [known, is_new] = index.emplace(hash, static_cast<int>(found.machines.size()));
+    if (is_new) found.machines.push_back({fmt::format("m{:02}", known->second), shapes.find(hash)});
+    host.machine = known->second;
+    report_differences(host, notes, shapes, topology.rank);
+  }
+  for (const Note& note : notes) found.bindings.push_back(note.binding);
+  *cluster = std::move(found);
+  return {};
+}
+
+Status from_file(const Topology& topology, const std::vector<Note>& notes, const View& mine, Cluster* cluster) {
+  const auto with_file = std::find_if(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; });
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < notes.size(); ++rank) {
+    if (!notes[rank].is_file || notes[rank].hash != with_file->hash) others.push_back(static_cast<int>(rank));
+  }
+  if (!others.empty()) {
+    return Status(RODA_ERR_INVALID,
+                  fmt::format("rank{} {} read another RODA_TOPOLOGY_FILE than rank {}, or none; give every rank the "
+                              "same file",
+                              others.size() > 1 ? "s" : "", print_cpus(others), with_file - notes.begin()),
+                  others.front());
+  }
+  return fit(*mine.file, {hosts_of(topology)}, cluster);
+}
+
+}  // namespace
+
+Status look(const Knobs& knobs, const DiscoverOptions& options, View* view) {
+  View seen;
+  if (!knobs.topology_file.empty()) {
+    RODA_RETURN_IF_ERROR(load_file(knobs.topology_file, &seen.file.emplace()));
+  } else {
+    seen.machine = discover_machine(options);
+    shorten(&seen.machine);
+    seen.binding = this_binding();
+    seen.binding.cpus = intersect(seen.binding.cpus, seen.machine.cpus);
+  }
+  *view = std::move(seen);
+  return {};
+}
+
+std::string note_of(const View& view) {
+  return fmt::format("{}:{}:{}:{:.4g}", view.file ? "file" : "machine",
+                     view.file ? hash(*view.file) : hash(view.machine), print_cpus(view.binding.cpus),
+                     view.binding.cpu_limit);
+}
+
+Status share(Store& store, const Topology& topology, const View& mine, const std::string& prefix,
+             Store::Clock::time_point deadline, Cluster* cluster) {
+  std::vector<Note> notes;
+  for (const std::string& note : topology.notes) notes.push_back(from_text(note));
+  if (std::any_of(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; })) {
+    return from_file(topology, notes, mine, cluster);
+  }
+  return discovered(store, topology, notes, mine.machine, prefix, deadline, cluster);
+}
+
+Cluster alone(const View& view, const std::string& hostname) {
+  if (view.file) return *view.file;
+  return {{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {view.binding}};
+}
+
+std::vector<std::string> shortages(const Cluster& cluster) {
+  std::vector<std::string> found;
+  if (cluster.bindings.empty()) return found;
+  for (const Host& host : cluster.hosts) {
+    CpuSet cpus;
+    double limit = 0;
+    for (const int rank : host.ranks) {
+      const Binding& binding = cluster.bindings[at(rank)];
+      if (binding.cpus.empty()) return found;
+      cpus.insert(cpus.end(), binding.cpus.begin(), binding.cpus.end());
+      if (binding.cpu_limit > 0 && (limit == 0 || binding.cpu_limit < limit)) limit = binding.cpu_limit;
+    }
+    std::sort(cpus.begin(), cpus.end());
+    cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+    const double cores =
+        limit > 0 ? std::min(limit, static_cast<double>(cpus.size())) : static_cast<double>(cpus.size());
+    if (cores >= static_cast<double>(host.ranks.size())) continue;
+    found.push_back(
+        fmt::format("{}: {} ranks have {:.3g} cores between them{}; waiting ranks yield instead of spinning", host.name,
+                    host.ranks.size(), cores,
+                    limit > 0 && limit < static_cast<double>(cpus.size()) ? " (limit of their cgroup)" : ""));
+  }
+  return found;
+}
+
+}  // namespace roda::topology

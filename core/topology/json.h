@@ -1,0 +1,42 @@
+// A topology as JSON: what files hold, and what ranks send one another.
+//
+// {"roda_topology": 1, "machines": {NAME: machine, …}, "hosts": [{"name", "machine", "ranks": "0-7"}, …],
+//  "bindings": [{"cpus": "0-3", "cpu_limit": 2}, …]}; docs/topology.md describes the fields. Sets of CPUs and of ranks
+//  are
+// lists in the kernel's form. Fields that are not known are ignored, so that an older version reads what a newer wrote
+// as long as the number is the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/topology/cluster.h"
+
+namespace roda::topology {
+
+constexpr int kSchema = 1;
+constexpr std::size_t kMostFileBytes = 16 << 20;
+
+// `indent` < 0: one line.
+std::string to_json(const Cluster& cluster, int indent = 2);
+std::string to_json(const Machine& machine, int indent = -1);
+
+// Refuses text that is no JSON, another schema, and a field that is missing or wrong, by its path ("/hosts/0/ranks").
+// The object may also be the value of "topology" in a larger one (what `roda-info --json` prints).
+Status from_json(std::string_view text, Cluster* cluster);
+Status from_json(std::string_view text, Machine* machine);
+
+// Names the file in the error.
+Status load_file(const std::string& path, Cluster* cluster);
+// Writes beside the file and renames, so that a reader never sees half of it.
+Status write_file(const std::string& path, const Cluster& cluster);
+
+// Equal for equal machines; sources do not count. 16 hexadecimal digits.
+std::string hash(const Machine& machine);
+std::string hash(const Cluster& cluster);
+
+// What differs, by path, at most three places: "/numa_nodes/0/memory_gib is 24 here and 32 there". Empty: nothing.
+std::string difference(const Machine& a, const Machine& b, const std::string& here, const std::string& there);
+
+}  // namespace roda::topology

@@ -1,0 +1,32 @@
+// A topology as text for people: a tree.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/topology/cluster.h"
+
+namespace roda::topology {
+
+// One line and what lies below it.
+struct Branch {
+  std::string text;
+  std::vector<Branch> children;
+};
+
+std::string render(const Branch& root);
+
+// Hosts with their ranks, then each machine. Hosts of one name are told apart by their place.
+std::string print(const Cluster& cluster);
+
+// Parts of a machine's tree.
+Branch machine_branch(const NamedMachine& named);
+// Devices whose NUMA node is `node` (-1: those that have none of the list), below the bridges that they share.
+std::vector<Branch> device_branches(const Machine& machine, int node);
+// How the GPUs reach one another and the network. Empty without GPUs.
+std::vector<Branch> gpu_branches(const Machine& machine);
+
+// "105 MiB", "48 KiB".
+std::string size_text(std::int64_t kib);
+
+}  // namespace roda::topology
