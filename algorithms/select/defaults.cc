@@ -28,10 +28,12 @@ broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
 broadcast@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
 broadcast = */native, */double_binary_tree, */binomial, */direct
 
+allgather@host = levels/hierarchical
 allgather@host:0-64K = */direct, tcp/bruck, */bruck, */native
 allgather@host:64K-inf = */direct, tcp/ring, */native, */ring
 allgather = */native, */ring, */bruck, */direct
 
+reducescatter@host = levels/hierarchical
 reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
 reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring
 reducescatter = */native, */ring, */pairwise, */direct

@@ -18,9 +18,10 @@ struct Composition {
 
 // hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
 // crosses between hosts once. two_step: the whole collective inside hosts, then across them.
-constexpr std::array kCompositions = {Composition{Collective::kAllreduce, "hierarchical"},
-                                      Composition{Collective::kAllreduce, "two_step"},
-                                      Composition{Collective::kBroadcast, "hierarchical"}};
+constexpr std::array kCompositions = {
+    Composition{Collective::kAllreduce, "hierarchical"}, Composition{Collective::kAllreduce, "two_step"},
+    Composition{Collective::kBroadcast, "hierarchical"}, Composition{Collective::kAllgather, "hierarchical"},
+    Composition{Collective::kReduceScatter, "hierarchical"}};
 
 }  // namespace
 

@@ -56,7 +56,7 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     table = table.overridden_by(*user);
   }
   *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named),
-                                       Planner::Options{knobs.hierarchical_allreduce});
+                                       Planner::Options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather});
   return {};
 }
 

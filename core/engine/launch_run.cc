@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/execute/compose/composed_stage.h"
+#include "core/execute/compose/gather_levels.h"
 #include "core/execute/compose/levels.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -218,6 +219,12 @@ Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::S
   if (head().collective == RODA_BROADCAST) {
     made = std::make_unique<execute::ColumnThenRowBroadcast>(levels, shape.index_of(root), shape.row_of(root),
                                                              plan.stages[0].algorithm, plan.stages[1].algorithm, piece);
+  } else if (head().collective == RODA_ALLGATHER) {
+    made = std::make_unique<execute::ColumnThenRowAllgather>(levels, shape.table(), plan.stages[0].algorithm,
+                                                             plan.stages[1].algorithm);
+  } else if (head().collective == RODA_REDUCESCATTER) {
+    made = std::make_unique<execute::RowThenColumnReduceScatter>(levels, shape.table(), plan.stages[0].algorithm,
+                                                                 plan.stages[1].algorithm);
   } else if (plan.stages.size() == 2) {
     made =
         std::make_unique<execute::RowThenColumnAllreduce>(levels, plan.stages[0].algorithm, plan.stages[1].algorithm);

@@ -133,6 +133,16 @@ Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan)
     RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_BROADCAST, part, plan));
     return add_stage(Scope::kRow, RODA_BROADCAST, part, plan);
   }
+  if (q.collective == RODA_ALLGATHER) {
+    part.bytes = q.bytes / static_cast<std::size_t>(q.columns);
+    RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_ALLGATHER, part, plan));
+    return add_stage(Scope::kRow, RODA_ALLGATHER, q, plan);
+  }
+  if (q.collective == RODA_REDUCESCATTER) {
+    part.bytes = q.bytes / static_cast<std::size_t>(q.columns);
+    RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_REDUCESCATTER, q, plan));
+    return add_stage(Scope::kColumn, RODA_REDUCESCATTER, part, plan);
+  }
   if (name == kTwoStep) {
     RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_ALLREDUCE, part, plan));
     return add_stage(Scope::kColumn, RODA_ALLREDUCE, part, plan);
@@ -150,7 +160,7 @@ Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan)
 std::string Planner::obstacle(const PlanQuery& q, const std::string& composition) const {
   if (q.hosts <= 1) return "all ranks are on one host";
   if (q.longest <= 1) return "no host has more than one rank";
-  const bool needs_even = composition == kTwoStep || q.collective == RODA_BROADCAST;
+  const bool needs_even = composition == kTwoStep || q.collective != RODA_ALLREDUCE;
   if (needs_even && q.columns != q.longest) return "the hosts have different numbers of ranks";
   for (int row_size = std::max(q.columns, 2); row_size <= q.longest; ++row_size) {
     PlanQuery at = q;
@@ -159,9 +169,10 @@ std::string Planner::obstacle(const PlanQuery& q, const std::string& composition
     if (const Status s = compose(at, composition, &plan); !s.ok()) return s.message();
     for (const PlanStage& stage : plan.stages) {
       const bool is_near = stage.scope != Scope::kRow || (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0;
-      if (!is_near && !options_.always_hierarchical) {
-        return std::string("inside a host it would use ") + stage.transport->name +
-               ", which serves all ranks as well; HOROVOD_HIERARCHICAL_ALLREDUCE=1 composes all the same";
+      const bool is_wanted = q.collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather
+                                                            : options_.always_hierarchical_allreduce;
+      if (!is_near && !is_wanted) {
+        return std::string("inside a host it would use ") + stage.transport->name + ", which serves all ranks as well";
       }
     }
   }

@@ -52,9 +52,10 @@ struct Plan {
 class Planner {
  public:
   struct Options {
-    // Compose allreduces even where the ranks of a host have nothing faster than what reaches everywhere
-    // (HOROVOD_HIERARCHICAL_ALLREDUCE).
-    bool always_hierarchical = false;
+    // Compose even where the ranks of a host have nothing faster than what reaches everywhere:
+    // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else.
+    bool always_hierarchical_allreduce = false;
+    bool always_hierarchical_allgather = false;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.

@@ -34,6 +34,8 @@ class Shape {
 
   // Members in the scope, in the order of their ranks there. kColumn: only for index() < columns().
   std::vector<int> members(Scope scope) const;
+  // [row][index]: members.
+  const std::vector<std::vector<int>>& table() const { return rows_; }
   // Tells the groups of a set apart.
   std::string suffix(Scope scope) const;
 

@@ -26,7 +26,7 @@ Planner planner(const std::string& rules = "", bool always = false) {
   std::string error;
   const auto user = select::Table::parse(rules, &error);
   EXPECT_TRUE(user.has_value()) << error;
-  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{always}};
+  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{always, always}};
 }
 
 PlanQuery allreduce(std::size_t bytes, int hosts, int columns, int longest, int row_size) {
@@ -89,7 +89,7 @@ TEST(Planner, HostsWithOneRankEachAreFlat) {
 TEST(Planner, NothingFasterInsideAHostMeansFlatUnlessAskedFor) {
   Planner flat{select::Table::defaults(), {&kFar}, {}};
   EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, 2, 2, 2, 2)), "allreduce by far/ring");
-  Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{true}};
+  Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{true, true}};
   EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, 2, 2, 2, 2)),
             "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
             "host by far/ring");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/execute/compose/composed_stage.h"
+#include "core/execute/compose/gather_levels.h"
 #include "core/execute/compose/levels.h"
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
@@ -191,6 +192,84 @@ TEST_P(TableTest, Broadcast) {
           EXPECT_EQ(output, data) << "rank " << self.rank << " root " << root;
         }
       }
+    }
+  });
+}
+
+MemberTable table_of(const Rows& rows) {
+  MemberTable table;
+  int next = 0;
+  for (const int length : rows) {
+    auto& row = table.emplace_back(static_cast<std::size_t>(length));
+    std::iota(row.begin(), row.end(), next);
+    next += length;
+  }
+  return table;
+}
+
+// Some members have nothing, some less, some more.
+std::vector<std::size_t> uneven(int size, std::size_t count) {
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < size; ++r) counts.push_back(r % 4 == 2 ? 0 : count / (1 + static_cast<std::size_t>(r) % 3));
+  return counts;
+}
+
+TEST_P(TableTest, Allgather) {
+  const Rows& rows = GetParam();
+  if (*std::min_element(rows.begin(), rows.end()) != *std::max_element(rows.begin(), rows.end())) return;
+  const int size = ranks_of(rows);
+  run_table(rows, [&](Member& self) {
+    ComposedStage stage("allgather",
+                        std::make_unique<ColumnThenRowAllgather>(self.levels, table_of(rows), "ring", "direct"),
+                        kLaunches);
+    std::uint64_t launch = 1;
+    for (const std::size_t count : {0, 1, 7, 1000}) {
+      const auto counts = uneven(size, count);
+      Bytes all;
+      for (int r = 0; r < size; ++r) {
+        const Bytes part = encode(values(r, counts[static_cast<std::size_t>(r)], RODA_SUM), RODA_FLOAT32);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+      const Bytes input =
+          encode(values(self.rank, counts[static_cast<std::size_t>(self.rank)], RODA_SUM), RODA_FLOAT32);
+      Bytes output(all.size(), 0xee);
+      StageArgs args = args_of(RODA_ALLGATHER, RODA_FLOAT32, RODA_SUM, 0, launch++);
+      args.recv_counts = counts.data();
+      args.input = input.data();
+      args.output = output.data();
+      const Status status = self.run(stage, args);
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(output, all) << "rank " << self.rank << ", " << count;
+    }
+  });
+}
+
+TEST_P(TableTest, ReduceScatter) {
+  const Rows& rows = GetParam();
+  if (*std::min_element(rows.begin(), rows.end()) != *std::max_element(rows.begin(), rows.end())) return;
+  const int size = ranks_of(rows);
+  run_table(rows, [&](Member& self) {
+    ComposedStage stage("reduce-scatter",
+                        std::make_unique<RowThenColumnReduceScatter>(self.levels, table_of(rows), "direct", "ring"),
+                        kLaunches);
+    std::uint64_t launch = 1;
+    for (const std::size_t count : {0, 1, 7, 1000}) {
+      const auto counts = uneven(size, count);
+      std::size_t total = 0, begin = 0;
+      for (int r = 0; r < size; ++r) {
+        if (r == self.rank) begin = total;
+        total += counts[static_cast<std::size_t>(r)];
+      }
+      const std::size_t own = counts[static_cast<std::size_t>(self.rank)];
+      const Bytes input = encode(values(self.rank, total, RODA_SUM), RODA_FLOAT32);
+      Bytes output(own * 4, 0xee);
+      StageArgs args = args_of(RODA_REDUCESCATTER, RODA_FLOAT32, RODA_SUM, total, launch++);
+      args.recv_counts = counts.data();
+      args.input = input.data();
+      args.output = output.data();
+      const Status status = self.run(stage, args);
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(output, expected(size, own, RODA_FLOAT32, RODA_SUM, begin)) << "rank " << self.rank << ", " << count;
     }
   });
 }
