@@ -106,6 +106,12 @@ lossy 2
 only=p2p conform p2p-packet-loss 2 rxe1,rxe2
 only=window conform window-packet-loss 2 rxe1,rxe2
 lossy 0
+# UCX over the same devices (over IPv6: see UCX_IB_GID_INDEX in run-in-rdma-vm.sh), where it is built.
+ucx=$build/transports/ucx/roda_ucx.so
+ucx_rc() { # ucx_rc NAME RANKS DEVICES
+  [[ ! -e $ucx ]] || check "$1" 280 env UCX_TLS=rc_v,self UCX_NET_DEVICES="$3" "$kit" --plugin "$ucx" --ranks "$2"
+}
+ucx_rc ucx-rc-2-ranks 2 rxe1:1
 check memory-limit 30 bash -c "limit_is_named $kit"
 in_job engine-np2 2 "$engine/engine_collectives"
 in_job engine-np4 4 "$engine/engine_collectives"

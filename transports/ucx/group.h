@@ -130,7 +130,6 @@ class Group {
   void cancel(Request* request);
   void cancel_receives_from_leavers();
   void close_endpoints();
-  bool endpoints_closed();
   void say_goodbye();
   template <typename Done>
   void progress_until(Done&& done, std::uint64_t patience_ns);

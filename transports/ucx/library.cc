@@ -33,6 +33,11 @@ constexpr Setting kSettings[] = {
     {"CONN_NB", "y", "TCP_CONN_NB"},
     {"TCP_CONN_NB", "y", "TCP_CONN_NB"},
     {"KEEPALIVE_INTERVAL", "1s", "KEEPALIVE_INTERVAL"},
+    // Software RoCE says more than once that a queue pair is at its end, which UCX does not survive (an assertion in
+    // its
+    // helper thread); without these events UCX cleans queue pairs up with the worker, and every group has its own.
+    {"ASYNC_EVENTS", "n", "IB_ASYNC_EVENTS"},
+    {"IB_ASYNC_EVENTS", "n", "IB_ASYNC_EVENTS"},
 };
 
 const char* environment(const std::string& name) { return std::getenv(("UCX_" + name).c_str()); }

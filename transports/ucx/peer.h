@@ -37,7 +37,6 @@ struct Peer {
   int rank = 0;
   int world_rank = 0;
   ucp_ep_h endpoint = nullptr;
-  void* closing = nullptr;  // UCX's request while the endpoint closes
 
   bool said_hello = false;
   bool was_answered = false;   // our kReady is on its way
