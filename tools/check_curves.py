@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Trains the demo's model briefly over several transports and checks that the loss curves agree.
+"""Trains the demo's model briefly over several transports and launchers, and checks that the loss curves agree.
 
 The ranks of every run see the same data in the same order, so the curves may differ only by the order of summation.
 """
 
 import argparse
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,20 +16,43 @@ from xml.sax.saxutils import quoteattr
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv/bin"
-LOSS = re.compile(r"\bloss[ =:]+([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
+# On a terminal, which mpirun gives its ranks, every step of an epoch is told; the last one counts.
+LOSS = re.compile(r"\bepoch +([0-9]+)/[^\r\n]*\bloss[ =:]+([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
+RUNS = "horovodrun:gloo,horovodrun:shm,horovodrun:tcp,horovodrun:ucx,mpirun:mpi,mpirun:gloo,mpirun:shm,mpirun:ucx"
+# As Horovod's users write it.
+MPIRUN_OPTIONS = (
+    "-bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH "
+    "-mca pml ob1 -mca btl ^openib"
+)
 
 
-def train(transport, ranks, epochs):
-    """Return the losses that one run printed."""
-    command = [BIN / "horovodrun", "-np", str(ranks), BIN / "python", ROOT / "examples/pytorch_digits.py"]
-    environment = os.environ | {"HOROVOD_CPU_OPERATIONS": transport, "OMP_NUM_THREADS": "1"}
+def command_line(launcher, ranks):
+    """Return what starts the example on so many ranks."""
+    if launcher == "mpirun":
+        start = ["mpirun", "-np", str(ranks), "-H", f"localhost:{ranks}", *MPIRUN_OPTIONS.split()]
+    else:
+        start = [BIN / "horovodrun", "-np", str(ranks)]
+    return [*start, BIN / "python", ROOT / "examples/pytorch_digits.py"]
+
+
+def usable_transports():
+    """Return the names of the transports that can be used here."""
+    done = subprocess.run([BIN / "roda-info", "--plugins", "--json"], capture_output=True, text=True, check=True)  # noqa: S603
+    return {plugin["name"] for plugin in json.loads(done.stdout)["plugins"]["plugins"] if plugin["usable"]}
+
+
+def train(run, ranks, epochs):
+    """Return the losses that one run, LAUNCHER:TRANSPORT, printed, one for each epoch."""
+    launcher, transport = run.split(":")
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = os.environ | allowed | {"HOROVOD_CPU_OPERATIONS": transport, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(  # noqa: S603 (our own programs)
-        [*command, "--epochs", str(epochs)], env=environment, stdin=subprocess.DEVNULL,
+        [*command_line(launcher, ranks), "--epochs", str(epochs)], env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"the run over {transport} ended with {done.returncode}:\n{done.stdout}")
-    return [float(loss) for loss in LOSS.findall(done.stdout)]
+        raise RuntimeError(f"{run} ended with {done.returncode}:\n{done.stdout}")
+    return list({epoch: float(loss) for epoch, loss in LOSS.findall(done.stdout)}.values())
 
 
 def disagreement(curves, tolerance):
@@ -47,7 +72,7 @@ def disagreement(curves, tolerance):
 def main():
     """Train, compare, report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--transports", default="gloo,shm")
+    parser.add_argument("--runs", default=RUNS, help="LAUNCHER:TRANSPORT, separated by commas; default: %(default)s")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--tolerance", type=float, default=0.01, help="largest relative difference of two losses")
@@ -56,16 +81,22 @@ def main():
 
     curves, problem = {}, ""
     try:
-        for transport in options.transports.split(","):
-            curves[transport] = train(transport, options.ranks, options.epochs)
-            print(f"{transport:6} {' '.join(f'{loss:.4f}' for loss in curves[transport])}", flush=True)
+        usable = usable_transports()
+        for run in options.runs.split(","):
+            launcher, transport = run.split(":")
+            if transport not in usable or (launcher == "mpirun" and shutil.which("mpirun") is None):
+                print(f"{run:16} left out: not usable here", flush=True)
+                continue
+            curves[run] = train(run, options.ranks, options.epochs)
+            print(f"{run:16} {' '.join(f'{loss:.4f}' for loss in curves[run])}", flush=True)
         problem = disagreement(curves, options.tolerance)
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         problem = str(error)
     print(problem or "the curves agree")
     if options.junit:
+        name = f"same loss curve over {', '.join(curves)}"
         failure = f"<failure message={quoteattr(problem)}/>" if problem else ""
-        case = f'<testcase classname="demo" name="same loss curve over {options.transports}">{failure}</testcase>'
+        case = f'<testcase classname="demo" name={quoteattr(name)}>{failure}</testcase>'
         options.junit.write_text(f'<testsuite name="curves">{case}</testsuite>\n')
     return 1 if problem else 0
 

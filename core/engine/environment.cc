@@ -21,6 +21,37 @@ plugins::HostServices services() {
   return s;
 }
 
+// Why the transport can't carry data here; "" when it can.
+std::string why_unusable(const plugins::Loader& loader, const std::string& name) {
+  const plugins::PluginRecord* record = loader.find(name);
+  if (record == nullptr) {
+    return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
+  }
+  return record->usable ? "" : "which can't be used here: " + record->reason;
+}
+
+// A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
+Status check_rules(const select::Table& user, const plugins::Loader& loader, const std::string& named) {
+  for (const select::Table::Rule& rule : user.rules()) {
+    std::string refused;
+    bool can_run = false;
+    for (std::size_t i = 0; i < rule.options.size(); ++i) {
+      if (rule.forbidden[i]) continue;
+      const std::string& name = rule.options[i].transport;
+      std::string reason = name == "*" ? "" : why_unusable(loader, name);
+      if (reason.empty() && name != "*" && !named.empty() && name != named) {
+        reason = "which HOROVOD_CPU_OPERATIONS=" + named + " leaves out";
+      }
+      can_run = can_run || reason.empty();
+      refused += (refused.empty() ? "'" : "; '") + name + "', " + reason;
+    }
+    if (can_run || refused.empty()) continue;
+    return Status::unavailable(std::string("HOROVOD_SELECT names for ") + schedule::collective_name(rule.collective) +
+                               " the transport " + refused);
+  }
+  return {};
+}
+
 }  // namespace
 
 Environment& Environment::get() {
@@ -36,23 +67,15 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   for (const plugins::PluginRecord* record : loader_.records()) {
     if (record->usable) usable.push_back(record->transport);
   }
-  if (!named.empty()) {
-    const plugins::PluginRecord* record = loader_.find(named);
-    if (record == nullptr) {
-      return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named +
-                                 "', but no plugin of that name was found; `roda-info` lists where plugins are looked "
-                                 "for and what was found");
-    }
-    if (!record->usable) {
-      return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named +
-                                 "', which can't be used here: " + record->reason);
-    }
+  if (const std::string reason = named.empty() ? "" : why_unusable(loader_, named); !reason.empty()) {
+    return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named + "', " + reason);
   }
   select::Table table = select::Table::defaults();
   if (!knobs.select.empty()) {
     std::string error;
     const auto user = select::Table::parse(knobs.select, &error);
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
+    RODA_RETURN_IF_ERROR(check_rules(*user, loader_, named));
     table = table.overridden_by(*user);
   }
   *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named),
