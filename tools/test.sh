@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python curves sanitizers, and vm.
+# Runs every test, or the suites named on the command line: structure native python hosts curves sanitizers, and vm.
 # Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python curves sanitizers)
+SUITES=(structure native python hosts curves sanitizers)
 ON_REQUEST=(vm)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
@@ -118,6 +118,11 @@ suite_python() {
     say "Python tests under mpirun: processes and transport: $job"
     mpirun_tests "${job% *}" "${job#* }"
   done
+}
+
+# Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
+suite_hosts() {
+  pytest_report hosts tests/hosts
 }
 
 suite_curves() {

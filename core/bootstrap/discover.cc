@@ -14,10 +14,10 @@ namespace {
 // One line; -1 for a number that was not given, "-" for an empty text.
 std::string to_line(const RankReport& report) {
   auto text = [](const std::string& value) { return value.empty() ? std::string("-") : value; };
-  return fmt::format("{} {} {} {} {} {} {} {} {}\n", text(report.host.boot_id), text(report.host.hostname),
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {:x}\n", text(report.host.boot_id), text(report.host.hostname),
                      report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
                      report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
-                     text(report.note));
+                     text(report.note), report.cores.quota, fmt::join(report.cores.cores, " "));
 }
 
 bool from_line(const std::string& line, RankReport* report) {
@@ -30,6 +30,10 @@ bool from_line(const std::string& line, RankReport* report) {
     if (!(in >> number)) return false;
   }
   if (!(in >> report->note)) return false;
+  if (!(in >> report->cores.quota >> std::hex)) return false;
+  for (std::uint64_t& word : report->cores.cores) {
+    if (!(in >> word)) return false;
+  }
   auto optional = [](int number) { return number < 0 ? std::nullopt : std::optional<int>(number); };
   report->local_rank = optional(numbers[0]);
   report->local_size = optional(numbers[1]);
@@ -80,6 +84,7 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
   RankReport mine{this_host(knobs.hostname),
                   static_cast<int>(::getpid()),
                   note,
+                  core_budget(),
                   knobs.local_rank,
                   knobs.local_size,
                   knobs.cross_rank,

@@ -115,6 +115,24 @@ void fill_cross(const Ranks& group, Topology* topology) {
   topology->cross_size = static_cast<int>(group.size());
 }
 
+// Of the machine that a rank is on.
+bool has_core_each(const std::vector<RankReport>& reports, const std::vector<Ranks>& members, const RankReport& mine) {
+  std::vector<CoreBudget> machine;
+  int granted = 0;  // by the limits of the single hosts
+  for (const Ranks& host : members) {
+    const HostIdentity& identity = reports[at(host.front())].host;
+    if (identity != mine.host && (identity.boot_id != mine.host.boot_id || identity.boot_id.empty())) continue;
+    std::vector<CoreBudget> budgets;
+    for (int rank : host) budgets.push_back(reports[at(rank)].cores);
+    const int cores = cores_of(budgets);
+    if (static_cast<int>(host.size()) > cores) return false;
+    granted += cores;
+    for (CoreBudget& budget : budgets) budget.quota = 0;
+    machine.insert(machine.end(), budgets.begin(), budgets.end());
+  }
+  return static_cast<int>(machine.size()) <= std::min(granted, cores_of(machine));
+}
+
 }  // namespace
 
 Status compute_topology(const std::vector<RankReport>& reports, int rank, Topology* topology) {
@@ -138,12 +156,14 @@ Status compute_topology(const std::vector<RankReport>& reports, int rank, Topolo
     result.pids.push_back(report.pid);
     result.notes.push_back(report.note);
   }
+  result.has_core_each = has_core_each(reports, members, reports[at(rank)]);
   *topology = std::move(result);
   return {};
 }
 
 Topology subset(const Topology& topology, const std::vector<int>& ranks) {
   Topology result;
+  result.has_core_each = topology.has_core_each;
   std::vector<Ranks> members;
   std::vector<int> new_host(topology.hosts.size(), -1);
   for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -9,6 +9,7 @@
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
 #include "plugins/base/status.h"
+#include "plugins/base/wait_policy.h"
 
 namespace roda {
 
@@ -17,6 +18,7 @@ struct RankReport {
   HostIdentity host;
   int pid = 0;
   std::string note;  // one word of the caller's
+  CoreBudget cores;
   std::optional<int> local_rank, local_size, cross_rank, cross_size;
 };
 
@@ -29,7 +31,9 @@ struct Topology {
   int local_size = 1;
   int cross_rank = 0;
   int cross_size = 1;
-  bool is_homogeneous = true;      // every host has as many ranks
+  bool is_homogeneous = true;  // every host has as many ranks
+  // No rank of this machine need share a core. Containers are hosts of their own and compete for the same cores.
+  bool has_core_each = true;
   std::vector<int> local_ranks;    // world ranks of this host, by local rank
   std::vector<int> cross_ranks;    // world ranks of this rank's cross group, by cross rank
   std::vector<int> host_of;        // by rank: index into hosts

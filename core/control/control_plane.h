@@ -57,8 +57,8 @@ class ControlPlane {
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }
 
-  // How to wait for ranks of this host.
-  WaitPolicy wait_policy() const { return segment_->wait_policy(); }
+  // How to wait for other ranks.
+  WaitPolicy wait_policy() const { return WaitPolicy(topology_.has_core_each); }
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }
 

@@ -39,7 +39,6 @@ struct alignas(64) HostSegment::RankCell {
   alignas(64) std::atomic<int> core;  // 1 + the number of the core that the rank was on; 0: it sleeps
   alignas(64) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> departed;
-  CoreBudget budget;
 };
 
 struct HostSegment::Header {
@@ -94,7 +93,6 @@ Status HostSegment::form(Store& store, const std::string& key, const std::vector
   if (segment->local_rank_ == 0) RODA_RETURN_IF_ERROR(segment->create_segment());
   if (segment->size() > 1) RODA_RETURN_IF_ERROR(segment->exchange(store, key, deadline));
   segment->layout();
-  segment->cell(segment->local_rank_).budget = core_budget();
   segment->cell(segment->local_rank_).attached.store(1, std::memory_order_release);
   RODA_RETURN_IF_ERROR(segment->wait_for_all(deadline));
   *out = std::move(segment);
@@ -202,12 +200,6 @@ Status HostSegment::wait_for_all(Deadline deadline) {
     }
   }
   return {};
-}
-
-WaitPolicy HostSegment::wait_policy() const {
-  std::vector<CoreBudget> budgets;
-  for (int local = 0; local < size(); ++local) budgets.push_back(cell(local).budget);
-  return {size(), cores_of(budgets)};
 }
 
 bool HostSegment::shares_core() {

@@ -19,7 +19,6 @@
 #include "plugins/base/shared_segment.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
-#include "plugins/base/wait_policy.h"
 
 namespace roda::control {
 
@@ -37,9 +36,6 @@ class HostSegment {
   int local_rank() const { return local_rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   std::int32_t world_rank(int local) const { return ranks_[static_cast<std::size_t>(local)]; }
-
-  // How ranks of this host should wait for one another, from what cores they all may use.
-  WaitPolicy wait_policy() const;
 
   // Publishes the core that the caller runs on. True when another rank of this host that is awake was last seen on the
   // same one: a wait between the two is shorter if the waiter yields. Costs a few nanoseconds.

@@ -24,7 +24,8 @@ int cores_of(std::span<const CoreBudget> budgets);
 class WaitPolicy {
  public:
   // One rank alone on this process's own budget.
-  WaitPolicy() : WaitPolicy(1, 1) {}
+  WaitPolicy() : WaitPolicy(true) {}
+  explicit WaitPolicy(bool spins) : spins_(spins) {}
   WaitPolicy(int ranks_on_host, int cores) : spins_(ranks_on_host <= cores) {}
 
   bool spins() const { return spins_; }

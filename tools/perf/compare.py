@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures Roda beside Open MPI and Gloo, interleaved round by round, and prints medians and ratios.
 
-float32 allreduce, in place, ranks of one host. Every round runs every contender once, in an order that rotates, so
-that whatever else the machine does meets all of them. A ratio is the median over the rounds of (peer's time / Roda's
-time) of the same round. The peers' programs come from a build folder (`meson setup build/native && ninja -C
-build/native`).
+float32 allreduce, in place, ranks of one host, or, with --hosts 2, of two network namespaces (as root). Every round
+runs every contender once, in an order that rotates, so that whatever else the machine does meets all of them. A ratio
+is the median over the rounds of (peer's time / Roda's time) of the same round. The peers' programs come from a build
+folder (`meson setup build/native && ninja -C build/native`).
 """
 
 import argparse
@@ -15,16 +15,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/hosts"))
+from network import WIRE, Network  # noqa: E402
 
 
 def rows_of(output):
     """Return the JSON lines of a program's output."""
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [json.loads(line[line.index("{") :]) for line in output.splitlines() if "{" in line]
 
 
 def run(command, environment=None):
@@ -38,11 +41,28 @@ def run(command, environment=None):
     return rows_of(done.stdout)
 
 
+def run_on_hosts(network, command, environment=None):
+    """Return the rows that a launcher printed on the first host."""
+    return run(network.command(network.hosts[0], [str(part) for part in command]),
+               network.environment() | {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"} | (environment or {}))
+
+
+def horovodrun(network, ranks):
+    """Return the beginning of a command line that spreads ranks evenly over the hosts."""
+    return ["horovodrun", "-np", ranks, "-H", slots(network, ranks)]
+
+
+def slots(network, ranks):
+    """Return the hosts as -H takes them."""
+    return network.host_list(*[ranks // len(network.hosts)] * len(network.hosts))
+
+
 class Roda:
     """The installed roda-perf where there is one, else that of the build folder with the plugins beside it."""
 
-    def __init__(self, build, transport):
+    def __init__(self, build, transport, network):
         self.name, self.transport, self.environment = f"roda-{transport}", transport, {}
+        self.network = network
         self.program = ROOT / ".venv/bin/roda-perf"
         if not self.program.exists():
             self.program = build / "tools/perf/roda-perf"
@@ -50,36 +70,57 @@ class Roda:
 
     def run(self, ranks, sizes):
         """Return one row per size."""
-        return run([self.program, "-c", "allreduce", "-n", ranks, "-t", self.transport, "-p", "in", "--json", "-s",
-                    ",".join(map(str, sizes))], self.environment)
+        what = [self.program, "-c", "allreduce", "-p", "in", "--json", "-s", ",".join(map(str, sizes))]
+        if self.network is None:
+            return run([*what, "-n", ranks, "-t", self.transport], self.environment)
+        environment = self.environment | {"HOROVOD_CPU_OPERATIONS": self.transport}
+        if self.transport == "mpi":
+            return run_on_hosts(self.network, [*mpirun(self.network, ranks, environment), *what], environment)
+        return run_on_hosts(self.network, [*horovodrun(self.network, ranks), *what], environment)
+
+
+def mpirun(network, ranks, environment):
+    """Return the beginning of Open MPI's command line; its processes of two hosts must not be bound to one core."""
+    exported = [word for name in environment for word in ("-x", name)]
+    return ["mpirun", "-np", ranks, "-H", slots(network, ranks), "--bind-to", "none",
+            "-mca", "btl_tcp_if_include", WIRE, *exported]
 
 
 class OpenMpi:
     """As mpirun starts it by default; `keepheap` keeps its scratch memory between calls."""
 
-    def __init__(self, build, name, environment=None):
+    def __init__(self, build, name, network, environment=None):
         self.name, self.program, self.environment = name, build / "tools/perf/peers/peer-openmpi", environment or {}
+        self.network = network
 
     def run(self, ranks, sizes):
         """Return one row per size."""
+        if self.network is not None:
+            start = mpirun(self.network, ranks, self.environment)
+            return run_on_hosts(self.network, [*start, self.program, f"--sizes={','.join(map(str, sizes))}"],
+                                self.environment)
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return run(["mpirun", "--oversubscribe", "-np", ranks, self.program, f"--sizes={','.join(map(str, sizes))}"],
                    as_root | self.environment)
 
 
 class Gloo:
-    """gloo::allreduce over TCP on the loopback."""
+    """gloo::allreduce over TCP, on the loopback or between the hosts."""
 
     name = "gloo"
 
-    def __init__(self, build):
-        self.program = build / "tools/perf/peers/peer-gloo"
+    def __init__(self, build, network):
+        self.program, self.network = build / "tools/perf/peers/peer-gloo", network
 
     def run(self, ranks, sizes):
         """Return one row per size."""
         with tempfile.TemporaryDirectory() as store:
             shared = os.environ | {"PEER_SIZE": str(ranks), "PEER_STORE": store}
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
+            if self.network is not None:
+                start = ["sh", "-c", 'PEER_RANK=$HOROVOD_RANK exec "$@"', "sh", *command]
+                return run_on_hosts(self.network, [*horovodrun(self.network, ranks), *start],
+                                    shared | {"PEER_INTERFACE": WIRE})
             processes = [
                 subprocess.Popen(  # noqa: S603 (our own program)
                     command, env=shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
@@ -93,22 +134,22 @@ class Gloo:
         return rows_of(outputs[0])
 
 
-def contenders(build, transports):
+def contenders(build, transports, network):
     """List Roda first, then the peers that were built."""
-    found = [Roda(build, transport) for transport in transports]
+    found = [Roda(build, transport, network) for transport in transports]
     peers = build / "tools/perf/peers"
     if (peers / "peer-openmpi").exists() and shutil.which("mpirun"):
-        found.append(OpenMpi(build, "openmpi"))
+        found.append(OpenMpi(build, "openmpi", network))
         keep = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8000000000"}
-        found.append(OpenMpi(build, "openmpi-keepheap", keep))
+        found.append(OpenMpi(build, "openmpi-keepheap", network, keep))
     if (peers / "peer-gloo").exists():
-        found.append(Gloo(build))
+        found.append(Gloo(build, network))
     return found
 
 
-def measure(build, options):
+def measure(build, options, network):
     """Return {(ranks, contender, bytes): [median_us of every round]}, and the contenders' names."""
-    times, everyone = {}, contenders(build, options.transports.split(","))
+    times, everyone = {}, contenders(build, options.transports.split(","), network)
     for turn in range(options.rounds):
         for ranks in options.ranks:
             for step in range(len(everyone)):
@@ -159,13 +200,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="default: build/native")
     parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
+    parser.add_argument("--hosts", type=int, choices=(2, 3), help="network namespaces to spread the ranks over")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write every round's medians there")
     options = parser.parse_args()
 
-    times, names = measure(options.build.resolve(), options)
+    with Network(options.hosts) if options.hosts else nullcontext() as network:
+        times, names = measure(options.build.resolve(), options, network)
     if options.json:
         records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values}
                    for (ranks, name, size), values in times.items()]

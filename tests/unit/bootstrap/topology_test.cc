@@ -173,6 +173,27 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
   EXPECT_NE(found[0].describe(false).find("host 1 second: ranks 4, 5"), std::string::npos);
 }
 
+RankReport with_cores(const std::string& name, const std::string& boot, std::uint64_t mask, double quota) {
+  RankReport report = on_host(name);
+  report.host.boot_id = boot;
+  report.cores.cores[0] = mask;
+  report.cores.quota = quota;
+  return report;
+}
+
+TEST(Topology, ContainersOfOneMachineShareItsCores) {
+  using Reports = std::vector<RankReport>;
+  const auto each_has = [](const Reports& reports) { return compute(reports, 0).has_core_each; };
+  EXPECT_TRUE(each_has({with_cores("a", "boot", 3, 0), with_cores("a", "boot", 3, 0)}));
+  EXPECT_TRUE(each_has({with_cores("a", "boot", 3, 0), with_cores("b", "boot", 3, 0)}));
+  EXPECT_FALSE(each_has({with_cores("a", "boot", 3, 0), with_cores("b", "boot", 3, 0), with_cores("c", "boot", 3, 0)}));
+  EXPECT_TRUE(each_has({with_cores("a", "boot", 3, 0), with_cores("b", "boot", 3, 0), with_cores("c", "other", 3, 0)}));
+  EXPECT_TRUE(each_has({with_cores("a", "boot", 1, 0), with_cores("b", "boot", 2, 0)})) << "cores of their own";
+  EXPECT_TRUE(each_has({with_cores("a", "boot", 0xff, 1), with_cores("b", "boot", 0xff, 1)})) << "a limit for each";
+  EXPECT_FALSE(each_has({with_cores("a", "boot", 0xff, 1), with_cores("a", "boot", 0xff, 1)}));
+  EXPECT_TRUE(each_has({with_cores("a", "", 1, 0), with_cores("b", "", 1, 0)})) << "nobody knows the machine";
+}
+
 TEST(Topology, DiscoverRefusesARankOutsideTheJob) {
   LocalStore store;
   Topology topology;

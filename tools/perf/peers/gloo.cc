@@ -1,7 +1,7 @@
-// gloo::allreduce over TCP on the loopback, measured as roda-perf measures.
+// gloo::allreduce over TCP, measured as roda-perf measures.
 //
 // One process per rank, with PEER_RANK, PEER_SIZE and PEER_STORE (an empty folder that all ranks see) in the
-// environment.
+// environment, and PEER_INTERFACE where it is not the loopback that connects them.
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -18,7 +18,12 @@ namespace {
 
 std::shared_ptr<gloo::rendezvous::Context> connect(int rank, int ranks, const char* store_folder) {
   gloo::transport::tcp::attr attributes;
-  attributes.hostname = "127.0.0.1";
+  const char* interface = std::getenv("PEER_INTERFACE");
+  if (interface != nullptr) {
+    attributes.iface = interface;
+  } else {
+    attributes.hostname = "127.0.0.1";
+  }
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   gloo::rendezvous::FileStore store(store_folder);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
