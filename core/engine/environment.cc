@@ -1,9 +1,11 @@
 #include "core/engine/environment.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "algorithms/select/names.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -30,16 +32,32 @@ std::string why_unusable(const plugins::Loader& loader, const std::string& name)
   return record->usable ? "" : "which can't be used here: " + record->reason;
 }
 
+// "shm+gloo" -> shm, gloo.
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream in(text);
+  for (std::string name; std::getline(in, name, '+');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
 Status check_rules(const select::Table& user, const plugins::Loader& loader, const std::string& named) {
+  const std::vector<std::string> allowed = names_in(named);
   for (const select::Table::Rule& rule : user.rules()) {
     std::string refused;
     bool can_run = false;
     for (std::size_t i = 0; i < rule.options.size(); ++i) {
       if (rule.forbidden[i]) continue;
       const std::string& name = rule.options[i].transport;
-      std::string reason = name == "*" ? "" : why_unusable(loader, name);
-      if (reason.empty() && name != "*" && !named.empty() && name != named) {
+      const bool is_one = name != select::kAnyTransport && name != select::kLevels;
+      std::string reason = is_one ? why_unusable(loader, name) : "";
+      if (reason.empty() && is_one && !named.empty() && !is_among(allowed, name)) {
         reason = "which HOROVOD_CPU_OPERATIONS=" + named + " leaves out";
       }
       can_run = can_run || reason.empty();
@@ -62,20 +80,22 @@ Environment& Environment::get() {
 Environment::Environment() : host_(services()) { loader_.scan(*host_.table()); }
 
 Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const {
-  const std::string& named = knobs.cpu_operations;
+  const std::vector<std::string> named = names_in(knobs.cpu_operations);
   std::vector<const roda_transport*> usable;
   for (const plugins::PluginRecord* record : loader_.records()) {
     if (record->usable) usable.push_back(record->transport);
   }
-  if (const std::string reason = named.empty() ? "" : why_unusable(loader_, named); !reason.empty()) {
-    return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + named + "', " + reason);
+  for (const std::string& name : named) {
+    const std::string reason = why_unusable(loader_, name);
+    if (reason.empty()) continue;
+    return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
   select::Table table = select::Table::defaults();
   if (!knobs.select.empty()) {
     std::string error;
     const auto user = select::Table::parse(knobs.select, &error);
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
-    RODA_RETURN_IF_ERROR(check_rules(*user, loader_, named));
+    RODA_RETURN_IF_ERROR(check_rules(*user, loader_, knobs.cpu_operations));
     table = table.overridden_by(*user);
   }
   *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named),

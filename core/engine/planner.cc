@@ -201,9 +201,10 @@ std::string Plan::describe() const {
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
-                                                          const std::string& named) {
+                                                          const std::vector<std::string>& named) {
   std::erase_if(usable, [&](const roda_transport* t) {
-    return named.empty() ? (t->capabilities & RODA_CAP_IN_PROCESS) != 0 : named != t->name;
+    if (named.empty()) return (t->capabilities & RODA_CAP_IN_PROCESS) != 0;
+    return std::find(named.begin(), named.end(), t->name) == named.end();
   });
   std::sort(usable.begin(), usable.end(), [](const roda_transport* a, const roda_transport* b) {
     const bool a_near = (a->capabilities & RODA_CAP_SAME_HOST) != 0;

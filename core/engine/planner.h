@@ -89,9 +89,9 @@ class Planner {
 };
 
 // The transports that may carry host tensors, in order of preference: those that reach only this host first (they share
-// its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only that one.
+// its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only those.
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
-                                                          const std::string& named);
+                                                          const std::vector<std::string>& named);
 
 // Words and JSON for `roda-info --explain`.
 std::string explain(const Planner& planner, const PlanQuery& query, bool as_json);

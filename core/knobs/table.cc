@@ -43,7 +43,7 @@ const Row kRows[] = {
 
   // --- what carries the data
   {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What brings the ranks together: gloo (our own rendezvous), or a plugin that can (mpi); empty: chosen."},
-  {"HOROVOD_CPU_OPERATIONS", kWord, "", "", kSame, kCore, &Knobs::cpu_operations, "Transport for tensors in host memory; empty: chosen."},
+  {"HOROVOD_CPU_OPERATIONS", kWord, "", "", kSame, kCore, &Knobs::cpu_operations, "Transports for tensors in host memory, as shm+gloo; empty: chosen."},
   {"HOROVOD_GPU_OPERATIONS", kWord, "", "", kSame, kNobody, &Knobs::gpu_operations, "Transport for tensors on devices; empty: chosen."},
   {"HOROVOD_GPU_ALLREDUCE", kWord, "", "", kSame, kNobody, &Knobs::gpu_allreduce, "The same for allreduce alone."},
   {"HOROVOD_GPU_ALLGATHER", kWord, "", "", kSame, kNobody, &Knobs::gpu_allgather, "The same for allgather alone."},

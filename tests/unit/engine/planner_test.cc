@@ -67,7 +67,7 @@ TEST(Planner, BetweenHostsSocketsComeFirstUnlessADeviceReadsMemory) {
   const roda_transport device = transport("device", kMemory | RODA_CAP_PUT);
   const PlanQuery between_hosts = allreduce(64 << 20, 4, 1, 1, 1), in_host = allreduce(64 << 20, 1, 4, 4, 4);
   const auto chosen = [](std::vector<const roda_transport*> built, const PlanQuery& query) {
-    return described({select::Table::defaults(), in_order_of_preference(std::move(built), ""), {}}, query);
+    return described({select::Table::defaults(), in_order_of_preference(std::move(built), {}), {}}, query);
   };
   EXPECT_EQ(chosen({&library, &sockets, &kNear}, between_hosts), "allreduce by tcp/ring");
   EXPECT_EQ(chosen({&library, &sockets, &kNear}, in_host), "allreduce by near/direct");
