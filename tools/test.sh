@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python hosts curves sanitizers, and vm.
+# Runs every test, or the suites named on the command line: structure native python hosts curves vm sanitizers.
 # Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
