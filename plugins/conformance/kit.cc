@@ -157,9 +157,18 @@ Group::Group(Env& env, const std::string& name, Options options) : env_(env), na
   roda_error error = make_error();
   const int32_t code = env_.table().group_create(env_.context(), &desc_, &group_, &error);
   CHECK(code == RODA_OK, "group_create: %d %s", code, error.message);
-  if (!options.form) return;
-  const Result result = form();
-  CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
+  if (options.form) form_or_destroy();
+}
+
+// A constructor that throws has no destructor.
+void Group::form_or_destroy() {
+  try {
+    const Result result = form();
+    CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
+  } catch (...) {
+    env_.table().group_destroy(group_);
+    throw;
+  }
 }
 
 Group::~Group() noexcept(false) { destroy(); }

@@ -131,6 +131,7 @@ class Group {
   friend class Env;
   static int32_t exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error);
   static int32_t exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error);
+  void form_or_destroy();
   template <typename Start>
   roda_request* retry(const char* what, Start&& start);
 
