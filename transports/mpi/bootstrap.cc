@@ -20,7 +20,11 @@ constexpr std::chrono::seconds kPatience{1};
 
 Job::Job(const roda_host* host, const roda_job_options& options)
     : runtime_(Runtime::get()), mpi_(runtime_.library()), timeout_(options.timeout_ns) {
-  runtime_.start(host);
+  if (!runtime_.is_started()) {
+    const auto job = std::make_unique<BlockingJob>();
+    job->start([host, &runtime = runtime_] { runtime.start(host); });
+    wait_until([&] { return job->test(); }, "all processes of the MPI job to come to MPI_Init");
+  }
   if (options.has_communicator != 0) {
     duplicate(mpi_.comm_from_fortran(options.communicator));
   } else if (options.num_ranks > 0) {

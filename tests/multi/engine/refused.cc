@@ -1,6 +1,9 @@
 // refused TEXT: a rank whose init must fail with an error that contains TEXT. Ends with 0 then.
 // refused --or-works TEXT: one whose init may also succeed, as one of two processes of the same rank does. Ends with 0
 // when it works, then with the others through an operation, and with 3 when it was refused.
+// refused --dies: one that works, and is killed between its shutdown and its exit.
+#include <signal.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -34,13 +37,17 @@ int work() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool may_work = argc == 3 && std::strcmp(argv[1], "--or-works") == 0;
+  const bool dies = argc == 2 && std::strcmp(argv[1], "--dies") == 0;
+  const bool may_work = dies || (argc == 3 && std::strcmp(argv[1], "--or-works") == 0);
   if (argc != 2 && !may_work) return 2;
   const char* text = argv[argc - 1];
   roda_error error{};
   error.struct_size = sizeof error;
   if (roda_init(nullptr, &error) == RODA_OK) {
-    if (may_work) return work();
+    if (may_work) {
+      const int outcome = work();
+      return dies ? raise(SIGKILL) : outcome;
+    }
     std::fprintf(stderr, "refused: init succeeded, though it should say: %s\n", text);
     return 1;
   }
