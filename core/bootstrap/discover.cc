@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -53,27 +52,6 @@ Status concatenate(const std::vector<std::string>& all, std::string* result) {
   return {};
 }
 
-// The first process of a rank number keeps it; any other of that number is refused, and nobody else is disturbed.
-Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix,
-                  Store::Clock::time_point deadline) {
-  std::uint64_t nonce = 0;
-  if (::getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
-    return Status::system("getrandom failed");
-  }
-  const std::string mine = fmt::format("process {} on host {} #{:016x}", ::getpid(), host.hostname, nonce);
-  const std::string key = fmt::format("{}/owner/{}", prefix, rank);
-  std::string owner;
-  RODA_RETURN_IF_ERROR(store.put_if_absent(key, mine));
-  RODA_RETURN_IF_ERROR(store.wait(key, deadline, &owner));
-  if (owner == mine) return {};
-  return Status(
-      RODA_ERR_PRECONDITION,
-      fmt::format("rank {} was started twice: {} has this number too. Give every process its own HOROVOD_RANK, "
-                  "and every job its own rendezvous",
-                  rank, owner.substr(0, owner.find(" #"))),
-      rank);
-}
-
 }  // namespace
 
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
@@ -89,7 +67,6 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
                   knobs.local_size,
                   knobs.cross_rank,
                   knobs.cross_size};
-  RODA_RETURN_IF_ERROR(claim_rank(store, rank, mine.host, prefix, deadline));
   std::string table;
   RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
   std::vector<RankReport> reports;

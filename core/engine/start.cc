@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/bootstrap/claim.h"
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
@@ -153,6 +154,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   Status mine = topology::look(parts.knobs, topology::DiscoverOptions(), &view);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
+  RODA_RETURN_IF_ERROR(claim_rank(*parts.store, rank, this_host(parts.knobs.hostname), parts.job_key, deadline));
   // Before anything whose form may differ between versions.
   RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/version",
                                        "version=" + std::string(kVersion) + "\n", deadline));

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "core/bootstrap/claim.h"
+
 namespace roda {
 namespace {
 
@@ -200,19 +202,13 @@ TEST(Topology, DiscoverRefusesARankOutsideTheJob) {
   EXPECT_EQ(discover(store, 2, 2, Knobs(), "", "t", Store::Clock::now(), &topology).code(), RODA_ERR_INVALID);
 }
 
-TEST(Topology, DiscoverRefusesTheSecondProcessOfARank) {
+TEST(Claim, TheSecondProcessOfARankIsRefused) {
   LocalStore store;
   const auto deadline = Store::Clock::now() + std::chrono::seconds(20);
-  Status second;
-  Topology topology, other;
-  Knobs knobs;
-  knobs.hostname = "here";
-  std::thread rank1([&] {
-    EXPECT_TRUE(discover(store, 1, 2, knobs, "t", deadline, &other).ok());
-    second = discover(store, 1, 2, knobs, "t", deadline, &other);
-  });
-  EXPECT_TRUE(discover(store, 0, 2, knobs, "t", deadline, &topology).ok());
-  rank1.join();
+  EXPECT_TRUE(claim_rank(store, 0, this_host("here"), "job/1", deadline).ok());
+  EXPECT_TRUE(claim_rank(store, 1, this_host("here"), "job/1", deadline).ok());
+  EXPECT_TRUE(claim_rank(store, 1, this_host("here"), "job/2", deadline).ok());
+  const Status second = claim_rank(store, 1, this_host("elsewhere"), "job/1", deadline);
   EXPECT_EQ(second.code(), RODA_ERR_PRECONDITION);
   EXPECT_EQ(second.rank(), 1);
   EXPECT_EQ(second.message().find("rank 1 was started twice: process "), 0u) << second.message();
