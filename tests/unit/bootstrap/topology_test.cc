@@ -208,10 +208,10 @@ TEST(Topology, DiscoverRefusesTheSecondProcessOfARank) {
   Knobs knobs;
   knobs.hostname = "here";
   std::thread rank1([&] {
-    EXPECT_TRUE(discover(store, 1, 2, knobs, "t", deadline, &other).ok());
-    second = discover(store, 1, 2, knobs, "t", deadline, &other);
+    EXPECT_TRUE(discover(store, 1, 2, knobs, "", "t", deadline, &other).ok());
+    second = discover(store, 1, 2, knobs, "", "t", deadline, &other);
   });
-  EXPECT_TRUE(discover(store, 0, 2, knobs, "t", deadline, &topology).ok());
+  EXPECT_TRUE(discover(store, 0, 2, knobs, "", "t", deadline, &topology).ok());
   rank1.join();
   EXPECT_EQ(second.code(), RODA_ERR_PRECONDITION);
   EXPECT_EQ(second.rank(), 1);
