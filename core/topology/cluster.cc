@@ -94,8 +94,9 @@ Status lay_out(const Cluster& cluster, int ranks, int per_host, Cluster* result)
   if (!cluster.hosts.empty()) {
     if ((ranks != 0 && ranks != cluster.size()) || per_host != 0) {
       return Status::invalid(
-          fmt::format("the topology places {} ranks on {} hosts; it can't be laid out for {} ranks{}", cluster.size(),
-                      cluster.hosts.size(), ranks, per_host != 0 ? fmt::format(", {} per host", per_host) : ""));
+          fmt::format("the topology places {} ranks on {} host{}; it can't be laid out for {} ranks{}", cluster.size(),
+                      cluster.hosts.size(), cluster.hosts.size() == 1 ? "" : "s", ranks,
+                      per_host != 0 ? fmt::format(", {} per host", per_host) : ""));
     }
     *result = cluster;
     return {};

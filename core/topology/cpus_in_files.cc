@@ -21,9 +21,9 @@ CpuSet read_set(const KernelFiles& files, const std::string& path, const CpuSet&
   return parse_cpus(files.line(path), &set) ? intersect(set, online) : CpuSet();
 }
 
-// Adds the set unless it is empty or known.
-void add(std::vector<CpuSet>* sets, CpuSet set) {
-  if (!set.empty() && std::find(sets->begin(), sets->end(), set) == sets->end()) sets->push_back(std::move(set));
+// Adds a set that several CPUs name when the first of them does.
+void add(int cpu, CpuSet set, std::vector<CpuSet>* sets) {
+  if (!set.empty() && set.front() == cpu) sets->push_back(std::move(set));
 }
 
 // "1024K" in KiB.
@@ -45,7 +45,7 @@ void read_caches(const KernelFiles& files, int cpu, const CpuSet& online, Caches
     const int level = static_cast<int>(files.number(index + "/level", 0));
     const std::int64_t kib = cache_kib(files.line(index + "/size"));
     if (level < 1 || level > 5) continue;
-    add(&(*caches)[{level, kib}], read_set(files, index + "/shared_cpu_list", online));
+    add(cpu, read_set(files, index + "/shared_cpu_list", online), &(*caches)[{level, kib}]);
   }
 }
 
@@ -79,8 +79,8 @@ Status find_cpus_in_files(const KernelFiles& files, Machine* machine) {
   Caches caches;
   for (const int cpu : machine->cpus) {
     const std::string folder = cpu_folder(cpu) + "/topology";
-    add(&machine->cores, read_set(files, folder + "/thread_siblings_list", machine->cpus));
-    add(&packages, read_set(files, folder + "/core_siblings_list", machine->cpus));
+    add(cpu, read_set(files, folder + "/thread_siblings_list", machine->cpus), &machine->cores);
+    add(cpu, read_set(files, folder + "/core_siblings_list", machine->cpus), &packages);
     read_caches(files, cpu, machine->cpus, &caches);
   }
   for (CpuSet& package : packages) machine->packages.push_back({std::move(package), ""});

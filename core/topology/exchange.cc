@@ -38,18 +38,6 @@ Note from_text(const std::string& text) {
   return note;
 }
 
-void shorten(Machine* machine) {
-  const std::size_t bytes = to_json(*machine).size();
-  if (bytes <= Store::kMaxValue) return;
-  const std::string why = fmt::format("the description has {} bytes; {} are exchanged", bytes, Store::kMaxValue);
-  machine->cores.clear();
-  machine->caches.clear();
-  machine->absent["cores"] = machine->absent["caches"] = why;
-  if (to_json(*machine).size() <= Store::kMaxValue) return;
-  *machine = Machine();
-  machine->absent["machine"] = why;
-}
-
 std::vector<Host> hosts_of(const Topology& topology) {
   std::vector<Host> hosts;
   for (const HostIdentity& identity : topology.hosts) {
@@ -77,10 +65,9 @@ class Shapes {
     for (std::size_t i = 0; i < in_order.size(); ++i) {
       const auto& [owner, hash] = in_order[i];
       Machine& machine = known_[hash];
-      if (i >= kMostShapes || hash.empty()) {
-        machine.absent["machine"] = fmt::format("rank {} sees one kind of machine too many to exchange", owner);
-        continue;
-      }
+      if (hash.empty()) machine.absent["machine"] = fmt::format("rank {} said nothing that could be read", owner);
+      if (i >= kMostShapes) machine.absent["machine"] = fmt::format("{} other kinds were exchanged", kMostShapes);
+      if (machine.absent.contains("machine")) continue;
       if (hash == own) machine = mine_;
       if (in_order.size() == 1) continue;
       const std::string key = fmt::format("{}/shape/{}", prefix, hash);
@@ -169,6 +156,18 @@ Status from_file(const Topology& topology, const std::vector<Note>& notes, const
 }
 
 }  // namespace
+
+void shorten(Machine* machine) {
+  const std::size_t bytes = to_json(*machine).size();
+  if (bytes <= Store::kMaxValue) return;
+  const std::string why = fmt::format("the description has {} bytes; {} are exchanged", bytes, Store::kMaxValue);
+  machine->cores.clear();
+  machine->caches.clear();
+  machine->absent["cores"] = machine->absent["caches"] = why;
+  if (to_json(*machine).size() <= Store::kMaxValue) return;
+  *machine = Machine();
+  machine->absent["machine"] = why;
+}
 
 Status look(const Knobs& knobs, const DiscoverOptions& options, View* view) {
   View seen;

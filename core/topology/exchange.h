@@ -20,8 +20,11 @@ struct View {
   std::optional<Cluster> file;  // RODA_TOPOLOGY_FILE; the machine is then not looked at
 };
 
-// Looks at this machine, or reads the file that the settings name. Fails only for that file. A description that would
-// not fit a value of the store is shortened, and says so.
+// Leaves cores and caches out of a description that would not fit a value of the store, or everything; `absent` says
+// so.
+void shorten(Machine* machine);
+
+// Looks at this machine, or reads the file that the settings name. Fails only for that file.
 Status look(const Knobs& knobs, const DiscoverOptions& options, View* view);
 
 // One word: the hash of what the rank sees, and its binding. It travels in the round that finds the hosts.

@@ -35,6 +35,7 @@ class Field {
   }
   bool has(const char* key) const { return value_.contains(key); }
   Field operator[](const std::string& key) const {
+    must_be_object();
     const auto found = value_.find(key);
     if (found == value_.end()) throw Malformed{fmt::format("{}/{} is missing", path_, key)};
     return Field(*found, path_ + "/" + key);

@@ -5,60 +5,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <string>
+
+#include "plugins/base/cgroup.h"
 
 namespace roda {
 
 namespace {
 
 double smaller(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
-
-// cgroup v2: "max 100000" or "50000 100000".
-double quota_v2(const std::string& folder) {
-  std::ifstream file(folder + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return std::strtod(quota.c_str(), nullptr) / period;
-}
-
-double quota_v1(const std::string& folder) {
-  double quota = 0, period = 0;
-  if (!(std::ifstream(folder + "/cpu.cfs_quota_us") >> quota)) return 0;
-  if (!(std::ifstream(folder + "/cpu.cfs_period_us") >> period)) return 0;
-  return quota > 0 && period > 0 ? quota / period : 0;
-}
-
-// A limit may stand at any level above the process; inside a container its own group is often shown as the root.
-double smallest_up(const std::string& root, std::string path, double (*quota)(const std::string&)) {
-  double least = quota(root);
-  while (path.size() > 1) {
-    least = smaller(least, quota(root + path));
-    path.erase(path.rfind('/'));
-  }
-  return least;
-}
-
-double cgroup_quota() {
-  double least = 0;
-  std::ifstream groups("/proc/self/cgroup");  // lines of "id:controllers:path"
-  for (std::string line; std::getline(groups, line);) {
-    std::size_t first = line.find(':');
-    std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(second + 1);
-    if (controllers == ",,") least = smaller(least, smallest_up("/sys/fs/cgroup", path, quota_v2));
-    if (controllers.find(",cpu,") != std::string::npos) {
-      least = smaller(least, smallest_up("/sys/fs/cgroup/cpu", path, quota_v1));
-    }
-  }
-  return least;
-}
 
 }  // namespace
 
@@ -70,7 +25,7 @@ CoreBudget core_budget() {
   // Fails on machines with more cores than the set holds; then every core of it counts.
   if (::sched_getaffinity(0, sizeof set, &set) != 0) std::memset(&set, 0xff, sizeof set);
   std::memcpy(budget.cores.data(), &set, sizeof set);
-  budget.quota = cgroup_quota();
+  budget.quota = cgroup_cpu_limit();
   return budget;
 }
 

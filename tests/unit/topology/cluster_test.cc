@@ -1,0 +1,128 @@
+#include "core/topology/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "core/topology/exchange.h"
+
+namespace roda::topology {
+namespace {
+
+using Groups = std::vector<std::vector<int>>;
+
+// Two packages of two cores, each a NUMA node; one cache for each package.
+Machine two_sockets() {
+  Machine machine;
+  machine.cpus = {0, 1, 2, 3};
+  machine.cores = {{0}, {1}, {2}, {3}};
+  machine.packages = {{{0, 1}, ""}, {{2, 3}, ""}};
+  machine.numa_nodes = {{0, {0, 1}, 8, {}}, {1, {2, 3}, 8, {}}};
+  machine.caches = {{2, 1024, {{0}, {1}, {2}, {3}}}, {3, 4096, {{0, 1}, {2, 3}}}};
+  return machine;
+}
+
+Cluster with_hosts(std::vector<std::vector<int>> ranks) {
+  Cluster cluster{{{"m", two_sockets()}}, {}, {}};
+  for (std::size_t i = 0; i < ranks.size(); ++i) cluster.hosts.push_back({"h" + std::to_string(i), "", 0, ranks[i]});
+  return cluster;
+}
+
+TEST(Groups, FollowTheBindings) {
+  Cluster cluster = with_hosts({{0, 1, 2}, {3}});
+  cluster.bindings = {{{0}, 0}, {{2, 3}, 0}, {{1}, 0}, {{0}, 0}};
+  EXPECT_EQ(groups(cluster, Level::kHost), (Groups{{0, 1, 2}, {3}}));
+  EXPECT_EQ(groups(cluster, Level::kPackage), (Groups{{0, 2}, {1}, {3}}));
+  EXPECT_EQ(groups(cluster, Level::kNumaNode), (Groups{{0, 2}, {1}, {3}}));
+  EXPECT_EQ(groups(cluster, Level::kCache), (Groups{{0, 2}, {1}, {3}}));
+  EXPECT_EQ(cluster.host_of(), (std::vector<int>{0, 0, 0, 1}));
+}
+
+TEST(Groups, SayNothingOfRanksThatMayRunAnywhere) {
+  Cluster cluster = with_hosts({{0, 1}});
+  EXPECT_TRUE(groups(cluster, Level::kPackage).empty());
+  cluster.bindings = {{{0}, 0}, {{0, 1, 2, 3}, 0}};
+  EXPECT_TRUE(groups(cluster, Level::kPackage).empty());
+  EXPECT_EQ(groups(cluster, Level::kHost), (Groups{{0, 1}}));
+}
+
+TEST(LayOut, FillsHostAfterHost) {
+  const Cluster shape{{{"m", two_sockets()}}, {}, {}};
+  Cluster laid;
+  ASSERT_TRUE(lay_out(shape, 0, 0, &laid).ok());
+  EXPECT_EQ(laid.size(), 4);  // a rank for each core
+  EXPECT_EQ(laid.hosts.size(), 1u);
+  ASSERT_TRUE(lay_out(shape, 9, 0, &laid).ok());
+  EXPECT_EQ(laid.host_of(), (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1, 2}));
+  ASSERT_TRUE(lay_out(shape, 4, 2, &laid).ok());
+  EXPECT_EQ(laid.host_of(), (std::vector<int>{0, 0, 1, 1}));
+}
+
+TEST(LayOut, OneRankForEachGpu) {
+  Machine machine = two_sockets();
+  EXPECT_EQ(natural_ranks(machine), 4);
+  machine.gpus.resize(2);
+  EXPECT_EQ(natural_ranks(machine), 2);
+  EXPECT_EQ(natural_ranks(Machine()), 1);
+}
+
+TEST(LayOut, TakesHostsAsTheyAre) {
+  Cluster laid;
+  EXPECT_TRUE(lay_out(with_hosts({{0, 1}, {2}}), 3, 0, &laid).ok());
+  const Status status = lay_out(with_hosts({{0, 1}, {2}}), 5, 0, &laid);
+  EXPECT_NE(status.message().find("places 3 ranks on 2 hosts; it can't be laid out for 5 ranks"), std::string::npos)
+      << status.message();
+  EXPECT_FALSE(lay_out(Cluster(), 1, 0, &laid).ok());
+  EXPECT_NE(lay_out({{{"a", {}}, {"b", {}}}, {}, {}}, 1, 0, &laid).message().find("2 machines and no hosts"),
+            std::string::npos);
+}
+
+Found job(std::vector<std::vector<int>> ranks) {
+  Found found;
+  for (auto& r : ranks) found.hosts.push_back({"real" + std::to_string(found.hosts.size()), "boot", 0, std::move(r)});
+  return found;
+}
+
+std::string contradiction(const Cluster& file, const Found& found) {
+  Cluster fitted;
+  const Status status = fit(file, found, &fitted);
+  EXPECT_EQ(status.code(), RODA_ERR_INVALID);
+  return status.message();
+}
+
+TEST(Fit, AMachineStandsForEveryHost) {
+  Cluster fitted;
+  ASSERT_TRUE(fit({{{"m", two_sockets()}}, {}, {}}, job({{0, 1}, {2, 3}}), &fitted).ok());
+  EXPECT_EQ(fitted.hosts.size(), 2u);
+  EXPECT_EQ(fitted.hosts[1].name, "real1");
+  EXPECT_TRUE(fitted.bindings.empty());
+}
+
+TEST(Fit, HostsMustAgree) {
+  Cluster file = with_hosts({{0, 1}, {2, 3}});
+  file.bindings.resize(4);
+  Cluster fitted;
+  ASSERT_TRUE(fit(file, job({{0, 1}, {2, 3}}), &fitted).ok());
+  EXPECT_EQ(fitted.hosts[0].place, "boot");
+  EXPECT_EQ(fitted.bindings.size(), 4u);
+  EXPECT_NE(contradiction(file, job({{0, 1, 2, 3}})).find("it has 2 hosts, the job runs on 1"), std::string::npos);
+  const std::string text = contradiction(file, job({{0, 1, 2}, {3}}));
+  EXPECT_NE(text.find("host 0 (h0) has 2 ranks (0-1) in the file, host 0 (real0) has 3 ranks (0-2) in the job"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(contradiction(file, job({{0, 2}, {1, 3}})).find("2 ranks (0-1) in the file"), std::string::npos);
+  EXPECT_NE(contradiction({{{"a", {}}, {"b", {}}}, {}, {}}, job({{0}})).find("2 machines"), std::string::npos);
+}
+
+TEST(Shortages, CountCoresAndLimits) {
+  Cluster cluster = with_hosts({{0, 1, 2}});
+  EXPECT_TRUE(shortages(cluster).empty());
+  cluster.bindings = {{{0, 1}, 0}, {{0, 1}, 0}, {{2}, 0}};
+  EXPECT_TRUE(shortages(cluster).empty());
+  cluster.bindings[2].cpus = {1};
+  ASSERT_EQ(shortages(cluster).size(), 1u);
+  EXPECT_NE(shortages(cluster)[0].find("h0: 3 ranks have 2 cores"), std::string::npos);
+  cluster.bindings[1].cpu_limit = 1.5;
+  EXPECT_NE(shortages(cluster)[0].find("1.5 cores between them (limit of their cgroup)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace roda::topology
