@@ -134,9 +134,9 @@ class Gloo:
         return rows_of(outputs[0])
 
 
-def contenders(build, transports, network):
-    """List Roda first, then the peers that were built."""
-    found = [Roda(build, transport, network) for transport in transports]
+def contenders(build, options, network):
+    """List Roda first, then those of the peers that were built."""
+    found = [Roda(build, transport, network) for transport in options.transports.split(",")]
     peers = build / "tools/perf/peers"
     if (peers / "peer-openmpi").exists() and shutil.which("mpirun"):
         found.append(OpenMpi(build, "openmpi", network))
@@ -144,12 +144,12 @@ def contenders(build, transports, network):
         found.append(OpenMpi(build, "openmpi-keepheap", network, keep))
     if (peers / "peer-gloo").exists():
         found.append(Gloo(build, network))
-    return found
+    return [each for each in found if isinstance(each, Roda) or each.name in options.peers.split(",")]
 
 
 def measure(build, options, network):
     """Return {(ranks, contender, bytes): [median_us of every round]}, and the contenders' names."""
-    times, everyone = {}, contenders(build, options.transports.split(","), network)
+    times, everyone = {}, contenders(build, options, network)
     for turn in range(options.rounds):
         for ranks in options.ranks:
             for step in range(len(everyone)):
@@ -201,6 +201,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="default: build/native")
     parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
     parser.add_argument("--hosts", type=int, choices=(2, 3), help="network namespaces to spread the ranks over")
+    parser.add_argument("--peers", default="openmpi,openmpi-keepheap,gloo", help="beside it, of those that were built")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,7 +1,13 @@
 #include "transports/tcp/forming.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "plugins/base/hmac.h"
@@ -218,7 +224,20 @@ bool Forming::step_hello(Attempt& attempt) {
   return true;
 }
 
+// Of this end: what it sends is paced by it.
+void Forming::choose_congestion(int fd) const {
+  const std::string& name = context_.settings().congestion;
+  if (name.empty()) return;
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return;
+  const int error = errno;
+  std::string offered;
+  std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), offered);
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "tcp: RODA_TCP_CONGESTION=" + name + ": " + std::strerror(error) +
+                                               "; this kernel offers: " + offered);
+}
+
 void Forming::keep(Attempt& attempt, int rank, std::uint32_t lane) {
+  choose_congestion(attempt.connection->fd());
   context_.unwatch(attempt.connection->fd());
   Link& link = links_[static_cast<std::size_t>(rank)][lane];
   link.address = attempt.connection->peer();

@@ -88,6 +88,7 @@ class Forming final : public Watched {
   bool step_attempt(Attempt& attempt);
   bool step_hello(Attempt& attempt);
   void keep(Attempt& attempt, int rank, std::uint32_t lane);
+  void choose_congestion(int fd) const;
   void finish();
   ConnectionOptions options() const;
   std::string name_of(int rank) const;

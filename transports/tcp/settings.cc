@@ -39,6 +39,7 @@ Settings read_settings(const roda_host* host) {
     settings.interfaces_setting = name;
     break;
   }
+  if (const char* text = knob(host, "RODA_TCP_CONGESTION")) settings.congestion = text;
   read_number(host, "RODA_TCP_LANES", 1, kMostLanes, &settings.lanes);
   read_number(host, "RODA_TCP_EAGER_BYTES", 0, kMostEager, &settings.eager_bytes);
   read_number(host, "RODA_TCP_WINDOW_BYTES", 0, 1 << 30, &settings.window_bytes);

@@ -13,6 +13,7 @@ struct Settings {
   // chosen, see docs/transports.md.
   std::string interfaces;
   std::string interfaces_setting = "RODA_TCP_IFACE";  // which of the two it was, for errors
+  std::string congestion;               // RODA_TCP_CONGESTION: of the kernel's; empty: the system's default
   std::size_t lanes = 1;                // RODA_TCP_LANES: connections between two ranks; the smaller number counts
   std::size_t eager_bytes = 64 << 10;   // RODA_TCP_EAGER_BYTES: longer messages wait for their receive
   std::size_t window_bytes = 1 << 20;   // RODA_TCP_WINDOW_BYTES: of eager messages from one rank without a receive

@@ -153,7 +153,10 @@ void swap_many(Member& member, int rank) {
 }
 
 TEST(TcpFlow, SeveralLanes) {
-  const Knobs knobs = {{"RODA_TCP_LANES", "3"}, {"RODA_TCP_CHUNK_BYTES", "4096"}, {"RODA_TCP_EAGER_BYTES", "1000"}};
+  const Knobs knobs = {{"RODA_TCP_LANES", "3"},
+                       {"RODA_TCP_CHUNK_BYTES", "4096"},
+                       {"RODA_TCP_EAGER_BYTES", "1000"},
+                       {"RODA_TCP_CONGESTION", "reno"}};
   run_pair(knobs, knobs, [](Member& member, int rank) {
     for (int round = 0; round < 10; ++round) swap_many(member, rank);
   });
