@@ -25,7 +25,7 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {"flat ring", "ring", "ring"},
     {"tree", "double_binary_tree", "binomial"},
-    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:pairwise/binomial/bruck"},
+    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck"},
     {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring"},
 };
 
