@@ -34,10 +34,10 @@ void Engine::connect() {
     for (std::size_t slot = 0; slot < actor.slots.size(); ++slot) {
       const auto number = static_cast<std::int32_t>(slot);
       states_[i].out.push_back(network_.connect(actor.slots[slot].out));
-      owners_.push_back({static_cast<std::int32_t>(i), number, false, {}, {}, {}});
+      owners_.push_back({static_cast<std::int32_t>(i), number, false, -1, {}, {}, {}});
       const bool pulls = !actor.slots[slot].in.empty();
       states_[i].in.push_back(pulls ? network_.connect(actor.slots[slot].in) : -1);
-      if (pulls) owners_.push_back({static_cast<std::int32_t>(i), number, true, {}, {}, {}});
+      if (pulls) owners_.push_back({static_cast<std::int32_t>(i), number, true, -1, {}, {}, {}});
     }
   }
   for (std::size_t i = 0; i < cast_.actors.size(); ++i) {
@@ -104,7 +104,7 @@ void Engine::handle(const Event& event) {
 }
 
 void Engine::handle_departure(const Departure& departure) {
-  const Owner& owner = owners_[at(departure.connection)];
+  Owner& owner = owners_[at(departure.connection)];
   const Slot& slot = cast_.actors[at(owner.actor)].slots[at(owner.slot)];
   const Time arrival = now_ + picoseconds(cluster_.levels[at(slot.level)].latency_us);
   Message message = departure.message;
@@ -113,8 +113,12 @@ void Engine::handle_departure(const Departure& departure) {
   const auto above = std::upper_bound(stage_tags_.begin(), stage_tags_.end(), tag);
   const auto stage = static_cast<std::int32_t>(above - stage_tags_.begin()) - 1;
   if (trace_ != nullptr) {
-    Record record{true, owner.actor, piece, stage, -1, owner.slot, departure.began, arrival, message.cause};
-    message.cause = trace_->add(record);
+    // It waited for the message before it, unless it began when it was handed over.
+    const Time handed = message.cause < 0 ? 0 : trace_->records[at(message.cause)].end;
+    const bool queued = departure.began > handed && owner.last_wire >= 0;
+    const std::int32_t cause = queued ? owner.last_wire : message.cause;
+    message.cause = trace_->add({true, owner.actor, piece, stage, -1, owner.slot, departure.began, arrival, cause});
+    owner.last_wire = message.cause;
   }
   add_event(arrival, What::kArrival, departure.connection, message);
   const std::int32_t lane = tag - stage_tags_[at(stage)] - schedule::kMaxSignals;

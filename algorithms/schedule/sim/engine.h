@@ -92,6 +92,7 @@ class Engine {
     std::int32_t actor = 0;
     std::int32_t slot = 0;
     bool pulls = false;
+    std::int32_t last_wire = -1;                                 // record of the message before, when traced
     std::vector<std::pair<std::int32_t, std::int32_t>> readers;  // actor, slot
     std::vector<std::int32_t> arrived;                           // [piece * tags_ + tag]
     std::map<std::int32_t, std::vector<std::int32_t>> causes;    // of the arrivals, when traced

@@ -33,17 +33,21 @@ void Network::push(const Entry& entry) {
   std::push_heap(heap_.begin(), heap_.end(), [](const Entry& a, const Entry& b) { return a.time > b.time; });
 }
 
+void Network::take(Connection* connection, Time now) {
+  connection->current = connection->waiting[connection->head++];
+  if (connection->head == connection->waiting.size()) {
+    connection->waiting.clear();
+    connection->head = 0;
+  }
+  connection->began = connection->updated = now;
+  connection->left = connection->current.bytes;
+  ++connection->version;
+}
+
 void Network::begin(std::int32_t number, Time now) {
   Connection& connection = connections_[at(number)];
-  connection.current = connection.waiting[connection.head++];
-  if (connection.head == connection.waiting.size()) {
-    connection.waiting.clear();
-    connection.head = 0;
-  }
+  take(&connection, now);
   connection.busy = true;
-  connection.began = connection.updated = now;
-  connection.left = connection.current.bytes;
-  ++connection.version;
   connection.rate = -1;
   if (connection.left <= 0) {  // nothing to share
     connection.ends = now;
@@ -157,6 +161,17 @@ void Network::settle(Time now) {
   }
 }
 
+// The next message of a busy connection takes the place of the last: nobody else's share changes.
+bool Network::goes_on(std::int32_t number, Time now) {
+  Connection& connection = connections_[at(number)];
+  if (connection.head == connection.waiting.size() || !(connection.rate > 0)) return false;
+  if (connection.waiting[connection.head].bytes <= 0) return false;
+  take(&connection, now);
+  connection.ends = now + static_cast<Time>(std::ceil(connection.left / connection.rate - kRounding));
+  push({connection.ends, number, connection.version});
+  return true;
+}
+
 Time Network::next() const { return heap_.empty() ? kNever : heap_.front().time; }
 
 void Network::finish(Time now, std::vector<Departure>* left) {
@@ -168,8 +183,9 @@ void Network::finish(Time now, std::vector<Departure>* left) {
     Connection& connection = connections_[at(entry.connection)];
     if (connection.version != entry.version) continue;
     ++connection.version;
-    leave(entry.connection);
     left->push_back({entry.connection, connection.current, connection.began});
+    if (goes_on(entry.connection, now)) continue;
+    leave(entry.connection);
     connection.busy = false;
     connection.ends = kNever;
     if (!connection.waiting.empty()) started_.push_back(entry.connection);

@@ -78,7 +78,9 @@ class Network {
     double flows = 0;
   };
 
+  static void take(Connection* connection, Time now);
   void begin(std::int32_t number, Time now);
+  bool goes_on(std::int32_t number, Time now);
   void leave(std::int32_t number);
   void collect(std::int32_t first);
   void fill();

@@ -123,8 +123,9 @@ TEST(Fold, WhatIsTooLargeIsRefusedWithItsEstimate) {
   EXPECT_EQ(wrong->rfind("too large: 1000 different ranks of 1000 have to play about", 0), 0u) << *wrong;
   const auto pairwise = simulate(flat(hosts_of(8), Collective::kAlltoall, "pairwise", 50000, 1e9), {}, &outcome);
   ASSERT_TRUE(pairwise);
-  EXPECT_EQ(*pairwise,
-            "too large: alltoall/pairwise of 50000 ranks has 99999 steps on each that do not repeat: 4999950000 in all");
+  EXPECT_EQ(
+      *pairwise,
+      "too large: alltoall/pairwise of 50000 ranks has 99999 steps on each that do not repeat: 4999950000 in all");
 }
 
 TEST(Extrapolate, FindsTheRhythm) {

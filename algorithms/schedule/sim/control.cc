@@ -1,0 +1,81 @@
+#include "algorithms/schedule/sim/control.h"
+
+#include <algorithm>
+
+#include "algorithms/ranks/fold.h"
+
+namespace roda::sim {
+namespace {
+
+// Levels below the root of a complete tree.
+std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {
+  std::int32_t depth = 0;
+  for (std::int64_t level = 1, reached = 1; reached < nodes; ++depth) {
+    level *= fan_out;
+    reached += level;
+  }
+  return depth;
+}
+
+// Each rank tells rank 0 and is told.
+ControlCost star(const ControlOptions& options) {
+  const double others = options.ranks - 1;
+  ControlCost cost{"star", "every rank to a coordinator and back", 4 * others / options.ranks, 2 * others, 2, 0};
+  cost.us = 2 * options.latency_us + 2 * others * options.overhead_us + 2 * options.overhead_us;
+  return cost;
+}
+
+// `nodes` combine upwards and are told downwards; messages spread over all ranks for the mean.
+ControlCost tree_of(const ControlOptions& options, std::int32_t nodes, const char* name, const char* about) {
+  const double links = nodes - 1;
+  const std::int32_t depth = depth_of(nodes, options.fan_out);
+  const double children = std::min<double>(options.fan_out, links);
+  ControlCost cost{name, about, 4 * links / options.ranks, 0, 2 * depth, 0};
+  cost.busiest = depth > 1 ? 2 * (children + 1) : 2 * children;
+  cost.us = depth * 2 * (options.latency_us + (children + 1) * options.overhead_us);
+  return cost;
+}
+
+// Recursive doubling; with ranks to spare, these are folded in before and told after.
+ControlCost bits(const ControlOptions& options) {
+  const ranks::Fold fold = ranks::fold_of(options.ranks);
+  const double extra = fold.rest > 0 ? 2 : 0;
+  ControlCost cost{"bit vector", "allreduce of a bit for each cached tensor by recursive doubling", 0, 0, 0, 0};
+  const double exchanged = 2.0 * fold.rounds * fold.core + 4.0 * fold.rest;
+  cost.mean = exchanged / options.ranks;
+  cost.busiest = 2.0 * fold.rounds + extra;
+  cost.hops = fold.rounds + static_cast<std::int32_t>(extra);
+  cost.us = cost.hops * (options.latency_us + 2 * options.overhead_us);
+  return cost;
+}
+
+// Every rank appends a record to the log. Leaders carry their hosts' records to the one that orders, and it sends every
+// record to every other leader.
+ControlCost log_of_records(const ControlOptions& options) {
+  const double ranks = options.ranks;
+  const double local = std::min(options.ranks, options.ranks_per_host);
+  const double hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
+  ControlCost cost{"ours", "records to the leader that orders; each comes back to every host", 0, 0, 2, 0};
+  if (hosts <= 1) return {cost.scheme, cost.about, 0, 0, 0, 0};
+  const double up = ranks - local;
+  const double down = ranks * (hosts - 1);
+  cost.mean = 2 * (up + down) / ranks;
+  cost.busiest = up + down;
+  cost.us = 2 * options.latency_us + (up + down + 2) * options.overhead_us;
+  return cost;
+}
+
+ControlCost combined(const ControlOptions& options) {
+  const std::int32_t hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
+  const char* about = "bits combined in each host, leaders along a tree (the design; not built)";
+  return hosts <= 1 ? ControlCost{"combined", about, 0, 0, 0, 0} : tree_of(options, hosts, "combined", about);
+}
+
+}  // namespace
+
+std::vector<ControlCost> control_costs(const ControlOptions& options) {
+  return {star(options), tree_of(options, options.ranks, "tree", "up and down a tree of all ranks"), bits(options),
+          log_of_records(options), combined(options)};
+}
+
+}  // namespace roda::sim

@@ -1,0 +1,34 @@
+// What it costs to agree on one ready tensor, for ways to build a control plane: counted, not played.
+//
+// A round: every rank says that it is ready and learns that all are. `overhead_us` is the processor time of a message
+// at each end, `latency_us` one hop's; messages inside a host through shared memory count as none. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace roda::sim {
+
+struct ControlOptions {
+  std::int32_t ranks = 64;
+  std::int32_t ranks_per_host = 8;
+  std::int32_t fan_out = 4;  // children of a node of a tree
+  double overhead_us = 1;
+  double latency_us = 5;
+};
+
+struct ControlCost {
+  std::string scheme;
+  std::string about;
+  double mean = 0;        // messages sent and received per rank
+  double busiest = 0;     // the same at the rank that has most
+  std::int32_t hops = 0;  // one after the other, from the last ready rank to the last that knows
+  double us = 0;          // hops, and what the busiest ranks on them do
+};
+
+// A coordinator, a tree of ranks, an allreduce of bit vectors, ours as it is built, and ours with the leaders' records
+// combined along a tree, which is the design and is not built.
+std::vector<ControlCost> control_costs(const ControlOptions& options);
+
+}  // namespace roda::sim

@@ -1,0 +1,190 @@
+#include "algorithms/text/schedule_file.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "algorithms/schedule/print.h"
+#include "algorithms/schedule/verifier.h"
+#include "algorithms/text/fields.h"
+
+namespace roda::text {
+
+using nlohmann::json;
+using schedule::Collective;
+using schedule::Range;
+using schedule::Schedule;
+using schedule::Space;
+using schedule::Step;
+using schedule::StepKind;
+
+namespace {
+
+constexpr std::int32_t kLast = INT32_MAX / 2;
+
+constexpr std::array kCollectives = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
+                                     Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
+
+constexpr std::array<std::pair<const char*, Space>, 3> kSpaces = {
+    {{"input", Space::kInput}, {"output", Space::kOutput}, {"scratch", Space::kScratch}}};
+
+// A whole number that the text begins with, which is taken off.
+bool take_number(std::string_view* text, std::int32_t* number) {
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
+  if (error != std::errc() || *number < 0 || *number > kLast) return false;
+  text->remove_prefix(static_cast<std::size_t>(end - text->data()));
+  return true;
+}
+
+bool take(std::string_view* text, std::string_view what) {
+  if (!text->starts_with(what)) return false;
+  text->remove_prefix(what.size());
+  return true;
+}
+
+// "output[2]", "scratch[0..4)", "nothing"
+bool parse_range(std::string_view text, Range* range) {
+  *range = Range{};
+  if (text == "nothing") return true;
+  for (const auto& [name, space] : kSpaces) {
+    if (!take(&text, name)) continue;
+    range->space = space;
+    range->count = 1;
+    if (!take(&text, "[") || !take_number(&text, &range->first)) return false;
+    if (text == "]") return true;
+    std::int32_t end = 0;
+    if (!take(&text, "..") || !take_number(&text, &end) || text != ")") return false;
+    range->count = end - range->first;
+    return range->count > 0;
+  }
+  return false;
+}
+
+Range read_range(Fields* fields, const char* name) {
+  Range range;
+  if (!fields->has(name)) return range;
+  const std::string text = fields->text(name);
+  if (!parse_range(text, &range)) fields->fail("\"" + text + "\" is no range like output[2] or scratch[0..4)");
+  return range;
+}
+
+StepKind read_kind(Fields* fields) {
+  const std::string name = fields->text("do");
+  for (int kind = 0; kind <= static_cast<int>(StepKind::kWait); ++kind) {
+    if (name == schedule::step_name(static_cast<StepKind>(kind))) return static_cast<StepKind>(kind);
+  }
+  fields->fail("there is no step \"" + name + "\"");
+}
+
+Step read_step(const json& value, const std::string& place) {
+  Fields fields(value, place);
+  Step step;
+  step.kind = read_kind(&fields);
+  const bool local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
+  if (!local) {
+    const json& peer = fields.required("peer");
+    step.peer = peer == "all" ? schedule::kAllPeers : fields.whole("peer", 0, kMostRanks);
+  }
+  step.src = read_range(&fields, "src");
+  step.dst = read_range(&fields, "dst");
+  step.signal = fields.whole("signal", 0, schedule::kMaxSignals - 1, 0);
+  fields.end();
+  return step;
+}
+
+void read_rank(const json& value, const std::string& place, Schedule* schedule) {
+  Fields fields(value, place);
+  schedule->scratch_chunks = fields.whole("scratch", 0, kMostChunks, 0);
+  for (const json& steps : fields.list("lanes")) {
+    const std::string lane = place + ", lane " + std::to_string(schedule->lanes.size());
+    if (!steps.is_array()) throw Wrong(lane + ": must be a list of steps");
+    std::vector<Step>& out = schedule->lanes.emplace_back().steps;
+    for (const json& step : steps) out.push_back(read_step(step, lane + ", step " + std::to_string(out.size())));
+  }
+  fields.end();
+}
+
+Collective read_collective(Fields* fields) {
+  const std::string name = fields->text("collective");
+  for (const Collective collective : kCollectives) {
+    if (name == schedule::collective_name(collective)) return collective;
+  }
+  fields->fail("there is no collective \"" + name + "\"");
+}
+
+std::vector<Schedule> read_all(const std::string& text) {
+  const json file = parse_json(text);
+  Fields fields(file, "the schedule file");
+  Schedule common;
+  common.algorithm = fields.text("name");
+  common.collective = read_collective(&fields);
+  common.size = fields.whole("size", 1, kMostRanks);
+  common.chunks = fields.whole("chunks", 1, kMostChunks, 1);
+  common.root = fields.whole("root", 0, common.size - 1, 0);
+  common.in_place = fields.flag("in_place", true);
+  common.reads_linger = fields.flag("reads_linger", false);
+  const json& list = fields.list("ranks");
+  fields.end();
+  if (list.size() != static_cast<std::size_t>(common.size)) {
+    throw Wrong("the schedule file: \"ranks\" has " + std::to_string(list.size()) + " entries for a size of " +
+                std::to_string(common.size));
+  }
+  std::vector<Schedule> ranks;
+  for (const json& value : list) {
+    common.rank = static_cast<std::int32_t>(ranks.size());
+    ranks.push_back(common);
+    read_rank(value, "rank " + std::to_string(common.rank), &ranks.back());
+  }
+  return ranks;
+}
+
+json to_json(const Step& step) {
+  json value = {{"do", schedule::step_name(step.kind)}};
+  const bool local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
+  if (!local) value["peer"] = step.peer == schedule::kAllPeers ? json("all") : json(step.peer);
+  if (step.src.count > 0) value["src"] = schedule::to_text(step.src);
+  if (step.dst.count > 0) value["dst"] = schedule::to_text(step.dst);
+  if (step.signal != 0) value["signal"] = step.signal;
+  return value;
+}
+
+// One step to a line.
+std::string lines_of(const Schedule& schedule) {
+  std::string text = "    {\"scratch\": " + std::to_string(schedule.scratch_chunks) + ", \"lanes\": [";
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    text += lane == 0 ? "[" : ", [";
+    for (std::size_t i = 0; i < schedule.lanes[lane].steps.size(); ++i) {
+      text += std::string(i == 0 ? "" : ",") + "\n      " + to_json(schedule.lanes[lane].steps[i]).dump();
+    }
+    text += "]";
+  }
+  return text + "]}";
+}
+
+}  // namespace
+
+std::optional<std::string> read_schedules(const std::string& text, std::vector<Schedule>* ranks) {
+  ranks->clear();
+  try {
+    *ranks = read_all(text);
+  } catch (const Wrong& wrong) {
+    return wrong.what();
+  }
+  if (const auto violation = schedule::verify(*ranks)) return violation->to_text();
+  return std::nullopt;
+}
+
+std::string write_schedules(const std::vector<Schedule>& ranks) {
+  const Schedule& first = ranks.front();
+  std::string text = "{\n  \"name\": " + json(first.algorithm).dump() + ",\n  \"collective\": \"" +
+                     schedule::collective_name(first.collective) + "\",\n  \"size\": " + std::to_string(first.size) +
+                     ",\n  \"chunks\": " + std::to_string(first.chunks);
+  if (first.root != 0) text += ",\n  \"root\": " + std::to_string(first.root);
+  if (!first.in_place) text += ",\n  \"in_place\": false";
+  if (first.reads_linger) text += ",\n  \"reads_linger\": true";
+  text += ",\n  \"ranks\": [";
+  for (const Schedule& schedule : ranks) text += (schedule.rank == 0 ? "\n" : ",\n") + lines_of(schedule);
+  return text + "\n  ]\n}\n";
+}
+
+}  // namespace roda::text

@@ -1,0 +1,58 @@
+// Messages of control planes, against what one counts by hand.
+#include "algorithms/schedule/sim/control.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace roda::sim {
+namespace {
+
+ControlCost cost_of(const std::string& scheme, ControlOptions options) {
+  for (const ControlCost& cost : control_costs(options)) {
+    if (cost.scheme == scheme) return cost;
+  }
+  throw std::out_of_range(scheme);
+}
+
+TEST(Control, AStarIsCountedAtItsCentre) {
+  const ControlCost cost = cost_of("star", {64, 8, 4, 1, 5});
+  EXPECT_EQ(cost.busiest, 2 * 63);
+  EXPECT_EQ(cost.hops, 2);
+  EXPECT_DOUBLE_EQ(cost.mean, 4 * 63 / 64.0);
+  EXPECT_DOUBLE_EQ(cost.us, 2 * 5 + 2 * 63 + 2);
+}
+
+TEST(Control, ATreeOfEightyFiveHasThreeLevelsOfFour) {
+  const ControlCost cost = cost_of("tree", {85, 8, 4, 1, 5});
+  EXPECT_EQ(cost.hops, 6);
+  EXPECT_EQ(cost.busiest, 10);
+  EXPECT_EQ(cost_of("tree", {86, 8, 4, 1, 5}).hops, 8);
+  EXPECT_EQ(cost_of("tree", {5, 8, 4, 1, 5}).busiest, 8);
+}
+
+TEST(Control, BitVectorsTakeLogRounds) {
+  EXPECT_EQ(cost_of("bit vector", {64, 8, 4, 1, 5}).hops, 6);
+  EXPECT_EQ(cost_of("bit vector", {64, 8, 4, 1, 5}).busiest, 12);
+  EXPECT_EQ(cost_of("bit vector", {65, 8, 4, 1, 5}).hops, 8);
+}
+
+// Two hosts of two: the other host's two records come in, all four go out once.
+TEST(Control, OursSendsEveryRecordToEveryHost) {
+  EXPECT_EQ(cost_of("ours", {4, 2, 4, 1, 5}).busiest, 2 + 4);
+  EXPECT_EQ(cost_of("ours", {8, 8, 4, 1, 5}).busiest, 0);
+  EXPECT_EQ(cost_of("ours", {64, 8, 4, 1, 5}).busiest, 56 + 64 * 7);
+}
+
+TEST(Control, TheShapeToThirtyTwoThousand) {
+  for (std::int32_t ranks = 64; ranks <= 32768; ranks *= 2) {
+    const ControlOptions options{ranks, 8, 4, 1, 5};
+    EXPECT_EQ(cost_of("star", options).busiest, 2.0 * (ranks - 1));
+    EXPECT_LE(cost_of("tree", options).busiest, 10);
+    EXPECT_LE(cost_of("combined", options).hops, cost_of("tree", options).hops);
+    EXPECT_GT(cost_of("star", options).us, cost_of("bit vector", options).us);
+  }
+}
+
+}  // namespace
+}  // namespace roda::sim

@@ -1,0 +1,167 @@
+// Files that users write: what is right runs, what is wrong is refused with its place.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "algorithms/schedule/verifier.h"
+#include "algorithms/text/cluster_file.h"
+#include "algorithms/text/schedule_file.h"
+#include "tests/unit/sim/scenarios.h"
+
+namespace roda::text {
+namespace {
+
+using schedule::Schedule;
+
+const std::filesystem::path kExamples = std::filesystem::path(EXAMPLES);
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string wrong_schedules(const std::string& text) {
+  std::vector<Schedule> ranks;
+  return read_schedules(text, &ranks).value_or("right");
+}
+
+// An allreduce of two ranks with these steps, through one chunk of scratch.
+std::string two_ranks(const std::string& first, const std::string& second) {
+  return R"({"name": "two", "collective": "allreduce", "size": 2, "ranks": [{"scratch": 1, "lanes": [[)" + first +
+         R"(]]}, {"scratch": 1, "lanes": [[)" + second + "]]}]}";
+}
+
+std::string exchange(int peer) {
+  const std::string to = std::to_string(peer);
+  return R"({"do": "send", "peer": )" + to + R"(, "src": "output[0]"}, {"do": "recv_reduce", "peer": )" + to +
+         R"(, "src": "output[0]", "dst": "scratch[0]"}, {"do": "copy", "dst": "output[0]", "src": "scratch[0]"})";
+}
+
+TEST(ScheduleFile, ARightOneIsRead) {
+  std::vector<Schedule> ranks;
+  ASSERT_EQ(read_schedules(two_ranks(exchange(1), exchange(0)), &ranks), std::nullopt);
+  EXPECT_EQ(ranks.size(), 2u);
+  EXPECT_EQ(ranks[1].lanes[0].steps.size(), 3u);
+}
+
+TEST(ScheduleFile, EveryAlgorithmSurvivesBeingWritten) {
+  for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
+    for (const int size : {1, 2, 5}) {
+      std::vector<Schedule> ranks;
+      for (int rank = 0; rank < size; ++rank) ranks.push_back(algorithm->make(rank, size, size - 1));
+      std::vector<Schedule> again;
+      ASSERT_EQ(read_schedules(write_schedules(ranks), &again), std::nullopt) << algorithm->name << " " << size;
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        ASSERT_EQ(ranks[rank].lanes.size(), again[rank].lanes.size());
+        for (std::size_t lane = 0; lane < ranks[rank].lanes.size(); ++lane) {
+          EXPECT_EQ(ranks[rank].lanes[lane].steps, again[rank].lanes[lane].steps);
+        }
+      }
+    }
+  }
+}
+
+TEST(ScheduleFile, MalformedIsRefusedWithItsPlace) {
+  EXPECT_EQ(wrong_schedules("{\"name\": ").rfind("is no JSON: parse error at line 1, column 10", 0), 0u);
+  EXPECT_EQ(wrong_schedules("[]"), "the schedule file: is no object");
+  EXPECT_EQ(wrong_schedules("{}"), "the schedule file: has no \"name\"");
+  EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allsum", "size": 1, "ranks": []})"),
+            "the schedule file: there is no collective \"allsum\"");
+  EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1e9, "ranks": []})"),
+            "the schedule file: \"size\" must be a whole number from 1 to 4096");
+  EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 2, "ranks": []})"),
+            "the schedule file: \"ranks\" has 0 entries for a size of 2");
+  EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1, "speed": 3, "ranks": []})"),
+            "the schedule file: there is no \"speed\" here");
+  EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "snd"})")),
+            "rank 1, lane 0, step 0: there is no step \"snd\"");
+  EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "send", "src": "output[0]"})")),
+            "rank 1, lane 0, step 0: has no \"peer\"");
+  EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"~({"do": "send", "peer": 0, "src": "output[0..0)"})~")),
+            "rank 1, lane 0, step 0: \"output[0..0)\" is no range like output[2] or scratch[0..4)");
+  EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "send", "peer": 0, "scr": "output[0]"})")),
+            "rank 1, lane 0, step 0: there is no \"scr\" here");
+}
+
+TEST(ScheduleFile, OutOfRangeIsRefused) {
+  const std::string wrong = wrong_schedules(two_ranks(R"({"do": "send", "peer": 1, "src": "output[3]"})", exchange(0)));
+  EXPECT_EQ(wrong, "two: rank 0, lane 0, step 0: send output[3] to 1: output[3] is out of range: there are 1 chunks");
+  EXPECT_NE(wrong_schedules(two_ranks(R"({"do": "send", "peer": 7, "src": "output[0]"})", exchange(0)))
+                .find("rank 0, lane 0, step 0: send output[0] to 7: peer out of range"),
+            std::string::npos);
+}
+
+TEST(ScheduleFile, AWrongSumIsRefused) {
+  const std::string half = R"({"do": "send", "peer": 1, "src": "output[0]"})";
+  const std::string other = R"({"do": "recv_reduce", "peer": 0, "src": "output[0]", "dst": "output[0]"})";
+  EXPECT_EQ(wrong_schedules(two_ranks(half, other)), "two: rank 0: output[0] ends with 1 of 2 contributions");
+}
+
+TEST(ScheduleFile, ADeadlockIsRefused) {
+  const std::string waits = R"({"do": "recv_reduce", "peer": 1, "src": "output[0]", "dst": "scratch[0]"})";
+  const std::string too = R"({"do": "recv_reduce", "peer": 0, "src": "output[0]", "dst": "scratch[0]"})";
+  EXPECT_EQ(wrong_schedules(two_ranks(waits, too)).rfind("two: rank 0, lane 0, step 0: deadlock: rank 0 waits", 0), 0u);
+}
+
+TEST(ScheduleFile, ARaceIsRefused) {
+  const std::string reads = R"({"do": "get_reduce", "peer": 1, "src": "output[0]", "dst": "output[0]"})";
+  const std::string too = R"({"do": "get_reduce", "peer": 0, "src": "output[0]", "dst": "output[0]"})";
+  const std::string wrong = wrong_schedules(two_ranks(reads, too));
+  EXPECT_EQ(wrong.rfind("two: rank 0, lane 0, step 0: get_reduce output[0] += output[0] of 1: reads", 0), 0u) << wrong;
+  EXPECT_NE(wrong.find("without being ordered"), std::string::npos);
+}
+
+TEST(ScheduleFile, ExamplesAreRightAndRun) {
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kExamples / "schedules")) {
+    sim::Scenario scenario;
+    ASSERT_EQ(read_schedules(read_file(entry.path()), &scenario.schedules), std::nullopt) << entry.path();
+    scenario.cluster = sim::one_switch();
+    scenario.bytes = 1e6;
+    EXPECT_GT(sim::outcome_of(scenario).seconds, 0) << entry.path();
+    ++seen;
+  }
+  EXPECT_GT(seen, 0);
+}
+
+// A file that says what the ring does takes as long as the ring.
+TEST(ScheduleFile, PlaysLikeTheAlgorithmItWasWrittenFrom) {
+  std::vector<Schedule> ring;
+  for (int rank = 0; rank < 6; ++rank) {
+    ring.push_back(schedule::find_algorithm(schedule::Collective::kAllreduce, "ring")->make(rank, 6, 0));
+  }
+  sim::Scenario scenario = sim::flat_allreduce(sim::hosts_of(2), "ring", 6, 3e6);
+  const double expected = sim::outcome_of(scenario).seconds;
+  ASSERT_EQ(read_schedules(write_schedules(ring), &scenario.schedules), std::nullopt);
+  EXPECT_DOUBLE_EQ(sim::outcome_of(scenario).seconds, expected);
+}
+
+TEST(ClusterFile, ExamplesAreRight) {
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kExamples / "clusters")) {
+    sim::Cluster cluster;
+    EXPECT_EQ(read_cluster(read_file(entry.path()), &cluster), std::nullopt) << entry.path();
+    ++seen;
+  }
+  EXPECT_GE(seen, 4);
+}
+
+TEST(ClusterFile, WrongOnesAreRefusedWithTheirPlace) {
+  sim::Cluster cluster;
+  const auto wrong = [&](const std::string& levels) {
+    return read_cluster(R"({"name": "x", "levels": [)" + levels + "]}", &cluster).value_or("right");
+  };
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": 10})"), "right");
+  EXPECT_EQ(wrong(R"({"name": "host"})"), "level 0: has no \"GBps\"");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": "fast"})"), "level 0: \"GBps\" must be a number");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": -1})"), "level host: bandwidths must be positive");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": 1, "bandwith": 2})"), "level 0: there is no \"bandwith\" here");
+  EXPECT_EQ(wrong(R"({"name": "a", "GBps": 1}, {"name": "b", "GBps": 1})"), "level a: members must be at least 1");
+  EXPECT_EQ(wrong(""), "a cluster has at least one level");
+}
+
+}  // namespace
+}  // namespace roda::text

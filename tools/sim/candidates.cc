@@ -1,0 +1,132 @@
+#include "tools/sim/candidates.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "algorithms/plan/compose.h"
+#include "algorithms/text/cluster_file.h"
+
+namespace roda::simtool {
+namespace {
+
+constexpr double kSlices[] = {1 << 20, 4 << 20, 16 << 20, 0};  // 0: whole
+
+plan::Grid grid_of(const sim::Cluster& cluster, std::int32_t ranks) {
+  const sim::Topology topology(cluster, ranks);
+  std::vector<std::string> names;
+  std::vector<std::vector<std::int32_t>> units;
+  for (std::size_t level = 0; level + 1 < topology.levels(); ++level) {
+    names.push_back(cluster.levels[level].name);
+    auto& of = units.emplace_back();
+    for (std::int32_t rank = 0; rank < ranks; ++rank) of.push_back(topology.unit(level, rank));
+  }
+  return names.empty() ? plan::flat_grid(ranks) : plan::nested_grid(names, units);
+}
+
+// "ring/double_binary_tree/ring"
+plan::Choice parse_choice(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, '/');) names.push_back(part);
+  if (names.size() != 3)
+    throw Failure(text + ": give reduce-scatter/allreduce/allgather, as in ring/rabenseifner/ring");
+  return {names[0], names[1], names[2]};
+}
+
+void compose(const std::string& kind, const plan::Choice& choice, std::int32_t ranks, sim::Scenario* scenario) {
+  if (kind == "hierarchical") {
+    scenario->grid = grid_of(scenario->cluster, ranks);
+    scenario->plan = plan::hierarchical(scenario->grid, {choice});
+  } else if (kind == "torus") {
+    scenario->grid = plan::torus_grid(plan::even_dims(ranks));
+    scenario->plan = plan::torus(scenario->grid, {choice});
+  } else {
+    throw Failure("there is no plan " + kind + ": hierarchical and torus are");
+  }
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Failure(path + ": can't be read");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+sim::Cluster load_cluster(const std::string& path) {
+  sim::Cluster cluster;
+  if (path.empty()) {
+    cluster.name = "one switch";
+    cluster.levels = {{"switch", 0, 5, 1, 12.5, 1, true, 0}};
+    return cluster;
+  }
+  if (auto wrong = text::read_cluster(read_file(path), &cluster)) throw Failure(path + ": " + *wrong);
+  return cluster;
+}
+
+sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective collective, const std::string& name,
+                          std::int32_t ranks, double bytes) {
+  sim::Scenario scenario;
+  scenario.cluster = cluster;
+  scenario.bytes = bytes;
+  if (auto wrong = sim::Topology::why_no_room(cluster, ranks)) throw Failure(*wrong);
+  const std::size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon);
+  if (kind == "hierarchical" || kind == "torus" || colon != std::string::npos) {
+    if (collective != schedule::Collective::kAllreduce) throw Failure(kind + ": only allreduce is composed");
+    const plan::Choice choice = colon == std::string::npos ? plan::Choice{} : parse_choice(name.substr(colon + 1));
+    compose(kind, choice, ranks, &scenario);
+    if (auto wrong = plan::wrong_with(scenario.plan, scenario.grid)) throw Failure(name + ": " + *wrong);
+    return scenario;
+  }
+  if (schedule::find_algorithm(collective, name) == nullptr) {
+    throw Failure(std::string("there is no algorithm ") + schedule::collective_name(collective) + "/" + name);
+  }
+  scenario.plan = {name, collective, {{collective, name, 0}}};
+  scenario.grid = plan::flat_grid(ranks);
+  return scenario;
+}
+
+std::vector<std::string> default_candidates(schedule::Collective collective) {
+  std::vector<std::string> names;
+  for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
+    const bool by_messages = (algorithm->needs & ~schedule::kNeedsMessages) == 0;
+    if (algorithm->collective == collective && by_messages) names.push_back(algorithm->name);
+  }
+  if (collective == schedule::Collective::kAllreduce) names.insert(names.end(), {"hierarchical", "torus"});
+  return names;
+}
+
+Row play(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+         std::optional<double> slice_bytes) {
+  std::vector<double> slices(std::begin(kSlices), std::end(kSlices));
+  if (slice_bytes) slices = {*slice_bytes};
+  Row best;
+  best.name = name;
+  best.bytes = scenario.bytes;
+  bool found = false;
+  for (const double slice : slices) {
+    const bool same_as_whole = !slice_bytes && slice > 0 && slice >= scenario.bytes;
+    if (same_as_whole) continue;
+    sim::Options with = options;
+    with.slice_bytes = slice;
+    sim::Outcome outcome;
+    if (auto wrong = sim::simulate(scenario, with, &outcome)) {
+      best.refused = *wrong;
+      continue;
+    }
+    if (found && outcome.seconds >= best.outcome.seconds) continue;
+    best.outcome = std::move(outcome);
+    best.slice_bytes = slice;
+    found = true;
+  }
+  if (found) best.refused.clear();
+  best.ranks =
+      scenario.schedules.empty() ? scenario.grid.ranks() : static_cast<std::int32_t>(scenario.schedules.size());
+  return best;
+}
+
+}  // namespace roda::simtool

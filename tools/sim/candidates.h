@@ -1,0 +1,43 @@
+// What is compared: algorithms and plans by name, as scenarios; and their outcomes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/sim/simulate.h"
+#include "tools/sim/options.h"
+
+namespace roda::simtool {
+
+// What the user asked for can't be had; the text says why.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string read_file(const std::string& path);
+sim::Cluster load_cluster(const std::string& path);  // one switch when empty
+
+// "ring", "hierarchical", "hierarchical:ring/double_binary_tree/ring", "torus:..."
+sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective collective, const std::string& name,
+                          std::int32_t ranks, double bytes);
+
+std::vector<std::string> default_candidates(schedule::Collective collective);
+
+// One point: what was asked, and what came out of it.
+struct Row {
+  std::string name;
+  std::int32_t ranks = 0;
+  double bytes = 0;
+  double slice_bytes = 0;  // that was used; 0: whole
+  sim::Outcome outcome;
+  std::string refused;  // why there is no outcome
+};
+
+// Without `slice_bytes` several slices are tried and the fastest is kept.
+Row play(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+         std::optional<double> slice_bytes);
+
+}  // namespace roda::simtool

@@ -1,0 +1,150 @@
+#include "tools/sim/curves.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tools/sim/plot.h"
+
+namespace roda::simtool {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int32_t kRanks[] = {10, 40, 100, 200, 400, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+constexpr double kLarge = 256e6;
+constexpr double kSmall = 4096;
+
+struct Candidate {
+  const char* curve;
+  const char* large;  // what plays it at 256 MB
+  const char* small;  // and at 4 KB
+};
+
+constexpr Candidate kCandidates[] = {
+    {"flat ring", "ring", "ring"},
+    {"tree", "double_binary_tree", "binomial"},
+    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck"},
+    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring"},
+};
+
+// One figure: a plot, and its points as JSON lines.
+class Figure {
+ public:
+  Figure(const std::filesystem::path& folder, const std::string& name, const std::string& title)
+      : path_(folder / name), points_(path_.string() + ".jsonl") {
+    plot_.title = title;
+    plot_.x_title = "ranks";
+    plot_.y_title = "time, us (simulated)";
+  }
+
+  void y_title(const std::string& title) { plot_.y_title = title; }
+
+  void add(const std::string& curve, double x, double y, json point) {
+    plot_.add(curve, x, y);
+    point["curve"] = curve;
+    points_ << point.dump() << "\n";
+  }
+
+  void end() {
+    write_plot(plot_, path_.string() + ".svg");
+    if (!points_.flush()) throw Failure(path_.string() + ".jsonl: can't be written");
+    std::printf("%s.svg\n", path_.string().c_str());
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream points_;
+  Plot plot_;
+};
+
+json point_of(const Row& row) {
+  return {{"simulated", true},
+          {"ranks", row.ranks},
+          {"bytes", row.bytes},
+          {"time_us", row.outcome.seconds * 1e6},
+          {"plan", row.name},
+          {"slice_bytes", row.slice_bytes},
+          {"classes", row.outcome.classes},
+          {"busbw_GBps", row.outcome.busbw_GBps}};
+}
+
+void play_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
+                std::int32_t ranks, double bytes, Figure* figure) {
+  sim::Options how;
+  how.in_flight = options.in_flight;
+  how.most_steps = options.most_steps;
+  const auto scenario = scenario_of(cluster, schedule::Collective::kAllreduce, name, ranks, bytes);
+  const Row row = play(scenario, name, how, std::nullopt);
+  if (!row.refused.empty()) {
+    std::printf("%s of %d ranks: %s\n", name, ranks, row.refused.c_str());
+    return;
+  }
+  std::printf("%-14s %7d ranks %12.1f us  %d classes\n", curve, ranks, row.outcome.seconds * 1e6, row.outcome.classes);
+  std::fflush(stdout);
+  figure->add(curve, ranks, row.outcome.seconds * 1e6, point_of(row));
+}
+
+void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& cluster, const Options& options,
+                      bool large) {
+  const double bytes = large ? kLarge : kSmall;
+  Figure figure(folder, large ? "allreduce-256MB" : "allreduce-4KB",
+                std::string("allreduce of ") + (large ? "256 MB" : "4 KB") + " on " + cluster.name + ", simulated");
+  for (const Candidate& candidate : kCandidates) {
+    for (const std::int32_t ranks : kRanks) {
+      play_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes, &figure);
+    }
+  }
+  figure.end();
+}
+
+// The setting of the NCCL 2.4 post: rings against double binary trees between hosts, one rank (card) each.
+void trees_figure(const std::filesystem::path& folder, const Options& options) {
+  const sim::Cluster cluster = load_cluster("");
+  Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
+  for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
+    play_point(cluster, options, "ring", "ring", ranks, 64 << 10, &figure);
+    play_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, &figure);
+  }
+  figure.end();
+}
+
+void control_figure(const std::filesystem::path& folder, const sim::Cluster& cluster) {
+  Figure figure(folder, "control-plane", "messages at the busiest rank to agree on one tensor, counted");
+  figure.y_title("messages sent and received");
+  for (std::int32_t ranks = 64; ranks <= 32768; ranks *= 2) {
+    for (const sim::ControlCost& cost : sim::control_costs(control_options(cluster, ranks))) {
+      figure.add(cost.scheme, ranks, cost.busiest,
+                 {{"ranks", ranks}, {"busiest", cost.busiest}, {"hops", cost.hops}, {"model_us", cost.us}});
+    }
+  }
+  figure.end();
+}
+
+}  // namespace
+
+sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ranks) {
+  sim::ControlOptions options;
+  options.ranks = ranks;
+  const std::int32_t members = cluster.levels.front().members;
+  options.ranks_per_host = cluster.levels.size() > 1 && members > 0 ? members : 1;
+  options.overhead_us = cluster.levels.back().overhead_us;
+  options.latency_us = cluster.levels.back().latency_us;
+  return options;
+}
+
+int write_curves(const Options& options) {
+  const std::filesystem::path folder = options.curves;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Failure(folder.string() + ": " + error.message());
+  const sim::Cluster cluster = load_cluster(options.cluster);
+  control_figure(folder, cluster);
+  allreduce_figure(folder, cluster, options, false);
+  allreduce_figure(folder, cluster, options, true);
+  trees_figure(folder, options);
+  return 0;
+}
+
+}  // namespace roda::simtool

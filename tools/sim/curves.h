@@ -1,0 +1,15 @@
+// The figures of docs/scale.md, by one command.
+#pragma once
+
+#include "algorithms/schedule/sim/control.h"
+#include "tools/sim/candidates.h"
+
+namespace roda::simtool {
+
+// How a control plane's messages cost on that cluster: hosts are the units below its last level.
+sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ranks);
+
+// Writes the plots and their points (JSON lines) into the folder, on the cluster that was given. Returns the exit code.
+int write_curves(const Options& options);
+
+}  // namespace roda::simtool

@@ -1,0 +1,99 @@
+#include "tools/sim/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/common/names.h"
+#include "tools/common/sizes.h"
+
+namespace roda::simtool {
+namespace {
+
+constexpr const char* kDescription =
+    "Plays collectives on a described cluster and says how long they would take: a model's prediction, not a\n"
+    "measurement. docs/scale.md has the model and the cluster files' format.";
+
+struct Lists {
+  std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "1M";
+};
+
+void read_ranks(const std::string& text, Options* options) {
+  options->ranks.clear();
+  for (const std::string& name : tools::split_list(text)) {
+    const auto size = tools::parse_size(name);
+    if (!size || *size < 1 || *size > (1 << 24)) throw CLI::ValidationError("-n", "no number of ranks: " + name);
+    options->ranks.push_back(static_cast<std::int32_t>(*size));
+  }
+  if (options->ranks.empty()) throw CLI::ValidationError("-n", "is empty");
+}
+
+void read_sizes(const std::string& text, Options* options) {
+  options->sizes.clear();
+  for (const std::string& name : tools::split_list(text)) {
+    const auto size = tools::parse_size(name);
+    if (!size) throw CLI::ValidationError("-s", "no size: " + name);
+    options->sizes.push_back(static_cast<double>(*size));
+  }
+  if (options->sizes.empty()) throw CLI::ValidationError("-s", "is empty");
+}
+
+void resolve(const Lists& lists, Options* options) {
+  read_ranks(lists.ranks, options);
+  read_sizes(lists.sizes, options);
+  const auto collective = tools::parse_collective(lists.collective);
+  if (!collective) throw CLI::ValidationError("-c", "no collective: " + lists.collective);
+  options->collective = static_cast<schedule::Collective>(*collective);
+  options->candidates = tools::split_list(lists.candidates);
+  if (lists.slice == "best") return;
+  const auto slice = lists.slice == "whole" ? std::optional<std::size_t>(0) : tools::parse_size(lists.slice);
+  if (!slice) throw CLI::ValidationError("--slice", "no size: " + lists.slice);
+  options->slice_bytes = static_cast<double>(*slice);
+}
+
+void add_what(CLI::App* app, Lists* lists, Options* options) {
+  app->add_option("-t,--cluster", options->cluster, "cluster file (default: every rank on one switch)")
+      ->check(CLI::ExistingFile);
+  app->add_option("-n,--ranks", lists->ranks, "numbers of ranks")->capture_default_str();
+  app->add_option("-s,--sizes", lists->sizes, "sizes")->capture_default_str();
+  app->add_option("-c,--collective", lists->collective, "the collective")->capture_default_str();
+  app->add_option("-a,--algorithms", lists->candidates,
+                  "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
+                  "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
+                  "Default: all that run over messages");
+  app->add_option("--slice", lists->slice, "piece that the data is pipelined in: a size, whole, or best of several")
+      ->capture_default_str();
+  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+}
+
+void add_how(CLI::App* app, Options* options) {
+  app->add_option("--schedule", options->schedule, "play this schedule file instead; it is verified first")
+      ->check(CLI::ExistingFile);
+  app->add_option("--write-schedule", options->write, "print the schedule file of this algorithm for -n ranks");
+  app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page");
+  app->add_option("--curves", options->curves, "write the figures of docs/scale.md into this folder");
+  app->add_option("--most-steps", options->most_steps, "refuse what needs more")->capture_default_str();
+  app->add_flag("--control", options->control, "messages of control planes for -n ranks, instead");
+  app->add_flag("--path", options->path, "the critical path: steps and ranks that decide about the time");
+  app->add_flag("--json", options->json, "one JSON object per line");
+}
+
+}  // namespace
+
+std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
+  Options options;
+  Lists lists;
+  CLI::App app(kDescription, "roda-sim");
+  add_what(&app, &lists, &options);
+  add_how(&app, &options);
+  try {
+    app.parse(argc, argv);
+    resolve(lists, &options);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error);
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace roda::simtool

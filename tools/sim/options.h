@@ -1,0 +1,34 @@
+// roda-sim's command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+
+namespace roda::simtool {
+
+struct Options {
+  std::string cluster;  // file; empty: one switch
+  std::vector<std::int32_t> ranks = {8};
+  std::vector<double> sizes = {64 << 20};
+  schedule::Collective collective = schedule::Collective::kAllreduce;
+  std::vector<std::string> candidates;  // algorithms and plans; empty: all of the collective that need only messages
+  std::optional<double> slice_bytes;    // nullopt: the best of several; 0: whole
+  std::int32_t in_flight = 4;
+  std::string schedule;  // a user's, in place of candidates
+  std::string write;     // write this algorithm's schedule file
+  std::string plot;      // file
+  std::string curves;    // folder
+  double most_steps = 150e6;
+  bool control = false;
+  bool path = false;
+  bool json = false;
+};
+
+// nullopt: the program ends with *exit_code.
+std::optional<Options> parse_options(int argc, char** argv, int* exit_code);
+
+}  // namespace roda::simtool
