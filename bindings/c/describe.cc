@@ -30,7 +30,7 @@ Status look_alone(Cluster* cluster) {
   RODA_RETURN_IF_ERROR(status);
   roda::topology::View view;
   roda::topology::DiscoverOptions options;
-  options.gpu_links = true;
+  options.thorough = true;
   RODA_RETURN_IF_ERROR(roda::topology::look(knobs, options, &view));
   *cluster = roda::topology::alone(view, roda::this_host(knobs.hostname).hostname);
   return {};
