@@ -8,6 +8,7 @@
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/print.h"
+#include "plugins/base/json.h"
 
 using roda::Process;
 using roda::Status;
@@ -76,7 +77,9 @@ char* roda_describe_topology(int32_t as_json) {
     return give(as_json != 0 ? text : engine->topology().describe(false) + text);
   }
   Cluster cluster;
-  if (const Status status = look_alone(&cluster); !status.ok()) return as_json != 0 ? nullptr : give(status.message());
+  if (const Status status = look_alone(&cluster); !status.ok()) {
+    return give(as_json != 0 ? "{\"error\": " + roda::json_quote(status.message()) + "}" : status.message());
+  }
   return give(describe(cluster, as_json != 0));
 }
 
