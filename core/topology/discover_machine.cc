@@ -7,7 +7,6 @@
 #include "core/topology/cpus.h"
 #include "core/topology/devices.h"
 #include "core/topology/gpu_links.h"
-#include "plugins/base/wait_policy.h"
 
 namespace roda::topology {
 
@@ -54,16 +53,14 @@ Machine discover_machine(const DiscoverOptions& options) {
   return machine;
 }
 
-Binding this_binding() {
-  const CoreBudget budget = core_budget();
-  Binding binding;
-  binding.cpu_limit = budget.quota;
-  for (std::size_t word = 0; word < budget.cores.size(); ++word) {
-    for (int bit = 0; bit < 64; ++bit) {
-      if ((budget.cores[word] >> bit & 1) != 0) binding.cpus.push_back(static_cast<int>(word) * 64 + bit);
-    }
+Binding binding(const Machine& machine, const CoreBudget& budget) {
+  Binding found;
+  found.cpu_limit = budget.quota;
+  for (const int cpu : machine.cpus) {
+    const auto word = static_cast<std::size_t>(cpu) / 64;
+    if (word < budget.cores.size() && (budget.cores[word] >> (cpu % 64) & 1) != 0) found.cpus.push_back(cpu);
   }
-  return binding;
+  return found;
 }
 
 }  // namespace roda::topology

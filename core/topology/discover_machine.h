@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/topology/cluster.h"
+#include "plugins/base/wait_policy.h"
 
 namespace roda::topology {
 
@@ -22,7 +23,7 @@ struct DiscoverOptions {
 // concurrent setenv.
 Machine discover_machine(const DiscoverOptions& options = {});
 
-// Where this process may run: the calling thread's affinity and the limit of its cgroups.
-Binding this_binding();
+// Where a process with this budget may run on the machine.
+Binding binding(const Machine& machine, const CoreBudget& budget);
 
 }  // namespace roda::topology
