@@ -8,6 +8,7 @@
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/print.h"
+#include "plugins/base/json.h"
 
 using roda::Process;
 using roda::Status;
@@ -30,7 +31,7 @@ Status look_alone(Cluster* cluster) {
   RODA_RETURN_IF_ERROR(status);
   roda::topology::View view;
   roda::topology::DiscoverOptions options;
-  options.gpu_links = true;
+  options.thorough = true;
   RODA_RETURN_IF_ERROR(roda::topology::look(knobs, options, &view));
   *cluster = roda::topology::alone(view, roda::this_host(knobs.hostname).hostname);
   return {};
@@ -76,7 +77,9 @@ char* roda_describe_topology(int32_t as_json) {
     return give(as_json != 0 ? text : engine->topology().describe(false) + text);
   }
   Cluster cluster;
-  if (const Status status = look_alone(&cluster); !status.ok()) return as_json != 0 ? nullptr : give(status.message());
+  if (const Status status = look_alone(&cluster); !status.ok()) {
+    return give(as_json != 0 ? "{\"error\": " + roda::json_quote(status.message()) + "}" : status.message());
+  }
   return give(describe(cluster, as_json != 0));
 }
 

@@ -155,6 +155,7 @@ Status compute_topology(const std::vector<RankReport>& reports, int rank, Topolo
   for (const RankReport& report : reports) {
     result.pids.push_back(report.pid);
     result.notes.push_back(report.note);
+    result.budgets.push_back(report.cores);
   }
   result.has_core_each = has_core_each(reports, members, reports[at(rank)]);
   *topology = std::move(result);

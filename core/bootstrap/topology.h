@@ -39,8 +39,10 @@ struct Topology {
   std::vector<int> host_of;        // by rank: index into hosts
   std::vector<int> local_rank_of;  // by rank
   std::vector<HostIdentity> hosts;
-  std::vector<int> pids;           // by rank
-  std::vector<std::string> notes;  // by rank: what each gave to discover; empty in a subset
+  std::vector<int> pids;  // by rank
+  // By rank, of the whole job; empty in a subset.
+  std::vector<std::string> notes;   // what each gave to discover
+  std::vector<CoreBudget> budgets;  // where each may run
 
   std::string describe(bool as_json) const;
 };

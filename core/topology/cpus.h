@@ -14,8 +14,8 @@ namespace roda::topology {
 // concurrent setenv.
 Status find_cpus_with_hwloc(const std::string& library, Machine* machine, bool* is_this_machine);
 
-// By the kernel's files, where hwloc is not installed: the same value on Linux, without hwloc's corrections of firmware
-// that errs.
+// By the kernel's files: quick, and the same on Linux but for the models of packages and hwloc's corrections of
+// firmware that errs.
 Status find_cpus_in_files(const KernelFiles& files, Machine* machine);
 
 }  // namespace roda::topology

@@ -21,11 +21,6 @@ CpuSet read_set(const KernelFiles& files, const std::string& path, const CpuSet&
   return parse_cpus(files.line(path), &set) ? intersect(set, online) : CpuSet();
 }
 
-// Adds a set that several CPUs name when the first of them does.
-void add(int cpu, CpuSet set, std::vector<CpuSet>* sets) {
-  if (!set.empty() && set.front() == cpu) sets->push_back(std::move(set));
-}
-
 // "1024K" in KiB.
 std::int64_t cache_kib(const std::string& text) {
   std::istringstream in(text);
@@ -37,15 +32,34 @@ std::int64_t cache_kib(const std::string& text) {
 
 using Caches = std::map<std::pair<int, std::int64_t>, std::vector<CpuSet>>;  // by level and size
 
+// Those that the CPU is the first to share.
 void read_caches(const KernelFiles& files, int cpu, const CpuSet& online, Caches* caches) {
-  const std::string folder = cpu_folder(cpu) + "/cache";
-  for (const std::string& name : files.names(folder)) {
-    const std::string index = folder + "/" + name;
-    if (!name.starts_with("index") || files.line(index + "/type") == "Instruction") continue;
+  for (int i = 0;; ++i) {
+    const std::string index = fmt::format("{}/cache/index{}", cpu_folder(cpu), i);
+    CpuSet group = read_set(files, index + "/shared_cpu_list", online);
+    if (group.empty()) return;
+    if (group.front() != cpu || files.line(index + "/type") == "Instruction") continue;
     const int level = static_cast<int>(files.number(index + "/level", 0));
     const std::int64_t kib = cache_kib(files.line(index + "/size"));
-    if (level < 1 || level > 5) continue;
-    add(cpu, read_set(files, index + "/shared_cpu_list", online), &(*caches)[{level, kib}]);
+    if (level >= 1 && level <= 5) (*caches)[{level, kib}].push_back(std::move(group));
+  }
+}
+
+// Packages and cores by their first CPU, caches by the first CPU of a core: a file is opened once for each of them, not
+// once for each CPU. Machines have hundreds.
+void read_cores(const KernelFiles& files, Machine* machine, Caches* caches) {
+  std::vector<bool> has_core(kMostCpus), has_package(kMostCpus);
+  for (const int cpu : machine->cpus) {
+    if (has_core[static_cast<std::size_t>(cpu)]) continue;
+    const std::string folder = cpu_folder(cpu) + "/topology";
+    CpuSet core = read_set(files, folder + "/thread_siblings_list", machine->cpus);
+    for (const int sibling : core) has_core[static_cast<std::size_t>(sibling)] = true;
+    if (!core.empty()) machine->cores.push_back(std::move(core));
+    read_caches(files, cpu, machine->cpus, caches);
+    if (has_package[static_cast<std::size_t>(cpu)]) continue;
+    CpuSet package = read_set(files, folder + "/core_siblings_list", machine->cpus);
+    for (const int sibling : package) has_package[static_cast<std::size_t>(sibling)] = true;
+    if (!package.empty()) machine->packages.push_back({std::move(package), ""});
   }
 }
 
@@ -65,6 +79,7 @@ void read_nodes(const KernelFiles& files, Machine* machine) {
     for (int distance = 0; distances >> distance;) node.distances.push_back(distance);
     machine->numa_nodes.push_back(std::move(node));
   }
+  if (machine->numa_nodes.size() == 1) machine->numa_nodes.front().distances.clear();  // they say nothing
   std::sort(machine->numa_nodes.begin(), machine->numa_nodes.end(),
             [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
 }
@@ -75,15 +90,8 @@ Status find_cpus_in_files(const KernelFiles& files, Machine* machine) {
   if (!parse_cpus(files.line(std::string(kCpus) + "/online"), &machine->cpus) || machine->cpus.empty()) {
     return Status::unavailable(std::string(kCpus) + "/online can't be read");
   }
-  std::vector<CpuSet> packages;
   Caches caches;
-  for (const int cpu : machine->cpus) {
-    const std::string folder = cpu_folder(cpu) + "/topology";
-    add(cpu, read_set(files, folder + "/thread_siblings_list", machine->cpus), &machine->cores);
-    add(cpu, read_set(files, folder + "/core_siblings_list", machine->cpus), &packages);
-    read_caches(files, cpu, machine->cpus, &caches);
-  }
-  for (CpuSet& package : packages) machine->packages.push_back({std::move(package), ""});
+  read_cores(files, machine, &caches);
   for (auto& [key, groups] : caches) machine->caches.push_back({key.first, key.second, std::move(groups)});
   read_nodes(files, machine);
   return {};

@@ -1,22 +1,40 @@
 #include "core/topology/discover_machine.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
 #include "core/topology/cpus.h"
 #include "core/topology/devices.h"
 #include "core/topology/gpu_links.h"
-#include "plugins/base/wait_policy.h"
 
 namespace roda::topology {
 
 namespace {
 
+// The user wants hwloc to describe another machine than this one.
+bool hwloc_is_told() {
+  const char* const kNames[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};
+  return std::any_of(std::begin(kNames), std::end(kNames), [](const char* name) {
+    const char* text = std::getenv(name);
+    return text != nullptr && text[0] != '\0';
+  });
+}
+
 void find_cpus(const DiscoverOptions& options, const KernelFiles& files, Machine* machine, bool* is_this_machine) {
-  const Status opened = options.root.empty() ? find_cpus_with_hwloc(options.hwloc, machine, is_this_machine)
-                                             : Status::unavailable("hwloc reads this machine's files only");
-  if (opened.ok()) return;
-  *machine = Machine();
+  Status asked = Status::unavailable("hwloc was not asked");
+  const auto ask = [&] {
+    asked = find_cpus_with_hwloc(options.hwloc, machine, is_this_machine);
+    if (!asked.ok()) *machine = Machine();
+    return asked.ok();
+  };
+  const bool can_ask = options.root.empty();
+  const bool asks_first = can_ask && (options.thorough || hwloc_is_told());
+  if (asks_first && ask()) return;
   *is_this_machine = true;
   const Status read = find_cpus_in_files(files, machine);
-  if (!read.ok()) machine->absent["cpus"] = opened.message() + "; " + read.message();
+  if (read.ok() || (can_ask && !asks_first && ask())) return;
+  machine->absent["cpus"] = read.message() + "; " + asked.message();
 }
 
 }  // namespace
@@ -31,20 +49,18 @@ Machine discover_machine(const DiscoverOptions& options) {
   find_nics(files, &machine);
   find_rdma_devices(files, &machine);
   find_gpus(files, &machine);
-  if (options.gpu_links && !machine.gpus.empty()) find_gpu_links(options.nvml, options.cuda, &machine);
+  if (options.thorough && !machine.gpus.empty()) find_gpu_links(options.nvml, options.cuda, &machine);
   return machine;
 }
 
-Binding this_binding() {
-  const CoreBudget budget = core_budget();
-  Binding binding;
-  binding.cpu_limit = budget.quota;
-  for (std::size_t word = 0; word < budget.cores.size(); ++word) {
-    for (int bit = 0; bit < 64; ++bit) {
-      if ((budget.cores[word] >> bit & 1) != 0) binding.cpus.push_back(static_cast<int>(word) * 64 + bit);
-    }
+Binding binding(const Machine& machine, const CoreBudget& budget) {
+  Binding found;
+  found.cpu_limit = budget.quota;
+  for (const int cpu : machine.cpus) {
+    const auto word = static_cast<std::size_t>(cpu) / 64;
+    if (word < budget.cores.size() && (budget.cores[word] >> (cpu % 64) & 1) != 0) found.cpus.push_back(cpu);
   }
-  return binding;
+  return found;
 }
 
 }  // namespace roda::topology

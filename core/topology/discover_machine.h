@@ -4,13 +4,15 @@
 #include <string>
 
 #include "core/topology/cluster.h"
+#include "plugins/base/wait_policy.h"
 
 namespace roda::topology {
 
 struct DiscoverOptions {
-  // Asks the GPUs' driver for links and peers. Loading it can take a second where the driver keeps no state: not at
-  // init.
-  bool gpu_links = false;
+  // Asks libraries too: hwloc for the CPUs, the GPUs' driver for links and peers. That costs milliseconds (hwloc's
+  // plugins load OpenCL and X) to seconds (a driver that keeps no state between users), and is not for init. Without it
+  // the kernel's files tell the same but for details of CPUs and GPUs, in half a millisecond on a machine of two cores.
+  bool thorough = false;
   std::string root;  // /sys and /proc lie below it
   std::string hwloc = "libhwloc.so.15";
   std::string nvml = "libnvidia-ml.so.1";
@@ -21,7 +23,7 @@ struct DiscoverOptions {
 // concurrent setenv.
 Machine discover_machine(const DiscoverOptions& options = {});
 
-// Where this process may run: the calling thread's affinity and the limit of its cgroups.
-Binding this_binding();
+// Where a process with this budget may run on the machine.
+Binding binding(const Machine& machine, const CoreBudget& budget);
 
 }  // namespace roda::topology

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
-#include <sstream>
 
 #include "core/topology/json.h"
 #include "plugins/base/log.h"
@@ -17,25 +14,15 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// What a rank said of itself.
+// What a rank said of what it sees.
 struct Note {
   bool is_file = false;
   std::string hash;  // empty: the note could not be read
-  Binding binding;
 };
 
 Note from_text(const std::string& text) {
-  Note note;
-  std::istringstream in(text);
-  std::string kind, hash, cpus, limit;
-  if (!std::getline(in, kind, ':') || !std::getline(in, hash, ':') || !std::getline(in, cpus, ':') ||
-      !std::getline(in, limit, ':') || !parse_cpus(cpus, &note.binding.cpus)) {
-    return {};
-  }
-  note.is_file = kind == "file";
-  note.hash = hash;
-  note.binding.cpu_limit = std::max(0.0, std::strtod(limit.c_str(), nullptr));
-  return note;
+  const std::size_t colon = text.find(':');
+  return colon == std::string::npos ? Note() : Note{text.substr(0, colon) == "file", text.substr(colon + 1)};
 }
 
 std::vector<Host> hosts_of(const Topology& topology) {
@@ -134,7 +121,10 @@ Status discovered(Store& store, const Topology& topology, const std::vector<Note
     host.machine = known->second;
     report_differences(host, notes, shapes, topology.rank);
   }
-  for (const Note& note : notes) found.bindings.push_back(note.binding);
+  for (int rank = 0; rank < topology.size; ++rank) {
+    const Host& host = found.hosts[at(topology.host_of[at(rank)])];
+    found.bindings.push_back(binding(found.machines[at(host.machine)].machine, topology.budgets[at(rank)]));
+  }
   *cluster = std::move(found);
   return {};
 }
@@ -176,17 +166,13 @@ Status look(const Knobs& knobs, const DiscoverOptions& options, View* view) {
   } else {
     seen.machine = discover_machine(options);
     shorten(&seen.machine);
-    seen.binding = this_binding();
-    seen.binding.cpus = intersect(seen.binding.cpus, seen.machine.cpus);
   }
   *view = std::move(seen);
   return {};
 }
 
 std::string note_of(const View& view) {
-  return fmt::format("{}:{}:{}:{:.4g}", view.file ? "file" : "machine",
-                     view.file ? hash(*view.file) : hash(view.machine), print_cpus(view.binding.cpus),
-                     view.binding.cpu_limit);
+  return view.file ? "file:" + hash(*view.file) : "machine:" + hash(view.machine);
 }
 
 Status share(Store& store, const Topology& topology, const View& mine, const std::string& prefix,
@@ -201,7 +187,7 @@ Status share(Store& store, const Topology& topology, const View& mine, const std
 
 Cluster alone(const View& view, const std::string& hostname) {
   if (view.file) return *view.file;
-  return {{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {view.binding}};
+  return {{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {binding(view.machine, core_budget())}};
 }
 
 std::vector<std::string> shortages(const Cluster& cluster) {

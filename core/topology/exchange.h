@@ -16,7 +16,6 @@ static_assert(Store::kMaxValue >= 64 * 1024);
 // What one rank brings along.
 struct View {
   Machine machine;
-  Binding binding;
   std::optional<Cluster> file;  // RODA_TOPOLOGY_FILE; the machine is then not looked at
 };
 
@@ -27,13 +26,14 @@ void shorten(Machine* machine);
 // Looks at this machine, or reads the file that the settings name. Fails only for that file.
 Status look(const Knobs& knobs, const DiscoverOptions& options, View* view);
 
-// One word: the hash of what the rank sees, and its binding. It travels in the round that finds the hosts.
+// One word: the hash of what the rank sees. It travels in the round that finds the hosts.
 std::string note_of(const View& view);
 
-// Collective; `topology` holds every rank's note. Machines of one shape travel once, and only to those who see another:
-// a job on machines of one kind sends nothing. Ranks of one host that see different machines are reported in the log,
-// with the difference, and the lowest rank's view counts. Files must be equal on all ranks and agree with the job: an
-// error names the ranks, or the contradiction, on every rank. Blocks, at most to the deadline. Keys stay below
+// Collective; `topology` holds every rank's note and budget. Machines of one shape travel once, and only to those who
+// see another: a job on machines of one kind sends nothing. Ranks of one host that see different machines are reported
+// in the log, with the difference, and the lowest rank's view counts. Files must be equal on all ranks and agree with
+// the job: an error names the ranks, or the contradiction, on every rank. Blocks, at most to the deadline. Keys stay
+// below
 // "<prefix>/"; a prefix is used once per store.
 Status share(Store& store, const Topology& topology, const View& mine, const std::string& prefix,
              Store::Clock::time_point deadline, Cluster* cluster);

@@ -4,13 +4,22 @@
 
 namespace roda::topology {
 
+namespace {
+
+// HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING, which older headers lack.
+constexpr unsigned long kDontChangeBinding = 1ul << 6;
+
+}  // namespace
+
 HwlocTree::HwlocTree(const Hwloc& hwloc, bool with_devices) : hwloc_(hwloc) {
   if (hwloc_.topology_init(&tree_) != 0) {
     tree_ = nullptr;
     return;
   }
   // The machine, not the part of it that a cpuset leaves: that is each rank's binding.
-  hwloc_.topology_set_flags(tree_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  // Nor is this thread to visit every CPU, which takes as long as the busiest makes it wait (hwloc 2.5 and newer).
+  constexpr unsigned long kFlags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+  if (hwloc_.topology_set_flags(tree_, kFlags | kDontChangeBinding) != 0) hwloc_.topology_set_flags(tree_, kFlags);
   hwloc_.topology_set_icache_types_filter(tree_, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_.topology_set_io_types_filter(tree_, with_devices ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE);
   is_loaded_ = hwloc_.topology_load(tree_) == 0;

@@ -56,13 +56,12 @@ void expect_one_view(const std::vector<Outcome>& outcomes) {
   }
 }
 
-View view_of(Machine machine, CpuSet cpus) { return {std::move(machine), {std::move(cpus), 0}, std::nullopt}; }
+View view_of(Machine machine) { return {std::move(machine), std::nullopt}; }
 
 TEST(Exchange, MachinesOfOneKindSendNothing) {
   CountingStore store;
   std::vector<View> views;
-  for (int i = 0; i < 4; ++i) views.push_back(view_of(sample_machine(), {i}));
-  views[3].binding.cpu_limit = 1.5;
+  views.assign(4, view_of(sample_machine()));
   const auto outcomes = share_among(store, views, {"a", "a", "b", "b"});
   expect_one_view(outcomes);
   const Cluster& cluster = outcomes[0].cluster;
@@ -72,7 +71,8 @@ TEST(Exchange, MachinesOfOneKindSendNothing) {
   EXPECT_EQ(cluster.hosts[1].name, "b");
   EXPECT_EQ(cluster.hosts[1].ranks, (std::vector<int>{2, 3}));
   EXPECT_NE(cluster.hosts[0].place.find("boot "), std::string::npos);
-  EXPECT_EQ(cluster.bindings[3], (Binding{{3}, 1.5}));
+  ASSERT_EQ(cluster.bindings.size(), 4u);
+  EXPECT_EQ(cluster.bindings[3], binding(sample_machine(), core_budget()));
   EXPECT_EQ(store.shapes, 0);
 }
 
@@ -81,7 +81,7 @@ TEST(Exchange, AnotherKindTravelsOnce) {
   Machine other = sample_machine();
   other.model = "other";
   std::vector<View> views;
-  for (int i = 0; i < 6; ++i) views.push_back(view_of(i < 2 ? sample_machine() : other, {0}));
+  for (int i = 0; i < 6; ++i) views.push_back(view_of(i < 2 ? sample_machine() : other));
   const auto outcomes = share_among(store, views, {"a", "a", "b", "b", "c", "c"});
   expect_one_view(outcomes);
   EXPECT_EQ(outcomes[0].cluster.machines.size(), 2u);
@@ -95,7 +95,7 @@ TEST(Exchange, RanksOfOneHostThatDifferFollowTheLowest) {
   Machine other = sample_machine();
   other.numa_nodes[0].memory_gib = 8;
   testing::internal::CaptureStderr();
-  const auto outcomes = share_among(store, {view_of(sample_machine(), {0}), view_of(other, {1})}, {"a", "a"});
+  const auto outcomes = share_among(store, {view_of(sample_machine()), view_of(other)}, {"a", "a"});
   const std::string log = testing::internal::GetCapturedStderr();
   expect_one_view(outcomes);
   ASSERT_EQ(outcomes[0].cluster.machines.size(), 1u);
@@ -113,7 +113,7 @@ TEST(Exchange, TooManyKindsAreBounded) {
   for (int i = 0; i < static_cast<int>(kMostShapes) + 2; ++i) {
     Machine machine;
     machine.model = "kind " + std::to_string(i);
-    views.push_back(view_of(machine, {}));
+    views.push_back(view_of(machine));
     hosts.push_back("h" + std::to_string(i));
   }
   const auto outcomes = share_among(store, views, hosts);
@@ -129,8 +129,9 @@ TEST(Exchange, ANoteThatIsNoneMakesAnUnknownMachine) {
   topology.host_of = {0};
   topology.hosts = {{"boot", "a", 1}};
   topology.notes = {"nonsense"};
+  topology.budgets.resize(1);
   Cluster cluster;
-  ASSERT_TRUE(share(store, topology, view_of(sample_machine(), {}), "t", Store::Clock::now(), &cluster).ok());
+  ASSERT_TRUE(share(store, topology, view_of(sample_machine()), "t", Store::Clock::now(), &cluster).ok());
   EXPECT_TRUE(cluster.machines[0].machine.absent.contains("machine"));
 }
 
@@ -140,7 +141,7 @@ TEST(Exchange, FilesMustBeTheSameEverywhere) {
   with_file.file = Cluster{{{"m", sample_machine()}}, {}, {}};
   View with_another = with_file;
   with_another.file->machines[0].machine.model = "another";
-  const View without = view_of(sample_machine(), {0});
+  const View without = view_of(sample_machine());
   const auto outcomes = share_among(store, {with_file, without, with_another, with_file}, {"a", "a", "a", "a"});
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.status.message(),

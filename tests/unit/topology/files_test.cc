@@ -4,6 +4,7 @@
 #include "core/topology/cpus.h"
 #include "core/topology/devices.h"
 #include "core/topology/discover_machine.h"
+#include "core/topology/json.h"
 #include "tests/unit/folder.h"
 
 namespace roda::topology {
@@ -159,16 +160,30 @@ TEST(Gpus, OfTheComputingKindWithTheDriversModel) {
   EXPECT_TRUE(machine.absent.contains("gpus/links"));
 }
 
+TEST(Binding, IsTheBudgetsPartOfTheMachine) {
+  Machine machine;
+  machine.cpus = {0, 1, 63, 64, 130, 5000};
+  CoreBudget budget;
+  EXPECT_EQ(binding(machine, budget), Binding());
+  budget.cores.fill(~std::uint64_t{0});
+  budget.quota = 1.5;
+  EXPECT_EQ(binding(machine, budget), (Binding{{0, 1, 63, 64, 130}, 1.5}));
+  budget.cores = {2, 1};
+  EXPECT_EQ(binding(machine, budget).cpus, (CpuSet{1, 64}));
+}
+
 TEST(Discovery, OfThisMachineFindsItsCpus) {
   const Machine machine = discover_machine();
   EXPECT_FALSE(machine.cpus.empty());
-  EXPECT_TRUE(contains(machine.cpus, this_binding().cpus));
-  // The two readers of CPUs agree on what both of them tell.
-  Machine read;
-  ASSERT_TRUE(find_cpus_in_files(KernelFiles(), &read).ok());
-  EXPECT_EQ(read.cpus, machine.cpus);
-  EXPECT_EQ(read.cores.size(), machine.cores.size());
-  EXPECT_EQ(read.packages.size(), machine.packages.size());
+  EXPECT_FALSE(binding(machine, core_budget()).cpus.empty());
+  // Asking libraries too changes nothing of what the kernel's files tell.
+  DiscoverOptions options;
+  options.thorough = true;
+  Machine thorough = discover_machine(options);
+  for (Package& package : thorough.packages) package.model.clear();
+  thorough.gpus = machine.gpus;
+  thorough.absent = machine.absent;
+  EXPECT_EQ(difference(machine, thorough, "in the kernel's files", "by libraries"), "");
 }
 
 }  // namespace

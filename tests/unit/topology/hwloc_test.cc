@@ -77,6 +77,7 @@ TEST(Hwloc, ALibraryThatIsNotThereIsNoFailure) {
   const Status status = find_cpus_with_hwloc("libno-such-hwloc.so", &machine, &is_this_machine);
   EXPECT_EQ(status.code(), RODA_ERR_UNAVAILABLE);
   DiscoverOptions options;
+  options.thorough = true;
   options.hwloc = "libno-such-hwloc.so";
   EXPECT_FALSE(discover_machine(options).cpus.empty());
   options.hwloc = "libc.so.6";
