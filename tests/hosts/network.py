@@ -199,6 +199,7 @@ def main() -> int:
     words = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not words:
         parser.error("the command is missing")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the hosts go then, too
     with Network(options.hosts, options.rate) as network:
         environment = {**os.environ, **network.environment()}
         return subprocess.run(network.command(network.hosts[0], words), env=environment, check=False).returncode  # noqa: S603

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -208,6 +209,7 @@ def main():
     parser.add_argument("--json", type=Path, help="write every round's medians there")
     options = parser.parse_args()
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the hosts go then, too
     with Network(options.hosts) if options.hosts else nullcontext() as network:
         times, names = measure(options.build.resolve(), options, network)
     if options.json:
