@@ -3,7 +3,7 @@
 namespace roda::topology {
 
 Status find_cpus_with_hwloc(const std::string&, Machine*, bool*) {
-  return Status::unavailable("built without hwloc's headers (Debian: libhwloc-dev)");
+  return Status::unavailable("built without the headers of hwloc 2 (Debian: libhwloc-dev)");
 }
 
 }  // namespace roda::topology

@@ -1,6 +1,7 @@
 // roda-info: what this installation is, what it can use here and why not, and what would run.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -102,11 +103,13 @@ int print_explanation(const Options& options) {
   }
   roda_error error = no_error();
   const int as_json = options.json ? 1 : 0;
-  if (options.topology_file.empty()) {
+  const char* told = std::getenv("RODA_TOPOLOGY_FILE");
+  const std::string file = options.topology_file.empty() && told != nullptr ? told : options.topology_file;
+  if (file.empty()) {
     const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
     return print_text(take(roda_explain(*collective, *bytes, ranks, as_json, &error)), error);
   }
-  const std::string path = find_topology(options.topology_file);
+  const std::string path = find_topology(file);
   return print_text(take(roda_explain_on(path.c_str(), *collective, *bytes, options.ranks, as_json, &error)), error);
 }
 
@@ -122,6 +125,7 @@ int run(int argc, char** argv) {
       app.add_option(
              "--topology,--topology-file", options.topology_file,
              "the machine that this process runs on, or what FILE describes (a path, or a name like dgx-h100);\n"
+             "with --explain: the hosts to plan for (else RODA_TOPOLOGY_FILE's, else one host);\n"
              "--json prints what RODA_TOPOLOGY_FILE reads")
           ->expected(0, 1)
           ->type_name("[FILE]");

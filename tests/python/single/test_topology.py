@@ -56,6 +56,7 @@ def test_installed_shapes_are_found_by_name(name: str) -> None:
 def test_explain_lays_ranks_out_on_hosts() -> None:
     one = roda_info("--explain", "allreduce", "64MiB", "--topology", "dgx-h100")
     assert "over 8 ranks of one host" in one.stdout, one.stdout + one.stderr
+    assert roda_info("--explain", "allreduce", "64MiB", RODA_TOPOLOGY_FILE="dgx-h100").stdout == one.stdout
     several = roda_info("--explain", "allreduce", "64MiB", "--topology", "dgx-h100", "--np", "32", "--json")
     value = json.loads(several.stdout)
     assert value["ranks"] == 32
