@@ -11,15 +11,16 @@
 namespace roda::ucx {
 namespace {
 
-// For the farewell to peers that don't listen, and for UCX to close endpoints.
+// For the farewell to peers that don't listen, and for UCX to close endpoints: over shared memory that a dead peer left
+// full it never does.
 constexpr std::uint64_t kFarewellNs = 200'000'000;
-constexpr std::uint64_t kClosingNs = 5'000'000'000;
+constexpr std::uint64_t kClosingNs = 1'000'000'000;
 
 }  // namespace
 
 int Group::progress() {
   if (worker_ == nullptr) return 0;
-  if (is_broken()) act_on_abort();
+  if (is_broken()) return finish_abort();
   const int handled = worker_->progress();
   if (someone_left_) cancel_receives_from_leavers();
   return handled;
@@ -27,9 +28,8 @@ int Group::progress() {
 
 bool Group::arm() {
   if (worker_ == nullptr) return true;
-  // Until everything is closed somebody has to make progress.
-  if (is_broken()) return acted_ && buffers_are_empty();
-  return worker_->arm();
+  // What an abort ends inside UCX may end without an event.
+  return !is_broken() && worker_->arm();
 }
 
 // Called by UCX's progress, with the connection in a state where nothing may be done about it.
@@ -135,13 +135,48 @@ void Group::close_endpoints() {
   });
 }
 
-bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (is_broken()) {
-    act_on_abort();
-    progress();
-    if (worker_ != nullptr && !buffers_are_empty()) return false;
+// The worker goes as soon as UCX has ended everything: from then on UCX touches no memory of this group.
+int Group::finish_abort() {
+  act_on_abort();
+  if (!acted_) return 0;
+  const int handled = worker_->progress();
+  const bool is_over = std::none_of(live_.begin(), live_.end(), [](const Request* r) { return r->in_ucx != 0; });
+  const bool is_closed = is_over && buffers_are_empty();
+  if (!is_closed && now_ns() - acted_ns_ < kClosingNs) return handled;
+  drop_worker(is_closed);
+  return handled + 1;
+}
+
+// UCX does not survive a worker that is destroyed while its endpoints are closing, and over shared memory that a dead
+// peer left full they never are closed. Such a worker stays to the end of the process; without progress it touches
+// nothing.
+void Group::drop_worker(bool is_closed) {
+  context_.unwatch(worker_->event_fd());
+  if (is_closed) {
+    for (Peer& peer : peers_) {
+      for (RemoteWindow& window : peer.windows) {
+        if (window.key != nullptr) ucp_rkey_destroy(window.key);
+        window.key = nullptr;
+      }
+    }
+    if (flushing_ != nullptr) ucp_request_free(flushing_);
+    forget_sockets(this);
+    worker_.reset();
+  } else {
+    library_->keep_for_ever();
+    static_cast<void>(worker_.release());
   }
-  const bool in_window = !is_broken() && std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+  flushing_ = nullptr;
+  for (Request* request : live_) {
+    if (request->in_ucx != 0) request->status = UCS_ERR_CANCELED;
+    request->in_ucx = 0;
+  }
+}
+
+bool Group::is_quiet(const void* base, std::size_t bytes) {
+  if (is_broken() && worker_ != nullptr) finish_abort();
+  if (is_broken()) return worker_ == nullptr;
+  const bool in_window = std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
     return sdk::overlaps(window.base, window.bytes, base, bytes);
   });
   return !in_window && std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
@@ -173,29 +208,18 @@ Group::~Group() {
     static_cast<void>(memories_.release());
     return;
   }
-  if (worker_ != nullptr) {
-    context_.unwatch(worker_->event_fd());
-    forget_sockets(this);
+  if (worker_ != nullptr && step_ == Step::kFormed && !is_broken()) {
     roda_error ignored{};
-    if (step_ == Step::kFormed && !is_broken())
-      sdk::guarded(&ignored, [this]() -> int32_t {
-        say_goodbye();
-        return RODA_OK;
-      });
-    abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
-    act_on_abort();
-    const auto in_ucx = [](const Request* request) { return request->in_ucx != 0; };
-    // UCX does not survive a worker that goes before its endpoints are closed.
-    progress_until([&] { return std::none_of(live_.begin(), live_.end(), in_ucx) && buffers_are_empty(); }, kClosingNs);
-    for (Peer& peer : peers_) {
-      for (const RemoteWindow& window : peer.windows) {
-        if (window.key != nullptr) ucp_rkey_destroy(window.key);
-      }
-    }
+    sdk::guarded(&ignored, [this]() -> int32_t {
+      say_goodbye();
+      return RODA_OK;
+    });
+  }
+  abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
+  while (worker_ != nullptr) {
+    if (finish_abort() == 0) ::sched_yield();
   }
   for (std::uint32_t slot = 0; slot < kWindows; ++slot) window_close(slot);
-  if (flushing_ != nullptr) ucp_request_free(flushing_);
-  worker_.reset();
 }
 
 }  // namespace roda::ucx

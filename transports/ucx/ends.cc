@@ -9,9 +9,6 @@ namespace {
 
 // A shorter message never comes by rendezvous, where the receiver's word to the sender is the last of it.
 constexpr std::size_t kLeastRendezvous = 1024;
-// After an abort UCX ends all requests of the closed endpoints; should it not, the caller's wait still has an end.
-constexpr std::uint64_t kPatienceNs = 2'000'000'000;
-
 const char* name(Request::Kind kind) {
   constexpr const char* kNames[] = {"a message to ", "a message from ", "a read from the window of ",
                                     "a write to the window of "};
@@ -43,14 +40,10 @@ void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_in
 }
 
 std::int32_t Group::test(Request* request) {
-  if (is_broken()) act_on_abort();
+  if (is_broken() && worker_ != nullptr) finish_abort();
   if (request->in_ucx != 0 || request->is_parked) {
-    if (!is_broken()) {
-      watch_time(*request);
-      return RODA_IN_PROGRESS;
-    }
-    if (now_ns() - acted_ns_ < kPatienceNs) return RODA_IN_PROGRESS;
-    cause_.throw_if_set();  // UCX has it still: it stays among the live ones, and is_quiet() says so
+    if (!is_broken()) watch_time(*request);
+    return RODA_IN_PROGRESS;
   }
   const sdk::Failure end = end_of(*request);
   release(request);

@@ -130,6 +130,8 @@ class Group {
   void cancel(Request* request);
   void cancel_receives_from_leavers();
   void close_endpoints();
+  int finish_abort();
+  void drop_worker(bool is_closed);
   void say_goodbye();
   template <typename Done>
   void progress_until(Done&& done, std::uint64_t patience_ns);

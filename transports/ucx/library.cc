@@ -126,7 +126,9 @@ Library::Library(Reach reach, int expected_peers) : context_(create(reach, expec
   if (ucp_context_query(context_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
 }
 
-Library::~Library() { ucp_cleanup(context_); }
+Library::~Library() {
+  if (!is_kept_) ucp_cleanup(context_);
+}
 
 ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type) const {
   ucp_mem_map_params_t params{};

@@ -35,10 +35,13 @@ class Library {
   void unmap(ucp_mem_h memory) const { static_cast<void>(ucp_mem_unmap(context_, memory)); }
   // What a peer needs for access to the memory.
   std::vector<char> pack_key(ucp_mem_h memory) const;
+  // A worker of it stays to the end of the process, and so must UCX's context.
+  void keep_for_ever() const { is_kept_ = true; }
 
  private:
   ucp_context_h context_ = nullptr;
   std::uint64_t memory_types_ = 0;
+  mutable bool is_kept_ = false;
 };
 
 }  // namespace roda::ucx
