@@ -3,11 +3,9 @@
 #include <poll.h>
 #include <time.h>
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 
 namespace roda::conformance {
 namespace {
@@ -137,150 +135,6 @@ void Env::wait_until(const std::function<bool()>& done, const char* what) {
     check_deadline(what);
     pause_briefly();
   }
-}
-
-Group::Group(Env& env, const std::string& name, Options options) : env_(env), name_(name) {
-  if (options.members.empty()) {
-    for (int i = 0; i < env.size(); ++i) options.members.push_back(i);
-  }
-  members_.assign(options.members.begin(), options.members.end());
-  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), env.rank()) - members_.begin());
-  key_ = name + "#" + std::to_string(options.generation);
-  desc_.struct_size = sizeof desc_;
-  desc_.rank = rank_;
-  desc_.size = size();
-  desc_.world_ranks = members_.data();
-  desc_.name = name_.c_str();
-  desc_.generation = options.generation;
-  desc_.timeout_ns = options.timeout_ns;
-  desc_.exchange = {sizeof desc_.exchange, 0, this, &exchange_put, &exchange_get};
-  roda_error error = make_error();
-  const int32_t code = env_.table().group_create(env_.context(), &desc_, &group_, &error);
-  CHECK(code == RODA_OK, "group_create: %d %s", code, error.message);
-  if (options.form) form_or_destroy();
-}
-
-// A constructor that throws has no destructor.
-void Group::form_or_destroy() {
-  try {
-    const Result result = form();
-    CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
-  } catch (...) {
-    env_.table().group_destroy(group_);
-    throw;
-  }
-}
-
-Group::~Group() noexcept(false) { destroy(); }
-
-void Group::destroy() {
-  if (group_ == nullptr) return;
-  if (std::uncaught_exceptions() == 0) env_.settle();
-  env_.table().group_destroy(group_);
-  group_ = nullptr;
-}
-
-int32_t Group::exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
-  auto* group = static_cast<Group*>(self);
-  const bool is_legal = bytes <= 65536 && group->env_.world().put(group->key_, group->rank_, key, value, bytes);
-  if (is_legal) return RODA_OK;
-  std::snprintf(error->message, sizeof error->message, "the kit's exchange takes no %zu bytes under '%s'", bytes, key);
-  return error->code = RODA_ERR_INVALID;
-}
-
-int32_t Group::exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error) {
-  auto* group = static_cast<Group*>(self);
-  const int32_t code = group->env_.world().get(group->key_, rank, key, value, bytes);
-  if (code < 0) std::snprintf(error->message, sizeof error->message, "'%s' is longer than the room for it", key);
-  return code;
-}
-
-Result Group::form() {
-  Result result{RODA_IN_PROGRESS, make_error()};
-  const auto tested = [&] { return (result.code = test(&result.error)) != RODA_IN_PROGRESS; };
-  env_.poll_until(tested, "forming a group");
-  return result;
-}
-
-template <typename Start>
-roda_request* Group::retry(const char* what, Start&& start) {
-  roda_request* request = nullptr;
-  roda_error error = make_error();
-  int32_t code = RODA_AGAIN;
-  env_.poll_until([&] { return (code = start(&request, &error)) != RODA_AGAIN; }, what);
-  CHECK(code == RODA_OK, "%s: %d %s", what, code, error.message);
-  return request;
-}
-
-roda_request* Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) {
-  return retry("send", [&](roda_request** request, roda_error* error) {
-    return env_.table().send(group_, peer, tag, data, bytes, nullptr, request, error);
-  });
-}
-
-roda_request* Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
-  return retry("recv", [&](roda_request** request, roda_error* error) {
-    return env_.table().recv(group_, peer, tag, data, bytes, nullptr, request, error);
-  });
-}
-
-roda_request* Group::get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes) {
-  return retry("get", [&](roda_request** request, roda_error* error) {
-    return env_.table().get(group_, peer, slot, offset, to, bytes, request, error);
-  });
-}
-
-roda_request* Group::put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes) {
-  return retry("put", [&](roda_request** request, roda_error* error) {
-    return env_.table().put(group_, peer, slot, offset, from, bytes, request, error);
-  });
-}
-
-roda_request* Group::start(const roda_collective_args& args) {
-  return retry(roda_collective_name(args.collective), [&](roda_request** request, roda_error* error) {
-    return env_.table().collective_start(group_, &args, request, error);
-  });
-}
-
-void Group::signal(int peer, std::uint32_t index, std::uint64_t value) {
-  retry("signal",
-        [&](roda_request**, roda_error* error) { return env_.table().signal(group_, peer, index, value, error); });
-}
-
-void Group::wait_signal(int peer, std::uint32_t index, std::uint64_t value) {
-  env_.drive([&] { return env_.table().signal_value(group_, peer, index) >= value; }, "a signal");
-}
-
-void Group::wait(std::vector<roda_request*> requests) {
-  roda_error error = make_error();
-  const auto all_done = [&] {
-    std::erase_if(requests, [&](roda_request* request) {
-      if (request == nullptr) return true;
-      const int32_t code = env_.table().request_test(group_, request, &error);
-      CHECK(code == RODA_OK || code == RODA_IN_PROGRESS, "a request ended with %d %s", code, error.message);
-      return code == RODA_OK;
-    });
-    return requests.empty();
-  };
-  env_.drive(all_done, "requests");
-}
-
-Result Group::finish(roda_request* request) {
-  Result result{RODA_OK, make_error()};
-  if (request == nullptr) return result;
-  const auto ended = [&] {
-    return (result.code = env_.table().request_test(group_, request, &result.error)) != RODA_IN_PROGRESS;
-  };
-  env_.drive(ended, "the end of a request");
-  return result;
-}
-
-void Group::abort(int32_t code, int world_rank, const char* text) {
-  roda_error cause = make_error();
-  cause.code = code;
-  cause.rank = world_rank;
-  std::snprintf(cause.message, sizeof cause.message, "%s", text);
-  env_.table().group_abort(group_, &cause);
 }
 
 }  // namespace roda::conformance
