@@ -116,7 +116,7 @@ ucx_rc() { # ucx_rc NAME RANKS CASES
 if [[ $prefix == ucx* ]]; then
   ucx_rc ucx-rc-kit-2-ranks 2 ""
 else
-  for cases in p2p window abort death; do ucx_rc "ucx-rc-$cases-2-ranks" 2 "$cases"; done
+  for cases in p2p.sizes p2p.unexpected p2p.pressure window abort death; do ucx_rc "ucx-rc-$cases-2-ranks" 2 "$cases"; done
 fi
 ucx_rc ucx-rc-4-ranks 4 p2p.all_pairs
 check memory-limit 30 bash -c "limit_is_named $kit"
