@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int32_t kRanks[] = {10, 40, 100, 200, 400, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+constexpr std::int32_t kRanks[] = {10, 40, 100, 400, 1000, 4000, 10000, 40000, 100000};
 constexpr double kLarge = 256e6;
 constexpr double kSmall = 4096;
 
@@ -20,13 +20,15 @@ struct Candidate {
   const char* curve;
   const char* large;  // what plays it at 256 MB
   const char* small;  // and at 4 KB
+  double slice;       // that the 256 MB are cut in; 0: whole
 };
 
 constexpr Candidate kCandidates[] = {
-    {"flat ring", "ring", "ring"},
-    {"tree", "double_binary_tree", "binomial"},
-    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck"},
-    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring"},
+    {"flat ring", "ring", "ring", 0},
+    {"tree", "double_binary_tree", "binomial", 1 << 20},
+    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck",
+     16 << 20},
+    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring", 16 << 20},
 };
 
 // One figure: a plot, and its points as JSON lines.
@@ -71,12 +73,12 @@ json point_of(const Row& row) {
 }
 
 void play_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
-                std::int32_t ranks, double bytes, Figure* figure) {
+                std::int32_t ranks, double bytes, double slice, Figure* figure) {
   sim::Options how;
   how.in_flight = options.in_flight;
   how.most_steps = options.most_steps;
   const auto scenario = scenario_of(cluster, schedule::Collective::kAllreduce, name, ranks, bytes);
-  const Row row = play(scenario, name, how, std::nullopt);
+  const Row row = play(scenario, name, how, slice);
   if (!row.refused.empty()) {
     std::printf("%s of %d ranks: %s\n", name, ranks, row.refused.c_str());
     return;
@@ -93,7 +95,8 @@ void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& c
                 std::string("allreduce of ") + (large ? "256 MB" : "4 KB") + " on " + cluster.name + ", simulated");
   for (const Candidate& candidate : kCandidates) {
     for (const std::int32_t ranks : kRanks) {
-      play_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes, &figure);
+      play_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes,
+                 candidate.slice, &figure);
     }
   }
   figure.end();
@@ -104,8 +107,8 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   const sim::Cluster cluster = load_cluster("");
   Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
   for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
-    play_point(cluster, options, "ring", "ring", ranks, 64 << 10, &figure);
-    play_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, &figure);
+    play_point(cluster, options, "ring", "ring", ranks, 64 << 10, 0, &figure);
+    play_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, 0, &figure);
   }
   figure.end();
 }

@@ -122,7 +122,7 @@ class Engine {
   void advance(std::int32_t actor, std::int32_t run, std::int32_t lane);
   bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
   bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
-  bool try_wait(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
+  bool take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t tag);
   bool blocked(const LaneState& lane, const ActorOp& op) const;
   void complete(std::int32_t actor, const Task& task);
   void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t cause);

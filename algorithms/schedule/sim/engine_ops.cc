@@ -165,57 +165,45 @@ bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, con
     case OpKind::kRecv:
       return try_receive(actor, run, lane, op);
     case OpKind::kWait:
-      return try_wait(actor, run, lane, op);
+      return take_arrival(actor, run, lane, op, signal_tag(states_[at(actor)].runs[at(run)].stage, op.op.signal));
   }
+  return true;
+}
+
+// The next message or signal from the op's peer with that tag, if it is here.
+bool Engine::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op,
+                          std::int32_t tag) {
+  PieceRun& piece = states_[at(actor)].runs[at(run)];
+  const Slot& slot = cast_.actors[at(actor)].slots[at(op.slot)];
+  const Owner& from = owners_[at(states_[at(slot.actor)].out[at(slot.back)])];
+  const auto key = at(piece.piece * tags_ + tag);
+  std::int32_t& used = piece.consumed[at(op.slot * tags_ + tag)];
+  if (key >= from.arrived.size() || from.arrived[key] <= used) return false;
+  if (trace_ != nullptr) {
+    const std::int32_t arrival = from.causes.at(static_cast<std::int32_t>(key))[at(used)];
+    std::int32_t& cause = piece.lanes[at(lane)].cause;
+    const auto& records = trace_->records;
+    if (cause < 0 || records[at(arrival)].end >= records[at(cause)].end) cause = arrival;
+  }
+  ++used;
   return true;
 }
 
 // Takes the next segment if it is here.
 bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op) {
-  ActorState& self = states_[at(actor)];
-  PieceRun& piece = self.runs[at(run)];
-  LaneState& state = piece.lanes[at(lane)];
-  const Actor& about = cast_.actors[at(actor)];
+  const PieceRun& piece = states_[at(actor)].runs[at(run)];
+  const LaneState& state = piece.lanes[at(lane)];
   const double bytes = bytes_of(op);
   const std::int32_t count = segments(bytes);
   Time duration = work(op, bytes / count);
   if (op.op.kind == OpKind::kGet) {
     if (state.pulled <= state.segment) return false;
   } else {
-    const Slot& slot = about.slots[at(op.slot)];
-    const Owner& from = owners_[at(states_[at(slot.actor)].out[at(slot.back)])];
-    const std::int32_t tag = lane_tag(piece.stage, lane);
-    const auto key = at(piece.piece * tags_ + tag);
-    const std::int32_t used = piece.consumed[at(op.slot * tags_ + tag)];
-    if (key >= from.arrived.size() || from.arrived[key] <= used) return false;
-    if (trace_ != nullptr) {
-      const std::int32_t arrival = from.causes.at(static_cast<std::int32_t>(key))[at(used)];
-      const auto& records = trace_->records;
-      if (state.cause < 0 || records[at(arrival)].end >= records[at(state.cause)].end) state.cause = arrival;
-    }
-    ++piece.consumed[at(op.slot * tags_ + tag)];
-    duration += overhead(about, op, bytes) / count;
+    if (!take_arrival(actor, run, lane, op, lane_tag(piece.stage, lane))) return false;
+    duration += overhead(cast_.actors[at(actor)], op, bytes) / count;
   }
   enqueue_task(actor, run, lane, duration);
   return false;
-}
-
-bool Engine::try_wait(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op) {
-  PieceRun& piece = states_[at(actor)].runs[at(run)];
-  const Slot& slot = cast_.actors[at(actor)].slots[at(op.slot)];
-  const Owner& from = owners_[at(states_[at(slot.actor)].out[at(slot.back)])];
-  const std::int32_t tag = signal_tag(piece.stage, op.op.signal);
-  const auto key = at(piece.piece * tags_ + tag);
-  std::int32_t& used = piece.consumed[at(op.slot * tags_ + tag)];
-  if (key >= from.arrived.size() || from.arrived[key] <= used) return false;
-  if (trace_ != nullptr) {
-    const std::int32_t arrival = from.causes.at(static_cast<std::int32_t>(key))[at(used)];
-    LaneState& state = piece.lanes[at(lane)];
-    const auto& records = trace_->records;
-    if (state.cause < 0 || records[at(arrival)].end >= records[at(state.cause)].end) state.cause = arrival;
-  }
-  ++used;
-  return true;
 }
 
 // Hands the op's messages to the network.

@@ -5,8 +5,6 @@
 namespace roda::sim {
 namespace {
 
-// Two steps are as long as each other.
-constexpr double kSameStep = 1e-5;
 constexpr double kRounding = 16;  // picoseconds, of sums of rounded times
 
 using Measure = std::function<std::optional<double>(const std::vector<std::int64_t>&)>;
@@ -30,7 +28,7 @@ class Extrapolation {
         times[i] = *time;
       }
       const double step = times[2] - times[1];
-      if (std::abs(step - (times[1] - times[0])) > kSameStep * step + kRounding) continue;
+      if (std::abs(step - (times[1] - times[0])) > dimension.tolerance * step + kRounding) continue;
       whole_ = false;
       const std::int64_t rest = (dimension.length - first) / stride - 2;
       return times[2] + step * static_cast<double>(rest);

@@ -12,6 +12,7 @@ struct Dimension {
   std::int64_t length = 1;  // asked for
   std::int64_t base = 1;    // first length tried; below it nothing is expected to have settled
   std::int64_t stride = 1;  // a multiple of the rhythm's period, as far as that is known
+  double tolerance = 1e-5;  // by which two steps of a settled rhythm may differ, relative
 };
 
 // `measure(lengths)` in all dimensions; nullopt: it failed, and so does the extrapolation. *whole tells whether the

@@ -33,6 +33,7 @@ namespace {
 constexpr double kPicosecond = 1e-12;
 constexpr std::int32_t kFewRanks = 64;  // are not folded unless asked for
 constexpr std::int64_t kManyRepeats = 96;
+constexpr double kSamePiece = 2e-3;  // pieces that share links beat against each other; rounds do not
 
 class Simulation {
  public:
@@ -108,8 +109,8 @@ class Simulation {
 
   Dimension pieces_dimension() const {
     const std::int64_t stride = std::max(options_.in_flight, 1);
-    if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride};
-    return {outcome_.pieces, 2 * stride, stride};
+    if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
+    return {outcome_.pieces, 2 * stride, stride, kSamePiece};
   }
 
   // What happens to one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are

@@ -9,7 +9,8 @@ namespace {
 
 using schedule::Collective;
 
-constexpr double kSame = 1e-6;  // relative
+constexpr double kSame = 1e-6;        // relative
+constexpr double kSamePieces = 5e-3;  // where many pieces are continued at their rate
 
 Options with(Folding folding, double slice_bytes) {
   Options options;
@@ -19,12 +20,12 @@ Options with(Folding folding, double slice_bytes) {
 }
 
 // Returns the number of classes.
-int expect_same(const Scenario& scenario, double slice_bytes) {
+int expect_same(const Scenario& scenario, double slice_bytes, double tolerance = kSame) {
   const Outcome full = outcome_of(scenario, with(Folding::kNever, slice_bytes));
   const Outcome folded = outcome_of(scenario, with(Folding::kAlways, slice_bytes));
   EXPECT_FALSE(full.extrapolated);
   EXPECT_EQ(full.classes, full.ranks);
-  EXPECT_NEAR(folded.seconds / full.seconds, 1, kSame)
+  EXPECT_NEAR(folded.seconds / full.seconds, 1, tolerance)
       << scenario.plan.name << " on " << scenario.cluster.name << ", " << full.ranks << " ranks, " << scenario.bytes
       << " bytes in slices of " << slice_bytes << ", " << folded.classes << " classes";
   for (std::size_t level = 0; level < full.levels.size(); ++level) {
@@ -75,9 +76,9 @@ TEST(Fold, HypercubesFoldToOneHost) {
 
 // The pieces of a tree settle into a rhythm; its ranks hardly fold.
 TEST(Fold, TreesAreShortenedInTheirPieces) {
-  expect_same(flat_allreduce(hosts_of(8), "binomial", 100, 40 << 20), 1 << 20);
-  expect_same(flat_allreduce(hosts_of(8), "double_binary_tree", 128, 40 << 20), 1 << 20);
-  expect_same(flat_allreduce(racks_of(4, 4), "double_binary_tree", 96, 48 << 20), 1 << 20);
+  expect_same(flat_allreduce(hosts_of(8), "binomial", 100, 40 << 20), 1 << 20, kSamePieces);
+  expect_same(flat_allreduce(hosts_of(8), "double_binary_tree", 128, 40 << 20), 1 << 20, kSamePieces);
+  expect_same(flat_allreduce(racks_of(4, 4), "double_binary_tree", 96, 48 << 20), 1 << 20, kSamePieces);
 }
 
 TEST(Fold, CompositionsFoldToo) {
