@@ -6,12 +6,14 @@ namespace roda::sim {
 namespace {
 
 constexpr double kBytesPerPicosecond = 1e-3;  // of 1 GB/s
+constexpr double kLongestTime = 1e6;          // us, of a latency or overhead: rounds of it must fit the clock
 
 std::optional<std::string> wrong_level(const Level& level, bool last) {
   const std::string name = "level " + level.name + ": ";
   if (level.name.empty()) return "a level has no name";
   if (level.members < 0 || (level.members == 0 && !last)) return name + "members must be at least 1";
-  if (!(level.latency_us >= 0) || !(level.overhead_us >= 0)) return name + "times must not be negative";
+  const auto is_time = [](double us) { return us >= 0 && us <= kLongestTime; };
+  if (!is_time(level.latency_us) || !is_time(level.overhead_us)) return name + "times must be from 0 to 1 s";
   if (!(level.GBps > 0) || !(level.total_GBps >= 0)) return name + "bandwidths must be positive";
   if (level.ports < 1) return name + "ports must be at least 1";
   return std::nullopt;

@@ -27,8 +27,8 @@ class Extrapolation {
         if (!time) return time;
         times[i] = *time;
       }
-      const double step = times[2] - times[1];
-      if (std::abs(step - (times[1] - times[0])) > dimension.tolerance * step + kRounding) continue;
+      const double step = (times[2] - times[0]) / 2;
+      if (2 * std::abs(times[2] - times[1] - step) > dimension.tolerance * step + kRounding) continue;
       whole_ = false;
       const std::int64_t rest = (dimension.length - first) / stride - 2;
       return times[2] + step * static_cast<double>(rest);

@@ -31,9 +31,13 @@ double bus_factor(Collective collective, std::int32_t ranks) {
 namespace {
 
 constexpr double kPicosecond = 1e-12;
-constexpr std::int32_t kFewRanks = 64;  // are not folded unless asked for
+constexpr double kLongestTransfer = 1e4;  // s: the clock of picoseconds ends after 10^6
+constexpr std::int32_t kFewRanks = 64;    // are not folded unless asked for
 constexpr std::int64_t kManyRepeats = 96;
-constexpr double kSamePiece = 2e-3;  // pieces that share links beat against each other; rounds do not
+// Pieces that share links beat against each other; rounds do not.
+constexpr double kSamePiece = 2e-3;
+constexpr double kSamePieceRoughly = 5e-2;  // where the whole would cost more steps than this:
+constexpr double kCostly = 2e7;
 
 class Simulation {
  public:
@@ -67,6 +71,11 @@ class Simulation {
     const std::int32_t ranks =
         from_user() ? static_cast<std::int32_t>(scenario_.schedules.size()) : scenario_.grid.ranks();
     if (auto wrong = Topology::why_no_room(scenario_.cluster, ranks)) return wrong;
+    for (const Level& level : scenario_.cluster.levels) {
+      if (scenario_.bytes / 1e9 / level.GBps > kLongestTransfer) {
+        return "level " + level.name + " is too slow for the data: one rank's transfer takes hours";
+      }
+    }
     outcome_ = Outcome();
     outcome_.ranks = ranks;
     const Topology topology(scenario_.cluster, ranks);
@@ -110,6 +119,9 @@ class Simulation {
   Dimension pieces_dimension() const {
     const std::int64_t stride = std::max(options_.in_flight, 1);
     if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
+    std::vector<std::int64_t> whole = {outcome_.pieces};
+    whole.insert(whole.end(), repeats_.begin(), repeats_.end());
+    if (steps(engine_options(whole)) > kCostly) return {outcome_.pieces, stride, stride, kSamePieceRoughly};
     return {outcome_.pieces, 2 * stride, stride, kSamePiece};
   }
 

@@ -23,3 +23,8 @@ def info() -> NoReturn:
 def perf() -> NoReturn:
     """Run ``roda-perf``."""
     _execute("roda-perf")
+
+
+def sim() -> NoReturn:
+    """Run ``roda-sim``."""
+    _execute("roda-sim")

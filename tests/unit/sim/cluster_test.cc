@@ -20,6 +20,9 @@ TEST(Cluster, WrongFieldsAreNamed) {
   cluster.levels[1].GBps = 0;
   EXPECT_EQ(wrong_with(cluster), "level rack: bandwidths must be positive");
   cluster = racks_of(4, 8);
+  cluster.levels[0].latency_us = 2e6;
+  EXPECT_EQ(wrong_with(cluster), "level host: times must be from 0 to 1 s");
+  cluster = racks_of(4, 8);
   cluster.levels[1].members = 0;
   EXPECT_EQ(wrong_with(cluster), "level rack: members must be at least 1");
   cluster.levels.clear();

@@ -170,6 +170,12 @@ TEST(Engine, SchedulesThatWaitForEachOtherAreReported) {
   EXPECT_EQ(*wrong, "the schedules do not end: rank 0 waits for ever in piece 0");
 }
 
+TEST(Engine, WhatWouldOutlastTheClockIsRefused) {
+  Outcome outcome;
+  EXPECT_EQ(simulate(flat_allreduce(one_switch(), "ring", 4, 1e18), {}, &outcome),
+            "level switch is too slow for the data: one rank's transfer takes hours");
+}
+
 // Rank 3 of a tree of four sends to 2, that to 0, and the result comes back: that is what decides.
 TEST(CriticalPath, OfATree) {
   Options options;
