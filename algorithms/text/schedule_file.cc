@@ -97,6 +97,7 @@ void read_rank(const json& value, const std::string& place, Schedule* schedule) 
   schedule->scratch_chunks = fields.whole("scratch", 0, kMostChunks, 0);
   for (const json& steps : fields.list("lanes")) {
     const std::string lane = place + ", lane " + std::to_string(schedule->lanes.size());
+    if (schedule->lanes.size() == kMostLanes) throw Wrong(lane + ": a rank has at most 16 lanes");
     if (!steps.is_array()) throw Wrong(lane + ": must be a list of steps");
     std::vector<Step>& out = schedule->lanes.emplace_back().steps;
     for (const json& step : steps) out.push_back(read_step(step, lane + ", step " + std::to_string(out.size())));
@@ -130,10 +131,13 @@ std::vector<Schedule> read_all(const std::string& text) {
                 std::to_string(common.size));
   }
   std::vector<Schedule> ranks;
+  std::int64_t chunks = 0;
   for (const json& value : list) {
     common.rank = static_cast<std::int32_t>(ranks.size());
     ranks.push_back(common);
     read_rank(value, "rank " + std::to_string(common.rank), &ranks.back());
+    chunks += 2 * common.chunks + ranks.back().scratch_chunks;
+    if (chunks > kMostChunksInAll) throw Wrong("the schedule file: more than a million chunks in all");
   }
   return ranks;
 }

@@ -15,8 +15,10 @@
 namespace roda::text {
 
 // What may stand in one file: more is refused before memory is taken for it.
-inline constexpr int kMostRanks = 4096;
-inline constexpr int kMostChunks = 1 << 16;
+inline constexpr int kMostRanks = 512;
+inline constexpr int kMostLanes = 16;
+inline constexpr int kMostChunks = 1 << 12;       // of a rank's data, or of its scratch
+inline constexpr int kMostChunksInAll = 1 << 20;  // over all ranks
 
 // nullopt: *ranks holds the schedules of all ranks, verified. Else what is wrong, and where.
 std::optional<std::string> read_schedules(const std::string& text, std::vector<schedule::Schedule>* ranks);

@@ -26,16 +26,12 @@ std::int64_t steps_in(const Schedule& schedule) {
 }  // namespace
 
 Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
-    : ranks_(grid.ranks()),
-      collective_(plan.collective),
-      stages_(plan.stages),
-      parts_(std::make_unique<plan::Parts>(plan, grid)) {
+    : ranks_(grid.ranks()), stages_(plan.stages), parts_(std::make_unique<plan::Parts>(plan, grid)) {
   make_all(root, each_rank);
 }
 
-Score::Score(std::vector<Schedule> ranks)
-    : ranks_(static_cast<std::int32_t>(ranks.size())), collective_(ranks.front().collective) {
-  stages_.push_back({collective_, ranks.front().algorithm, 0});
+Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
+  stages_.push_back({ranks.front().collective, ranks.front().algorithm, 0});
   everybody_.resize(ranks.size());
   std::iota(everybody_.begin(), everybody_.end(), 0);
   for (const Schedule& schedule : ranks) {

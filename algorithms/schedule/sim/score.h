@@ -47,9 +47,7 @@ class Score {
 
   std::int32_t ranks() const { return ranks_; }
   std::size_t stages() const { return stages_.size(); }
-  schedule::Collective collective() const { return collective_; }
   Playing playing(std::size_t stage, std::int32_t rank) const;
-  std::string stage_name(std::size_t stage) const { return stages_[stage].algorithm; }
 
  private:
   using Key =
@@ -60,7 +58,6 @@ class Score {
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
 
   std::int32_t ranks_ = 0;
-  schedule::Collective collective_ = schedule::Collective::kAllreduce;
   std::vector<plan::Stage> stages_;
   std::unique_ptr<plan::Parts> parts_;
   std::map<Key, Program> programs_;

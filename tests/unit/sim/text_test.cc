@@ -71,7 +71,7 @@ TEST(ScheduleFile, MalformedIsRefusedWithItsPlace) {
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allsum", "size": 1, "ranks": []})"),
             "the schedule file: there is no collective \"allsum\"");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1e9, "ranks": []})"),
-            "the schedule file: \"size\" must be a whole number from 1 to 4096");
+            "the schedule file: \"size\" must be a whole number from 1 to 512");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 2, "ranks": []})"),
             "the schedule file: \"ranks\" has 0 entries for a size of 2");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1, "speed": 3, "ranks": []})"),
@@ -84,6 +84,22 @@ TEST(ScheduleFile, MalformedIsRefusedWithItsPlace) {
             "rank 1, lane 0, step 0: \"output[0..0)\" is no range like output[2] or scratch[0..4)");
   EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "send", "peer": 0, "scr": "output[0]"})")),
             "rank 1, lane 0, step 0: there is no \"scr\" here");
+}
+
+// Sizes are bounded before memory is taken for them.
+TEST(ScheduleFile, TooMuchIsRefused) {
+  std::string ranks = R"({"scratch": 4096, "lanes": []})";
+  for (int rank = 1; rank < 512; ++rank) ranks += R"(, {"scratch": 4096, "lanes": []})";
+  const std::string head = R"({"name": "x", "collective": "allreduce", "size": 512, "chunks": )";
+  EXPECT_EQ(wrong_schedules(head + "4096, \"ranks\": [" + ranks + "]}"),
+            "the schedule file: more than a million chunks in all");
+  EXPECT_EQ(wrong_schedules(head + "5000, \"ranks\": [" + ranks + "]}"),
+            "the schedule file: \"chunks\" must be a whole number from 1 to 4096");
+  std::string lanes = "[]";
+  for (int lane = 0; lane < 16; ++lane) lanes += ", []";
+  EXPECT_EQ(
+      wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1, "ranks": [{"lanes": [)" + lanes + "]}]}"),
+      "rank 0, lane 16: a rank has at most 16 lanes");
 }
 
 TEST(ScheduleFile, OutOfRangeIsRefused) {
