@@ -17,7 +17,8 @@ namespace roda {
 
 namespace {
 
-Status read_all(int fd, const std::string& what, Secret* secret) {
+// `is_text`: people write files with editors, which end the last line.
+Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
   std::uint8_t buffer[Secret::kMaxBytes + 2];  // one newline, and one byte that shows that it is too long
   std::size_t size = 0;
   Status status;
@@ -28,7 +29,7 @@ Status read_all(int fd, const std::string& what, Secret* secret) {
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > 0 && buffer[size - 1] == '\n') --size;
+  if (is_text && size > 0 && buffer[size - 1] == '\n') --size;
   Secret read{std::span<const std::uint8_t>(buffer, size)};
   explicit_bzero(buffer, sizeof buffer);
   RODA_RETURN_IF_ERROR(status);
@@ -57,12 +58,12 @@ Status read_secret_file(const std::string& path, Secret* secret) {
     return Status::auth(
         fmt::format("HOROVOD_SECRET_FILE={}: mode {:04o} lets others in; chmod 600 it", path, info.st_mode & 07777));
   }
-  return read_all(fd.get(), "HOROVOD_SECRET_FILE=" + path, secret);
+  return read_all(fd.get(), "HOROVOD_SECRET_FILE=" + path, true, secret);
 }
 
 Status read_secret_fd(int fd, Secret* secret) {
   UniqueFd owner(fd);
-  return read_all(fd, fmt::format("HOROVOD_SECRET_FD={}", fd), secret);
+  return read_all(fd, fmt::format("HOROVOD_SECRET_FD={}", fd), false, secret);
 }
 
 Status decode_base64(std::string_view text, Secret* secret) {

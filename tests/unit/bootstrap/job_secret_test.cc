@@ -55,6 +55,15 @@ TEST_F(JobSecretTest, FileOfItsOwnerAloneIsRead) {
   }
 }
 
+// A launcher's secret is random bytes, and one in 256 ends like a line.
+TEST_F(JobSecretTest, WhatADescriptorHoldsIsTakenAsItIs) {
+  const std::string text = kText + "\n";
+  Secret secret;
+  const Status status = read_secret_fd(pipe_with(text), &secret);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(text_of(secret), text);
+}
+
 TEST_F(JobSecretTest, OtherFilesAreRefusedWithTheReason) {
   Secret secret;
   for (mode_t mode : {0640, 0604, 0620, 0700, 0666}) {
@@ -84,7 +93,7 @@ TEST_F(JobSecretTest, SomebodyElsesFileIsRefused) {
 
 TEST_F(JobSecretTest, APipeIsReadOnceAndKept) {
   Knobs knobs;
-  knobs.secret_fd = pipe_with(kText + "\n");
+  knobs.secret_fd = pipe_with(kText);
   Secret first, second;
   ASSERT_TRUE(load_secret(knobs, &first).ok());
   EXPECT_EQ(text_of(first), kText);
