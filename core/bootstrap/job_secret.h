@@ -11,8 +11,8 @@ namespace roda {
 
 // From HOROVOD_SECRET_FD (a pipe, read to its end once per process and kept for later calls), else HOROVOD_SECRET_FILE
 // (refused unless it is a regular file of this user that nobody else can read), else _HOROVOD_SECRET_KEY (base64). One
-// newline at the end of a file does not count. No source at all, or one that is too short, is an error that says what to
-// set.
+// newline at the end of a file does not count. No source at all, or one that is too short, is an error that says what
+// to set.
 Status load_secret(const Knobs& knobs, Secret* secret);
 
 Status read_secret_file(const std::string& path, Secret* secret);
