@@ -53,7 +53,7 @@ suite_native() {
 suite_sanitizers() {
   build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 ||
     { step_failed "sanitizers: build" && return; }
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 LSAN_OPTIONS=suppressions=$ROOT/tests/lsan.supp:print_suppressions=0 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
 }
 
