@@ -71,7 +71,7 @@ limit_is_named() {
   local said
   said=$(ulimit -l 64 && setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$1" --plugin verbs --ranks 2 \
     --only group.form 2>&1)
-  sed 's/^/  /' <<<"$said"  # what is wanted here is a failure: report.py counts the cases of unindented lines
+  echo "  ${said//$'\n'/$'\n'  }"  # a failure is what is wanted here: report.py counts the cases of unindented lines
   [[ $said == *RLIMIT_MEMLOCK* && $said == *"64 KiB"* ]]
 }
 export -f limit_is_named
