@@ -200,9 +200,8 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
     needs_whole_group_ = needs_whole_group_ || slots == 1 || (!is_flat && plan.stages[i].algorithm == "native");
   }
   if (is_flat) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
-  const std::string key = plan.describe() + " root " + std::to_string(root);
   return set_->composed(
-      key, [&](std::unique_ptr<execute::Stage>* stage) { return compose(plan, root, stage); }, &stage_);
+      plan.text, root, [&](std::unique_ptr<execute::Stage>* stage) { return compose(plan, root, stage); }, &stage_);
 }
 
 Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
@@ -235,7 +234,7 @@ Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::S
                                                 plan.stages[2].algorithm},
         piece);
   }
-  *stage = std::make_unique<execute::ComposedStage>(plan.describe(), std::move(made), kLaunchesInFlight);
+  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight);
   return {};
 }
 

@@ -69,6 +69,7 @@ Status Planner::plan(const PlanQuery& q, const Plan** plan) {
   }
   auto made = std::make_unique<Plan>();
   RODA_RETURN_IF_ERROR(choose(q, made.get()));
+  made->text = made->describe();
   if (plans_.size() >= kMostPlans) plans_.clear();
   *plan = (plans_[q] = std::move(made)).get();
   return {};

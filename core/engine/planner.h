@@ -45,6 +45,7 @@ struct PlanStage {
 struct Plan {
   std::string composition;  // empty: there is one stage, over all
   std::vector<PlanStage> stages;
+  std::string text;  // describe(), made once
   // "reducescatter on each host by shm/direct, then ..."; tells plans apart.
   std::string describe() const;
 };

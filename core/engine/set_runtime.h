@@ -49,18 +49,19 @@ class SetRuntime {
   // The stages over that transport among the set's ranks in `scope`; the group is formed at the first call. *ready
   // false: ask again later. This rank is in the scope, with others.
   Status stages(execute::TransportContext& context, Scope scope, execute::StagePool** pool, bool* ready);
-  // A composed stage that no launch uses, made by `make` if there is none of that key yet.
+  // A composed stage of the plan and root that no launch uses, made by `make` if there is none yet.
   template <typename Make>
-  Status composed(const std::string& key, Make make, execute::StageHandle* stage) {
+  Status composed(const std::string& plan, int root, Make make, execute::StageHandle* stage) {
     for (const auto& kept : composed_) {
-      if (kept->busy || kept->key != key) continue;
+      if (kept->busy || kept->root != root || kept->plan != plan) continue;
       kept->busy = true;
       *stage = execute::StageHandle(kept->stage.get(), execute::StageRelease{&kept->busy});
       return {};
     }
     auto made = std::make_unique<Composed>();
     RODA_RETURN_IF_ERROR(make(&made->stage));
-    made->key = key;
+    made->plan = plan;
+    made->root = root;
     made->busy = true;
     *stage = execute::StageHandle(made->stage.get(), execute::StageRelease{&made->busy});
     composed_.push_back(std::move(made));
@@ -82,7 +83,8 @@ class SetRuntime {
  private:
   struct Group;
   struct Composed {
-    std::string key;
+    std::string plan;
+    int root = 0;
     std::unique_ptr<execute::Stage> stage;
     bool busy = false;
   };

@@ -9,10 +9,8 @@ namespace {
 // More gain nothing: while one piece is between hosts, one is on its way there and one on its way back.
 constexpr std::uint32_t kMostLanes = 3;
 
-}  // namespace
-
-std::uint32_t ComposedStage::lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches,
-                                       std::uint32_t most) {
+// Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than launches.
+std::uint32_t lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches, std::uint32_t most) {
   for (const CompositionStep& step : steps) {
     if (step.pool == nullptr) continue;
     // Without slots there are only messages, told apart by their tags.
@@ -20,6 +18,8 @@ std::uint32_t ComposedStage::lanes_for(const std::vector<CompositionStep>& steps
   }
   return most;
 }
+
+}  // namespace
 
 ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches)
     : name_(std::move(name)), composition_(std::move(composition)), launches_(launches) {

@@ -27,10 +27,6 @@ class ComposedStage final : public Stage {
   std::uint64_t moves() const override;
   std::string describe() const override;
 
-  // Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than
-  // launches.
-  static std::uint32_t lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches, std::uint32_t most);
-
  private:
   // A piece on its way.
   struct Lane {
