@@ -1,10 +1,14 @@
 #include "core/control/control_plane.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "core/control/host_tree.h"
 #include "plugins/base/log.h"
 
 namespace roda::control {
@@ -35,8 +39,20 @@ std::vector<std::int32_t> leaders_of(const Topology& topology) {
   return leaders;
 }
 
+// Of this rank's host and of the hosts below it in the tree.
+wire::RankRanges ranks_below(const Topology& topology, int fan_out) {
+  const int host = host_of(topology, topology.rank);
+  const HostPlace place = place_of(host, static_cast<int>(topology.hosts.size()), fan_out);
+  wire::RankRanges below;
+  for (int rank = 0; rank < topology.size; ++rank) {
+    if (host_of(topology, rank) >= host && host_of(topology, rank) < place.end) below.add(rank, rank);
+  }
+  return below;
+}
+
 constexpr std::uint64_t kDoorbell = UINT64_MAX;
 constexpr std::uint64_t kLinks = UINT64_MAX - 1;
+constexpr std::uint64_t kTimer = UINT64_MAX - 2;
 
 }  // namespace
 
@@ -54,9 +70,10 @@ Status ControlPlane::connect(Store& store, const Topology& topology, const Optio
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
-    const HostLinks::Options link_options{options.key, options.network_interface, options.secret, options.deadline,
-                                          options.silence};
+    const HostLinks::Options link_options{options.key,      options.network_interface, options.secret,
+                                          options.deadline, options.silence,           options.fan_out};
     RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, topology.rank, link_options, &plane->links_));
+    plane->combiner_ = std::make_unique<wire::Combiner>(ranks_below(topology, options.fan_out));
   }
   RODA_RETURN_IF_ERROR(plane->watch());
   *out = std::move(plane);
@@ -70,59 +87,88 @@ Status ControlPlane::watch() {
   for (int local = 0; local < segment_->size(); ++local) {
     RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->process_fd(local), static_cast<std::uint64_t>(local)));
   }
-  return links_ == nullptr ? Status() : watch_fd(poll_.get(), links_->fd(), kLinks);
+  if (links_ == nullptr) return {};
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer_) return Status::system(std::string("timerfd_create failed: ") + std::strerror(errno));
+  RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), timer_.get(), kTimer));
+  return watch_fd(poll_.get(), links_->fd(), kLinks);
 }
 
-Status ControlPlane::append_to_log(std::span<const std::byte> record, bool* accepted) {
-  const bool orders = is_root_ || links_ != nullptr;
-  LogRing& ring = orders ? segment_->log() : segment_->up();
+Status ControlPlane::append_to(LogRing& ring, int reader_to_wake, std::span<const std::byte> record, bool* accepted) {
   const LogRing::Append result = ring.append(record);
   *accepted = result == LogRing::Append::kDone;
   if (result == LogRing::Append::kTooLong) {
     return Status::unknown("a control record of " + std::to_string(record.size()) + " bytes exceeds the log's limit");
   }
-  if (result == LogRing::Append::kFull) segment_->wake(orders ? static_cast<int>(ring.slowest_reader()) : 0);
+  if (result == LogRing::Append::kFull) segment_->wake(reader_to_wake);
   return {};
 }
 
 Status ControlPlane::append(std::span<const std::byte> record, bool* accepted) {
-  if (!is_root_ && links_ != nullptr) {
+  if (combiner_ != nullptr) {
     *accepted = true;
-    return links_->send(record);
+    combiner_->take(record, wire::Combiner::Clock::now());
+    return {};
   }
-  RODA_RETURN_IF_ERROR(append_to_log(record, accepted));
-  const bool leader_carries_it_on = spans_hosts_ && segment_->local_rank() != 0;
-  if (*accepted && leader_carries_it_on) segment_->wake(0);
+  if (!spans_hosts_) {
+    return append_to(segment_->log(), static_cast<int>(segment_->log().slowest_reader()), record, accepted);
+  }
+  RODA_RETURN_IF_ERROR(append_to(segment_->up(), 0, record, accepted));
+  if (*accepted) segment_->wake(0);
   return {};
 }
 
-bool ControlPlane::read(std::vector<std::byte>* record) {
-  if (!segment_->log().read(record)) return false;
-  if (is_root_ && links_ != nullptr) {
-    if (Status s = links_->send(*record); !s.ok()) abort(s);
-  }
-  return true;
+bool ControlPlane::read(std::vector<std::byte>* record) { return segment_->log().read(record); }
+
+// The next record of the log, on its way down: into the log of this host, and to the hosts below.
+Status ControlPlane::spread(std::span<const std::byte> record, bool* accepted) {
+  RODA_RETURN_IF_ERROR(
+      append_to(segment_->log(), static_cast<int>(segment_->log().slowest_reader()), record, accepted));
+  if (!*accepted) return {};
+  segment_->wake_all();
+  links_->send_down(record);
+  return {};
 }
 
-// Records that arrived over the links go into this host's log; those of this host's ranks go out.
+// What came from above goes down; what this host's ranks and the hosts below say is combined and goes up, at the root
+// into the log.
 Status ControlPlane::forward() {
+  bool accepted = true;
+  if (!held_.empty()) RODA_RETURN_IF_ERROR(spread(held_, &accepted));
+  if (!accepted) return {};
+  held_.clear();
+  const auto now = wire::Combiner::Clock::now();
   std::vector<std::byte> record;
-  while (!held_.empty() || links_->receive(&held_)) {
-    bool accepted = false;
-    RODA_RETURN_IF_ERROR(append_to_log(held_, &accepted));
-    if (!accepted) break;
-    held_.clear();
-    segment_->wake_all();
+  for (bool from_above = false; accepted && links_->receive(&record, &from_above);) {
+    if (!from_above) {
+      combiner_->take(record, now);
+      continue;
+    }
+    RODA_RETURN_IF_ERROR(spread(record, &accepted));
+    if (!accepted) held_.swap(record);
   }
-  while (!is_root_ && segment_->up().read(&record)) RODA_RETURN_IF_ERROR(links_->send(record));
-  return {};
+  while (segment_->up().read(&record)) combiner_->take(record, now);
+  while (accepted && combiner_->next(now, &record)) {
+    if (is_root_) {
+      RODA_RETURN_IF_ERROR(spread(record, &accepted));
+      if (!accepted) held_.swap(record);
+    } else {
+      links_->send_up(record);
+    }
+  }
+  return set_timer();
 }
 
-Status ControlPlane::note_deaths() {
+Status ControlPlane::look() {
   epoll_event events[16];
   const int n = epoll_wait(poll_.get(), events, 16, 0);
   for (int i = 0; i < n; ++i) {
-    if (events[i].data.u64 >= kLinks) continue;
+    if (events[i].data.u64 == kTimer) {
+      std::uint64_t rings = 0;
+      [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &rings, sizeof rings);
+      timer_set_ = false;
+    }
+    if (events[i].data.u64 >= kTimer) continue;
     const int local = static_cast<int>(events[i].data.u64);
     epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->process_fd(local), nullptr);
     if (segment_->departed(local)) continue;
@@ -143,15 +189,13 @@ Status ControlPlane::service(bool thorough) {
   Status status;
   if (thorough || now >= next_look_) {
     next_look_ = now + kLook;
-    status = note_deaths();
+    status = look();
   }
   if (links_ == nullptr) return status;
   Status abort_from_afar;
   if (status.ok()) status = links_->service(&abort_from_afar);
   if (status.ok() && abort_from_afar.ok()) status = forward();
   if (!abort_from_afar.ok()) {
-    // The orderer passes it on to the other hosts; the others don't send it back.
-    if (!is_root_) abort_sent_ = true;
     segment_->abort(abort_from_afar);
   } else if (!status.ok()) {
     abort(status);
@@ -166,7 +210,8 @@ void ControlPlane::tell_other_hosts() {
   if (links_ == nullptr || abort_sent_ || !segment_->is_aborted()) return;
   abort_sent_ = true;
   Status ignored;
-  if (links_->send_abort(segment_->abort_cause()).ok()) static_cast<void>(links_->service(&ignored));
+  links_->send_abort(segment_->abort_cause());
+  static_cast<void>(links_->service(&ignored));
 }
 
 void ControlPlane::arm() { segment_->arm(); }
@@ -175,7 +220,39 @@ void ControlPlane::disarm() { segment_->disarm(); }
 bool ControlPlane::pending() const {
   if (segment_->log().pending()) return true;
   if (segment_->is_aborted()) return true;
-  return links_ != nullptr && !is_root_ && segment_->up().pending();
+  return links_ != nullptr && (segment_->up().pending() || combiner_->deadline() <= wire::Combiner::Clock::now());
+}
+
+// One that is set already may ring too early for what is held by then: it is looked at again.
+Status ControlPlane::set_timer() {
+  const auto due = combiner_->deadline();
+  if (timer_set_ || due == wire::Combiner::Clock::time_point::max()) return {};
+  // A clock of zero would stop the timer.
+  const auto left = std::max(due - wire::Combiner::Clock::now(), wire::Combiner::Clock::duration(1));
+  itimerspec when{};
+  when.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
+  when.it_value.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
+  if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) {
+    return Status::system(std::string("timerfd_settime failed: ") + std::strerror(errno));
+  }
+  timer_set_ = true;
+  return {};
+}
+
+void ControlPlane::set_added(std::int32_t set, std::span<const std::int32_t> ranks) {
+  if (combiner_ != nullptr) combiner_->set_added(set, ranks);
+}
+
+void ControlPlane::set_removed(std::int32_t set) {
+  if (combiner_ != nullptr) combiner_->set_removed(set);
+}
+
+void ControlPlane::join_done(std::int32_t set) {
+  if (combiner_ != nullptr) combiner_->join_done(set);
+}
+
+void ControlPlane::bit_changed(std::int32_t set, int bit) {
+  if (combiner_ != nullptr) combiner_->bit_changed(set, bit);
 }
 
 void ControlPlane::abort(const Status& cause) { segment_->abort(cause); }

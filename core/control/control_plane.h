@@ -1,9 +1,10 @@
 // The control plane as the engine sees it: one log that every rank appends to and reads in the same order, a way to
 // sleep until there is news, and the end of the job.
 //
-// Inside a host the log lies in shared memory and whoever speaks appends to it. Across hosts the leader of the first
-// rank's host orders: the other hosts' records travel to it over authenticated TCP, and every record comes back to each
-// host's leader, who appends it to the log of its host.
+// Inside a host the log lies in shared memory and whoever speaks appends to it. In a job on several hosts ranks speak
+// to the leader of their host, who combines what they say and sends it up a tree of leaders over authenticated TCP; the
+// leader of the first rank's host orders, and every record travels down the tree again, to be appended to the log of
+// each host. So what a leader sends and receives for one announcement of all ranks grows with the tree's fan-out alone.
 //
 // Threads: the holder of the baton, except abort() and is_aborted(): any thread.
 #pragma once
@@ -19,6 +20,7 @@
 #include "core/bootstrap/topology.h"
 #include "core/control/host_links.h"
 #include "core/control/host_segment.h"
+#include "core/wire/combiner.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
@@ -33,6 +35,7 @@ class ControlPlane {
     Secret secret;                  // of the job
     std::chrono::steady_clock::time_point deadline;
     std::chrono::milliseconds silence{30'000};  // a host that answers nothing for so long is given up
+    int fan_out = 8;                            // of the tree of leaders
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
   static Status connect(Store& store, const Topology& topology, const Options& options,
@@ -57,6 +60,12 @@ class ControlPlane {
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }
 
+  // What the log says of process sets and cached bits, as it is applied: what is combined depends on it.
+  void set_added(std::int32_t set, std::span<const std::int32_t> ranks);
+  void set_removed(std::int32_t set);
+  void join_done(std::int32_t set);
+  void bit_changed(std::int32_t set, int bit);
+
   // How to wait for other ranks.
   WaitPolicy wait_policy() const { return WaitPolicy(topology_.has_core_each); }
   // Another rank of this host runs on the caller's core; see HostSegment.
@@ -73,20 +82,26 @@ class ControlPlane {
  private:
   ControlPlane(const Topology& topology, std::unique_ptr<HostSegment> segment);
   Status watch();
-  Status note_deaths();
+  Status look();  // at the descriptors: processes that died, the timer
   Status forward();
+  Status spread(std::span<const std::byte> record, bool* accepted);
+  Status set_timer();
   void tell_other_hosts();
-  Status append_to_log(std::span<const std::byte> record, bool* accepted);
+  Status append_to(LogRing& ring, int reader_to_wake, std::span<const std::byte> record, bool* accepted);
 
   Topology topology_;
   std::unique_ptr<HostSegment> segment_;
-  std::unique_ptr<HostLinks> links_;  // leaders of a job on several hosts, else null
-  bool is_root_ = false;              // this host orders the log
+  // Of leaders of a job on several hosts, else null.
+  std::unique_ptr<HostLinks> links_;
+  std::unique_ptr<wire::Combiner> combiner_;
+  bool is_root_ = false;  // this host orders the log
   bool spans_hosts_ = false;
+  UniqueFd timer_;          // leaders: rings when what the combiner holds is due
+  bool timer_set_ = false;  // and has not rung
   UniqueFd poll_;
   std::chrono::steady_clock::time_point next_look_{};
   bool abort_sent_ = false;
-  std::vector<std::byte> held_;  // a record from afar that the ring had no room for yet
+  std::vector<std::byte> held_;  // a record that the log had no room for yet
 };
 
 }  // namespace roda::control

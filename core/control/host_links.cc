@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 
+#include "core/control/host_tree.h"
 #include "plugins/base/address.h"
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/log.h"
@@ -26,6 +27,7 @@ enum class Frame : std::uint8_t { kHello = 1, kRecord = 2, kAbort = 3, kGoodbye 
 
 struct Link {
   std::int32_t rank = -1;  // the leader at the other end
+  bool is_above = false;
   std::unique_ptr<SecureConnection> connection;
   std::deque<std::vector<std::uint8_t>> queue;  // frames that the connection did not take yet
   bool left = false;                            // it said goodbye
@@ -47,24 +49,31 @@ Status poll_for(int fd, bool write, Clock::time_point deadline, const std::strin
   return {};
 }
 
-class Star final : public HostLinks {
+class Tree final : public HostLinks {
  public:
-  Star() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()) {}
+  Tree() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()) {}
 
   int fd() const override { return poll_.get(); }
   Status service(Status* abort) override;
-  bool receive(std::vector<std::byte>* record) override;
-  Status send(std::span<const std::byte> record) override;
-  Status send_abort(const Status& cause) override;
+  bool receive(std::vector<std::byte>* record, bool* from_above) override;
+  void send_up(std::span<const std::byte> record) override;
+  void send_down(std::span<const std::byte> record) override;
+  void send_abort(const Status& cause) override;
   bool unsent() const override;
   void depart() override;
 
-  Status accept_all(Store& store, const std::vector<std::int32_t>& leaders, const Options& options);
-  Status connect_to(Store& store, std::int32_t self, const Options& options);
+  // In this order: listen, connect upwards, accept from below.
+  Status listen(Store& store, std::int32_t self, const Options& options);
+  Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
+  Status accept_all(const std::vector<std::int32_t>& children, std::int32_t self, const Options& options);
 
  private:
-  Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& leaders);
-  Status add(std::int32_t rank, std::unique_ptr<SecureConnection> connection);
+  struct Arrived {
+    std::vector<std::byte> record;
+    bool from_above;
+  };
+  Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& children);
+  Status add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection);
   Status move(Link& link, Status* abort);
   Status flush(Link& link);
   Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
@@ -72,11 +81,12 @@ class Star final : public HostLinks {
 
   UniqueFd poll_;
   ForkGuard guard_;
+  UniqueFd listener_;  // while the tree forms
   std::vector<Link> links_;
-  std::deque<std::vector<std::byte>> arrived_;
+  std::deque<Arrived> arrived_;
 };
 
-Status Star::add(std::int32_t rank, std::unique_ptr<SecureConnection> connection) {
+Status Tree::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = connection->fd();
@@ -85,6 +95,7 @@ Status Star::add(std::int32_t rank, std::unique_ptr<SecureConnection> connection
   }
   Link link;
   link.rank = rank;
+  link.is_above = is_above;
   link.connection = std::move(connection);
   links_.push_back(std::move(link));
   return {};
@@ -96,22 +107,30 @@ Status listen_for_hosts(const HostLinks::Options& options, UniqueFd* listener, S
   return tcp::listen_on(address, listener, bound);
 }
 
-// The orderer publishes its address and waits until every other leader has connected and said who it is. Strangers and
-// garbage are dropped without harm to the rest.
-Status Star::accept_all(Store& store, const std::vector<std::int32_t>& leaders, const Options& options) {
-  UniqueFd listener;
+std::string address_key(const HostLinks::Options& options, std::int32_t leader) {
+  return options.key + "/links/" + std::to_string(leader);
+}
+
+Status Tree::listen(Store& store, std::int32_t self, const Options& options) {
   SocketAddress bound;
-  const Status listening = listen_for_hosts(options, &listener, &bound);
+  const Status listening = listen_for_hosts(options, &listener_, &bound);
   const std::string text =
       listening.ok() ? bound.host() + " " + std::to_string(bound.port()) : kNoAddress + listening.message();
-  RODA_RETURN_IF_ERROR(store.put(options.key + "/links", text));
-  RODA_RETURN_IF_ERROR(listening);
+  RODA_RETURN_IF_ERROR(store.put(address_key(options, self), text));
+  return listening;
+}
+
+// Waits until every leader below has connected and said who it is. Strangers and garbage are dropped without harm to
+// the rest.
+Status Tree::accept_all(const std::vector<std::int32_t>& children, std::int32_t self, const Options& options) {
+  if (children.empty()) return {};
+  const UniqueFd listener = std::move(listener_);
   const ForkGuard listener_guard(listener.get());
   std::vector<std::unique_ptr<SecureConnection>> strangers;
-  while (links_.size() + 1 < leaders.size()) {
+  for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
     RODA_RETURN_IF_ERROR(poll_for(listener.get(), false, options.deadline,
-                                  "waiting for " + std::to_string(leaders.size() - 1 - links_.size()) +
-                                      " host(s) to connect to rank " + std::to_string(leaders[0])));
+                                  "waiting for " + std::to_string(children.size() + above - links_.size()) +
+                                      " host(s) to connect to rank " + std::to_string(self)));
     UniqueFd fd;
     SocketAddress peer;
     RODA_RETURN_IF_ERROR(tcp::accept_one(listener.get(), &fd, &peer));
@@ -121,13 +140,13 @@ Status Star::accept_all(Store& store, const std::vector<std::int32_t>& leaders, 
                                                     connection_options(options.silence), &connection));
       strangers.push_back(std::move(connection));
     }
-    RODA_RETURN_IF_ERROR(identify(&strangers, leaders));
+    RODA_RETURN_IF_ERROR(identify(&strangers, children));
   }
   return {};
 }
 
-Status Star::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
-                      const std::vector<std::int32_t>& leaders) {
+Status Tree::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
+                      const std::vector<std::int32_t>& children) {
   for (auto& c : *strangers) {
     bool ready = false;
     Status status = c->test(&ready);
@@ -145,21 +164,22 @@ Status Star::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
       std::memcpy(&rank, frame.data() + 1, sizeof rank);
     }
     const bool known = std::any_of(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == rank; });
-    if (known || std::find(leaders.begin() + 1, leaders.end(), rank) == leaders.end()) {
+    if (known || std::find(children.begin(), children.end(), rank) == children.end()) {
       return Status::precondition("Rank " + std::to_string(rank) + " at " + c->peer() +
-                                  " was started twice, or is no leader of a host");
+                                  " was started twice, or is no leader of a host below this one");
     }
-    RODA_RETURN_IF_ERROR(add(rank, std::move(c)));
+    RODA_RETURN_IF_ERROR(add(rank, false, std::move(c)));
   }
   std::erase(*strangers, nullptr);
   return {};
 }
 
-Status Star::connect_to(Store& store, std::int32_t self, const Options& options) {
+Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
   std::string text;
-  RODA_RETURN_IF_ERROR(store.wait(options.key + "/links", options.deadline, &text));
+  RODA_RETURN_IF_ERROR(store.wait(address_key(options, parent), options.deadline, &text));
   if (text.starts_with(kNoAddress)) {
-    return Status::unavailable("The leader of the first host can't be connected to: " + text.substr(kNoAddress.size()));
+    return Status::unavailable("Rank " + std::to_string(parent) +
+                               ", which leads its host, can't be connected to: " + text.substr(kNoAddress.size()));
   }
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
@@ -175,19 +195,19 @@ Status Star::connect_to(Store& store, std::int32_t self, const Options& options)
                                     "connecting to the control plane at " + text));
     }
   }
-  RODA_RETURN_IF_ERROR(add(0, std::move(connection)));
+  RODA_RETURN_IF_ERROR(add(parent, true, std::move(connection)));
   queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));
   return flush(links_[0]);
 }
 
-void Star::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {
+void Tree::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {
   std::vector<std::uint8_t> frame(1 + payload.size());
   frame[0] = static_cast<std::uint8_t>(kind);
   if (!payload.empty()) std::memcpy(frame.data() + 1, payload.data(), payload.size());
   link.queue.push_back(std::move(frame));
 }
 
-Status Star::flush(Link& link) {
+Status Tree::flush(Link& link) {
   if (link.left) return {};
   for (bool accepted = true; accepted && !link.queue.empty();) {
     RODA_RETURN_IF_ERROR(link.connection->send_frame(link.queue.front(), &accepted));
@@ -204,12 +224,12 @@ Status Star::flush(Link& link) {
   return {};
 }
 
-Status Star::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
+Status Tree::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
   if (frame.empty()) return Status::unknown("an empty control frame");
   const auto payload = std::as_bytes(std::span(frame)).subspan(1);
   switch (static_cast<Frame>(frame[0])) {
     case Frame::kRecord:
-      arrived_.emplace_back(payload.begin(), payload.end());
+      arrived_.push_back({{payload.begin(), payload.end()}, link.is_above});
       return {};
     case Frame::kGoodbye:
       link.left = true;
@@ -229,7 +249,7 @@ Status Star::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Stat
   return Status::unknown("an unknown control frame");
 }
 
-Status Star::move(Link& link, Status* abort) {
+Status Tree::move(Link& link, Status* abort) {
   if (link.left) return {};
   RODA_RETURN_IF_ERROR(flush(link));
   std::vector<std::uint8_t> frame;
@@ -240,7 +260,7 @@ Status Star::move(Link& link, Status* abort) {
   return {};
 }
 
-Status Star::service(Status* abort) {
+Status Tree::service(Status* abort) {
   for (Link& link : links_) {
     const Status status = move(link, abort);
     if (status.ok() || !abort->ok()) continue;
@@ -251,32 +271,39 @@ Status Star::service(Status* abort) {
   return {};
 }
 
-bool Star::receive(std::vector<std::byte>* record) {
+bool Tree::receive(std::vector<std::byte>* record, bool* from_above) {
   if (arrived_.empty()) return false;
-  *record = std::move(arrived_.front());
+  *record = std::move(arrived_.front().record);
+  *from_above = arrived_.front().from_above;
   arrived_.pop_front();
   return true;
 }
 
-Status Star::send(std::span<const std::byte> record) {
-  for (Link& link : links_) queue_frame(link, Frame::kRecord, record);
-  return {};
+void Tree::send_up(std::span<const std::byte> record) {
+  for (Link& link : links_) {
+    if (link.is_above) queue_frame(link, Frame::kRecord, record);
+  }
 }
 
-Status Star::send_abort(const Status& cause) {
+void Tree::send_down(std::span<const std::byte> record) {
+  for (Link& link : links_) {
+    if (!link.is_above) queue_frame(link, Frame::kRecord, record);
+  }
+}
+
+void Tree::send_abort(const Status& cause) {
   const std::int32_t head[2] = {cause.code(), cause.rank()};
   std::vector<std::byte> payload(sizeof head + cause.message().size());
   std::memcpy(payload.data(), head, sizeof head);
   std::memcpy(payload.data() + sizeof head, cause.message().data(), cause.message().size());
   for (Link& link : links_) queue_frame(link, Frame::kAbort, payload);
-  return {};
 }
 
-bool Star::unsent() const {
+bool Tree::unsent() const {
   return std::any_of(links_.begin(), links_.end(), [](const Link& l) { return !l.left && !l.queue.empty(); });
 }
 
-void Star::depart() {
+void Tree::depart() {
   for (Link& link : links_) {
     queue_frame(link, Frame::kGoodbye, {});
     static_cast<void>(flush(link));  // best effort: the other side has drained too
@@ -287,10 +314,16 @@ void Star::depart() {
 
 Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
                        const Options& options, std::unique_ptr<HostLinks>* out) {
-  auto star = std::make_unique<Star>();
-  RODA_RETURN_IF_ERROR(self == leaders[0] ? star->accept_all(store, leaders, options)
-                                          : star->connect_to(store, self, options));
-  *out = std::move(star);
+  const auto leader = [&](int host) { return leaders[static_cast<std::size_t>(host)]; };
+  const auto host = static_cast<int>(std::find(leaders.begin(), leaders.end(), self) - leaders.begin());
+  const HostPlace place = place_of(host, static_cast<int>(leaders.size()), options.fan_out);
+  std::vector<std::int32_t> children;
+  for (const int child : place.children) children.push_back(leader(child));
+  auto tree = std::make_unique<Tree>();
+  if (!children.empty()) RODA_RETURN_IF_ERROR(tree->listen(store, self, options));
+  if (place.parent >= 0) RODA_RETURN_IF_ERROR(tree->connect_to(store, leader(place.parent), self, options));
+  RODA_RETURN_IF_ERROR(tree->accept_all(children, self, options));
+  *out = std::move(tree);
   return {};
 }
 

@@ -114,9 +114,9 @@ void Engine::poke() {
     return;
   }
   announce();
-  apply_log();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
   static_cast<void>(parts_.control->service(false));
+  apply_log();
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.
   const bool work = moves_data() || holds_ready() || parts_.control->pending() || !unsent_.empty() || shutting_down_ ||

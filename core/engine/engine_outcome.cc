@@ -54,6 +54,7 @@ void Engine::bit_freed(std::int32_t set, int bit) { announcer_.settle(set, bit);
 
 void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
   news_for_others_ = true;
+  parts_.control->join_done(set);
   Operation* op = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -76,6 +77,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), parts_.store.get());
+  parts_.control->set_added(id, ranks);
   const std::scoped_lock lock(mutex_);
   known_sets_[id] = ranks;
 }
@@ -98,6 +100,7 @@ void Engine::set_removed(std::int32_t id) {
     std::erase_if(queue_, [id](const Operation* op) { return op->request.set == id; });
   }
   announcer_.forget_set(id);
+  parts_.control->set_removed(id);
   retired_sets_.push_back(std::move(sets_.at(id)));
   sets_.erase(id);
   end_operations(pending, Status::aborted("Process set has been removed"));

@@ -38,6 +38,7 @@ struct Knobs {
   std::optional<double> cycle_time_ms;  // unset: no window
   int cache_capacity{};                 // entries, 0: no cache
   int outstanding_buckets{};
+  int control_fan_out{};
   bool disable_group_fusion{};
   bool batch_d2d_memcopies{};
   bool dynamic_process_sets{};

@@ -110,6 +110,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
   if (shut_down_) return {};  // whatever a rank said before it saw the shutdown
   switch (item.kind) {
     case Item::kBits:
+    case Item::kBitsOf:
       return apply_bits(item, rank, looked_up_at, outcome);
     case Item::kRequest: {
       Request request;
@@ -170,12 +171,13 @@ Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std
   RODA_RETURN_IF_ERROR(wire::read_bits(item, &bits));
   const auto it = sets_.find(item.set);
   if (it == sets_.end()) return {};  // the set was removed meanwhile: its tensors ended with that
-  const int member = position(item.set, rank);
-  if (member < 0) return Status::unknown("malformed control record: bits from a rank outside the process set");
-  for (std::size_t w = 0; w < bits.words.size(); ++w) {
-    for (std::uint64_t word = bits.words[w]; word != 0; word &= word - 1) {
-      const int bit = static_cast<int>((bits.first_word + w) * 64) + __builtin_ctzll(word);
-      arrive_by_bit(item.set, &it->second, bit, member, rank == rank_, looked_up_at, outcome);
+  const wire::RankRange speaker{rank, rank};
+  for (const wire::RankRange& range : bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks) {
+    if (range.last >= settings_.size) return Status::unknown("malformed control record: bits from a rank that is none");
+    for (std::int32_t r = range.first; r <= range.last; ++r) {
+      const int member = position(item.set, r);
+      if (member < 0) return Status::unknown("malformed control record: bits from a rank outside the process set");
+      bits.each([&](int bit) { arrive_by_bit(item.set, &it->second, bit, member, r == rank_, looked_up_at, outcome); });
     }
   }
   return {};
@@ -225,6 +227,7 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
   const std::vector<bool> arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
+  outcome->bit_changed(id, bit);
   const int self = position(id, rank_);
   if (self >= 0 && arrived[static_cast<std::size_t>(self)]) outcome->bit_freed(id, bit);
   for (std::size_t m = 0; m < arrived.size(); ++m) {
@@ -287,7 +290,7 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
-    set->cache.insert(agreed, applied_);
+    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_changed(id, bit);
   }
   set->pending.erase(it);
   set->ready.push_back(std::move(agreed));

@@ -10,6 +10,7 @@ namespace roda::wire {
 namespace {
 
 constexpr std::size_t kAlign = 8;
+constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache capacity that a setting may name, and more
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 Status malformed(const char* what) {
@@ -27,7 +28,7 @@ void RecordWriter::begin(std::int32_t rank, std::uint64_t applied) {
   std::memcpy(buffer_.data(), &header, sizeof header);
 }
 
-void RecordWriter::item(Item kind, std::int32_t set, const void* payload, std::size_t bytes) {
+std::byte* RecordWriter::start_item(Item kind, std::int32_t set, std::size_t bytes) {
   ItemHeader header;
   header.kind = static_cast<std::uint16_t>(kind);
   header.set = set;
@@ -35,20 +36,29 @@ void RecordWriter::item(Item kind, std::int32_t set, const void* payload, std::s
   const std::size_t at = buffer_.size();
   buffer_.resize(at + sizeof header + padded(bytes));
   std::memcpy(buffer_.data() + at, &header, sizeof header);
-  if (bytes != 0) std::memcpy(buffer_.data() + at + sizeof header, payload, bytes);
+  return buffer_.data() + at + sizeof header;
+}
+
+void RecordWriter::item(Item kind, std::int32_t set, const void* payload, std::size_t bytes) {
+  std::byte* to = start_item(kind, set, bytes);
+  if (bytes != 0) std::memcpy(to, payload, bytes);
 }
 
 void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words) {
-  ItemHeader header;
-  header.kind = static_cast<std::uint16_t>(Item::kBits);
-  header.set = set;
-  header.bytes = static_cast<std::uint32_t>(8 + words.size_bytes());
-  const std::size_t at = buffer_.size();
-  buffer_.resize(at + sizeof header + header.bytes);
-  std::memcpy(buffer_.data() + at, &header, sizeof header);
   const std::uint32_t counts[2] = {first_word, static_cast<std::uint32_t>(words.size())};
-  std::memcpy(buffer_.data() + at + sizeof header, counts, sizeof counts);
-  std::memcpy(buffer_.data() + at + sizeof header + sizeof counts, words.data(), words.size_bytes());
+  std::byte* to = start_item(Item::kBits, set, sizeof counts + words.size_bytes());
+  std::memcpy(to, counts, sizeof counts);
+  std::memcpy(to + sizeof counts, words.data(), words.size_bytes());
+}
+
+void RecordWriter::bits_of(std::int32_t set, std::span<const RankRange> ranks, std::uint32_t first_word,
+                           std::span<const std::uint64_t> words) {
+  const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(words.size()),
+                                   static_cast<std::uint32_t>(ranks.size()), 0};
+  std::byte* to = start_item(Item::kBitsOf, set, sizeof counts + ranks.size_bytes() + words.size_bytes());
+  std::memcpy(to, counts, sizeof counts);
+  std::memcpy(to + sizeof counts, ranks.data(), ranks.size_bytes());
+  std::memcpy(to + sizeof counts + ranks.size_bytes(), words.data(), words.size_bytes());
 }
 
 void RecordWriter::request(const negotiate::Request& r) {
@@ -146,16 +156,36 @@ Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
   return {};
 }
 
-Status read_bits(const ItemView& item, Bits* bits) {
-  std::uint32_t counts[2];
-  if (item.payload.size() < sizeof counts) return malformed("a cut bit vector");
-  std::memcpy(counts, item.payload.data(), sizeof counts);
-  const auto words = item.payload.subspan(sizeof counts);
-  if (words.size() != counts[1] * sizeof(std::uint64_t)) return malformed("a bit vector of a wrong size");
-  bits->first_word = counts[0];
-  // Items start on 8-byte boundaries of an 8-byte aligned record, so the words are aligned.
-  bits->words = {reinterpret_cast<const std::uint64_t*>(words.data()), counts[1]};
+namespace {
+
+Status check_ranges(std::span<const RankRange> ranges) {
+  if (ranges.empty()) return malformed("bits of nobody");
+  std::int64_t after = -1;
+  for (const RankRange& r : ranges) {
+    if (r.first < 0 || r.last < r.first || r.first <= after) return malformed("ranks out of order");
+    after = r.last;
+  }
   return {};
+}
+
+}  // namespace
+
+Status read_bits(const ItemView& item, Bits* bits) {
+  const bool has_ranks = item.kind == Item::kBitsOf;
+  std::uint32_t counts[4] = {};
+  const std::size_t head = (has_ranks ? 4 : 2) * sizeof counts[0];
+  if (item.payload.size() < head) return malformed("a cut bit vector");
+  std::memcpy(counts, item.payload.data(), head);
+  const std::size_t rank_bytes = counts[2] * sizeof(RankRange);
+  if (item.payload.size() != head + rank_bytes + counts[1] * sizeof(std::uint64_t)) {
+    return malformed("a bit vector of a wrong size");
+  }
+  if (counts[0] > kMostWords || counts[1] > kMostWords) return malformed("bits beyond any cache");
+  bits->first_word = counts[0];
+  // Items start on 8-byte boundaries of an 8-byte aligned record, so ranges and words are aligned.
+  bits->ranks = {reinterpret_cast<const RankRange*>(item.payload.data() + head), counts[2]};
+  bits->words = {reinterpret_cast<const std::uint64_t*>(item.payload.data() + head + rank_bytes), counts[1]};
+  return has_ranks ? check_ranges(bits->ranks) : Status();
 }
 
 }  // namespace roda::wire

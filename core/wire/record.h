@@ -1,4 +1,5 @@
-// A record of the log: what one rank said at once. Everything in one record is applied as a unit.
+// A record of the log: what one rank said at once, or what several said, put together on the way (combiner.h).
+// Everything in one record is applied as a unit.
 //
 // Layout (host byte order; the job's fingerprint refuses a mix): RecordHeader, then items of an ItemHeader and its
 // payload, each padded to 8 bytes. Requests travel as FlatBuffers. A reader trusts nothing: every length is checked
@@ -11,12 +12,13 @@
 #include <vector>
 
 #include "core/negotiate/request.h"
+#include "core/wire/rank_ranges.h"
 #include "plugins/base/status.h"
 
 namespace roda::wire {
 
 struct RecordHeader {
-  std::int32_t rank = 0;      // world rank of the speaker
+  std::int32_t rank = 0;      // world rank of the speaker, of one of them in a combined record
   std::uint32_t bytes = 0;    // of the whole record
   std::uint64_t applied = 0;  // log records the speaker had applied when it looked its cache bits up
 };
@@ -30,6 +32,7 @@ enum class Item : std::uint16_t {
   kShutdown = 6,
   kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
+  kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
 };
 
 struct ItemHeader {
@@ -45,6 +48,9 @@ class RecordWriter {
  public:
   void begin(std::int32_t rank, std::uint64_t applied);
   void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words);
+  // The same bits said by each of `ranks`, not empty.
+  void bits_of(std::int32_t set, std::span<const RankRange> ranks, std::uint32_t first_word,
+               std::span<const std::uint64_t> words);
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
   void add_set(std::span<const std::int32_t> ranks);
@@ -55,6 +61,7 @@ class RecordWriter {
 
  private:
   void item(Item kind, std::int32_t set, const void* payload, std::size_t bytes);
+  std::byte* start_item(Item kind, std::int32_t set, std::size_t bytes);
   std::vector<std::byte> buffer_;
 };
 
@@ -87,7 +94,19 @@ Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;
+  std::span<const RankRange> ranks;  // kBitsOf: sorted and disjoint; empty for kBits: the record's speaker
+
+  // Calls use(bit) for each bit that is set.
+  template <typename Use>
+  void each(Use use) const {
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      for (std::uint64_t word = words[w]; word != 0; word &= word - 1) {
+        use(static_cast<int>((first_word + w) * 64) + __builtin_ctzll(word));
+      }
+    }
+  }
 };
+// Of kBits and kBitsOf. The spans point into the record.
 Status read_bits(const ItemView& item, Bits* bits);
 
 }  // namespace roda::wire

@@ -13,8 +13,11 @@ namespace {
 
 struct Shape {
   int hosts, per_host;
+  int fan_out = 8;
 };
-void PrintTo(const Shape& shape, std::ostream* os) { *os << shape.hosts << "x" << shape.per_host; }
+void PrintTo(const Shape& shape, std::ostream* os) {
+  *os << shape.hosts << "x" << shape.per_host << "/" << shape.fan_out;
+}
 
 class ControlPlanes : public testing::TestWithParam<Shape> {
  protected:
@@ -25,7 +28,9 @@ class ControlPlanes : public testing::TestWithParam<Shape> {
     const auto statuses = on_ranks(size(), [&](int rank) {
       const Topology topology = topology_of(GetParam().hosts, GetParam().per_host, rank);
       std::unique_ptr<ControlPlane> plane;
-      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, options_for_test(), &plane));
+      ControlPlane::Options options = options_for_test();
+      options.fan_out = GetParam().fan_out;
+      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, options, &plane));
       use(rank, *plane);
       // What this rank queued for others must leave before its links do.
       ++done_;
@@ -91,9 +96,11 @@ TEST_P(ControlPlanes, AnAbortReachesEveryRankWithItsCause) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ControlPlanes,
-                         testing::Values(Shape{1, 1}, Shape{1, 2}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2}),
+                         testing::Values(Shape{1, 1}, Shape{1, 2}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2},
+                                         Shape{4, 1, 1}, Shape{5, 2, 2}),
                          [](const auto& info) {
-                           return std::to_string(info.param.hosts) + "x" + std::to_string(info.param.per_host);
+                           return std::to_string(info.param.hosts) + "x" + std::to_string(info.param.per_host) + "_" +
+                                  std::to_string(info.param.fan_out);
                          });
 
 }  // namespace

@@ -1,0 +1,180 @@
+#include "core/wire/combiner.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/unit/negotiate/combined_job.h"
+
+namespace roda::wire {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Combining : public testing::Test {
+ protected:
+  Combining() : combiner(below()) {
+    const std::vector<std::int32_t> ranks{0, 1, 2, 3, 4, 5};
+    combiner.set_added(0, ranks);  // of which 2, 3 and 4 are below
+  }
+  static RankRanges below() {
+    RankRanges ranges;
+    ranges.add(2, 4);
+    return ranges;
+  }
+  template <typename Fill>
+  void say(int rank, Fill fill, std::uint64_t applied = 1) {
+    writer.begin(rank, applied);
+    fill(writer);
+    combiner.take(writer.end(), now);
+  }
+  void say_bits(int rank, std::uint64_t word, std::uint64_t applied = 1) {
+    say(
+        rank, [&](RecordWriter& w) { w.bits(0, 0, std::span(&word, 1)); }, applied);
+  }
+  // What travels on now, as text: "2-4:5" are bits 0 and 2 of these ranks, "f9" launches finished, "r" another record.
+  std::vector<std::string> heard() {
+    std::vector<std::string> out;
+    for (Combiner::Record record; combiner.next(now, &record);) {
+      std::string text;
+      RecordReader reader(record);
+      ItemView item;
+      while (reader.next(&item)) {
+        Bits bits;
+        std::uint64_t number = 0;
+        if (item.kind == Item::kBitsOf && read_bits(item, &bits).ok()) {
+          for (const RankRange& r : bits.ranks) text += std::to_string(r.first) + "-" + std::to_string(r.last) + ":";
+          bits.each([&](int bit) { text += std::to_string(bit) + " "; });
+        } else if (item.kind == Item::kFinished && read_number(item, &number).ok()) {
+          text += "f" + std::to_string(number) + " ";
+        } else {
+          text += "r";
+        }
+      }
+      last_applied = reader.header().applied;
+      out.push_back(text);
+    }
+    return out;
+  }
+  using Texts = std::vector<std::string>;
+
+  Combiner combiner;
+  RecordWriter writer;
+  Combiner::Clock::time_point now{};
+  std::uint64_t last_applied = 0;
+};
+
+TEST_F(Combining, OneRecordForAllRanksBelow) {
+  say_bits(3, 0b11, 7);
+  say_bits(2, 0b11, 5);
+  EXPECT_EQ(heard(), Texts{});
+  say_bits(4, 0b11, 9);
+  EXPECT_EQ(heard(), Texts{"2-4:0 1 "});
+  EXPECT_EQ(last_applied, 5u);
+  EXPECT_EQ(combiner.deadline(), Combiner::Clock::time_point::max());
+}
+
+TEST_F(Combining, AStragglerIsNotWaitedForLong) {
+  say_bits(2, 1);
+  say_bits(4, 1);
+  EXPECT_EQ(combiner.deadline(), now + Combiner::kHold);
+  now += Combiner::kHold;
+  EXPECT_EQ(heard(), Texts{"2-2:4-4:0 "});
+  say_bits(3, 1);
+  EXPECT_EQ(heard(), Texts{"3-3:0 "}) << "nobody is left to wait for";
+  say_bits(3, 1);
+  EXPECT_EQ(heard(), Texts{}) << "the next round is waited for again";
+}
+
+TEST_F(Combining, AChangedBitForgetsWhoWasAhead) {
+  say_bits(2, 1);
+  now += Combiner::kHold;
+  EXPECT_EQ(heard(), Texts{"2-2:0 "});
+  combiner.bit_changed(0, 0);
+  say_bits(3, 1);
+  say_bits(4, 1);
+  EXPECT_EQ(heard(), Texts{});
+  say_bits(2, 1);
+  EXPECT_EQ(heard(), Texts{"2-4:0 "});
+}
+
+TEST_F(Combining, OtherRecordsPassAfterWhatWasSaidBefore) {
+  say_bits(3, 1);
+  say(3, [](RecordWriter& w) { w.plain(Item::kShutdown, 0); });
+  EXPECT_EQ(heard(), (Texts{"3-3:0 ", "r"}));
+}
+
+TEST_F(Combining, NobodyWaitsForThoseWhoJoined) {
+  say(3, [](RecordWriter& w) {
+    negotiate::Request join;
+    join.collective = RODA_JOIN;
+    join.name = "join";
+    w.request(join);
+  });
+  EXPECT_EQ(heard(), Texts{"r"});
+  say_bits(2, 1);
+  EXPECT_EQ(heard(), Texts{"2-2:0 "});
+  combiner.join_done(0);
+  say_bits(2, 1);
+  EXPECT_EQ(heard(), Texts{});
+}
+
+TEST_F(Combining, AFinishedLaunchIsReportedOnce) {
+  const auto finished = [](std::uint64_t n) { return [n](RecordWriter& w) { w.number(Item::kFinished, 0, n); }; };
+  say(2, finished(1));
+  EXPECT_EQ(heard(), Texts{"f1 "});
+  say(3, finished(1));
+  EXPECT_EQ(heard(), Texts{});
+  const std::uint64_t word = 1;
+  for (int rank : {2, 3, 4}) {
+    say(rank, [&](RecordWriter& w) {
+      w.number(Item::kFinished, 0, 2);
+      w.bits(0, 0, std::span(&word, 1));
+    });
+  }
+  EXPECT_EQ(heard(), Texts{"f2 2-4:0 "}) << "with the announcement";
+}
+
+TEST_F(Combining, UnknownProcessSetsAreNotWaitedFor) {
+  const std::uint64_t word = 1;
+  say(2, [&](RecordWriter& w) { w.bits(7, 0, std::span(&word, 1)); });
+  EXPECT_EQ(heard(), Texts{"2-2:0 "});
+}
+
+TEST_F(Combining, MalformedRecordsReachThoseWhoReport) {
+  const std::vector<std::byte> garbage(40, std::byte{7});
+  combiner.take(garbage, now);
+  Combiner::Record record;
+  ASSERT_TRUE(combiner.next(now, &record));
+  EXPECT_EQ(record, garbage);
+}
+
+class CombinedJobs : public testing::TestWithParam<negotiate::CombinedShape> {};
+
+// Ranks announce the same tensors in different orders, read the log at different speeds, and stumble over a cache that
+// is too small: every rank still reaches the same launches, and nothing is left.
+TEST_P(CombinedJobs, ReachTheSameAgreements) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    negotiate::CombinedJob job(GetParam(), seed);
+    ASSERT_TRUE(job.run()) << "stuck with seed " << seed;
+    ASSERT_TRUE(job.diaries_are_equal()) << seed;
+    ASSERT_EQ(job.launched(), job.expected()) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CombinedJobs,
+                         testing::Values(negotiate::CombinedShape{1, 3, 8}, negotiate::CombinedShape{2, 2, 8},
+                                         negotiate::CombinedShape{3, 1, 1}, negotiate::CombinedShape{4, 2, 1},
+                                         negotiate::CombinedShape{7, 2, 2}));
+
+// In step, what the root hears and what the log carries for one announcement of all ranks does not grow with them.
+TEST(CombinedJob, RecordsDoNotGrowWithRanks) {
+  for (const int hosts : {4, 16, 64}) {
+    negotiate::CombinedJob job({hosts, 4, 4}, 1, /*in_step=*/true);
+    ASSERT_TRUE(job.run());
+    EXPECT_EQ(job.log_records_of_last_round(), 1) << hosts;
+  }
+}
+
+}  // namespace
+}  // namespace roda::wire
