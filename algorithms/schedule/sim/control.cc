@@ -7,6 +7,8 @@
 namespace roda::sim {
 namespace {
 
+constexpr std::int32_t kOurFanOut = 8;  // RODA_CONTROL_FAN_OUT's default
+
 // Levels below the root of a complete tree.
 std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {
   std::int32_t depth = 0;
@@ -49,33 +51,21 @@ ControlCost bits(const ControlOptions& options) {
   return cost;
 }
 
-// Every rank appends a record to the log. Leaders carry their hosts' records to the one that orders, and it sends every
-// record to every other leader.
-ControlCost log_of_records(const ControlOptions& options) {
-  const double ranks = options.ranks;
-  const double local = std::min(options.ranks, options.ranks_per_host);
-  const double hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
-  ControlCost cost{"ours", "records to the leader that orders; each comes back to every host", 0, 0, 2, 0};
-  if (hosts <= 1) return {cost.scheme, cost.about, 0, 0, 0, 0};
-  const double up = ranks - local;
-  const double down = ranks * (hosts - 1);
-  cost.mean = 2 * (up + down) / ranks;
-  cost.busiest = up + down;
-  cost.us = 2 * options.latency_us + (up + down + 2) * options.overhead_us;
-  return cost;
-}
-
-ControlCost combined(const ControlOptions& options) {
+// Ranks speak to their leader through shared memory; leaders combine along a tree of hosts, and the log comes down it.
+ControlCost ours(const ControlOptions& options) {
   const std::int32_t hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
-  const char* about = "bits combined in each host, leaders along a tree (the design; not built)";
-  return hosts <= 1 ? ControlCost{"combined", about, 0, 0, 0, 0} : tree_of(options, hosts, "combined", about);
+  const char* about = "bits combined in each host, leaders along a tree of hosts";
+  if (hosts <= 1) return {"ours", about, 0, 0, 0, 0};
+  ControlOptions tree = options;
+  tree.fan_out = kOurFanOut;
+  return tree_of(tree, hosts, "ours", about);
 }
 
 }  // namespace
 
 std::vector<ControlCost> control_costs(const ControlOptions& options) {
   return {star(options), tree_of(options, options.ranks, "tree", "up and down a tree of all ranks"), bits(options),
-          log_of_records(options), combined(options)};
+          ours(options)};
 }
 
 }  // namespace roda::sim

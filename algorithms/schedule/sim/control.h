@@ -13,7 +13,7 @@ namespace roda::sim {
 struct ControlOptions {
   std::int32_t ranks = 64;
   std::int32_t ranks_per_host = 8;
-  std::int32_t fan_out = 4;  // children of a node of a tree
+  std::int32_t fan_out = 4;  // children of a node of the tree of ranks
   double overhead_us = 1;
   double latency_us = 5;
 };
@@ -27,8 +27,7 @@ struct ControlCost {
   double us = 0;          // hops, and what the busiest ranks on them do
 };
 
-// A coordinator, a tree of ranks, an allreduce of bit vectors, ours as it is built, and ours with the leaders' records
-// combined along a tree, which is the design and is not built.
+// A coordinator, a tree of ranks, an allreduce of bit vectors, and ours, whose tree of hosts has a fan-out of its own.
 std::vector<ControlCost> control_costs(const ControlOptions& options);
 
 }  // namespace roda::sim
