@@ -55,7 +55,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--best", action="store_true", help="the best round of each program, not medians")
     options = parser.parse_args()
+    if malformed := [program for program in options.programs if not re.match(r"[^=]+=.*\S", program)]:
+        parser.error(f"'{malformed[0]}' is not of the form NAME=COMMAND")
     programs = dict(program.split("=", 1) for program in options.programs)
+    if len(programs) < 2:
+        parser.error("two programs of different names are needed: the last column compares the second with the first")
     figures = measure(programs, options.rounds)
     for kind in ("latency", "bandwidth"):
         print(table(figures, kind, list(programs), options.best) + "\n")

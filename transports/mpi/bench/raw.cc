@@ -1,5 +1,5 @@
 // Open MPI's own messages, measured and printed as roda-transport-perf does: what the mpi transport adds is the
-// difference. Started by mpirun on 2 ranks.
+// difference. As there, several threads may call MPI: its locks are taken either way. Started by mpirun on 2 ranks.
 //   usage: mpi_raw [--bytes N[,N...]] [--repeats N]
 #include <mpi.h>
 
@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--repeats") == 0) line.repeats = std::atoi(argv[i + 1]);
   }
   int rank = 0, ranks = 0;
-  MPI_Init(&argc, &argv);
+  int threads = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks != 2) std::fprintf(stderr, "mpi_raw needs 2 ranks\n");
