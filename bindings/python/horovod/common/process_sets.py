@@ -141,6 +141,11 @@ def forget_process_sets() -> None:
     global_process_set._invalidate()
 
 
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """Return the ranks of every process set that is registered now, by id."""
+    return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Register a set while the engine runs; collective over all ranks of the job.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     gradient_predivide_factor : float
         With ``Average``: divide by this before the sum, and by ``size / factor`` after it.
     num_groups : int
-        Deprecated name of an integer `groups`.
+        Deprecated name of an integer `groups`, which wins when both are given.
     groups : int or list of lists of torch.Tensor, optional
         Parameters whose gradients are reduced together: that many groups, or these.
     sparse_as_dense : bool
@@ -63,9 +64,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         if op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
     if num_groups:
-        if groups is not None and groups != num_groups:
-            raise ValueError("Please give groups or the deprecated num_groups, not both.")
-        groups = num_groups
+        warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
     use_delta = op == Adasum and size() > 1
     mixin = DistributedAdasumMixin if use_delta else DistributedMixin
     cls = type(
