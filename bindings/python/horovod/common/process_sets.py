@@ -8,7 +8,7 @@ from typing import Any
 
 from horovod import _roda
 
-_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN = -1, -2, -3, -4, -5
+_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
 
 
 class ProcessSet:
@@ -170,11 +170,10 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         raise NotImplementedError("Dynamically adding a process set made from an MPI communicator is not supported.")
     result = _roda.add_process_set(process_set.ranks)
     if result < 0:
-        _raise_for(
-            result,
-            "adding",
-            f"A process set with ranks {process_set.ranks} exists already: it cannot be added again, {process_set}.",
+        reason = (
+            "it exists already" if result == _EXISTS else f"a rank is named twice or not in a job of {_roda.size()}"
         )
+        _raise_for(result, "adding", f"A process set with ranks {process_set.ranks} cannot be added: {reason}.")
     process_set._bind(result)
     _registered.append(process_set)
     return process_set
