@@ -141,6 +141,11 @@ def forget_process_sets() -> None:
     global_process_set._invalidate()
 
 
+def registered_set(ranks: Sequence[int]) -> ProcessSet | None:
+    """Return the set of these ranks that was registered in this process, or None."""
+    return next((entry for entry in _registered if entry.ranks == sorted(ranks)), None)
+
+
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """Return the ranks of every process set that is registered now, by id."""
     return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}

@@ -17,7 +17,7 @@ else:
         global_process_set,
         remove_process_set,
     )
-    from horovod.torch import elastic
+    from horovod.torch import distributed, elastic
     from horovod.torch.compression import Compression
     from horovod.torch.functions import (
         allgather_object,
@@ -84,5 +84,7 @@ else:
     )
     from horovod.torch.optimizer import DistributedOptimizer
     from horovod.torch.sync_batch_norm import SyncBatchNorm
+
+    distributed.register()
 
     __all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "warnings")]

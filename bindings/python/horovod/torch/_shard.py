@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-
 # State that torch's optimizers keep once for a parameter, as tensors without dimensions.
 _PER_PARAMETER = ("step", "mu_product", "eta", "mu")
 

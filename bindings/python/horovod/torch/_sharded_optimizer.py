@@ -51,7 +51,7 @@ class ShardedMixin:
         kinds = [kind.__name__ for kind in type(self).__mro__ if kind.__name__ in _NOT_ELEMENTWISE]
         if kinds:
             raise ValueError(
-                f"sharded=True needs an optimizer that treats every element alike; {kinds[0]} looks at whole parameters."
+                f"sharded=True needs an optimizer that treats elements alike; {kinds[0]} looks at whole parameters."
             )
         self._compression = compression
         self.backward_passes_per_step = passes
