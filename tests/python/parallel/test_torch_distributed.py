@@ -8,6 +8,8 @@ import horovod.torch as hvd
 import pytest
 import torch
 import torch.distributed as dist
+from common import process_set
+from horovod.common.process_sets import registered_set
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -156,23 +158,29 @@ def test_groups() -> None:
     if hvd.size() < 3:
         pytest.skip("needs three ranks")
     even = [r for r in ranks() if r % 2 == 0]
-    group = hvd.distributed.new_group(even)
+    with process_set(even):
+        group = hvd.distributed.new_group(even)
+        if hvd.rank() in even:
+            tensor = torch.full((2,), float(hvd.rank()))
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [float(sum(even))] * 2
+            dist.broadcast(tensor.fill_(hvd.rank()), even[-1], group=group)
+            assert tensor.tolist() == [float(even[-1])] * 2
+            received = [torch.empty(1) for _ in even]
+            dist.all_gather(received, torch.tensor([float(hvd.rank())]), group=group)
+            assert [t.item() for t in received] == [float(r) for r in even]
+        again = hvd.distributed.new_group(even)  # another group over the same process set
+        if hvd.rank() in even:
+            dist.barrier(again)
+        dist.barrier()
     if hvd.rank() in even:
-        tensor = torch.full((2,), float(hvd.rank()))
-        dist.all_reduce(tensor, group=group)
-        assert tensor.tolist() == [float(sum(even))] * 2
-        dist.broadcast(tensor.fill_(hvd.rank()), even[-1], group=group)
-        assert tensor.tolist() == [float(even[-1])] * 2
-        received = [torch.empty(1) for _ in even]
-        dist.all_gather(received, torch.tensor([float(hvd.rank())]), group=group)
-        assert [t.item() for t in received] == [float(r) for r in even]
-    again = hvd.distributed.new_group(even)  # another group over the same process set
-    if hvd.rank() in even:
-        dist.barrier(again)
-    if hvd.rank() in (0, 1):
-        with pytest.raises(ValueError, match=r"no process set of the ranks \[0, 1\]"):
-            dist.new_group([0, 1], use_local_synchronization=True)
+        with pytest.raises(ValueError, match="There is no process set of the ranks"):
+            dist.new_group(even, use_local_synchronization=True)
+    made = hvd.distributed.new_group([0, 1])  # registers the set
+    if hvd.rank() < 2:
+        dist.barrier(made)
     dist.barrier()
+    assert hvd.remove_process_set(registered_set([0, 1]))
 
 
 def test_an_error_reaches_every_way_of_waiting() -> None:
