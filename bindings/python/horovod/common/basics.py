@@ -190,7 +190,7 @@ class HorovodBasics:
 
     def gloo_enabled(self) -> bool:
         """Tell whether the Gloo transport may serve this job."""
-        return os.environ.get("HOROVOD_CPU_OPERATIONS", "gloo").lower() == "gloo" and self.gloo_built()
+        return (os.environ.get("HOROVOD_CPU_OPERATIONS") or "gloo").lower() == "gloo" and self.gloo_built()
 
     def gloo_built(self) -> bool:
         """Tell whether the Gloo transport is usable here."""

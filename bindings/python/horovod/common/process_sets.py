@@ -8,7 +8,7 @@ from typing import Any
 
 from horovod import _roda
 
-_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN = -1, -2, -3, -4, -5
+_NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
 
 
 class ProcessSet:
@@ -141,6 +141,16 @@ def forget_process_sets() -> None:
     global_process_set._invalidate()
 
 
+def registered_set(ranks: Sequence[int]) -> ProcessSet | None:
+    """Return the set of these ranks that was registered in this process, or None."""
+    return next((entry for entry in _registered if entry.ranks == sorted(ranks)), None)
+
+
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """Return the ranks of every process set that is registered now, by id."""
+    return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Register a set while the engine runs; collective over all ranks of the job.
 
@@ -165,11 +175,10 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         raise NotImplementedError("Dynamically adding a process set made from an MPI communicator is not supported.")
     result = _roda.add_process_set(process_set.ranks)
     if result < 0:
-        _raise_for(
-            result,
-            "adding",
-            f"A process set with ranks {process_set.ranks} exists already: it cannot be added again, {process_set}.",
+        reason = (
+            "it exists already" if result == _EXISTS else f"a rank is named twice or not in a job of {_roda.size()}"
         )
+        _raise_for(result, "adding", f"A process set with ranks {process_set.ranks} cannot be added: {reason}.")
     process_set._bind(result)
     _registered.append(process_set)
     return process_set

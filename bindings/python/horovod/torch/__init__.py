@@ -10,7 +10,14 @@ except ImportError as _error:  # the package stays importable without its engine
     warnings.warn(f"horovod.torch is not usable: the engine could not be loaded ({_error}).", stacklevel=2)
 else:
     from horovod.common.exceptions import HorovodInternalError
-    from horovod.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+    from horovod.common.process_sets import (
+        ProcessSet,
+        add_process_set,
+        get_process_set_ids_and_ranks,
+        global_process_set,
+        remove_process_set,
+    )
+    from horovod.torch import distributed, elastic
     from horovod.torch.compression import Compression
     from horovod.torch.functions import (
         allgather_object,
@@ -77,5 +84,7 @@ else:
     )
     from horovod.torch.optimizer import DistributedOptimizer
     from horovod.torch.sync_batch_norm import SyncBatchNorm
+
+    distributed.register()
 
     __all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "warnings")]

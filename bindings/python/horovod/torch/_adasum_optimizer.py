@@ -29,7 +29,7 @@ class DistributedAdasumMixin:
             raise ValueError("backward_passes_per_step must be > 0")
         self._name_of = name_of
         self._compression = compression
-        self._passes = passes
+        self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
@@ -64,7 +64,7 @@ class DistributedAdasumMixin:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Change after how many backward passes updates are combined."""
-        self._passes = passes
+        self.backward_passes_per_step = passes
         self._delay = dict.fromkeys(self._trained, passes)
 
     def synchronize(self) -> None:
@@ -85,7 +85,7 @@ class DistributedAdasumMixin:
                     parameter.grad = torch.zeros_like(parameter)
                 self._reduce_update(parameter)
         running, self._running = self._running, {}
-        self._delay = dict.fromkeys(self._trained, self._passes)
+        self._delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():
             update = self._compression.decompress(synchronize(handle), context)
             with torch.no_grad():

@@ -64,7 +64,7 @@ class DistributedMixin:
         self._postscale = predivide if op == Average else 1.0
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
-        self._passes = passes
+        self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, _Reduction] = {}
@@ -117,6 +117,7 @@ class DistributedMixin:
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         if parameter in self._running or self._delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
+        self._synchronized = False  # true of the gradients before, whose step was perhaps left out
         self._delay[parameter] -= 1
         if self._delay[parameter] > 0:
             return
@@ -188,12 +189,12 @@ class DistributedMixin:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Change after how many backward passes gradients are reduced."""
-        self._passes = passes
+        self.backward_passes_per_step = passes
         self._reset_delays()
 
     def _reset_delays(self) -> None:
         for parameter in self._delay:
-            self._delay[parameter] = self._passes
+            self._delay[parameter] = self.backward_passes_per_step
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Load a state and forget reductions that were under way."""
@@ -203,11 +204,22 @@ class DistributedMixin:
         self._reset_delays()
         super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
 
+    def _adopt_new_parameters(self) -> None:
+        """Take in parameters that were added to a group, or unfrozen, since the last step."""
+        for i, group in enumerate(self.param_groups):
+            for j, parameter in enumerate(group["params"]):
+                if parameter.requires_grad and parameter not in self._delay:
+                    self._name_of.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                    self._trained.append(parameter)
+                    self._delay[parameter] = self.backward_passes_per_step
+                    self._hooks.append(on_gradient(parameter, self._on_gradient))
+
     def synchronize(self) -> None:
         """Wait until all gradients are reduced; parameters that got no gradient contribute zeros."""
         if not self._active:
             self._synchronized = True
             return
+        self._adopt_new_parameters()
         for parameter in self._trained:
             if parameter in self._running:
                 continue
@@ -270,4 +282,5 @@ class DistributedMixin:
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
+        self._synchronized = False
         super().zero_grad(*args, **kwargs)  # type: ignore[misc]

@@ -49,8 +49,18 @@ class FP16Compressor(Compressor):
         return tensor if tensor.dtype == ctx else tensor.to(ctx)
 
 
+class BF16Compressor(FP16Compressor):
+    """Sends floating-point tensors as bfloat16, which keeps the range of float32; leaves integers as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Cast to bfloat16."""
+        return (tensor.bfloat16() if tensor.is_floating_point() else tensor), tensor.dtype
+
+
 class Compression:
     """The compressors that come with the package."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
+    bf16 = BF16Compressor

@@ -125,6 +125,9 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    if hasattr(optimizer, "_broadcast_state"):  # sharded: the ranks have different parts
+        optimizer._broadcast_state(root_rank)
+        return
     if not optimizer.state:
         _create_gradients(optimizer, model)
     plan = broadcast_object(_describe(optimizer) if rank() == root_rank else None, root_rank, "optimizer_state")

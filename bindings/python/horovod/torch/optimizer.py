@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from horovod.common.basics import Adasum, Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch._adasum_optimizer import DistributedAdasumMixin
 from horovod.torch._distributed_optimizer import DistributedMixin
+from horovod.torch._sharded_optimizer import ShardedMixin
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.mpi_ops import rocm_built, size
 
@@ -26,6 +28,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    sharded: bool = False,
 ) -> torch.optim.Optimizer:
     """Wrap an optimizer so that it steps with gradients reduced over all ranks.
 
@@ -44,13 +47,16 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     gradient_predivide_factor : float
         With ``Average``: divide by this before the sum, and by ``size / factor`` after it.
     num_groups : int
-        Deprecated name of an integer `groups`.
+        Deprecated name of an integer `groups`, which wins when both are given.
     groups : int or list of lists of torch.Tensor, optional
         Parameters whose gradients are reduced together: that many groups, or these.
     sparse_as_dense : bool
         Reduce sparse gradients as dense tensors.
     process_set : ProcessSet
         Who takes part.
+    sharded : bool
+        Keep on every rank the optimizer's state of its part of each parameter only. The parameters come out the same;
+        ``docs/python.md`` says which optimizers can and what becomes of ``state_dict()``.
 
     Returns
     -------
@@ -63,11 +69,12 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         if op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
     if num_groups:
-        if groups is not None and groups != num_groups:
-            raise ValueError("Please give groups or the deprecated num_groups, not both.")
-        groups = num_groups
-    use_delta = op == Adasum and size() > 1
-    mixin = DistributedAdasumMixin if use_delta else DistributedMixin
+        warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
+    if sharded and groups:
+        raise ValueError("sharded=True takes no groups: small pieces are fused by the engine.")
+    use_delta = op == Adasum and size() > 1 and not sharded
+    mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
     cls = type(
         optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__}
     )
@@ -80,6 +87,17 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         if process_set.process_set_id != 0:
             raise NotImplementedError("Adasum does not support non-global process sets yet.")
         result._start_distributing(names, compression, backward_passes_per_step)
+        return result
+    if sharded:
+        result._start_distributing(
+            names,
+            compression,
+            backward_passes_per_step,
+            op,
+            gradient_predivide_factor,
+            sparse_as_dense,
+            process_set,
+        )
         return result
     result._start_distributing(
         names,

@@ -15,7 +15,8 @@ from horovod.torch.mpi_ops import allgather, allreduce, size
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     """Drop-in for ``torch.nn.BatchNorm*``: mean and variance are those of the whole job's batch.
 
-    The collectives have fixed names, so several layers must run in the same order on all ranks. Input must be on a GPU.
+    The collectives have fixed names, so several layers must run in the same order on all ranks. Batches may differ in
+    size between ranks, and may be empty on some. The gradients of weight and bias are those of this rank's batch.
 
     Parameters
     ----------
@@ -41,14 +42,12 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torch's name)
         """Normalise."""
-        if not input.is_cuda:
-            raise ValueError("SyncBatchNorm expected input tensor to be on GPU")
         self._check_input_dim(input)
         use_batch = self.training or not self.track_running_stats
         if self.training and self.track_running_stats:
             self.num_batches_tracked += 1
         if not use_batch or size() == 1:
-            factor = self._averaging_factor() if self.training else 0.0
+            factor = self._averaging_factor() if self.training and self.track_running_stats else 0.0
             return functional.batch_norm(
                 input, self.running_mean, self.running_var, self.weight, self.bias, use_batch, factor, self.eps
             )
@@ -68,29 +67,37 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), factor)
 
 
+def _statistics(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the count, mean and variance of every channel over the batches of all ranks."""
+    rows = x.numel() // x.shape[1] if x.shape[1] else 0
+    count = torch.tensor([rows], dtype=x.dtype, device=x.device)
+    zeros = x.new_zeros(x.shape[1])
+    mean = x.mean(dims) if rows else zeros
+    variance = x.var(dims, unbiased=False) if rows else zeros
+    counts = allgather(count, "sync_batch_norm.count").view(-1, 1)
+    means = allgather(mean.view(1, -1), "sync_batch_norm.mean")
+    inverses = allgather((variance + eps).rsqrt().view(1, -1), "sync_batch_norm.invstd")
+    total = counts.sum().clamp(min=1)
+    mean = (counts * means).sum(0) / total
+    variance = (counts * (inverses.pow(-2) - eps + (means - mean) ** 2)).sum(0) / total
+    return total, mean, variance.clamp(min=0)
+
+
 class _Normalise(torch.autograd.Function):
     """Forward gathers count, mean and inverse deviation of every rank; backward sums two vectors per layer."""
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, weight: Any, bias: Any, eps: float) -> tuple[torch.Tensor, ...]:  # noqa: A002
         dims = [d for d in range(input.dim()) if d != 1]
-        x = input.float()
-        count = torch.tensor([x.numel() // x.shape[1]], dtype=torch.float32, device=x.device)
-        mean, variance = x.mean(dims), x.var(dims, unbiased=False)
-        counts = allgather(count, "sync_batch_norm.count").view(-1, 1)
-        means = allgather(mean.view(1, -1), "sync_batch_norm.mean")
-        inverses = allgather((variance + eps).rsqrt().view(1, -1), "sync_batch_norm.invstd")
-        total = counts.sum()
-        variances = inverses.pow(-2) - eps
-        mean = (counts * means).sum(0) / total
-        variance = ((counts * (variances + (means - mean) ** 2)).sum(0) / total).clamp(min=0)
+        x = input if input.dtype == torch.float64 else input.float()
+        total, mean, variance = _statistics(x, dims, eps)
         inverse = (variance + eps).rsqrt()
         shape = [1, -1] + [1] * (x.dim() - 2)
         normal = (x - mean.view(shape)) * inverse.view(shape)
         ctx.save_for_backward(normal, weight, inverse, total)
         ctx.dims, ctx.shape, ctx.has_bias = dims, shape, bias is not None
-        output = normal if weight is None else normal * weight.float().view(shape)
-        output = output if bias is None else output + bias.float().view(shape)
+        output = normal if weight is None else normal * weight.to(x.dtype).view(shape)
+        output = output if bias is None else output + bias.to(x.dtype).view(shape)
         ctx.mark_non_differentiable(mean, variance, total)
         return output.to(input.dtype), mean, variance, total
 
@@ -98,12 +105,12 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, grad_output: torch.Tensor, *_: Any) -> tuple:
         normal, weight, inverse, total = ctx.saved_tensors
         dims, shape = ctx.dims, ctx.shape
-        grad = grad_output.float()
+        grad = grad_output.to(normal.dtype)
         grad_weight, grad_bias = (grad * normal).sum(dims), grad.sum(dims)
         sum_dy = allreduce(grad_bias, name="sync_batch_norm.sum_dy", op=Sum)
         sum_dy_xmu = allreduce(grad_weight, name="sync_batch_norm.sum_dy_xmu", op=Sum)
         centred = grad - (sum_dy / total).view(shape) - normal * (sum_dy_xmu / total).view(shape)
-        scale = inverse if weight is None else inverse * weight.float()
+        scale = inverse if weight is None else inverse * weight.to(normal.dtype)
         return (
             (centred * scale.view(shape)).to(grad_output.dtype),
             None if weight is None else grad_weight.to(weight.dtype),

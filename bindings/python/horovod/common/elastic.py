@@ -1,0 +1,160 @@
+"""State that survives the loss of workers, and the loop that goes on with it. The same for every framework."""
+
+from __future__ import annotations
+
+import functools
+import queue
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from horovod.runner.elastic.worker import HostUpdateResult, WorkerNotificationManager
+
+notification_manager = WorkerNotificationManager()
+
+
+class State:
+    """What training needs to go on after a reset. Subclasses say how it is saved, restored and synchronised.
+
+    Parameters
+    ----------
+    bcast_object : callable
+        ``bcast_object(obj)`` returns rank 0's object on all ranks.
+    get_rank : callable
+        Returns this process's rank.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]) -> None:
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
+        self._last_updated_timestamp: float = 0
+        self._reset_callbacks: list[Callable[[], None]] = []
+
+    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
+        """Call these after every reset, when the number of workers may be another."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """Forget old notices and adapt to the new job; called after every reset."""
+        self._host_messages = queue.Queue()
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Take note that the hosts changed; called on any thread."""
+        self._host_messages.put((timestamp, update_res))
+
+    def commit(self) -> None:
+        """Save the state, then look whether hosts changed."""
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raise HostsUpdatedInterrupt, on all ranks together, when rank 0 was told that the hosts changed.
+
+        Collective. Raises nothing for a notice that is no newer than the last.
+        """
+        newest, flags = self._last_updated_timestamp, HostUpdateResult.no_update
+        while not self._host_messages.empty():
+            timestamp, update = self._host_messages.get()
+            if timestamp > self._last_updated_timestamp:
+                newest = max(newest, timestamp)
+                flags |= update
+        previous, self._last_updated_timestamp, flags = self._bcast_object(
+            (self._last_updated_timestamp, newest, flags)
+        )
+        if self._last_updated_timestamp > previous:
+            raise HostsUpdatedInterrupt(flags == HostUpdateResult.removed)
+
+    def save(self) -> None:
+        """Keep a copy of the state in memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Go back to the last copy."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Give all ranks the state of rank 0; collective."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Adapt to another number of workers."""
+
+
+class ObjectState(State):
+    """Values as attributes, broadcast as one object.
+
+    Parameters
+    ----------
+    bcast_object, get_rank
+        As in :class:`State`.
+    **kwargs
+        The attributes and their first values.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any) -> None:
+        super().__init__(bcast_object, get_rank)
+        self._saved_state = kwargs
+        self._set_attrs()
+
+    def _set_attrs(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, value)
+
+    def save(self) -> None:
+        """Keep the attributes' values."""
+        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+
+    def restore(self) -> None:
+        """Set the attributes to the values of the last save."""
+        self._set_attrs()
+
+    def sync(self) -> None:
+        """Broadcast the last saved values and take them over."""
+        if self._saved_state:
+            self._saved_state = self._bcast_object(self._saved_state)
+            self._set_attrs()
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """Return `func` in a loop that starts it again after a failure or a change of hosts.
+
+    Parameters
+    ----------
+    func : callable
+        ``func(state, *args, **kwargs)``.
+    reset : callable
+        Shuts the engine down and starts it with the workers that there are now.
+
+    Returns
+    -------
+    callable
+        Takes the same arguments and returns what `func` returned in the end. After HorovodInternalError the state goes
+        back to its last commit; after HostsUpdatedInterrupt it goes on as it is. Other exceptions pass.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        notification_manager.init()
+        notification_manager.register_listener(state)
+        skip_sync = False
+        try:
+            while True:
+                try:
+                    if not skip_sync:
+                        state.sync()
+                    return func(state, *args, **kwargs)
+                except HorovodInternalError:
+                    state.restore()
+                    skip_sync = False
+                except HostsUpdatedInterrupt as interrupt:
+                    skip_sync = interrupt.skip_sync
+                reset()
+                state.on_reset()
+        finally:
+            notification_manager.remove_listener(state)
+
+    return wrapper

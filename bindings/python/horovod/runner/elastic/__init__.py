@@ -1,0 +1,1 @@
+"""What elastic jobs and their workers share."""

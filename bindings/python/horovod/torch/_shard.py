@@ -1,0 +1,81 @@
+"""One rank's part of a parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+# State that torch's optimizers keep once for a parameter, as tensors without dimensions.
+_PER_PARAMETER = ("step", "mu_product", "eta", "mu")
+
+
+class Shard:
+    """The elements of a parameter that this rank keeps the optimizer's state of.
+
+    Elements are counted in memory order, so that parts are contiguous whatever the parameter's strides are. The first
+    ``numel % count`` ranks have one element more, as reducescatter shares them out.
+
+    Parameters
+    ----------
+    parameter : torch.Tensor
+        Dense, without gaps or overlaps in memory; the same strides on all ranks.
+    name : str
+        What the ranks match by.
+    rank, count : int
+        Which part of how many.
+    """
+
+    def __init__(self, parameter: torch.Tensor, name: str, rank: int, count: int) -> None:
+        # empty_like keeps the strides of a tensor only if it is without gaps and overlaps.
+        if parameter.is_sparse or torch.empty_like(parameter).stride() != parameter.stride():
+            raise ValueError(f"sharded=True needs parameters without gaps in memory; {name} has some.")
+        self.parameter, self.name = parameter, name
+        rows, more = divmod(parameter.numel(), count)
+        self._begin = rank * rows + min(rank, more)
+        self._length = rows + (1 if rank < more else 0)
+        self.part = torch.nn.Parameter(self._own(), requires_grad=parameter.requires_grad)
+
+    def flat(self) -> torch.Tensor:
+        """Return the whole parameter in memory order, as a view without autograd."""
+        return _flat(self.parameter.detach())
+
+    def _own(self) -> torch.Tensor:
+        return self.flat()[self._begin : self._begin + self._length]
+
+    def refreshed(self) -> torch.nn.Parameter:
+        """Return the part, which follows the parameter when that got other memory (moved, or loaded anew)."""
+        own = self._own()
+        if own.data_ptr() != self.part.data_ptr() or own.dtype != self.part.dtype:
+            self.part.grad = None
+            self.part.data = own
+        return self.part
+
+    def flat_gradient(self, gradient: torch.Tensor | None) -> torch.Tensor:
+        """Return a gradient of the whole parameter in the order of :meth:`flat`; zeros for None."""
+        if gradient is None:
+            return torch.zeros_like(self.flat())
+        if gradient.stride() != self.parameter.stride():
+            gradient = torch.empty_like(self.parameter, dtype=gradient.dtype, requires_grad=False).copy_(gradient)
+        return _flat(gradient.detach())
+
+    def cut(self, key: str, value: Any) -> Any:
+        """Return this rank's part of a state tensor of the parameter's shape; anything else as it is."""
+        if not isinstance(value, torch.Tensor) or value.shape != self.parameter.shape or key in _PER_PARAMETER:
+            return value
+        laid_out = torch.empty_like(self.parameter, dtype=value.dtype, requires_grad=False).copy_(value)
+        return _flat(laid_out)[self._begin : self._begin + self._length].clone()
+
+    def is_part(self, value: Any) -> bool:
+        """Tell whether a state value has one number for each element of the part."""
+        return isinstance(value, torch.Tensor) and value.dim() > 0 and value.shape == self.part.shape
+
+    def whole(self, gathered: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of the parameter's shape from the parts of all ranks."""
+        result = torch.empty_like(self.parameter, dtype=gathered.dtype, requires_grad=False)
+        _flat(result).copy_(gathered)
+        return result
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.as_strided((tensor.numel(),), (1,))

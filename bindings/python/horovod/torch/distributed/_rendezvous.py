@@ -1,0 +1,165 @@
+"""How the processes of a job find each other: the engine by torch's store, or torch's store by the engine."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch.distributed as dist
+
+from horovod import _roda
+from horovod.common.basics import HorovodBasics
+from horovod.common.mpi_comm import was_launched_by_mpi
+
+SCHEME = "roda"
+_DYNAMIC = "dynamic"
+_TIMEOUT = timedelta(minutes=30)  # torch's default
+
+# The rendezvous of an engine that no launcher started; rank 0 keeps it while the process lives.
+_server: _roda.RendezvousServer | None = None
+
+
+def _launcher_knows() -> bool:
+    return "HOROVOD_RANK" in os.environ or was_launched_by_mpi()
+
+
+# --- the engine, from torch's store ---
+
+
+def start_engine(store: dist.Store, rank: int, size: int) -> None:
+    """Start the engine unless it runs: as its launcher says, else by the store; collective.
+
+    Raises
+    ------
+    ValueError
+        When torch and the launcher disagree on this process's rank or the number of ranks.
+    """
+    basics = HorovodBasics()
+    if not _roda.is_initialized():
+        if not _launcher_knows() and size > 1:
+            _describe_job(store, rank, size)
+        basics.init(process_sets=_DYNAMIC)
+    if (basics.rank(), basics.size()) != (rank, size):
+        raise ValueError(
+            f"torch.distributed says that this is rank {rank} of {size}, but the job's launcher says rank "
+            f"{basics.rank()} of {basics.size()}. Leave RANK and WORLD_SIZE unset, or give the same numbers."
+        )
+
+
+def _describe_job(store: dist.Store, rank: int, size: int) -> None:
+    """Set the variables that a launcher of ours would set."""
+    store.set(f"roda/host/{rank}", _host_identity())
+    if rank == 0:
+        hosts = [store.get(f"roda/host/{other}").decode() for other in range(size)]
+        store.set("roda/job", json.dumps(_lay_out(hosts) | _serve(single_host=len(set(hosts)) == 1)))
+    job = json.loads(store.get("roda/job"))
+    os.environ.update({f"HOROVOD_{name}": str(value) for name, value in job["numbers"][rank].items()})
+    os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = job["address"]
+    os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(job["port"])
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(bytes.fromhex(job["secret"]))
+    os.environ["HOROVOD_SECRET_FD"] = str(reader)
+
+
+def _host_identity() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"
+
+
+def _lay_out(hosts: list[str]) -> dict[str, Any]:
+    """Return every rank's numbers, given every rank's host."""
+    seen: Counter[str] = Counter()
+    local_ranks = []
+    for host in hosts:
+        local_ranks.append(seen[host])
+        seen[host] += 1
+    order = list(dict.fromkeys(hosts))
+    numbers = []
+    for rank, (host, local_rank) in enumerate(zip(hosts, local_ranks)):
+        peers = [other for other in order if seen[other] > local_rank]
+        numbers.append(
+            {
+                "RANK": rank,
+                "SIZE": len(hosts),
+                "LOCAL_RANK": local_rank,
+                "LOCAL_SIZE": seen[host],
+                "CROSS_RANK": peers.index(host),
+                "CROSS_SIZE": len(peers),
+            }
+        )
+    return {"numbers": numbers}
+
+
+def _serve(single_host: bool) -> dict[str, Any]:
+    global _server
+    name = "127.0.0.1" if single_host else os.environ.get("MASTER_ADDR") or socket.gethostname()
+    address = socket.gethostbyname(name)
+    secret = secrets.token_bytes(32)
+    _server = _roda.RendezvousServer(address, 0, secret)
+    return {"address": address, "port": _server.port, "secret": secret.hex()}
+
+
+# --- torch's store, from the engine ---
+
+
+def _own_address(basics: HorovodBasics) -> str:
+    if basics.local_size() == basics.size():
+        return "127.0.0.1"
+    launcher = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+    if launcher is None:
+        return socket.gethostbyname(socket.gethostname())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((launcher, 1))  # sends nothing: tells which of our addresses leads there
+        return str(probe.getsockname()[0])
+
+
+def _make_store(basics: HorovodBasics, timeout: timedelta) -> dist.Store:
+    from horovod.torch.functions import broadcast_object
+
+    place, server = None, None
+    if basics.rank() == 0:
+        listener = socket.create_server((_own_address(basics), 0))  # not on all interfaces, as the store itself would
+        place = listener.getsockname()[:2]
+        server = dist.TCPStore(
+            *place, basics.size(), True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
+    host, port = broadcast_object(place, name="torch.distributed.store")
+    return server or dist.TCPStore(host, port, basics.size(), False, timeout)
+
+
+def _by_engine(basics: HorovodBasics, timeout: timedelta) -> tuple[dist.Store, int, int]:
+    if not _roda.is_initialized():
+        basics.init(process_sets=_DYNAMIC)
+    return _make_store(basics, timeout), basics.rank(), basics.size()
+
+
+def register(basics: HorovodBasics) -> None:
+    """Add the method ``roda://``, and let ``env://`` use it in a job of ours, whose launcher sets no ``RANK``."""
+
+    def by_engine(_: str, timeout: timedelta = _TIMEOUT, **__: Any) -> Iterator[Any]:
+        yield _by_engine(basics, timeout)
+        raise RuntimeError("A store that was made by roda:// cannot be made anew.")
+
+    torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
+    torch_rendezvous.register_rendezvous_handler(SCHEME, by_engine)
+    # torch offers no other way to say what env:// does; without this table only roda:// works under horovodrun.
+    handlers: dict[str, Callable[..., Iterator[Any]]] = getattr(torch_rendezvous, "_rendezvous_handlers", {})
+    by_environment = handlers.get("env")
+    if by_environment is None:
+        return
+
+    def env(url: str, **options: Any) -> Iterator[Any]:
+        given = "RANK" in os.environ or "rank=" in urlsplit(url).query
+        return by_environment(url, **options) if given or not _launcher_knows() else by_engine(url, **options)
+
+    handlers["env"] = env

@@ -1,0 +1,115 @@
+"""A collective under way, as ``torch.distributed`` wants to wait for it."""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from horovod.torch import _engine
+
+_TIMEOUT = 5.0
+
+
+class Work(dist._Work):
+    """Ends when somebody waits for it; asked for a future, it has a thread of its own kind wait.
+
+    Parameters
+    ----------
+    handle : int
+        Of the engine.
+    finish : callable
+        Gets the engine's result and puts it where the caller wants it. Called once, on the thread that waits.
+    outputs : object
+        What the future holds in the end.
+    """
+
+    def __init__(self, handle: int, finish: Callable[[Any], None], outputs: Any) -> None:
+        super().__init__()
+        self._handle = handle
+        self._finish = finish
+        self._outputs = outputs
+        self._lock = threading.Lock()
+        self._done = False
+        self._error: BaseException | None = None
+        self._future: torch.futures.Future | None = None
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._done:
+                return
+            try:
+                self._finish(_engine.synchronize(self._handle))
+            except BaseException as error:  # noqa: BLE001 (kept for whoever waits)
+                self._error = error
+            self._done = True
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Wait; raise what went wrong. The engine's own limits hold, not `timeout`."""
+        del timeout
+        self._end()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Tell whether waiting would return at once."""
+        return self._done or _engine.poll(self._handle)
+
+    def is_success(self) -> bool:
+        """Tell whether it is done and nothing went wrong."""
+        return self._done and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """Return what went wrong, or None."""
+        return self._error
+
+    def result(self) -> Any:
+        """Return the output tensors."""
+        self.wait()
+        return self._outputs
+
+    def get_future(self) -> torch.futures.Future:
+        """Return a future that holds the output tensors in the end."""
+        if self._future is None:
+            trigger = torch.futures.Future()
+            self._future = trigger.then(lambda _: self.result())  # raising in there is what makes a future fail
+            _finisher.add(self, trigger)
+        return self._future
+
+
+class _Finisher:
+    """A thread that waits for works, in the order in which futures were asked for."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Work, torch.futures.Future] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def add(self, work: Work, trigger: torch.futures.Future) -> None:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # also after a fork
+                self._thread = threading.Thread(target=self._run, name="roda-futures", daemon=True)
+                self._thread.start()
+        self._queue.put((work, trigger))
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, trigger = item
+            work._end()
+            trigger.set_result(None)
+
+    def stop(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join(_TIMEOUT)
+
+
+_finisher = _Finisher()
+# Registered before the engine's own hook, so it runs after it: what was under way has ended with an error by then.
+atexit.register(_finisher.stop)

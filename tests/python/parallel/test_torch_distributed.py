@@ -1,0 +1,250 @@
+"""torch.distributed over the backend roda."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import horovod.torch as hvd
+import pytest
+import torch
+import torch.distributed as dist
+from common import process_set
+from horovod.common.process_sets import registered_set
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+BATCH = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_group(job: None) -> Iterator[None]:
+    dist.init_process_group("roda")
+    yield
+    dist.destroy_process_group()
+
+
+def ranks() -> range:
+    return range(hvd.size())
+
+
+def test_the_group_is_the_job() -> None:
+    assert dist.get_backend() == "roda"
+    assert (dist.get_rank(), dist.get_world_size()) == (hvd.rank(), hvd.size())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32])
+def test_all_reduce(dtype: torch.dtype) -> None:
+    values = [r + 1 for r in ranks()]
+    product = torch.tensor(values).prod().item()
+    expected = {dist.ReduceOp.SUM: sum(values), dist.ReduceOp.MIN: 1, dist.ReduceOp.MAX: hvd.size()}
+    expected[dist.ReduceOp.PRODUCT] = product
+    if dtype.is_floating_point:
+        expected[dist.ReduceOp.AVG] = sum(values) / hvd.size()
+    for op, value in expected.items():
+        tensor = torch.full((3, 2), hvd.rank() + 1, dtype=dtype)
+        dist.all_reduce(tensor, op)
+        assert torch.equal(tensor, torch.full((3, 2), value, dtype=dtype)), op
+    strided = torch.full((2, 3), hvd.rank() + 1, dtype=dtype).t()
+    dist.all_reduce(strided)
+    assert strided.tolist() == [[sum(values)] * 2] * 3
+    with pytest.raises(ValueError, match="SUM, AVG, MIN, MAX and PRODUCT"):
+        dist.all_reduce(torch.ones(2, dtype=torch.int64), dist.ReduceOp.BXOR)
+
+
+def test_many_at_once_in_any_order_of_waiting() -> None:
+    tensors = [torch.full((i + 1,), float(hvd.rank())) for i in range(50)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for work in reversed(works):
+        assert work.wait()
+        assert work.is_completed()
+        assert work.is_success()
+    assert all(tensor.tolist() == [float(sum(ranks()))] * (i + 1) for i, tensor in enumerate(tensors))
+
+
+def test_futures() -> None:
+    tensors = [torch.full((4,), float(hvd.rank())) for _ in range(5)]
+    futures = [dist.all_reduce(tensor, async_op=True).get_future() for tensor in tensors]
+    doubled = [future.then(lambda done: done.value()[0] * 2) for future in futures]
+    assert all(result.wait().tolist() == [2.0 * sum(ranks())] * 4 for result in doubled)
+
+
+def test_broadcast_reduce_gather_scatter() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for root in ranks():
+        tensor = torch.full((2, 2), float(rank))
+        dist.broadcast(tensor, root)
+        assert tensor.tolist() == [[float(root)] * 2] * 2
+        tensor = torch.full((3,), float(rank + 1))
+        dist.reduce(tensor, root)
+        assert tensor.tolist() == [float(size * (size + 1) // 2 if rank == root else rank + 1)] * 3
+        received = [torch.empty(2) for _ in ranks()] if rank == root else None
+        dist.gather(torch.full((2,), float(rank)), received, root)
+        if rank == root:
+            assert [t.tolist() for t in received] == [[float(r)] * 2 for r in ranks()]
+        own = torch.empty(2, 1)
+        dist.scatter(own, [torch.full((2, 1), float(10 * root + r)) for r in ranks()] if rank == root else None, root)
+        assert own.tolist() == [[float(10 * root + rank)]] * 2
+
+
+def test_all_gather() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    received = [torch.empty(2, 3) for _ in ranks()]
+    dist.all_gather(received, torch.full((2, 3), float(rank)))
+    assert [t[0, 0].item() for t in received] == [float(r) for r in ranks()]
+    scalars = [torch.empty(()) for _ in ranks()]
+    dist.all_gather(scalars, torch.tensor(float(rank)))
+    assert [t.item() for t in scalars] == [float(r) for r in ranks()]
+    whole = torch.empty(size * 2, 3)
+    dist.all_gather_into_tensor(whole, torch.full((2, 3), float(rank)))
+    assert whole[:, 0].tolist() == [float(r) for r in ranks() for _ in range(2)]
+    objects: list[object] = [None] * size
+    dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
+    assert objects == [{"rank": r, "text": "x" * r} for r in ranks()]
+    shared = [{"root": rank}, rank]
+    dist.broadcast_object_list(shared, src=size - 1)
+    assert shared == [{"root": size - 1}, size - 1]
+
+
+def test_reduce_scatter() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    total = size * (size + 1) / 2
+    for op, value in ((dist.ReduceOp.SUM, total), (dist.ReduceOp.AVG, total / size), (dist.ReduceOp.MAX, float(size))):
+        own = torch.empty(2)
+        dist.reduce_scatter(own, [torch.full((2,), (rank + 1.0) * (r + 1)) for r in ranks()], op)
+        assert torch.allclose(own, torch.full((2,), value * (rank + 1)))
+        own = torch.empty(3, 2)
+        inputs = torch.cat([torch.full((3, 2), (rank + 1.0) * (r + 1)) for r in ranks()])
+        dist.reduce_scatter_tensor(own, inputs, op)
+        assert torch.allclose(own, torch.full((3, 2), value * (rank + 1)))
+
+
+def test_coalesced() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    group = dist.group.WORLD
+    tensors = [torch.full((i + 1,), float(rank + 1)) for i in range(3)]
+    group.allreduce_coalesced(tensors, dist.AllreduceCoalescedOptions()).wait()
+    assert all(t.tolist() == [size * (size + 1) / 2] * (i + 1) for i, t in enumerate(tensors))
+    outputs = [torch.empty(size * (i + 1)) for i in range(2)]
+    group.allgather_into_tensor_coalesced(outputs, [torch.full((i + 1,), float(rank)) for i in range(2)]).wait()
+    assert [o.tolist() for o in outputs] == [[float(r) for r in ranks() for _ in range(i + 1)] for i in range(2)]
+    owns = [torch.empty(i + 1) for i in range(2)]
+    inputs = [torch.arange(size).repeat_interleave(i + 1).float() for i in range(2)]
+    group.reduce_scatter_tensor_coalesced(owns, inputs).wait()
+    assert [o.tolist() for o in owns] == [[float(size * rank)] * (i + 1) for i in range(2)]
+
+
+def test_all_to_all() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    received = torch.empty(size, 2)
+    dist.all_to_all_single(received, torch.arange(size).float().mul(10).add(rank).view(size, 1).expand(size, 2))
+    assert received[:, 0].tolist() == [10.0 * rank + r for r in ranks()]
+    inputs = torch.full((size * (size + 1) // 2,), float(rank))
+    received = torch.empty((rank + 1) * size)
+    dist.all_to_all_single(received, inputs, [rank + 1] * size, [r + 1 for r in ranks()])
+    assert received.tolist() == [float(r) for r in ranks() for _ in range(rank + 1)]
+    outputs = [torch.empty(r + 1) for r in ranks()]
+    dist.all_to_all(outputs, [torch.full((rank + 1,), float(10 * rank + r)) for r in ranks()])
+    assert [o.tolist() for o in outputs] == [[10.0 * r + rank] * (r + 1) for r in ranks()]
+
+
+def test_barrier_and_messages() -> None:
+    dist.barrier()
+    for call in (dist.send, dist.recv) if hvd.size() > 1 else ():
+        with pytest.raises(NotImplementedError, match="no messages from one rank to another"):
+            call(torch.ones(1), (hvd.rank() + 1) % hvd.size())
+
+
+def test_groups() -> None:
+    if hvd.size() < 3:
+        pytest.skip("needs three ranks")
+    even = [r for r in ranks() if r % 2 == 0]
+    with process_set(even):
+        group = hvd.distributed.new_group(even)
+        if hvd.rank() in even:
+            tensor = torch.full((2,), float(hvd.rank()))
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [float(sum(even))] * 2
+            dist.broadcast(tensor.fill_(hvd.rank()), even[-1], group=group)
+            assert tensor.tolist() == [float(even[-1])] * 2
+            received = [torch.empty(1) for _ in even]
+            dist.all_gather(received, torch.tensor([float(hvd.rank())]), group=group)
+            assert [t.item() for t in received] == [float(r) for r in even]
+        again = hvd.distributed.new_group(even)  # another group over the same process set
+        if hvd.rank() in even:
+            dist.barrier(again)
+        dist.barrier()
+    if hvd.rank() in even:
+        with pytest.raises(ValueError, match="There is no process set of the ranks"):
+            dist.new_group(even, use_local_synchronization=True)
+    made = hvd.distributed.new_group([0, 1])  # registers the set
+    if hvd.rank() < 2:
+        dist.barrier(made)
+    dist.barrier()
+    assert hvd.remove_process_set(registered_set([0, 1]))
+
+
+def test_an_error_reaches_every_way_of_waiting() -> None:
+    if hvd.size() < 2:
+        pytest.skip("a lone rank has nobody to disagree with")
+    shape = hvd.rank() + 1
+    with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE tensor shapes"):
+        dist.all_reduce(torch.ones(shape))
+    work = dist.all_reduce(torch.ones(shape), async_op=True)
+    with pytest.raises(RuntimeError, match="Mismatched ALLREDUCE tensor shapes"):
+        work.get_future().wait()
+    assert isinstance(work.exception(), hvd.HorovodInternalError)
+    assert not work.is_success()
+    dist.barrier()
+
+
+# --- training ---
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+
+
+def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    rows = hvd.size() * BATCH
+    return torch.randn(rows, 6, generator=generator), torch.randn(rows, 2, generator=generator)
+
+
+def train(model: torch.nn.Module, rows: slice) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(4):
+        x, y = batch(step)
+        optimizer.zero_grad()
+        functional.mse_loss(model(x[rows]), y[rows]).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bucket_cap_mb": 0.0001}, {"static_graph": True}, {"find_unused_parameters": True}],
+    ids=["plain", "many buckets", "static", "unused"],
+)
+def test_data_parallel_training_equals_one_process(options: dict[str, object]) -> None:
+    alone = make_model()
+    train(alone, slice(None))
+    model = make_model()
+    if hvd.rank() > 0:  # the first rank's are broadcast
+        torch.nn.init.zeros_(model[0].weight)
+    train(DistributedDataParallel(model, **options), slice(hvd.rank() * BATCH, (hvd.rank() + 1) * BATCH))
+    for a, b in zip(alone.parameters(), model.parameters()):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_may_be_accumulated_without_being_reduced() -> None:
+    model = make_model()
+    wrapped = DistributedDataParallel(model)
+    x, y = batch(0)
+    rows = slice(hvd.rank() * BATCH, (hvd.rank() + 1) * BATCH)
+    with wrapped.no_sync():
+        functional.mse_loss(wrapped(x[rows]), y[rows]).backward()
+    functional.mse_loss(wrapped(x[rows]), y[rows]).backward()
+    alone = make_model()
+    (2 * functional.mse_loss(alone(x), y)).backward()
+    for a, b in zip(alone.parameters(), model.parameters()):
+        assert torch.allclose(a.grad, b.grad, rtol=1e-5, atol=1e-6)

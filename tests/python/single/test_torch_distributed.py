@@ -1,0 +1,98 @@
+"""How a program that uses the backend roda may be started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+from horovod.torch.distributed._rendezvous import _lay_out
+
+PROGRAM = """
+import sys
+import horovod.torch as hvd
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("roda")
+rank, size = dist.get_rank(), dist.get_world_size()
+assert (rank, size) == (hvd.rank(), hvd.size()), (rank, size)
+assert hvd.local_size() == size
+for round in range(2):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1, bias=False))
+    model(torch.full((1, 3), float(rank))).sum().backward()
+    assert model.module.weight.grad.tolist() == [[(size - 1) / 2] * 3]
+    dist.barrier()
+    dist.destroy_process_group()
+    if round == 0:
+        exec(f"dist.init_process_group('roda', {sys.argv[1]})")
+if rank == 0:
+    print("size", size)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def bare_environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith("HOROVOD_")} | {"OMP_NUM_THREADS": "1"}
+
+
+def test_torchrun(program: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", program, ""]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert "size 2" in done.stdout
+
+
+def test_horovodrun(program: str, horovodrun: Callable[..., object]) -> None:
+    done = horovodrun("-np", "2", sys.executable, program, "init_method='roda://'", env=bare_environment())
+    assert done.returncode == 0, done.stderr
+    assert "size 2" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI's mpirun is not installed")
+def test_mpirun(program: str) -> None:
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = ["mpirun.openmpi", "-np", "2", "--oversubscribe", sys.executable, program, ""]
+    environment = bare_environment() | allowed
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "size 2" in done.stdout
+
+
+def test_numbers_that_contradict_the_launcher(horovodrun: Callable[..., object]) -> None:
+    code = (
+        "import os, torch.distributed as dist, horovod.torch as hvd\n"
+        "os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')\n"
+        "try:\n"
+        "    dist.init_process_group('roda')\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    done = horovodrun("-np", "2", sys.executable, "-c", code, env=bare_environment())
+    assert "torch.distributed says that this is rank 0 of 1, but the job's launcher says rank 1 of 2" in done.stdout
+
+
+def test_the_numbers_of_ranks_on_several_hosts() -> None:
+    numbers = _lay_out(["a", "a", "b", "a", "b"])["numbers"]
+    assert [n["LOCAL_RANK"] for n in numbers] == [0, 1, 0, 2, 1]
+    assert [n["LOCAL_SIZE"] for n in numbers] == [3, 3, 2, 3, 2]
+    assert [n["CROSS_RANK"] for n in numbers] == [0, 0, 1, 0, 1]
+    assert [n["CROSS_SIZE"] for n in numbers] == [2, 2, 2, 1, 2]
+
+
+def test_the_backend_is_registered_once() -> None:
+    import horovod.torch as hvd
+
+    hvd.distributed.register()
+    assert dist.Backend("roda") == "roda"
