@@ -80,8 +80,6 @@ Status check_splits(const roda_op& op, int size, Operation* out) {
 Status check_reduction(const roda_op& op) {
   const bool scatters = op.collective == RODA_REDUCESCATTER;
   if (!scatters && op.collective != RODA_ALLREDUCE) return {};
-  if (op.op == RODA_ADASUM)
-    return Status::unsupported("No Adasum operation enabled: this version does not have it yet.");
   if (op.op < 0 || op.op >= RODA_REDUCE_OP_COUNT) {
     return Status::invalid("unknown reduce op " + std::to_string(op.op));
   }
@@ -136,6 +134,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.name = op.name;
   r.dtype = op.dtype;
   r.op = op.op;
+  if (op.collective == RODA_ALLREDUCE && op.op == RODA_ADASUM) r.collective = RODA_ADASUM_ALLREDUCE;
   r.root = op.collective == RODA_BROADCAST ? op.root : 0;
   r.device = op.device;
   r.prescale = op.prescale;

@@ -98,8 +98,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     RODA_RETURN_IF_ERROR(check_rules(*user, loader_, knobs.cpu_operations));
     table = table.overridden_by(*user);
   }
-  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named),
-                                       Planner::Options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather});
+  *planner = std::make_unique<Planner>(
+      std::move(table), in_order_of_preference(std::move(usable), named),
+      Planner::Options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum});
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/execute/adasum/adasum_stage.h"
 #include "core/execute/compose/composed_stage.h"
 #include "core/execute/compose/gather_levels.h"
 #include "core/execute/compose/levels.h"
@@ -199,9 +200,25 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
     const std::uint32_t slots = pools_[i]->group().slots();
     needs_whole_group_ = needs_whole_group_ || slots == 1 || (!is_flat && plan.stages[i].algorithm == "native");
   }
+  if (head().collective == RODA_ADASUM_ALLREDUCE) {
+    return set_->composed(
+        plan.text, 0, [&](std::unique_ptr<execute::Stage>* stage) { return make_adasum(plan, stage); }, &stage_);
+  }
   if (is_flat) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
   return set_->composed(
       plan.text, root, [&](std::unique_ptr<execute::Stage>* stage) { return compose(plan, root, stage); }, &stage_);
+}
+
+// Places in the tree go by hosts, so that the ranks of one host share its first levels.
+Status LaunchRun::make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const {
+  const Shape& shape = set_->options().shape;
+  execute::AdasumStage::Arrangement arrangement;
+  for (const auto& row : shape.table()) {
+    arrangement.rank_at.insert(arrangement.rank_at.end(), row.begin(), row.end());
+  }
+  if (plan.stages.front().algorithm == kVectorHalvingAcross) arrangement.averaged = shape.columns();
+  *stage = std::make_unique<execute::AdasumStage>(pools_.front()->group(), set_->options().execute, arrangement);
+  return {};
 }
 
 Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
@@ -242,6 +259,7 @@ Status LaunchRun::prepare(execute::StageArgs* args) {
   Operation* op = operations_.front();
   switch (head().collective) {
     case RODA_ALLREDUCE:
+    case RODA_ADASUM_ALLREDUCE:
       return prepare_allreduce(args);
     case RODA_ALLGATHER:
       return prepare_allgather(args);
@@ -267,6 +285,8 @@ Status LaunchRun::prepare(execute::StageArgs* args) {
 Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
   lay_out_bucket();
   args->count = bucket_.elements();
+  args->tensor_begins = begins_.data();
+  args->tensors = begins_.size();
   bucket_given_ = stage_->takes_buckets();
   if (bucket_given_) {
     args->bucket = &bucket_;
@@ -293,6 +313,8 @@ Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
 
 void LaunchRun::lay_out_bucket() {
   members_.clear();
+  begins_.clear();
+  std::size_t begin = 0;
   for (std::size_t i = 0; i < launch_.tensors.size(); ++i) {
     Operation* op = operations_[i];
     execute::BucketTensor tensor;
@@ -303,6 +325,8 @@ void LaunchRun::lay_out_bucket() {
       op->result_shape = op->request.shape;
     }
     members_.push_back(tensor);
+    begins_.push_back(begin);
+    begin += execute::aligned_elements(tensor.count, head().dtype);
   }
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
 }
@@ -392,7 +416,7 @@ Status LaunchRun::run_locally() {
     RODA_RETURN_IF_ERROR(allocate_result(op, bytes));
     if (op->input != nullptr) RODA_RETURN_IF_ERROR(copy(op->output, op->input, bytes));
     const std::size_t count = bytes / roda_dtype_size(op->request.dtype);
-    if (head().collective != RODA_ALLREDUCE && head().collective != RODA_REDUCESCATTER) continue;
+    if (!reduces_all() && head().collective != RODA_REDUCESCATTER) continue;
     RODA_RETURN_IF_ERROR(scale(op->output, count, prescale()));
     RODA_RETURN_IF_ERROR(scale(op->output, count, postscale()));
   }
@@ -404,7 +428,7 @@ Status LaunchRun::finish_outputs() {
   if (head().collective == RODA_REDUCESCATTER) {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(set_->options().rank)], postscale());
   }
-  if (head().collective != RODA_ALLREDUCE || bucket_given_) return {};
+  if (!reduces_all() || bucket_given_) return {};
   if (fused() || op == nullptr) return bucket_.unpack(fused_.data(), postscale(), nullptr);
   return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
 }

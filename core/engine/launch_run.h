@@ -72,6 +72,7 @@ class LaunchRun {
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
+  bool reduces_all() const { return head().collective == RODA_ALLREDUCE || head().collective == RODA_ADASUM_ALLREDUCE; }
   bool fused() const { return launch_.tensors.size() > 1; }
   // Of a plan with one stage: where fusion buffers come from; null for compositions.
   execute::TransportGroup* group() const { return pools_.size() == 1 ? &pools_.front()->group() : nullptr; }
@@ -83,6 +84,7 @@ class LaunchRun {
   Status compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
+  Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
   void lay_out_bucket();
   Status prepare_allgather(execute::StageArgs* args);
   Status prepare_alltoall(execute::StageArgs* args);
@@ -104,6 +106,7 @@ class LaunchRun {
   execute::Bucket bucket_;
   bool bucket_given_ = false;  // the stage packs, scales and unpacks by itself
   std::vector<execute::BucketTensor> members_;
+  std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;
 };

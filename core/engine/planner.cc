@@ -1,6 +1,7 @@
 #include "core/engine/planner.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -15,6 +16,12 @@ namespace {
 constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTwoStep = "two_step";
 constexpr const char* kScopes[] = {"all", "host", "across"};
+
+std::string lower_name(int collective) {
+  std::string name = roda_collective_name(collective);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
 
 std::uint32_t needs_met(std::uint64_t capabilities) {
   std::uint32_t met = 0;
@@ -40,6 +47,7 @@ Planner::Planner(select::Table table, std::vector<const roda_transport*> transpo
     : table_(std::move(table)), transports_(std::move(transports)), options_(options) {}
 
 std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
+  if (q.collective == RODA_ADASUM_ALLREDUCE) return adasum_candidates(q);
   std::vector<select::Offer> offers;
   for (const roda_transport* t : transports_) {
     if ((t->capabilities & RODA_CAP_SAME_HOST) != 0 && q.hosts > 1) continue;
@@ -192,9 +200,8 @@ std::string Plan::describe() const {
   static constexpr const char* kWhere[] = {"", " on each host", " across hosts"};
   std::string text;
   for (const PlanStage& stage : stages) {
-    text += (text.empty() ? "" : ", then ") +
-            std::string(schedule::collective_name(static_cast<schedule::Collective>(stage.collective))) +
-            kWhere[static_cast<int>(stage.scope)] + " by " +
+    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) + kWhere[static_cast<int>(stage.scope)] +
+            " by " +
             (stage.transport == nullptr ? "nobody: this rank is alone there"
                                         : stage.transport->name + ("/" + stage.algorithm));
   }

@@ -33,6 +33,10 @@ struct PlanQuery {
   auto operator<=>(const PlanQuery&) const = default;
 };
 
+// Adasum's two forms; see core/execute/adasum.
+inline constexpr const char* kVectorHalving = "vector_halving";
+inline constexpr const char* kVectorHalvingAcross = "vector_halving_across_hosts";
+
 // One collective over the ranks in a scope.
 struct PlanStage {
   Scope scope = Scope::kAll;
@@ -57,6 +61,8 @@ class Planner {
     // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else.
     bool always_hierarchical_allreduce = false;
     bool always_hierarchical_allgather = false;
+    // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
+    bool hierarchical_adasum = false;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
@@ -81,6 +87,7 @@ class Planner {
   Status choose(const PlanQuery& query, Plan* plan) const;
   Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;
   Status add_stage(Scope scope, int collective, const PlanQuery& query, Plan* plan) const;
+  std::vector<select::Verdict> adasum_candidates(const PlanQuery& query) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
 
   select::Table table_;

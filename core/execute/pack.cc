@@ -12,6 +12,11 @@ alignas(kLine) constexpr char kZeros[16 << 10] = {};
 
 }  // namespace
 
+std::size_t aligned_elements(std::size_t count, int dtype) {
+  const std::size_t element = roda_dtype_size(dtype);
+  return align_up(count * element) / element;
+}
+
 void Bucket::begin(int dtype) {
   dtype_ = dtype;
   elements_ = own_begin_ = own_elements_ = out_elements_ = 0;

@@ -26,6 +26,9 @@ struct BucketTensor {
   const std::size_t* counts = nullptr;
 };
 
+// Elements from the beginning of an allreduce's tensor to that of the next one in the buffer.
+std::size_t aligned_elements(std::size_t count, int dtype);
+
 class Bucket {
  public:
   // `device` does the copies and the scaling; it outlives the bucket.

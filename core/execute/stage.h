@@ -44,6 +44,10 @@ struct StageArgs {
   const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
   // alltoall: no entry of any rank's counts is larger. One-sided alltoalls need it, others ignore it.
   std::size_t max_count = 0;
+  // Adasum: the elements at which the tensors of the buffer begin, the first at 0, ascending. Zeros between tensors
+  // count as part of the one before.
+  const std::size_t* tensor_begins = nullptr;
+  std::size_t tensors = 0;
   std::uint64_t launch = 0;  // increasing
   std::uint32_t stage = 0;   // index in the plan, < 16
   // Which in-flight instance: no two stages that are running on one group at a time share a slot, and the stages of one

@@ -51,7 +51,7 @@ struct Knobs {
   std::string select;  // rules in the grammar of the selection table
   std::string plugin_path;
   std::string topology_file, topology_dump_file;  // paths; empty: none
-  bool hierarchical_allreduce{}, hierarchical_allgather{}, torus_allreduce{};
+  bool hierarchical_allreduce{}, hierarchical_allgather{}, hierarchical_adasum{}, torus_allreduce{};
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen
   int gloo_timeout_seconds{};     // connecting, and an operation without progress
   double abort_timeout_seconds{};

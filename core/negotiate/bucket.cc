@@ -4,12 +4,13 @@ namespace roda::negotiate {
 namespace {
 
 bool fuses(const Agreed& t, std::size_t threshold, std::size_t limit) {
-  return t.collective == RODA_ALLREDUCE && t.bytes(0) <= limit && t.bytes(0) <= threshold;
+  return (t.collective == RODA_ALLREDUCE || t.collective == RODA_ADASUM_ALLREDUCE) && t.bytes(0) <= limit &&
+         t.bytes(0) <= threshold;
 }
 
 bool alike(const Agreed& a, const Agreed& b) {
-  return a.dtype == b.dtype && a.op == b.op && a.prescale == b.prescale && a.postscale == b.postscale &&
-         a.on_device == b.on_device;
+  return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.prescale == b.prescale &&
+         a.postscale == b.postscale && a.on_device == b.on_device;
 }
 
 }  // namespace

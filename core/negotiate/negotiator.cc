@@ -211,7 +211,9 @@ bool Negotiator::is_complete(const Set& set, const std::vector<bool>& arrived) c
 
 void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
-  if (slot.arrivals != set->size() && slot.agreed->collective != RODA_ALLREDUCE) {
+  const bool takes_zeros =
+      slot.agreed->collective == RODA_ALLREDUCE || slot.agreed->collective == RODA_ADASUM_ALLREDUCE;
+  if (slot.arrivals != set->size() && !takes_zeros) {
     to_pending(id, set, bit, outcome);  // joined members take part: the full check knows what to say
     return;
   }
@@ -283,7 +285,7 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
     position.push_back(m);
   }
   if (requests.empty()) return;
-  if (Status error = validate(requests, set->joined_count != 0); !error.ok()) {
+  if (Status error = validate(requests, set->size(), set->joined_count != 0); !error.ok()) {
     set->pending.erase(it);
     outcome->refuse(id, name, error);
     return;

@@ -124,6 +124,18 @@ std::string refused_scaled_bool(const Request& r) {
          " without prescale and postscale factors, or convert the tensor to a number type.";
 }
 
+// What Adasum is not made for.
+std::string refused_adasum(const Request& r, int members) {
+  const bool is_real = is_one_of(r.dtype, {RODA_FLOAT16, RODA_BFLOAT16, RODA_FLOAT32, RODA_FLOAT64});
+  if (!is_real) {
+    return "Adasum of tensor '" + r.name + "': Unsupported data type " + dtype_name(r) +
+           "; it takes float16, bfloat16, float32 and float64.";
+  }
+  if ((members & (members - 1)) == 0) return "";
+  return "Running Adasum with non-power-of-2 ranks is not supported yet. (tensor '" + r.name + "', " +
+         std::to_string(members) + " ranks)";
+}
+
 std::string refused_with_join(const Request& r) {
   std::string text = title_case(r) + " is not supported with Join at this time.";
   if (r.collective == RODA_ALLGATHER) text += " Specify sparse_to_dense=True if using DistributedOptimizer";
@@ -193,10 +205,13 @@ std::string first_error(const Requests& requests, bool joined) {
 
 }  // namespace
 
-Status validate(const std::vector<const Request*>& requests, bool joined) {
+Status validate(const std::vector<const Request*>& requests, int members, bool joined) {
   std::string error = first_error(requests, joined);
   if (!error.empty()) return Status::precondition(std::move(error));
   const Request& agreed = *requests.front();
+  if (agreed.collective == RODA_ADASUM_ALLREDUCE) {
+    if (error = refused_adasum(agreed, members); !error.empty()) return Status::unknown(std::move(error));
+  }
   return scales_bool(agreed) ? Status::invalid(refused_scaled_bool(agreed)) : Status();
 }
 

@@ -7,11 +7,11 @@
 
 namespace roda::negotiate {
 
-// `requests` holds one entry per member that takes part (joined members are absent), in member order. `joined` says
-// whether some member has joined. Returns the error that every rank raises for this tensor: it begins with the
-// contract's text and goes on with the ranks and their values. Ranks that agree on what cannot be done are told it is
-// an invalid argument. Pure.
-Status validate(const std::vector<const Request*>& requests, bool joined);
+// `requests` holds one entry per member that takes part (joined members are absent), in member order. `members` is the
+// set's size; `joined` says whether some member has joined. Returns the error that every rank raises for this tensor:
+// it begins with the contract's text and goes on with the ranks and their values. Ranks that agree on what cannot be
+// done are told it is an invalid argument. Pure.
+Status validate(const std::vector<const Request*>& requests, int members, bool joined);
 
 // The agreement that valid requests stand for. `members` is the set's size; `position[i]` is the member index of
 // requests[i]. Members without a request (joined) contribute zero rows, or the common shape's for an allreduce.

@@ -132,6 +132,19 @@ std::int32_t reduce_many(void* destination, const void* const* sources, int n, s
   return RODA_OK;
 }
 
+bool adasum_dots(const void* a, const void* b, std::size_t count, std::int32_t dtype, double* sums) {
+  const DotsFunction function = roda_dtype_size(dtype) == 0 ? nullptr : kernels().dots[dtype];
+  if (function != nullptr && count > 0) function(a, b, count, sums);
+  return function != nullptr;
+}
+
+bool adasum_weigh(void* to, const void* a, const void* b, std::size_t count, std::int32_t dtype, double weight_a,
+                  double weight_b) {
+  const WeighFunction function = roda_dtype_size(dtype) == 0 ? nullptr : kernels().weigh[dtype];
+  if (function != nullptr && count > 0) function(to, a, b, count, weight_a, weight_b);
+  return function != nullptr;
+}
+
 }  // namespace roda::cpu
 
 const roda_device* roda_cpu_device(void) {

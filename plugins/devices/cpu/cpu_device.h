@@ -14,6 +14,13 @@ namespace roda::cpu {
 std::int32_t reduce_many(void* destination, const void* const* sources, int n, std::size_t count, std::int32_t dtype,
                          std::int32_t op);
 
+// Adasum of two vectors, pair by pair (see core/execute/adasum): sums[0] += a.b, sums[1] += a.a, sums[2] += b.b in
+// double, the same bits on every processor. False: the dtype is no floating-point one. Any thread.
+bool adasum_dots(const void* a, const void* b, std::size_t count, std::int32_t dtype, double* sums);
+// to[i] = weight_a * a[i] + weight_b * b[i], computed in double; `to` may be a or b.
+bool adasum_weigh(void* to, const void* a, const void* b, std::size_t count, std::int32_t dtype, double weight_a,
+                  double weight_b);
+
 }  // namespace roda::cpu
 
 // Lives as long as the process. Streams are NULL. Memory that alloc hands out is zeroed by nobody, aligned to 64 bytes,

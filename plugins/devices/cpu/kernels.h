@@ -20,10 +20,20 @@ using ReduceFunction = void (*)(void* destination, const void* const* sources, i
 // with a float factor; bool is the truth of the truncated product.
 using ScaleFunction = void (*)(void* data, std::size_t count, double factor);
 
+// Adasum, of two vectors: sums[0] += a.b, sums[1] += a.a, sums[2] += b.b, all in double.
+using DotsFunction = void (*)(const void* a, const void* b, std::size_t count, double* sums);
+
+// to[i] = weight_a * a[i] + weight_b * b[i] in double, rounded once (by way of float for 16-bit floats). `to` may be a
+// or b.
+using WeighFunction = void (*)(void* to, const void* a, const void* b, std::size_t count, double weight_a,
+                               double weight_b);
+
 struct Kernels {
   const char* isa;
   ReduceFunction reduce[RODA_DTYPE_COUNT][RODA_REDUCE_OP_COUNT];  // null where the op has no meaning here
   ScaleFunction scale[RODA_DTYPE_COUNT];
+  DotsFunction dots[RODA_DTYPE_COUNT];    // floating point alone, null for others
+  WeighFunction weigh[RODA_DTYPE_COUNT];  // likewise
   void (*float_from_f16)(float* to, const std::uint16_t* from, std::size_t count);
   void (*f16_from_float)(std::uint16_t* to, const float* from, std::size_t count);
   void (*float_from_bf16)(float* to, const std::uint16_t* from, std::size_t count);

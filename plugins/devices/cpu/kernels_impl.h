@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "plugins/devices/cpu/adasum_impl.h"
 #include "plugins/devices/cpu/half.h"
 #include "plugins/devices/cpu/kernels.h"
 
@@ -363,6 +364,14 @@ constexpr Kernels make_kernels(const char* isa) {
   fill_row<double>(table, RODA_FLOAT64);
   fill_bool_row(table);
   fill_half_row<BFloat16>(table, RODA_BFLOAT16);
+  table.dots[RODA_FLOAT16] = dots_half<widen_all<Float16>>;
+  table.dots[RODA_BFLOAT16] = dots_half<widen_all<BFloat16>>;
+  table.dots[RODA_FLOAT32] = dots_plain<float>;
+  table.dots[RODA_FLOAT64] = dots_plain<double>;
+  table.weigh[RODA_FLOAT16] = weigh_half<widen_all<Float16>, narrow_all<Float16>>;
+  table.weigh[RODA_BFLOAT16] = weigh_half<widen_all<BFloat16>, narrow_all<BFloat16>>;
+  table.weigh[RODA_FLOAT32] = weigh_plain<float>;
+  table.weigh[RODA_FLOAT64] = weigh_plain<double>;
   table.float_from_f16 = widen_all<Float16>;
   table.f16_from_float = narrow_all<Float16>;
   table.float_from_bf16 = widen_all<BFloat16>;

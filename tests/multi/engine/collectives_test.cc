@@ -1,6 +1,7 @@
 // Every rank of a job runs these, in the same order.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -190,6 +191,56 @@ TEST(Allreduce, SeveralThreadsSubmitAndWait) {
   for (auto& t : threads) t.join();
 }
 
+// Rank r has r + 1 at element r of n, zeros elsewhere: orthogonal vectors, whose adaptive sum is their sum. And equal
+// vectors, whose adaptive sum is their average. In one group, so that each must have weights of its own.
+TEST(Adasum, AddsWhatIsOrthogonalAndAveragesWhatIsAlike) {
+  const bool works = (size() & (size() - 1)) == 0;
+  // With averages inside hosts each rank's share is that much smaller.
+  const bool averages = std::getenv("RODA_HIERARCHICAL_ADASUM") != nullptr && roda_cross_size() > 1;
+  const double share = averages ? roda_local_size() : 1;
+  for (const int dtype : {RODA_FLOAT32, RODA_FLOAT64}) {
+    for (const std::int64_t n : {std::int64_t{5}, std::int64_t{300000}}) {
+      const std::size_t count = static_cast<std::size_t>(n);
+      std::vector<double> wide[2] = {std::vector<double>(count), std::vector<double>(count, 3)};
+      wide[0][static_cast<std::size_t>(rank())] = rank() + 1;
+      std::vector<float> narrow[2];
+      for (int i = 0; i < 2; ++i) narrow[i].assign(wide[i].begin(), wide[i].end());
+      const std::string names[2] = {"orthogonal" + std::to_string(n), "alike" + std::to_string(n)};
+      const Shape shape{n};
+      std::vector<roda_op> ops;
+      for (int i = 0; i < 2; ++i) {
+        void* data = dtype == RODA_FLOAT64 ? static_cast<void*>(wide[i].data()) : narrow[i].data();
+        ops.push_back(make_op(RODA_ALLREDUCE, names[i], shape, data, data, dtype));
+        ops.back().op = RODA_ADASUM;
+        ops.back().postscale = 2;
+      }
+      roda_handle handle = 0;
+      ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
+      const Outcome o = wait(handle);
+      if (!works) {
+        EXPECT_NE(o.message.find("non-power-of-2 ranks"), std::string::npos) << o.message;
+        continue;
+      }
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      for (std::size_t i = 0; i < count; ++i) {
+        const double sum = i < static_cast<std::size_t>(size()) ? 2.0 * static_cast<double>(i + 1) / share : 0;
+        ASSERT_DOUBLE_EQ(dtype == RODA_FLOAT64 ? wide[0][i] : static_cast<double>(narrow[0][i]), sum);
+        ASSERT_DOUBLE_EQ(dtype == RODA_FLOAT64 ? wide[1][i] : static_cast<double>(narrow[1][i]), 6);
+      }
+    }
+  }
+}
+
+TEST(Adasum, OfWholeNumbersIsRefused) {
+  std::vector<std::int32_t> data(4, 1);
+  const Shape shape{4};
+  roda_op op = make_op(RODA_ALLREDUCE, "whole", shape, data.data(), data.data(), RODA_INT32);
+  op.op = RODA_ADASUM;
+  const Outcome o = run(op);
+  EXPECT_EQ(o.code, RODA_ERR_UNKNOWN);
+  EXPECT_NE(o.message.find("Unsupported data type int32"), std::string::npos) << o.message;
+}
+
 TEST(Allgather, RowsMayDifferAndBeNone) {
   for (int round = 0; round < 3; ++round) {
     const std::int64_t rows = rank() == 1 ? 0 : rank() + 1 + round;
@@ -300,6 +351,23 @@ TEST(Join, LateRanksGetZerosFromTheEarlyOnes) {
   ASSERT_EQ(roda_get_output(handle, 0, &output, &error), RODA_OK);
   EXPECT_EQ(output.value, size() - 1);
   roda_release(handle);
+}
+
+// Who joined gives zeros, which leave the others' adaptive sum as it is.
+TEST(Join, AdasumGoesOnWithoutTheJoined) {
+  if ((size() & (size() - 1)) != 0) GTEST_SKIP() << "needs a power of two of ranks";
+  for (int round = 0; round < 2; ++round) {
+    if (rank() == 0) {
+      std::vector<float> data{1, 2, 3};
+      const Shape shape{3};
+      roda_op op = make_op(RODA_ALLREDUCE, "alone", shape, data.data(), data.data());
+      op.op = RODA_ADASUM;
+      const Outcome o = run(op);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      EXPECT_EQ(data, (std::vector<float>{1, 2, 3}));
+    }
+    ASSERT_EQ(run(make_op(RODA_JOIN, "", {}, nullptr, nullptr)).code, RODA_OK);
+  }
 }
 
 TEST(ProcessSets, OverlappingSetsRunSideBySide) {
