@@ -153,6 +153,19 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   return op.collective == RODA_ALLTOALL ? check_splits(op, size, out) : Status();
 }
 
+// The tensors that one call submits wait for one another (see core/negotiate/groups.h).
+void name_group(std::vector<Operation>* operations) {
+  const auto takes_part = [&](const Operation& op) {
+    const negotiate::Request& r = op.request;
+    return r.set == operations->front().request.set && r.collective != RODA_JOIN && r.collective != RODA_BARRIER;
+  };
+  if (operations->size() < 2 || !std::all_of(operations->begin(), operations->end(), takes_part)) return;
+  std::vector<std::string_view> names;
+  for (const Operation& op : *operations) names.push_back(op.request.name);
+  const negotiate::Group group{negotiate::group_id(names), static_cast<std::int32_t>(names.size())};
+  for (Operation& op : *operations) op.request.group = group;
+}
+
 }  // namespace
 }  // namespace roda
 
@@ -167,6 +180,7 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
   for (int32_t i = 0; i < count && status.ok(); ++i) {
     status = roda::convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
   }
+  if (status.ok()) roda::name_group(&state->operations);
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);

@@ -16,12 +16,13 @@ negotiate::Settings settings_of(const Parts& parts) {
   negotiate::Settings s;
   s.size = parts.topology.size;
   s.cache_capacity = parts.knobs.cache_capacity;
-  s.fusion_threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
+  s.buckets.threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
+  s.buckets.groups_apart = parts.knobs.disable_group_fusion;
   PlanQuery large;
-  large.bytes = s.fusion_threshold;
+  large.bytes = s.buckets.threshold;
   large.size = s.size;
   large.hosts = static_cast<int>(parts.topology.hosts.size());
-  if (parts.planner->fuses_without_copies(large)) s.fusion_limit = s.fusion_threshold;
+  if (parts.planner->fuses_without_copies(large)) s.buckets.limit = s.buckets.threshold;
   s.outstanding = parts.knobs.outstanding_buckets;
   s.hold = parts.knobs.cycle_time_ms.has_value() && *parts.knobs.cycle_time_ms > 0;
   return s;

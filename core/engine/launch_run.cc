@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,13 +17,20 @@ namespace {
 
 Status device_status(int code, const roda_error& error) { return Status::from(code, error); }
 
+}  // namespace
+
 Status copy(void* dst, const void* src, std::size_t bytes) {
   if (dst == src || bytes == 0) return {};
   roda_error error = make_error();
   return device_status(roda_cpu_device()->copy(dst, src, bytes, nullptr, &error), error);
 }
 
-}  // namespace
+double averaging_factor(int dtype, double postscale, int members) {
+  const double factor = postscale / members;
+  const bool truncates = dtype <= RODA_INT64;
+  const bool falls_short = std::abs(factor * members) < std::abs(postscale);
+  return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
+}
 
 std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
   return rows / size + (rank < rows % size ? 1 : 0);
@@ -80,7 +88,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
 double LaunchRun::prescale() const { return head().prescale; }
 
 double LaunchRun::postscale() const {
-  return head().op == RODA_AVERAGE ? head().postscale / set_->size() : head().postscale;
+  return head().op == RODA_AVERAGE ? averaging_factor(head().dtype, head().postscale, set_->size()) : head().postscale;
 }
 
 Status LaunchRun::scale(void* data, std::size_t count, double factor) {
@@ -96,7 +104,9 @@ std::size_t LaunchRun::plan_bytes() const {
   std::size_t bytes = 0;
   switch (head().collective) {
     case RODA_ALLGATHER:
-      for (std::size_t m = 0; m < members; ++m) bytes += head().bytes(m);
+      for (const auto& t : launch_.tensors) {
+        for (std::size_t m = 0; m < members; ++m) bytes += t->bytes(m);
+      }
       return bytes;
     case RODA_ALLTOALL:
       for (std::size_t to = 0; to < members; ++to) {
@@ -256,7 +266,7 @@ Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::S
 }
 
 Status LaunchRun::prepare(execute::StageArgs* args) {
-  Operation* op = operations_.front();
+  if (fused() && !reduces_all()) return prepare_bucket(args);
   switch (head().collective) {
     case RODA_ALLREDUCE:
     case RODA_ADASUM_ALLREDUCE:
@@ -268,11 +278,7 @@ Status LaunchRun::prepare(execute::StageArgs* args) {
     case RODA_REDUCESCATTER:
       return prepare_reducescatter(args);
     case RODA_BROADCAST:
-      args->input = op->input;
-      args->output = op->output;
-      args->count = static_cast<std::size_t>(head().elements(0));
-      op->result_shape = op->request.shape;
-      return {};
+      return prepare_broadcast(args);
     case RODA_BARRIER:
       return {};
     default:
@@ -329,6 +335,15 @@ void LaunchRun::lay_out_bucket() {
     begin += execute::aligned_elements(tensor.count, head().dtype);
   }
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
+}
+
+Status LaunchRun::prepare_broadcast(execute::StageArgs* args) {
+  Operation* op = operations_.front();
+  args->input = op->input;
+  args->output = op->output;
+  args->count = static_cast<std::size_t>(head().elements(0));
+  op->result_shape = op->request.shape;
+  return {};
 }
 
 Status LaunchRun::prepare_allgather(execute::StageArgs* args) {
@@ -424,6 +439,7 @@ Status LaunchRun::run_locally() {
 }
 
 Status LaunchRun::finish_outputs() {
+  if (fused() && !reduces_all()) return unpack_bucket();
   Operation* op = operations_.front();
   if (head().collective == RODA_REDUCESCATTER) {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(set_->options().rank)], postscale());

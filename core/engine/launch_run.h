@@ -89,6 +89,16 @@ class LaunchRun {
   Status prepare_allgather(execute::StageArgs* args);
   Status prepare_alltoall(execute::StageArgs* args);
   Status prepare_reducescatter(execute::StageArgs* args);
+  Status prepare_broadcast(execute::StageArgs* args);
+  // The same for several tensors in one buffer (launch_bucket.cc).
+  Status prepare_bucket(execute::StageArgs* args);
+  Status pack_allgather(execute::StageArgs* args);
+  Status pack_reducescatter(execute::StageArgs* args);
+  Status pack_broadcast(execute::StageArgs* args);
+  Status unpack_bucket();
+  execute::BucketTensor member(std::size_t index) const;
+  std::size_t shape_result(std::size_t index);
+  bool is_root() const { return head().root == set_->options().ranks[static_cast<std::size_t>(set_->options().rank)]; }
   Status allocate_result(Operation* op, std::size_t bytes);
   Status run_locally();
   Status finish_outputs();
@@ -107,9 +117,18 @@ class LaunchRun {
   bool bucket_given_ = false;  // the stage packs, scales and unpacks by itself
   std::vector<execute::BucketTensor> members_;
   std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
+  std::vector<std::size_t> counts_;  // of a bucket's tensors: [tensors][ranks] elements
+  void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;
 };
+
+// Host memory; nothing when both are the same.
+Status copy(void* dst, const void* src, std::size_t bytes);
+
+// What a sum over `members` ranks is multiplied by for their average. Whole numbers are truncated after that: a factor
+// that came out a little too small would turn 49 / 49 into 0, so it is the next larger one then.
+double averaging_factor(int dtype, double postscale, int members);
 
 // Rows of a reduce-scatter that member `rank` of `size` keeps: as even as possible, the first ones one more.
 std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank);

@@ -36,7 +36,7 @@ const Row kRows[] = {
   {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "Size of the response cache; 0: off.", 0, 1 << 24},
   {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets launched and not completed, per lane, before batching starts.", 1, 1024},
   {"RODA_CONTROL_FAN_OUT", kInteger, "8", "hosts", kSame, kCore, &Knobs::control_fan_out, "Hosts that report to one host in the tree along which ranks agree.", 1, 1024},
-  {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kNobody, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
+  {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, &Knobs::batch_d2d_memcopies, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
   {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kNobody, &Knobs::elastic, "The job may lose and gain processes."},

@@ -3,28 +3,48 @@
 namespace roda::negotiate {
 namespace {
 
-bool fuses(const Agreed& t, std::size_t threshold, std::size_t limit) {
-  return (t.collective == RODA_ALLREDUCE || t.collective == RODA_ADASUM_ALLREDUCE) && t.bytes(0) <= limit &&
-         t.bytes(0) <= threshold;
+// Of the buffer: an allgather's holds what all members give.
+std::size_t bytes_of(const Agreed& t) {
+  if (t.collective != RODA_ALLGATHER) return t.bytes(0);
+  std::size_t bytes = 0;
+  for (std::size_t m = 0; m < t.rows.size(); ++m) bytes += t.bytes(m);
+  return bytes;
 }
 
-bool alike(const Agreed& a, const Agreed& b) {
-  return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.prescale == b.prescale &&
-         a.postscale == b.postscale && a.on_device == b.on_device;
+bool fuses(const Agreed& t, const BucketRules& rules) {
+  switch (t.collective) {
+    case RODA_ALLREDUCE:
+      return t.bytes(0) <= rules.limit && t.bytes(0) <= rules.threshold;
+    case RODA_ADASUM_ALLREDUCE:
+    case RODA_ALLGATHER:
+    case RODA_BROADCAST:
+    case RODA_REDUCESCATTER: {
+      const std::size_t bytes = bytes_of(t);
+      return bytes <= rules.copied_limit && bytes <= rules.threshold;
+    }
+    default:
+      return false;
+  }
+}
+
+bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
+  return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
+         a.prescale == b.prescale && a.postscale == b.postscale && a.on_device == b.on_device &&
+         (!rules.groups_apart || a.group == b.group);
 }
 
 }  // namespace
 
-std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, std::size_t threshold, std::size_t limit) {
+std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules) {
   std::vector<AgreedPtr> bucket{ready->front()};
   ready->pop_front();
   const Agreed& head = *bucket.front();
-  if (!fuses(head, threshold, limit) || ready->empty()) return bucket;
-  std::size_t bytes = head.bytes(0);
+  if (!fuses(head, rules) || ready->empty()) return bucket;
+  std::size_t bytes = bytes_of(head);
   std::deque<AgreedPtr> rest;
   for (AgreedPtr& t : *ready) {
-    const bool joins = fuses(*t, threshold, limit) && alike(head, *t) && bytes + t->bytes(0) <= threshold;
-    if (joins) bytes += t->bytes(0);
+    const bool joins = fuses(*t, rules) && alike(head, *t, rules) && bytes + bytes_of(*t) <= rules.threshold;
+    if (joins) bytes += bytes_of(*t);
     if (joins) {
       bucket.push_back(std::move(t));
     } else {

@@ -9,9 +9,17 @@
 
 namespace roda::negotiate {
 
+struct BucketRules {
+  std::size_t threshold = 128u << 20;     // bytes of one bucket; 0: no fusion
+  std::size_t limit = 256u << 10;         // an allreduce of more bytes travels alone: no bucket is worth copying it
+  std::size_t copied_limit = 256u << 10;  // the same for what is always copied into a buffer and out of it
+  bool groups_apart = false;              // a group fuses only with itself (HOROVOD_DISABLE_GROUP_FUSION)
+};
+
 // Takes the first ready tensor and all later ones that may travel with it, in order; the others keep their order.
-// Allreduces fuse when dtype, op, factors and kind of memory are equal, each has at most `limit` bytes (larger ones are
-// reduced where they lie, which costs less than copying them), and all together at most `threshold` bytes.
-std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, std::size_t threshold, std::size_t limit);
+// Tensors of one collective fuse when dtype, op, factors, root and kind of memory are equal, each has at most the
+// limit's bytes (larger ones are worked on where they lie, which costs less than copying them), and all together at
+// most the threshold's. Alltoalls, barriers and joins never do.
+std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules);
 
 }  // namespace roda::negotiate

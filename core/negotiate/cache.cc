@@ -17,7 +17,7 @@ int Cache::find(const Request& r, int member) const {
   const Agreed& a = *slot(bit).agreed;
   if (a.collective != r.collective || a.dtype != r.dtype || a.op != r.op || a.root != r.root ||
       a.on_device != (r.device >= 0) || a.prescale != r.prescale || a.postscale != r.postscale ||
-      a.shape.size() != r.shape.size()) {
+      a.shape.size() != r.shape.size() || !(a.group == r.group)) {
     return -1;
   }
   if (!r.shape.empty() && a.rows[static_cast<std::size_t>(member)] != r.shape[0]) return -1;

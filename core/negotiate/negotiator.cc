@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/negotiate/bucket.h"
 #include "core/negotiate/validate.h"
 
 namespace roda::negotiate {
@@ -220,8 +219,28 @@ void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* ou
   slot.arrived.assign(slot.arrived.size(), false);
   slot.arrivals = 0;
   set->cache.touch(bit);
-  set->ready.push_back(slot.agreed);
+  settle(id, set, slot.agreed, outcome);
+}
+
+// Agreed on: ready, once the rest of its group is.
+void Negotiator::settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome) {
+  if (agreed->group.size > 1) {
+    if (auto closed = set->groups.agree(std::move(agreed))) close_group(id, set, std::move(*closed), outcome);
+    return;
+  }
+  set->ready.push_back(std::move(agreed));
   ++set->ready_count;
+}
+
+void Negotiator::close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome) {
+  for (AgreedPtr& tensor : group.agreed) {
+    if (group.error.ok()) {
+      set->ready.push_back(std::move(tensor));
+      ++set->ready_count;
+    } else {
+      outcome->refuse(id, tensor->name, group.error);
+    }
+  }
 }
 
 // The entry no longer fits everybody: those who announced it by its bit have announced these very parameters.
@@ -246,6 +265,7 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
     r.postscale = agreed->postscale;
     r.name = agreed->name;
     r.shape = agreed->shape;
+    r.group = agreed->group;
     if (!r.shape.empty()) r.shape[0] = agreed->rows[m];
     arrive(std::move(r), outcome);
   }
@@ -286,8 +306,11 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   }
   if (requests.empty()) return;
   if (Status error = validate(requests, set->size(), set->joined_count != 0); !error.ok()) {
+    const Group group = common_group(requests);
     set->pending.erase(it);
     outcome->refuse(id, name, error);
+    if (group.size < 2) return;
+    if (auto closed = set->groups.refuse(group, error)) close_group(id, set, std::move(*closed), outcome);
     return;
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
@@ -295,8 +318,7 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
     if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_changed(id, bit);
   }
   set->pending.erase(it);
-  set->ready.push_back(std::move(agreed));
-  ++set->ready_count;
+  settle(id, set, std::move(agreed), outcome);
 }
 
 void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
@@ -345,7 +367,7 @@ void Negotiator::launch_bucket(std::int32_t id, Set* set, Outcome* outcome) {
   Launch launch;
   launch.set = id;
   launch.sequence = ++set->launched;
-  launch.tensors = take_bucket(&set->ready, settings_.fusion_threshold, settings_.fusion_limit);
+  launch.tensors = take_bucket(&set->ready, settings_.buckets);
   set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
 }
@@ -355,6 +377,7 @@ void Negotiator::end_shutdown(std::int32_t rank, Outcome* outcome) {
   for (auto& [id, set] : sets_) {
     set.ready.clear();
     set.pending.clear();
+    set.groups = Groups();
   }
   outcome->shutdown(rank);
 }

@@ -18,7 +18,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/negotiate/bucket.h"
 #include "core/negotiate/cache.h"
+#include "core/negotiate/groups.h"
 #include "core/negotiate/request.h"
 #include "core/wire/record.h"
 
@@ -27,11 +29,10 @@ namespace roda::negotiate {
 // Must be equal on all ranks.
 struct Settings {
   int size = 1;
-  int cache_capacity = 1024;                  // entries per process set
-  std::size_t fusion_threshold = 128u << 20;  // bytes of one bucket; 0: no fusion
-  std::size_t fusion_limit = 256u << 10;      // a tensor of more bytes travels alone: no bucket is worth copying it
-  int outstanding = 2;                        // buckets launched and not completed, per process set
-  bool hold = false;                          // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
+  int cache_capacity = 1024;  // entries per process set
+  BucketRules buckets;
+  int outstanding = 2;  // buckets launched and not completed, per process set
+  bool hold = false;    // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
 };
 
 // One bucket on its way: tensors of one kind, in the order in which they lie in it.
@@ -119,6 +120,7 @@ class Negotiator {
     std::vector<bool> joined;
     int joined_count = 0;
     std::int32_t last_joined = -1;
+    Groups groups;
     std::deque<AgreedPtr> ready;
     std::uint64_t ready_count = 0;  // tensors that ever became ready
     std::uint64_t flushed = 0;      // hold: those below this count may launch
@@ -135,6 +137,8 @@ class Negotiator {
   void complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome);
   void complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome);
   void to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome);
+  static void settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome);
+  static void close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome);
   bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,

@@ -12,6 +12,25 @@
 
 namespace roda::negotiate {
 
+// Of what a tensor is a member: the tensors that one call submitted together.
+struct Group {
+  std::uint64_t id = 0;  // of the names of all members (see group_id); 0: no group
+  std::int32_t size = 0;
+  friend bool operator==(const Group&, const Group&) = default;
+};
+
+// FNV-1a of the names in order, never 0: ranks that group the same tensors come to the same number.
+template <typename Names>
+std::uint64_t group_id(const Names& names) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3u; };
+  for (const auto& name : names) {
+    for (const char c : name) add(static_cast<unsigned char>(c));
+    add(0);
+  }
+  return hash == 0 ? 1 : hash;
+}
+
 // One rank's wish for one tensor. Ranks and roots are world numbers.
 struct Request {
   std::int32_t rank = 0;
@@ -26,6 +45,7 @@ struct Request {
   std::string name;
   std::vector<std::int64_t> shape;
   std::vector<std::int32_t> splits;  // alltoall only: rows for each member
+  Group group;
 
   std::int64_t elements() const {
     std::int64_t n = 1;
@@ -55,6 +75,7 @@ struct Agreed {
   std::vector<std::int64_t> rows;    // per member: its dimension 0 (1 for a scalar)
   std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
   std::int64_t row_elements = 1;
+  Group group;  // none unless all members named the same one
   std::int32_t cache_bit = -1;
 
   std::int64_t elements(std::size_t member) const { return rows[member] * row_elements; }

@@ -215,6 +215,10 @@ Status validate(const std::vector<const Request*>& requests, int members, bool j
   return scales_bool(agreed) ? Status::invalid(refused_scaled_bool(agreed)) : Status();
 }
 
+Group common_group(const std::vector<const Request*>& requests) {
+  return odd_one(requests, [](const Request& r) { return r.group; }) == nullptr ? requests.front()->group : Group();
+}
+
 AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members) {
   const Request& a = *requests.front();
   auto agreed = std::make_shared<Agreed>();
@@ -229,6 +233,7 @@ AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<i
   agreed->name = a.name;
   agreed->shape = a.shape;
   agreed->row_elements = a.row_elements();
+  agreed->group = common_group(requests);
   const std::int64_t common = a.shape.empty() ? 1 : a.shape[0];
   agreed->rows.assign(static_cast<std::size_t>(members), common);
   const bool own_rows = a.collective == RODA_ALLGATHER || a.collective == RODA_ALLTOALL;

@@ -13,6 +13,9 @@ namespace roda::negotiate {
 // done are told it is an invalid argument. Pure.
 Status validate(const std::vector<const Request*>& requests, int members, bool joined);
 
+// The group that all of them name; none where they differ.
+Group common_group(const std::vector<const Request*>& requests);
+
 // The agreement that valid requests stand for. `members` is the set's size; `position[i]` is the member index of
 // requests[i]. Members without a request (joined) contribute zero rows, or the common shape's for an allreduce.
 AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members);

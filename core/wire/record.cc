@@ -68,7 +68,8 @@ void RecordWriter::request(const negotiate::Request& r) {
   const auto splits = builder.CreateVector(r.splits);
   builder.Finish(CreateRequestMessage(builder, r.set, static_cast<std::int8_t>(r.collective),
                                       static_cast<std::int8_t>(r.dtype), static_cast<std::int8_t>(r.op), r.root,
-                                      r.device, r.prescale, r.postscale, name, shape, splits));
+                                      r.device, r.prescale, r.postscale, name, shape, splits, r.group.id,
+                                      r.group.size));
   item(Item::kRequest, r.set, builder.GetBufferPointer(), builder.GetSize());
 }
 
@@ -140,6 +141,7 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
   request->name = m->name()->str();
   request->shape.assign(m->shape()->begin(), m->shape()->end());
   request->splits.assign(m->splits()->begin(), m->splits()->end());
+  request->group = {m->group(), m->group_size()};
   return {};
 }
 

@@ -59,6 +59,56 @@ TEST(Negotiator, OneRecordIsOneUnit) {
   EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
 }
 
+Request grouped(int rank, const std::string& name, const std::vector<std::string>& members,
+                std::vector<std::int64_t> shape = {4}) {
+  Request r = make_request(rank, name, std::move(shape));
+  r.group = {group_id(members), static_cast<std::int32_t>(members.size())};
+  return r;
+}
+
+TEST(Negotiator, TheMembersOfAGroupWaitForOneAnother) {
+  Job job(settings_for(2));
+  for (int round = 0; round < 2; ++round) {  // in full, then by bits
+    job.submit(grouped(0, "a", {"a", "b"}));
+    job.submit(grouped(1, "a", {"a", "b"}));
+    job.submit(make_request(0, "c"));
+    job.submit(make_request(1, "c"));
+    job.submit(grouped(1, "b", {"a", "b"}));
+    EXPECT_EQ(job.diary().lines.size(), static_cast<std::size_t>(2 * round + 1));
+    job.submit(grouped(0, "b", {"a", "b"}));
+    EXPECT_EQ(job.diary().lines.size(), static_cast<std::size_t>(2 * round + 2));
+    EXPECT_EQ(job.diary().launches.back().tensors.size(), 2u);
+    for (int r : {0, 1}) job.finished(r, static_cast<std::uint64_t>(2 * round + 2));
+  }
+  job.expect_equal_diaries();
+}
+
+TEST(Negotiator, OneRefusedMemberEndsTheWholeGroup) {
+  Job job(settings_for(2));
+  for (int r : {0, 1}) job.submit(grouped(r, "a", {"a", "b", "c"}));
+  for (int r : {0, 1}) job.submit(grouped(r, "b", {"a", "b", "c"}, {4 + r}));
+  EXPECT_EQ(job.diary().lines, Lines{"refuse 0 b"});
+  for (int r : {0, 1}) job.submit(grouped(r, "c", {"a", "b", "c"}));
+  EXPECT_EQ(job.diary().lines, (Lines{"refuse 0 b", "refuse 0 a", "refuse 0 c"}));
+  EXPECT_NE(job.diary().errors.at("c").find("tensor 'b': rank 0: [4]; rank 1: [5]"), std::string::npos);
+  for (const char* name : {"a", "b", "c"}) {
+    for (int r : {0, 1}) job.submit(grouped(r, name, {"a", "b", "c"}));
+  }
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#1 a b c");
+  job.expect_equal_diaries();
+}
+
+// Ranks that group the tensors in other ways: nobody waits for what never comes.
+TEST(Negotiator, RanksMayGroupDifferently) {
+  Job job(settings_for(2));
+  job.submit(grouped(0, "a", {"a", "b"}));
+  job.submit(grouped(0, "b", {"a", "b"}));
+  job.submit(make_request(1, "a"));
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a"});
+  job.submit(grouped(1, "b", {"b", "c"}));
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#2 b");
+}
+
 TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
   Job job(settings_for(3));
   job.submit(make_request(0, "a", {4}));
