@@ -55,6 +55,60 @@ TEST(Faults, ARankDiesInMidCollective) {
   expect_named(o);
 }
 
+struct Kind {
+  const char* name;
+  int collective;
+  int op;
+};
+
+class ARankDiesInMid : public ::testing::TestWithParam<Kind> {};
+
+// The others hear of it within five seconds, whatever they are at, and so does what they begin after that.
+TEST_P(ARankDiesInMid, AnyCollective) {
+  const Kind kind = GetParam();
+  const std::int64_t rows = 3 << 20;
+  std::vector<float> data(static_cast<std::size_t>(rows), 1);
+  const Shape shape{kind.collective == RODA_BARRIER ? 0 : rows};
+  const bool owned = kind.collective != RODA_ALLREDUCE && kind.collective != RODA_BROADCAST;
+  roda_op op = make_op(kind.collective, "loop", shape, data.data(), owned ? nullptr : data.data());
+  op.op = kind.op;
+  if (is_victim()) {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // some of the loop below is done by then
+      raise(SIGKILL);
+    }).detach();
+  }
+  Outcome o;
+  auto last = std::chrono::steady_clock::now();
+  while (true) {
+    roda_handle handle = 0;
+    o = submit({op}, &handle);
+    roda_error error{};
+    error.struct_size = sizeof error;
+    if (o.code == RODA_OK) o.code = roda_wait(handle, &error);
+    if (o.code != RODA_OK) {
+      if (error.message[0] != '\0') o.message = error.message;
+      break;
+    }
+    roda_output output{};
+    output.struct_size = sizeof output;
+    if (roda_get_output(handle, 0, &output, &error) == RODA_OK) roda_output_release(output.owner);
+    roda_release(handle);
+    last = std::chrono::steady_clock::now();
+  }
+  expect_named(o);
+  EXPECT_LT(std::chrono::steady_clock::now() - last, std::chrono::seconds(5));
+  expect_named(run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, ARankDiesInMid,
+    ::testing::Values(Kind{"Allreduce", RODA_ALLREDUCE, RODA_AVERAGE}, Kind{"Adasum", RODA_ALLREDUCE, RODA_ADASUM},
+                      Kind{"Allgather", RODA_ALLGATHER, RODA_SUM}, Kind{"Broadcast", RODA_BROADCAST, RODA_SUM},
+                      Kind{"Alltoall", RODA_ALLTOALL, RODA_SUM}, Kind{"Reducescatter", RODA_REDUCESCATTER, RODA_SUM},
+                      Kind{"Barrier", RODA_BARRIER, RODA_SUM}),
+    [](const auto& instance) { return instance.param.name; });
+
 // A DataLoader worker outlives its rank: what it inherited must not hide the death.
 TEST(Faults, ARankDiesWhileItsChildLives) {
   if (is_victim()) {
@@ -74,6 +128,16 @@ TEST(Faults, ARankDiesWhileItsChildLives) {
   const auto start = std::chrono::steady_clock::now();
   expect_named(run(make_op(RODA_ALLREDUCE, "orphan", shape, data.data(), data.data())));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+// The others have joined, and wait for the last one.
+TEST(Faults, ARankDiesBeforeItJoins) {
+  float x = 1;
+  const Shape one{1};
+  const Outcome o = run(make_op(RODA_ALLREDUCE, "before", one, &x, &x));
+  if (is_victim()) raise(SIGKILL);
+  if (o.code != RODA_OK) expect_named(o);  // the others may still be at it
+  expect_named(run(make_op(RODA_JOIN, "", {}, nullptr, nullptr)));
 }
 
 // With HOROVOD_STALL_SHUTDOWN_TIME_SECONDS set, a tensor that one rank never submits ends the job on every rank.

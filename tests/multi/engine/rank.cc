@@ -49,9 +49,3 @@ Outcome run(const roda_op& op) {
 }
 
 }  // namespace roda::test
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  ::testing::AddGlobalTestEnvironment(new roda::test::Job);
-  return RUN_ALL_TESTS();
-}
