@@ -89,7 +89,8 @@ def test_what_is_refused_while_the_first_rank_has_joined(what: str) -> None:
     if hvd.size() < 2:
         pytest.skip("needs two ranks")
     if hvd.rank() > 0:
-        with pytest.raises(hvd.HorovodInternalError, match=f"{what.split()[0]} is not supported with Join at this time."):
+        text = f"{what.split()[0]} is not supported with Join at this time."
+        with pytest.raises(hvd.HorovodInternalError, match=text):
             REFUSED[what]()
     hvd.join()
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
