@@ -109,11 +109,11 @@ mpirun_tests() {
 suite_python() {
   pytest_report python tests/python/single
   local job
-  for job in "1 " "2 " "2 gloo" "4 "; do
+  for job in "2 " {1,2,3,4}" gloo" {1,2,3,4}" shm"; do
     say "Python tests: processes and transport: $job"
     parallel_tests "${job% *}" "${job#* }"
   done
-  for job in "1 mpi" "2 mpi" "4 mpi" "2 shm"; do
+  for job in {1,2,3,4}" mpi" "2 shm"; do
     say "Python tests under mpirun: processes and transport: $job"
     mpirun_tests "${job% *}" "${job#* }"
   done

@@ -177,3 +177,19 @@ def test_sparse(op: int) -> None:
     result = hvd.sparse_allreduce_async(tensor, "sparse", op)().to_dense()
     expected = torch.tensor([float(size)] + [2.0] * size)
     assert torch.allclose(result, expected / (size if op == hvd.Average else 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float32, torch.float64])
+def test_factors_and_averages_round_once(dtype: torch.dtype) -> None:
+    if hvd.size() > 3:
+        pytest.skip("sums of more than three are rounded on the way")
+    size = hvd.size()
+    wide = {torch.float16: torch.float32, torch.int32: torch.float64, torch.int64: torch.float64}.get(dtype, dtype)
+    tensor = torch.randint(-100, 100, (17, 17)).to(dtype)
+    for factor in torch.rand(5, dtype=torch.float64).tolist():
+        exact = torch.tensor(factor, dtype=torch.float64).to(wide)
+        before = hvd.allreduce(tensor, op=hvd.Sum, prescale_factor=factor)
+        assert torch.equal(before, (exact * tensor.to(wide)).to(dtype) * size)
+        after = hvd.allreduce(tensor, op=hvd.Sum, postscale_factor=factor)
+        assert torch.equal(after, (exact * (tensor * size).to(wide)).to(dtype))
+    assert torch.equal(hvd.allreduce(tensor, op=hvd.Average), tensor)

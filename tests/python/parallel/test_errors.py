@@ -5,8 +5,9 @@ from collections.abc import Callable
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.runner.common.util.env import get_env_rank_and_size
 
-needs_two = pytest.mark.skipif("__import__('os').environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+needs_two = pytest.mark.skipif(get_env_rank_and_size()[1] == 1, reason="needs two ranks")
 
 
 def odd_one(usual: object, other: object) -> object:

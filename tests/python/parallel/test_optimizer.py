@@ -251,6 +251,8 @@ def test_arguments() -> None:
         ({"named": list(model.named_parameters())[:-1]}, "one or more model parameters were not named"),
         ({"groups": -1}, "groups should be a non-negative integer"),
         ({"groups": "two"}, "groups should be a non-negative integer"),
+        ({"groups": [1, 2]}, "groups must consist of torch.Tensor."),
+        ({"groups": list(model.parameters())}, "groups must consist of torch.Tensor."),
         ({"groups": [["a"]]}, "groups must consist of torch.Tensor."),
         ({"groups": [list(model.parameters())] * 2}, "A parameter can only appear once in groups."),
     ]

@@ -146,6 +146,11 @@ def registered_set(ranks: Sequence[int]) -> ProcessSet | None:
     return next((entry for entry in _registered if entry.ranks == sorted(ranks)), None)
 
 
+def set_of_id(set_id: int) -> ProcessSet | None:
+    """Return the set that was registered in this process under `set_id`, or None."""
+    return next((entry for entry in _registered if entry.process_set_id == set_id), None)
+
+
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """Return the ranks of every process set that is registered now, by id."""
     return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}

@@ -13,10 +13,9 @@ import torch
 from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
-from horovod.common.util import split_list
+from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient
 from horovod.torch.compression import Compressor
-from horovod.torch.functions import broadcast_object
 from horovod.torch.mpi_ops import (
     allreduce_async_,
     grouped_allreduce_async_,
@@ -72,45 +71,10 @@ class DistributedMixin:
         self._should_synchronize = True
         self._hooks: list[Any] = []
         self._active = bool(process_set.included()) and (size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
-        self._group_of = self._make_groups(groups)
+        trained = {self._name_of[parameter]: parameter for parameter in self._trained}
+        self._group_of = assign_groups(groups, trained, process_set, self._active)
         if self._active:
             self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
-
-    # --- groups ---
-
-    def _make_groups(
-        self, groups: int | Sequence[Sequence[torch.Tensor]] | None
-    ) -> dict[torch.Tensor, Sequence[torch.Tensor]]:
-        if groups is None:
-            return {}
-        if isinstance(groups, bool) or not isinstance(groups, (int, list, tuple)):
-            raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor.")
-        if isinstance(groups, int):
-            if groups < 0:
-                raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor.")
-            chosen = self._even_groups(groups) if groups and self._active else []
-        else:
-            chosen = [list(group) for group in groups]
-        group_of: dict[torch.Tensor, Sequence[torch.Tensor]] = {}
-        for group in chosen:
-            members = [parameter for parameter in group if self._checked_member(parameter, group_of)]
-            for parameter in members:
-                group_of[parameter] = members
-        return group_of
-
-    def _even_groups(self, count: int) -> list[list[torch.Tensor]]:
-        parameters = {self._name_of[parameter]: parameter for parameter in self._trained}
-        root = (self._process_set.ranks or [0])[0]
-        order = broadcast_object(list(parameters), root, "optimizer_groups", self._process_set)
-        return split_list([parameters[name] for name in order], count)
-
-    @staticmethod
-    def _checked_member(parameter: Any, group_of: dict[torch.Tensor, Any]) -> bool:
-        if not isinstance(parameter, torch.Tensor):
-            raise ValueError("groups must consist of torch.Tensor.")
-        if parameter in group_of:
-            raise ValueError("A parameter can only appear once in groups.")
-        return parameter.requires_grad
 
     # --- during the backward pass ---
 

@@ -50,6 +50,11 @@ def start(requests: list[tuple], num_outputs: int, collect: Collect) -> int:
     return handle
 
 
+def is_pending(handle: int) -> bool:
+    """Tell whether :func:`synchronize` has not been called for `handle` yet."""
+    return handle in _pending
+
+
 def poll(handle: int) -> bool:
     """Tell whether the operation is done, so that :func:`synchronize` will not block."""
     entry = _pending.get(handle)

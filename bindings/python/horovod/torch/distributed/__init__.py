@@ -5,6 +5,7 @@ Importing ``horovod.torch`` registers it. ``docs/python.md`` says what it offers
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,8 +47,10 @@ def new_group(ranks: Sequence[int], **options: Any) -> Any:
 
 
 def register() -> None:
-    """Make the backend known to torch; again does nothing."""
+    """Make the backend known to torch; does nothing the second time, and before torch 2.1."""
     if not dist.is_available() or BACKEND.upper() in dist.Backend._plugins:
+        return
+    if "devices" not in inspect.signature(dist.Backend.register_backend).parameters:
         return
     dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu", "cuda"])
     _rendezvous.register(HorovodBasics())

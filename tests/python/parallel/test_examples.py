@@ -1,0 +1,50 @@
+"""The transformer of the examples becomes the same whatever the number of ranks and the way it is trained."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+STEPS, BATCH = 8, 12  # 1, 2, 3 and 4 ranks share it out evenly
+
+
+def example() -> ModuleType:
+    path = Path(__file__).resolve().parents[3] / "examples/pytorch_transformer.py"
+    spec = importlib.util.spec_from_file_location("transformer", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def trained_alone() -> torch.nn.Module:
+    module = example()
+    model = module.make_model()
+    module.train(model, module.make_optimizer(model), STEPS, BATCH)
+    return model
+
+
+@pytest.mark.parametrize("way", ["plain", "groups", "sharded", "ddp"])
+def test_training_equals_one_process(way: str, trained_alone: torch.nn.Module) -> None:
+    module = example()
+    place = (hvd.rank(), hvd.size())
+    model = module.make_model()
+    optimizer = module.make_optimizer(model)
+    if way == "ddp":
+        torch.distributed.init_process_group("roda")
+        trained = torch.nn.parallel.DistributedDataParallel(model)
+        module.train(trained, optimizer, STEPS, BATCH, place)
+        torch.distributed.destroy_process_group()
+    else:
+        options = {"groups": {"groups": 3}, "sharded": {"sharded": True}}.get(way, {})
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), **options)
+        module.train(model, optimizer, STEPS, BATCH, place)
+    untrained = module.make_model()
+    for (name, a), b, before in zip(model.named_parameters(), trained_alone.parameters(), untrained.parameters()):
+        assert torch.allclose(a, b, rtol=1e-3, atol=2e-4), name
+        assert not torch.equal(a, before), name
