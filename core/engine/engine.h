@@ -5,6 +5,8 @@
 // Members are grouped below by who may touch them.
 #pragma once
 
+#include <roda/abi/bootstrap.h>
+
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -44,6 +46,7 @@ struct Parts {
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
   const roda_host* host = nullptr;
+  const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
   std::vector<std::vector<std::int32_t>> static_sets;
   std::string job_key;  // prefix of names that must be unique per job generation
   std::uint64_t generation = 0;

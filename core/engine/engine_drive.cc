@@ -417,6 +417,8 @@ void Engine::fail(const Status& cause) {
   complete_all(failed_);
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
+  const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
+  if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
   baton_.pulse();
 }
 

@@ -114,12 +114,12 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
 }
 
 // Brings the ranks together: over the launcher's rendezvous, or by a plugin whose launcher started them.
-Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
+Status meet(const Members& members, Parts* parts, Secret* secret) {
   Environment& environment = Environment::get();
-  const roda_bootstrap* bootstrap = nullptr;
-  RODA_RETURN_IF_ERROR(environment.find_bootstrap(*knobs, members, &bootstrap));
-  if (bootstrap != nullptr) {
-    return join_launched_job(*bootstrap, environment.host(), members, knobs, secret, store);
+  Knobs* const knobs = &parts->knobs;
+  RODA_RETURN_IF_ERROR(environment.find_bootstrap(*knobs, members, &parts->bootstrap));
+  if (parts->bootstrap != nullptr) {
+    return join_launched_job(*parts->bootstrap, environment.host(), members, knobs, secret, &parts->store);
   }
   if (!members.ranks.empty() && members.ranks.size() != static_cast<std::size_t>(knobs->size.value_or(1))) {
     return Status::unsupported("init with a list of " + std::to_string(members.ranks.size()) + " of the job's " +
@@ -127,7 +127,7 @@ Status meet(const Members& members, Knobs* knobs, Secret* secret, std::unique_pt
                                " ranks needs a launcher that a plugin serves (see `roda-info`); use process sets "
                                "instead");
   }
-  return open_store(*knobs, secret, store);
+  return open_store(*knobs, secret, &parts->store);
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   parts.knobs = Knobs::from_environment(&status);
   RODA_RETURN_IF_ERROR(status);
   Secret secret;
-  RODA_RETURN_IF_ERROR(meet(members, &parts.knobs, &secret, &parts.store));
+  RODA_RETURN_IF_ERROR(meet(members, &parts, &secret));
   const int rank = parts.knobs.rank.value_or(0);
   const int size = parts.knobs.size.value_or(1);
   if (rank < 0 || rank >= size) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -46,15 +47,17 @@ Status identify(PluginRecord* record) {
   return {};
 }
 
-// The optional second entry. Entries were never left out of version 1, so a shorter table is refused.
-Status find_bootstrap(void* library, PluginRecord* record) {
+// The optional second entry, copied into the full-size `*table`: what its struct_size leaves out is NULL.
+Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table) {
   auto entry = reinterpret_cast<roda_bootstrap_entry>(::dlsym(library, RODA_BOOTSTRAP_SYMBOL));
   if (entry == nullptr) return {};
-  const roda_bootstrap* table = entry();
-  if (table == nullptr) return Status::invalid("its bootstrap entry returned no table");
-  if (table->abi_version != RODA_ABI_VERSION || table->struct_size < sizeof *table) {
+  const roda_bootstrap* offered = entry();
+  if (offered == nullptr) return Status::invalid("its bootstrap entry returned no table");
+  // All that version 1 began with.
+  if (offered->abi_version != RODA_ABI_VERSION || offered->struct_size < offsetof(roda_bootstrap, peer_lost)) {
     return Status::invalid("its bootstrap table has another ABI version or is too short");
   }
+  std::memcpy(table, offered, std::min<std::size_t>(offered->struct_size, sizeof *table));
   const bool is_complete = table->name != nullptr && table->launched_here != nullptr && table->start != nullptr &&
                            table->rank != nullptr && table->size != nullptr && table->broadcast != nullptr &&
                            table->agree != nullptr && table->finish != nullptr;
@@ -127,9 +130,11 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   if (const int code = table->probe(&host, &error); code != RODA_OK) {
     return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
   }
-  RODA_RETURN_IF_ERROR(find_bootstrap(library, record));
+  auto bootstrap = std::make_unique<roda_bootstrap>();
+  RODA_RETURN_IF_ERROR(find_bootstrap(library, record, bootstrap.get()));
   record->transport = table.get();
   tables_.push_back(std::move(table));
+  bootstraps_.push_back(std::move(bootstrap));
   return {};
 }
 

@@ -31,7 +31,8 @@ struct PluginRecord {
   std::string reason;  // why not, in words; "" when usable
   // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless usable.
   const roda_transport* transport = nullptr;
-  // How the plugin brings a job together that its own launcher started; null when it does not, or is not usable.
+  // How the plugin brings a job together that its own launcher started, as complete; null when it does not, or is not
+  // usable.
   const roda_bootstrap* bootstrap = nullptr;
 };
 
@@ -64,6 +65,7 @@ class Loader {
 
   std::vector<std::unique_ptr<PluginRecord>> records_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
+  std::vector<std::unique_ptr<roda_bootstrap>> bootstraps_;
 };
 
 }  // namespace roda::plugins

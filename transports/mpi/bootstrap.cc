@@ -196,6 +196,7 @@ constexpr roda_bootstrap kBootstrap = {
     broadcast,
     agree,
     [](roda_job* job) { delete &job_of(job); },
+    [](const roda_host*, int32_t) { Runtime::get().peer_lost(); },
 };
 
 }  // namespace

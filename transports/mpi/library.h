@@ -28,6 +28,8 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
   X(Comm_free)                \
   X(Comm_set_errhandler)      \
   X(Comm_get_attr)            \
+  X(Comm_set_attr)            \
+  X(Comm_create_keyval)       \
   X(Group_incl)               \
   X(Group_free)               \
   X(Isend)                    \
@@ -58,6 +60,7 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 // Member, the standard's name, and the object behind it in Open MPI, whose handles are addresses.
 #define RODA_MPI_HANDLES(X)                                                     \
   X(MPI_Comm, comm_world, MPI_COMM_WORLD, "ompi_mpi_comm_world")                \
+  X(MPI_Comm, comm_self, MPI_COMM_SELF, "ompi_mpi_comm_self")                   \
   X(MPI_Comm, comm_null, MPI_COMM_NULL, "ompi_mpi_comm_null")                   \
   X(MPI_Request, request_null, MPI_REQUEST_NULL, "ompi_request_null")           \
   X(MPI_Errhandler, errors_return, MPI_ERRORS_RETURN, "ompi_mpi_errors_return") \

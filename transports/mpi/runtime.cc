@@ -22,14 +22,14 @@ const char* level_name(int level) {
 // Ends the process if it is not called off in time: MPI_Finalize waits for every rank, dead ones too.
 class Watchdog {
  public:
-  Watchdog(std::chrono::milliseconds patience, int status) {
-    thread_ = start_thread("roda-mpi-exit", [this, patience, status] {
+  Watchdog(std::chrono::milliseconds patience, int status, const char* why) {
+    thread_ = start_thread("roda-mpi-exit", [this, patience, status, why] {
       std::unique_lock lock(mutex_);
       if (over_.wait_for(lock, patience, [this] { return called_off_; })) return;
       std::fprintf(stderr,
-                   "roda: MPI_Finalize is not over after %d s, because some rank has not come to it or is dead; this "
-                   "process ends without it\n",
-                   static_cast<int>(patience.count() / 1000));
+                   "roda: MPI_Finalize was called %d s ago (HOROVOD_ABORT_TIMEOUT_SECONDS), and %s; this process ends "
+                   "now\n",
+                   static_cast<int>(patience.count() / 1000), why);
       std::fflush(nullptr);
       ::_exit(status);
     });
@@ -85,8 +85,10 @@ void Runtime::start(const roda_host* host) {
   if (started_.load()) return;
   int initialised = 0;
   library_.Initialized(&initialised);
+  owner_pid_ = ::getpid();
   if (initialised == 0) initialise(is_set(host, "HOROVOD_MPI_THREADS_DISABLE"));
   inspect(host);
+  if (initialised != 0) watch_finalise();
   started_.store(true, std::memory_order_release);
 }
 
@@ -97,7 +99,6 @@ void Runtime::initialise(bool one_thread) {
         library_.Init_thread(nullptr, nullptr, one_thread ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &provided),
         "MPI_Init_thread");
   is_ours_ = true;
-  owner_pid_ = ::getpid();
   // With its status: an exit that has to be cut short must not change it.
   ::on_exit(&Runtime::at_exit, this);
   library_.Comm_set_errhandler(library_.comm_world, library_.errors_return);
@@ -146,8 +147,32 @@ void Runtime::finalise(int status) {
   const bool nobody_inside = turn && blocked_.load() == 0;
   is_over_.store(true);
   if (!nobody_inside) return;
-  const Watchdog watchdog(patience_, status);
+  const Watchdog watchdog(patience_, status, "some rank has not come to it or is dead");
   library_.Finalize();
+}
+
+// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF: that is the standard's way to be told of it.
+void Runtime::watch_finalise() {
+  const auto never_copied = [](MPI_Comm, int, void*, void*, void*, int* copied) -> int {
+    *copied = 0;
+    return MPI_SUCCESS;
+  };
+  int key = 0;
+  check(library_, library_.Comm_create_keyval(never_copied, &Runtime::at_finalise, &key, this),
+        "MPI_Comm_create_keyval");
+  check(library_, library_.Comm_set_attr(library_.comm_self, key, this), "MPI_Comm_set_attr");
+}
+
+int Runtime::at_finalise(MPI_Comm, int, void*, void* self) {
+  auto* runtime = static_cast<Runtime*>(self);
+  if (runtime->owner_pid_ != ::getpid()) return MPI_SUCCESS;
+  const Turn last(*runtime, runtime->patience_);  // nobody of ours is inside, and nobody comes again
+  runtime->is_over_.store(true);
+  // Not called off by anything but the process's end: MPI_Finalized may be true long before MPI_Finalize is over.
+  if (runtime->someone_is_lost_.load()) {
+    new Watchdog(runtime->patience_, EXIT_FAILURE, "a rank was lost, for which it may wait for ever");
+  }
+  return MPI_SUCCESS;
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -45,6 +45,9 @@ class Runtime {
   bool may_call_at_any_time() const { return is_ours_ || !serialised_; }
   // MPI was finalised, by us or by somebody else.
   bool has_ended();
+  // A rank that MPI connects is gone, and MPI_Finalize may wait for it for ever. Ours is bounded in any case; that of
+  // somebody else, who initialised MPI, is from now on. Any thread.
+  void peer_lost() { someone_is_lost_.store(true); }
   // Identifies the MPI world among all that may be running, as far as that can be told.
   const std::string& job() const { return job_; }
 
@@ -90,6 +93,8 @@ class Runtime {
   void inspect(const roda_host* host);
   static void at_exit(int status, void* self);
   void finalise(int status);
+  void watch_finalise();
+  static int at_finalise(MPI_Comm, int, void*, void* self);
 
   void open();
 
@@ -108,6 +113,7 @@ class Runtime {
 
   std::timed_mutex mutex_;
   std::atomic<bool> is_over_{false};
+  std::atomic<bool> someone_is_lost_{false};
   std::atomic<int> blocked_{0};
 };
 

@@ -118,7 +118,11 @@ void Group::act_on_abort() {
   acted_ = true;
   acted_ns_ = now_ns();
   for (Request* request : live_) cancel(request);
-  close_endpoints();
+  // UCX 1.13 ends the process (an assertion) when an endpoint is closed while it asks its peer over datagrams to wire
+  // up.
+  left_behind_ = step_ != Step::kFormed &&
+                 std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.lanes.meets_by_datagrams; });
+  if (!left_behind_) close_endpoints();
 }
 
 // By force: UCX ends all that is pending on them, and waits for nobody. It goes on in the background, which counts as
@@ -139,6 +143,10 @@ void Group::close_endpoints() {
 int Group::finish_abort() {
   act_on_abort();
   if (!acted_) return 0;
+  if (left_behind_) {
+    drop_worker(false);
+    return 1;
+  }
   const int handled = worker_->progress();
   const bool is_over = std::none_of(live_.begin(), live_.end(), [](const Request* r) { return r->in_ucx != 0; });
   const bool is_closed = is_over && buffers_are_empty();
@@ -148,8 +156,8 @@ int Group::finish_abort() {
 }
 
 // UCX does not survive a worker that is destroyed while its endpoints are closing, and over shared memory that a dead
-// peer left full they never are closed. Such a worker stays to the end of the process; without progress it touches
-// nothing.
+// peer left full they never are closed. Such a worker, and one whose endpoints can't be closed, stays to the end of the
+// process; without progress it touches nothing.
 void Group::drop_worker(bool is_closed) {
   context_.unwatch(worker_->event_fd());
   if (is_closed) {

@@ -159,6 +159,7 @@ void Group::connect(Peer& peer, const char* address) {
                       " (UCX_TLS must allow a transport that reaches it; UCX_NET_DEVICES names the interface)",
                   peer.world_rank);
   }
+  peer.lanes = lanes_of(peer.endpoint);
   say(peer, Word::kHello);
 }
 

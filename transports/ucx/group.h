@@ -178,6 +178,7 @@ class Group {
   sdk::FirstCause cause_;
   bool acted_ = false;  // on the abort
   std::uint64_t acted_ns_ = 0;
+  bool left_behind_ = false;   // with the worker as it is
   bool someone_left_ = false;  // receives from a rank that left may wait to be cancelled
 
   bool is_settled_ = false;       // nothing was done since settle() said so

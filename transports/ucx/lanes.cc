@@ -20,15 +20,35 @@ std::string_view transport_of(std::string_view line) {
   return line.substr(colon + 1, line.find('/', colon) - colon - 1);
 }
 
+// "… md[1]/ib/sysdev[255] keepalive wireup": no data go there, and UCX's own thread sends again what is lost.
+bool is_for_control(std::string_view line) {
+  const std::size_t device = line.find("sysdev[");
+  const std::size_t end = device == line.npos ? line.npos : line.find(']', device);
+  if (end == line.npos) return false;
+  std::string_view uses = line.substr(end + 1);
+  bool some = false;
+  while (!uses.empty()) {
+    const std::string_view use = uses.substr(0, uses.find(' '));
+    if (!use.empty() && use != "keepalive" && use != "wireup") return false;
+    some = some || use == "wireup";
+    uses.remove_prefix(std::min(uses.size(), use.size() + 1));
+  }
+  return some;
+}
+
 }  // namespace
 
 Lanes lanes_of(const std::string& description) {
-  Lanes lanes{false, false};
+  Lanes lanes{false, false, false};
   for (std::size_t begin = 0; begin < description.size();) {
     const std::size_t end = std::min(description.find('\n', begin), description.size());
     const std::string_view line(description.data() + begin, end - begin);
     begin = end + 1;
     if (line.find(kLane) == line.npos) continue;
+    if (is_for_control(line)) {
+      lanes.meets_by_datagrams = true;
+      continue;
+    }
     const bool is_direct = std::find(std::begin(kDirect), std::end(kDirect), transport_of(line)) != std::end(kDirect);
     (is_direct ? lanes.some_direct : lanes.some_buffer) = true;
   }

@@ -1,9 +1,9 @@
 """Runs a job of mpirun's in which a rank is killed, without mpirun ending the others, and asks how those ended.
 
-    survivors.py COUNT mpirun OPTIONS -np N PROGRAM ARGUMENTS [: -np N PROGRAM ARGUMENTS]
+    survivors.py COUNT STATUS mpirun OPTIONS -np N PROGRAM ARGUMENTS [: -np N PROGRAM ARGUMENTS]
 
-Every PROGRAM is started by a shell that notes its exit status. Ends with 0 when exactly COUNT ranks ended with 0 and
-one was killed.
+Every PROGRAM is started by a shell that notes its exit status. Ends with 0 when exactly COUNT ranks ended with STATUS
+and one was killed.
 """
 
 import os
@@ -29,14 +29,14 @@ def noted(arguments: "list[str]") -> "list[str]":
 
 def main() -> int:
     """Run, count, report."""
-    wanted = int(sys.argv[1])
+    count, status = int(sys.argv[1]), int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         job = subprocess.run(  # noqa: S603 (what the test names)
-            noted(sys.argv[2:]), env={**os.environ, "RODA_TEST_STATUS": folder}, stdin=subprocess.DEVNULL,
+            noted(sys.argv[3:]), env={**os.environ, "RODA_TEST_STATUS": folder}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS, check=False,
         )
         ends = sorted(int(path.read_text()) for path in Path(folder).iterdir())
-    if ends == [0] * wanted + [128 + signal.SIGKILL]:
+    if ends == [status] * count + [128 + signal.SIGKILL]:
         return 0
     print(f"the ranks ended with {ends}\n{job.stdout}")
     return 1

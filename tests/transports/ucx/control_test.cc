@@ -52,12 +52,23 @@ TEST(Lanes, TcpKeepsBytesAndSharedMemoryDoesNot) {
   const std::string sysv =
       "#                 lane[0]:  3:sysv/memory.0 md[2]           -> md[2]/sysv/sysdev[255] am am_bw#0 keepalive\n";
   const std::string rc = "#                 lane[0]:  1:rc_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0] rma_bw#0 am\n";
-  const std::string ud = "#                 lane[1]:  2:ud_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0] wireup\n";
   EXPECT_TRUE(is("#\n# UCP endpoint\n" + tcp, true, false));
   EXPECT_TRUE(is("#\n# UCP endpoint\n" + sysv, false, true));
   EXPECT_TRUE(is(sysv + rc, false, true));
   EXPECT_TRUE(is(sysv + tcp, true, true));
-  EXPECT_TRUE(is(rc + ud, true, true));
+  EXPECT_FALSE(lanes_of(sysv + tcp).meets_by_datagrams);
+}
+
+TEST(Lanes, DatagramsThatOnlyWireUpKeepNothing) {
+  const std::string rc = "#  lane[0]:  1:rc_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0] rma_bw#0 am\n";
+  const std::string ud = "#  lane[1]:  2:ud_verbs/rxe1:1.0 md[0]  -> md[0]/ib/sysdev[0]";
+  for (const std::string uses : {" wireup\n", " keepalive wireup\n", " wireup keepalive \n"}) {
+    EXPECT_TRUE(is(rc + ud + uses, false, true)) << uses;
+    EXPECT_TRUE(lanes_of(rc + ud + uses).meets_by_datagrams) << uses;
+  }
+  EXPECT_TRUE(is(rc + ud + " am wireup\n", true, true));
+  EXPECT_FALSE(lanes_of(rc + ud + " am wireup\n").meets_by_datagrams);
+  EXPECT_TRUE(is(ud + " wireup\n", true, false));
 }
 
 TEST(Lanes, WhatIsNotUnderstoodIsTakenToBuffer) {

@@ -50,6 +50,11 @@ TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
   ASSERT_TRUE(record.usable) << record.reason;
   ASSERT_NE(record.bootstrap, nullptr);
   EXPECT_EQ(record.bootstrap->launched_here(host_.table()), 1);
+  EXPECT_NE(record.bootstrap->peer_lost, nullptr);
+  const PluginRecord& older = add("older_bootstrap");
+  ASSERT_TRUE(older.usable) << older.reason;
+  EXPECT_EQ(older.bootstrap->peer_lost, nullptr) << "an entry that its table does not hold";
+  expect_refused("short_bootstrap", "another ABI version or is too short");
   expect_refused("bootstrap_of_another", "its bootstrap table 'another'");
   expect_refused("half_a_bootstrap", "its bootstrap table leaves an entry empty");
 }

@@ -45,6 +45,11 @@ typedef struct roda_bootstrap {
   int32_t (*agree)(roda_job* job, int32_t mine, int32_t* all, roda_error* error);
   /* Does not wait for the others. */
   void (*finish)(roda_job* job);
+
+  /* Optional: NULL, or left out by struct_size. A rank of a job that this brought together is gone (`rank`: its number
+   * in the job), long after finish: the library's own end, whoever asks for it, may wait for it in vain. Any thread;
+   * does not block. */
+  void (*peer_lost)(const roda_host* host, int32_t rank);
 } roda_bootstrap;
 
 typedef const roda_bootstrap* (*roda_bootstrap_entry)(void);

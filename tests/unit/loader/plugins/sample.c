@@ -128,6 +128,10 @@ static int32_t broadcast(roda_job* job, void* data, size_t bytes, int32_t root, 
 static int32_t agree(roda_job* job, int32_t mine, int32_t* all, roda_error* error) {
   return (void)job, (void)error, *all = mine, RODA_OK;
 }
+static void peer_lost(const roda_host* host, int32_t rank) { (void)host, (void)rank; }
+#ifndef BOOTSTRAP_BYTES
+#define BOOTSTRAP_BYTES sizeof(roda_bootstrap)
+#endif
 #ifndef FINISH
 static void finish(roda_job* job) { (void)job; }
 #define FINISH finish
@@ -135,8 +139,8 @@ static void finish(roda_job* job) { (void)job; }
 
 __attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v1(void);
 const roda_bootstrap* roda_bootstrap_v1(void) {
-  static const roda_bootstrap table = {sizeof table, TABLE_ABI, BOOTSTRAP_NAME, launched_here, start,
-                                       zero,         zero,      broadcast,      agree,         FINISH};
+  static const roda_bootstrap table = {BOOTSTRAP_BYTES, TABLE_ABI, BOOTSTRAP_NAME, launched_here, start, zero, zero,
+                                       broadcast,       agree,     FINISH,         peer_lost};
   return &table;
 }
 #endif
