@@ -17,11 +17,13 @@ struct Composition {
 };
 
 // hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
-// crosses between hosts once. two_step: the whole collective inside hosts, then across them.
+// crosses between hosts once. two_step: the whole collective inside hosts, then across them. torus: as hierarchical,
+// over a rectangle.
 constexpr std::array kCompositions = {
     Composition{Collective::kAllreduce, "hierarchical"}, Composition{Collective::kAllreduce, "two_step"},
-    Composition{Collective::kBroadcast, "hierarchical"}, Composition{Collective::kAllgather, "hierarchical"},
-    Composition{Collective::kReduceScatter, "hierarchical"}};
+    Composition{Collective::kAllreduce, "torus"},        Composition{Collective::kBroadcast, "hierarchical"},
+    Composition{Collective::kAllgather, "hierarchical"}, Composition{Collective::kReduceScatter, "hierarchical"},
+    Composition{Collective::kAlltoall, "hierarchical"}};
 
 }  // namespace
 

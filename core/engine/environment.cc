@@ -91,6 +91,10 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
   select::Table table = select::Table::defaults();
+  if (knobs.torus_allreduce) {
+    std::string error;
+    table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));
+  }
   if (!knobs.select.empty()) {
     std::string error;
     const auto user = select::Table::parse(knobs.select, &error);

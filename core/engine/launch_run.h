@@ -79,9 +79,8 @@ class LaunchRun {
   double prescale() const;
   double postscale() const;
   std::size_t plan_bytes() const;
-  Status find_pools(const Plan& plan, Contexts* contexts, bool* ready);
+  Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
   Status acquire(const Plan& plan, int root);
-  Status compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
@@ -109,6 +108,7 @@ class LaunchRun {
   std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;
+  std::vector<std::size_t> all_counts_;  // of a composed alltoall
 };
 
 // Rows of a reduce-scatter that member `rank` of `size` keeps: as even as possible, the first ones one more.

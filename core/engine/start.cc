@@ -109,6 +109,7 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
   RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
                                        fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
+  RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
   show(parts->cluster, *parts);
   return {};
 }
