@@ -51,9 +51,8 @@ std::int32_t Axes::smallest_group(std::int32_t axis, const std::vector<std::int3
 
 bool Axes::is_even(std::int32_t axis, const std::vector<std::int32_t>& open) const {
   const auto smallest = static_cast<std::size_t>(smallest_group(axis, open));
-  return std::all_of(groups(axis).begin(), groups(axis).end(), [&](const auto& group) {
-    return group.size() == smallest || !owns_share(group.front(), open);
-  });
+  return std::all_of(groups(axis).begin(), groups(axis).end(),
+                     [&](const auto& group) { return group.size() == smallest || !owns_share(group.front(), open); });
 }
 
 }  // namespace roda::plan

@@ -54,8 +54,8 @@ struct Stage {
 
 inline constexpr std::size_t kMostStages = 16;
 
-// Stages of an allreduce nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis. An
-// allreduce may stand anywhere between. Stages of a broadcast go inwards. Routes says what the others may be.
+// Stages of an allreduce nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis.
+// An allreduce may stand anywhere between. Stages of a broadcast go inwards. Routes says what the others may be.
 struct Plan {
   std::string name;
   schedule::Collective collective = schedule::Collective::kAllreduce;

@@ -212,7 +212,7 @@ class Follower {
   const Grid& grid_;
   Axes axes_;
   const VisitRoute& visit_;
-  std::vector<std::vector<Block>> held_;  // [rank]
+  std::vector<std::vector<Block>> held_;   // [rank]
   std::vector<std::vector<bool>> summed_;  // [rank] whose contributions are in what it holds
   std::vector<std::int32_t> open_;         // axes on which only the members below the width go on
   std::size_t stage_ = 0;

@@ -35,11 +35,12 @@ struct Route {
   std::vector<std::int32_t> members;  // empty: the rank sits this stage out and keeps what it has
   std::int32_t index = 0;             // of the rank among them
   std::vector<Block> in;              // what the rank brings
-  std::vector<std::int32_t> in_ends;  // [members] alltoall, reduce-scatter: the first blocks of `in` that are not for it
-  std::vector<Block> out;             // what the rank ends with
+  std::vector<std::int32_t>
+      in_ends;             // [members] alltoall, reduce-scatter: the first blocks of `in` that are not for it
+  std::vector<Block> out;  // what the rank ends with
   std::vector<std::int32_t> out_ends;  // [members] allgather, alltoall: the first blocks of `out` that are not from it
   std::int32_t most_blocks = 0;        // from one member to another, the largest number in the group
-  double fraction = 1;                 // of the whole result (allgather) or a rank's input (others) that a member handles
+  double fraction = 1;  // of the whole result (allgather) or a rank's input (others) that a member handles
 };
 
 // As a schedule's chunks are ordered: the blocks that the rank has at the start, and must have at the end.

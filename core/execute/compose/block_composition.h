@@ -39,9 +39,9 @@ class BlockComposition final : public Composition {
   };
   struct Step {
     plan::Route route;
-    std::size_t before = 0;               // the last step that this rank ran before, plus 1; 0: none, it has its input
-    std::size_t turn = 0;                 // steps that this rank runs before
-    bool in_order = false;                // what that left lies as this step sends it
+    std::size_t before = 0;                // the last step that this rank ran before, plus 1; 0: none, it has its input
+    std::size_t turn = 0;                  // steps that this rank runs before
+    bool in_order = false;                 // what that left lies as this step sends it
     std::vector<std::uint32_t> positions;  // [route.in] otherwise: where each block lies in what that left
   };
   std::size_t length(const plan::Block& block) const;  // elements of the whole block
@@ -59,15 +59,15 @@ class BlockComposition final : public Composition {
   int self_;
   std::size_t ranks_;
   std::size_t piece_bytes_;
-  std::vector<Step> routed_;     // [step]
-  std::size_t last_ran_ = 0;     // number of the last step that this rank runs, plus 1
-  std::size_t turns_ = 0;        // steps that it runs
-  Blocks input_, output_;        // as the user's buffers hold them
+  std::vector<Step> routed_;                    // [step]
+  std::size_t last_ran_ = 0;                    // number of the last step that this rank runs, plus 1
+  std::size_t turns_ = 0;                       // steps that it runs
+  Blocks input_, output_;                       // as the user's buffers hold them
   std::vector<std::uint32_t> final_positions_;  // [output_] where each lies in what the last step left
   StageArgs args_;
   std::size_t element_ = 1;
   std::size_t pieces_ = 0;
-  std::size_t longest_ = 0;  // elements of the longest block of all
+  std::size_t longest_ = 0;                                // elements of the longest block of all
   std::vector<std::size_t> input_begins_, output_begins_;  // elements before each block in the user's buffers
   std::vector<LaneData> lanes_;
 };

@@ -12,10 +12,10 @@ namespace roda::execute {
 
 // This rank's place in a plan, and what runs its stages.
 struct Rendition {
-  int self = 0;                    // in the grid
-  int root = 0;                    // of a broadcast
-  std::vector<StagePool*> pools;   // one for each stage; null where this rank is alone or sits out
-  std::size_t piece_bytes = 1;     // equal on all ranks
+  int self = 0;                   // in the grid
+  int root = 0;                   // of a broadcast
+  std::vector<StagePool*> pools;  // one for each stage; null where this rank is alone or sits out
+  std::size_t piece_bytes = 1;    // equal on all ranks
 };
 
 // The plan has several stages and is right (plan::verify).

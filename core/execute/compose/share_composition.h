@@ -28,9 +28,9 @@ class ShareComposition final : public Composition {
     char* output = nullptr;
   };
   struct LaneData {
-    std::vector<Buffer> shards;        // [depth - 1]
-    std::vector<std::size_t> counts;   // elements of the share that each member of the step's group keeps
-    std::vector<Place> places;         // [depth]
+    std::vector<Buffer> shards;       // [depth - 1]
+    std::vector<std::size_t> counts;  // elements of the share that each member of the step's group keeps
+    std::vector<Place> places;        // [depth]
   };
   std::size_t begin_of(std::size_t step, std::size_t share) const;
   void replay(std::size_t steps, LaneData* lane);

@@ -163,8 +163,9 @@ std::vector<Case> cases() {
           {"alternating", plan::nested_grid({"host"}, {{0, 1, 1, 0, 1, 0}})},
           {"levels_2_2_2", plan::nested_grid({"host", "rack"}, {{0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1}})},
           {"uneven_racks", plan::nested_grid({"host", "rack"}, {{0, 0, 0, 1, 2, 2, 3, 4}, {0, 0, 0, 0, 0, 0, 1, 1}})},
-          {"four_levels", plan::nested_grid({"socket", "host", "rack"},
-                                            {{0, 0, 1, 2, 3, 3, 4, 5}, {0, 0, 0, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 0, 0, 1, 1}})},
+          {"four_levels",
+           plan::nested_grid({"socket", "host", "rack"},
+                             {{0, 0, 1, 2, 3, 3, 4, 5}, {0, 0, 0, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 0, 0, 1, 1}})},
           {"torus_3_2", plan::torus_grid({3, 2})}};
 }
 
@@ -205,7 +206,8 @@ TEST_P(ComposeTest, Allreduce) {
 
 TEST_P(ComposeTest, AllreduceAlongEachAxis) {
   if (!plan::is_even(grid())) return;
-  const plan::Plan plan = plan::reduce_along_each_axis("two_step", grid(), {plan::Choice{"", "oneshot", ""}, kMessages});
+  const plan::Plan plan =
+      plan::reduce_along_each_axis("two_step", grid(), {plan::Choice{"", "oneshot", ""}, kMessages});
   run_grid(grid(), [&](Member& self) { check_allreduce(self, plan); });
 }
 

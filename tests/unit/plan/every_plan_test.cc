@@ -113,10 +113,9 @@ TEST(EveryPlan, OfASetThatCutsAcrossHosts) {
 }
 
 const std::vector<schedule::Collective>& others() {
-  static const std::vector<schedule::Collective> all = {schedule::Collective::kBroadcast,
-                                                        schedule::Collective::kAllgather,
-                                                        schedule::Collective::kReduceScatter,
-                                                        schedule::Collective::kAlltoall};
+  static const std::vector<schedule::Collective> all = {
+      schedule::Collective::kBroadcast, schedule::Collective::kAllgather, schedule::Collective::kReduceScatter,
+      schedule::Collective::kAlltoall};
   return all;
 }
 
