@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "algorithms/schedule/user.h"
+
 namespace roda::select {
 namespace {
 
@@ -68,6 +70,9 @@ std::string list_of_algorithms(Collective collective) {
   std::string list = kNative;
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
     if (algorithm->collective == collective) list += std::string(", ") + algorithm->name;
+  }
+  for (const auto& algorithm : schedule::user_algorithms()) {
+    if (algorithm->collective() == collective) list += ", " + algorithm->name();
   }
   return list;
 }

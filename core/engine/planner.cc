@@ -7,6 +7,7 @@
 
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
 #include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
@@ -219,8 +220,7 @@ std::string Plan::describe() const {
   std::string text;
   for (std::size_t number = 0; number < stages.size(); ++number) {
     const PlanStage& stage = stages[number];
-    text += (text.empty() ? "" : ", then ") +
-            lower_name(stage.collective) +
+    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
             (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
             stage.algorithm;
   }
@@ -272,6 +272,12 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
                                  {"chosen", chosen != verdicts.end() && &v == &*chosen},
                                  {"reason", v.reason}});
     }
+    for (const auto& algorithm : schedule::user_algorithms()) {
+      if (static_cast<int>(algorithm->collective()) != q.collective) continue;
+      j["own"].push_back({{"algorithm", algorithm->name()},
+                          {"source", algorithm->source()},
+                          {"reason", algorithm->wrong_with(q.size).value_or("")}});
+    }
     return j.dump(2);
   }
   std::ostringstream out;
@@ -286,6 +292,12 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
     if (is_composed) out << "      " << planner.plan_of(q, v.option).describe() << '\n';
   }
   if (chosen == verdicts.end()) out << "  nothing can run this\n";
+  for (const auto& algorithm : schedule::user_algorithms()) {
+    if (static_cast<int>(algorithm->collective()) != q.collective) continue;
+    const auto wrong = algorithm->wrong_with(q.size);
+    out << "  of your own: " << algorithm->name() << " (" << algorithm->source()
+        << "): " << (wrong ? *wrong : "proved for " + std::to_string(q.size) + " ranks") << '\n';
+  }
   return out.str();
 }
 

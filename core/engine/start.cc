@@ -6,6 +6,7 @@
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
+#include "core/engine/user_algorithms.h"
 #include "core/engine/version.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
@@ -45,6 +46,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const topolo
   std::string text = knobs.agreement_text();
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += "topology=" + topology::hash(cluster) + "\n";
+  text += user_algorithms_note();
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
   const char* separator = "";
   for (const roda_transport* t : planner.transports()) {

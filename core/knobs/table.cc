@@ -59,6 +59,7 @@ const Row kRows[] = {
   {"HOROVOD_HIERARCHICAL_ALLGATHER", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_allgather, "Allgather inside hosts, then between them."},
   {"RODA_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_adasum, "Adasum averages inside hosts and works between them, as Horovod's does on GPUs; otherwise it works over all ranks."},
   {"HOROVOD_TORUS_ALLREDUCE", kFlag, "0", "", kSame, kCore, &Knobs::torus_allreduce, "Allreduce over a two-dimensional torus: ranks in hosts, or hosts of one rank each in a rectangle."},
+  {"RODA_SCHEDULES", kText, "", "paths", kSamePresence, kCore, &Knobs::schedules, "Algorithms of the user's: schedule files (JSON), or folders of them, separated by colons. HOROVOD_SELECT runs them by name."},
   {"RODA_LEVELS", kText, "", "", kSame, kCore, &Knobs::levels, "Levels that compositions go by, from the inside out: cache, numa, package, host, and NAME=N for N units of the level below; auto: what the topology tells. Empty: host."},
   {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
