@@ -81,25 +81,110 @@ std::vector<std::int32_t> even_dims(std::int32_t ranks) {
   return {ranks / small, small};
 }
 
+namespace {
+
+// Axes along which some group has several ranks, innermost first.
+std::vector<std::int32_t> axes_in_use(const Grid& grid) {
+  std::vector<std::int32_t> axes;
+  for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) {
+    if (has_neighbours(grid, axis)) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// The last choice serves the axes beyond.
+Choice choice_of(const std::vector<Choice>& choices, std::int32_t axis) {
+  return choices.empty() ? Choice{} : choices[std::min(static_cast<std::size_t>(axis), choices.size() - 1)];
+}
+
+// Adds stages of blocks that travel outwards along all axes but the last, and back along those that are uneven.
+class Composer {
+ public:
+  Composer(const Grid& grid, const std::vector<Choice>& choices)
+      : axes_(grid), in_use_(axes_in_use(grid)), choices_(choices) {
+    std::vector<std::int32_t> open;
+    for (const std::int32_t axis : in_use_) {
+      const bool folds = axis != in_use_.back() && !axes_.is_even(axis, open);
+      folds_.push_back(folds);
+      if (!folds) continue;
+      axes_.set_width(axis, axes_.smallest_group(axis, open));
+      open.push_back(axis);
+    }
+  }
+
+  void add_outwards(Collective collective, bool only_uneven, Plan* plan) const {
+    for (std::size_t i = 0; i < in_use_.size(); ++i) {
+      if (!only_uneven || folds_[i]) add(collective, in_use_[i], plan);
+    }
+  }
+
+  void add_inwards(Collective collective, bool only_uneven, Plan* plan) const {
+    for (std::size_t i = in_use_.size(); i-- > 0;) {
+      if (!only_uneven || folds_[i]) add(collective, in_use_[i], plan);
+    }
+  }
+
+ private:
+  void add(Collective collective, std::int32_t axis, Plan* plan) const {
+    const Choice choice = choice_of(choices_, axis);
+    const std::string& algorithm = collective == Collective::kAlltoall        ? choice.alltoall
+                                   : collective == Collective::kReduceScatter ? choice.reduce_scatter
+                                   : collective == Collective::kBroadcast     ? choice.broadcast
+                                                                              : choice.allgather;
+    plan->stages.push_back({collective, algorithm, axis});
+  }
+
+  Axes axes_;
+  std::vector<std::int32_t> in_use_;
+  std::vector<bool> folds_;  // [in use] the members that a smaller group lacks don't go on to other axes
+  const std::vector<Choice>& choices_;
+};
+
+}  // namespace
+
+bool is_even(const Grid& grid) {
+  const Axes axes(grid);
+  for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) {
+    if (!axes.is_even(axis, {})) return false;
+  }
+  return true;
+}
+
+Plan reduce_along_each_axis(const std::string& name, const Grid& grid, const std::vector<Choice>& choices) {
+  Plan plan{name, Collective::kAllreduce, {}};
+  for (const std::int32_t axis : axes_in_use(grid)) {
+    plan.stages.push_back({Collective::kAllreduce, choice_of(choices, axis).allreduce, axis});
+  }
+  return plan;
+}
+
+Plan hierarchical(Collective collective, const Grid& grid, const std::vector<Choice>& choices) {
+  if (collective == Collective::kAllreduce) return scatter_reduce_gather("hierarchical", grid, choices);
+  Plan plan{"hierarchical", collective, {}};
+  const Composer composer(grid, choices);
+  if (collective == Collective::kAllgather) composer.add_outwards(Collective::kAlltoall, true, &plan);
+  if (collective == Collective::kAllgather || collective == Collective::kBroadcast) {
+    composer.add_inwards(collective, false, &plan);
+  } else {
+    composer.add_outwards(collective, false, &plan);
+    composer.add_inwards(Collective::kAlltoall, true, &plan);
+  }
+  return plan;
+}
+
 Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std::vector<Choice>& choices) {
   Plan plan;
   plan.name = name;
-  std::vector<std::int32_t> axes;
-  for (std::int32_t axis = 0; axis < static_cast<std::int32_t>(grid.axes.size()); ++axis) {
-    if (has_neighbours(grid, axis)) axes.push_back(axis);
-  }
-  const auto choice = [&](std::int32_t axis) {
-    return choices.empty() ? Choice{} : choices[std::min(static_cast<std::size_t>(axis), choices.size() - 1)];
-  };
+  std::vector<std::int32_t> axes = axes_in_use(grid);
   if (axes.empty()) return plan;
   const std::int32_t last = axes.back();
   axes.pop_back();
   for (const std::int32_t axis : axes) {
-    plan.stages.push_back({Collective::kReduceScatter, choice(axis).reduce_scatter, axis});
+    plan.stages.push_back({Collective::kReduceScatter, choice_of(choices, axis).reduce_scatter, axis});
   }
-  plan.stages.push_back({Collective::kAllreduce, choice(last).allreduce, last});
+  plan.stages.push_back({Collective::kAllreduce, choice_of(choices, last).allreduce, last});
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    plan.stages.push_back({Collective::kAllgather, choice(*axis).allgather, *axis});
+    plan.stages.push_back({Collective::kAllgather, choice_of(choices, *axis).allgather, *axis});
   }
   return plan;
 }

@@ -28,15 +28,34 @@ struct Choice {
   std::string reduce_scatter = "ring";
   std::string allreduce = "ring";
   std::string allgather = "ring";
+  std::string broadcast = "binomial";
+  std::string alltoall = "pairwise";
 };
 
 // Reduce-scatter along all axes but the last, allreduce along the last, allgather back. Axes along which every group
 // has one rank are left out. `choices`: one for each axis of the grid; the last one serves the rest.
 Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std::vector<Choice>& choices);
 
+// The plan of that collective over a nested grid, each byte between the units of the last axis once:
+//   allreduce       scatter_reduce_gather
+//   broadcast       from the outermost axis inwards
+//   allgather       gathers from the outermost axis inwards
+//   reduce-scatter  scatters from the innermost axis outwards
+//   alltoall        blocks sorted by their places on each axis, innermost first
+// The last three hand blocks over where groups differ in size (routes.h). Not for barriers.
+Plan hierarchical(schedule::Collective collective, const Grid& grid, const std::vector<Choice>& choices);
+
 inline Plan hierarchical(const Grid& grid, const std::vector<Choice>& choices) {
-  return scatter_reduce_gather("hierarchical", grid, choices);
+  return hierarchical(schedule::Collective::kAllreduce, grid, choices);
 }
+
+// An allreduce along each axis in turn, innermost first: as many rounds as axes, and every byte of every rank travels
+// along each. For small data, on grids whose groups along an axis all have one size.
+Plan reduce_along_each_axis(const std::string& name, const Grid& grid, const std::vector<Choice>& choices);
+
+// Whether all groups along each axis have one size.
+bool is_even(const Grid& grid);
+
 inline Plan torus(const Grid& grid, const std::vector<Choice>& choices) {
   return scatter_reduce_gather("torus", grid, choices);
 }

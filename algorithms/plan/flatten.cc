@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algorithms/plan/routes.h"
 #include "algorithms/schedule/build.h"
 
 namespace roda::plan {
@@ -178,9 +179,53 @@ std::optional<std::string> flatten(const Plan& plan, const Grid& grid, std::vect
   return Flattener(plan, grid).run(ranks);
 }
 
+namespace {
+
+std::string rank_text(std::int32_t rank) { return "rank " + std::to_string(rank); }
+
+// Takes the root's data through the stages: who sends must have it, and who receives must not.
+std::optional<std::string> wrong_broadcast(const Plan& plan, const Grid& grid, std::int32_t root) {
+  const Parts parts(plan, grid, root);
+  std::vector<bool> has(at(grid.ranks()));
+  has[at(root)] = true;
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    std::vector<bool> next = has;
+    const std::string place = "root " + std::to_string(root) + ", stage " + std::to_string(stage) + ": ";
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      const Part part = parts.of(stage, rank);
+      if (part.members.size() < 2) continue;
+      const std::int32_t sender = part.members[at(part.root)];
+      if (!has[at(sender)]) return place + rank_text(sender) + " has nothing to send";
+      if (rank != sender && has[at(rank)]) return place + rank_text(rank) + " has the data already";
+      next[at(rank)] = true;
+    }
+    has = std::move(next);
+  }
+  const auto missing = std::find(has.begin(), has.end(), false);
+  if (missing == has.end()) return std::nullopt;
+  return "root " + std::to_string(root) + ": " + rank_text(static_cast<std::int32_t>(missing - has.begin())) +
+         " does not get the data";
+}
+
+std::optional<std::string> wrong_data(const Plan& plan, const Grid& grid) {
+  if (plan.collective != Collective::kBroadcast) return follow(plan, grid, nullptr);
+  for (std::int32_t root = 0; root < grid.ranks(); ++root) {
+    if (auto wrong = wrong_broadcast(plan, grid, root)) return wrong;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<schedule::Violation> verify(const Plan& plan, const Grid& grid) {
+  std::optional<std::string> wrong = wrong_with(plan, grid);
   std::vector<Schedule> ranks;
-  if (auto wrong = flatten(plan, grid, &ranks)) return schedule::Violation{plan.name, 0, -1, -1, *wrong};
+  if (!wrong && plan.collective != Collective::kAllreduce) {
+    wrong = wrong_data(plan, grid);
+    if (!wrong) return std::nullopt;
+  }
+  if (!wrong) wrong = Flattener(plan, grid).run(&ranks);
+  if (wrong) return schedule::Violation{plan.name, 0, -1, -1, *wrong};
   return schedule::verify(ranks);
 }
 

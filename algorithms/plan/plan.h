@@ -3,16 +3,21 @@
 //   hierarchical allreduce = reduce-scatter(host) ; allreduce(across hosts) ; allgather(host)
 //
 // is one plan, and a 2-D torus is the same plan over another grid. A plan names algorithms and axes and nothing else:
-// who runs a stage (a schedule over somebody's messages, or a collective of a library) is the engine's business.
+// who runs a stage (a schedule over somebody's messages, or a collective of a library) is the engine's business. The
+// verifier, the simulator and the executor (core/execute/compose) read the same value.
 //
 // Groups come from a Grid, which gives every rank a place along each axis, innermost first. Hosts in racks: axis 0
 // counts the ranks of a host, axis 1 the hosts of a rack, axis 2 the racks. The group of a stage is the ranks whose
 // places differ along its axis alone.
 //
-// Uneven grids. Of the groups along one axis the smallest decides into how many shares a reduce-scatter cuts its data
-// (`shares`): member i owns share i, members beyond `shares` own nothing and sit the stages out until the allgather of
-// the same axis gives them the result. So hosts of 1, 2 and 3 ranks work as one share per host, hosts of 4 and 8 as
-// four.
+// What stages do to the data depends on the collective:
+//   allreduce   reduce-scatters cut the group's data into shares, allgathers bring them back (Parts).
+//   broadcast   from the outermost axis inwards, by one rank of each unit: the root's counterpart (Parts).
+//   the others  blocks of the ranks travel stage by stage (Routes, in routes.h).
+//
+// Uneven grids. Of the groups along one axis the smallest decides into how many shares its data is cut: member i owns
+// share i, members beyond that own nothing and sit the stages out until a later stage of the same axis reaches them. So
+// hosts of 1, 2 and 3 ranks work as one share per host, hosts of 4 and 8 as four.
 //
 // Between two stages a rank hands on a token and nobody waits for anybody: a rank starts stage s + 1 of a piece of the
 // data when its own stage s of that piece has ended. Pieces overlap.
@@ -26,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/plan/axes.h"
 #include "algorithms/schedule/schedule.h"
 
 namespace roda::plan {
@@ -35,6 +41,7 @@ struct Grid {
   std::vector<std::vector<std::int32_t>> places;  // [rank][axis]
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(places.size()); }
+  std::int32_t last_axis() const { return static_cast<std::int32_t>(axes.size()) - 1; }
 };
 
 struct Stage {
@@ -45,12 +52,16 @@ struct Stage {
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
-// Stages nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis. An allreduce may
-// stand anywhere between.
+inline constexpr std::size_t kMostStages = 16;
+
+// Stages of an allreduce nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis.
+// An allreduce may stand anywhere between. Stages of a broadcast go inwards. Routes says what the others may be.
 struct Plan {
   std::string name;
   schedule::Collective collective = schedule::Collective::kAllreduce;
   std::vector<Stage> stages;
+
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // What one rank does in one stage.
@@ -62,36 +73,43 @@ struct Part {
   std::int64_t part = 0;
   std::int64_t parts = 1;
   std::int32_t shares = 1;
+  std::int32_t root = 0;  // of a broadcast: the member that has the data
 };
 
-// Why the plan can't run on the grid, in words that name the stage; nullopt: it can.
+// Why the plan can't run on the grid, in words that name the stage; nullopt: its stages fit each other and the grid.
+// Whether the result is right is for verify() in flatten.h to say.
 std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
 
+// Whether blocks travel: for Routes instead of Parts.
+inline bool has_routes(const Plan& plan) {
+  return plan.stages.size() > 1 && plan.collective != schedule::Collective::kAllreduce &&
+         plan.collective != schedule::Collective::kBroadcast;
+}
+
+// The grid turned so that the units that hold rank `root` come first on every axis but the last: the ranks whose places
+// are 0 there are the root and its counterparts in the other units. Every unit has one, however few ranks it has.
+Grid rooted(const Grid& grid, std::int32_t root);
+
 // All ranks' parts of all stages. Keeps copies of what it needs. The plan must fit the grid (wrong_with), or be of one
-// stage, which may then be any collective: an algorithm that is not composed.
+// stage, which may then be any collective: an algorithm that is not composed. `root`: of a broadcast.
 class Parts {
  public:
-  Parts(const Plan& plan, const Grid& grid);
+  Parts(const Plan& plan, const Grid& grid, std::int32_t root = 0);
 
   Part of(std::size_t stage, std::int32_t rank) const;
 
  private:
-  struct Axis {
-    std::vector<std::vector<std::int32_t>> groups;
-    std::vector<std::int32_t> group_of;  // [rank]
-    std::vector<std::int32_t> index_of;  // [rank]
-  };
   struct Step {
     std::int32_t axis = 0;
     std::int32_t shares = 1;
-    std::vector<std::int32_t> open;  // axes that are scattered while the stage runs
+    std::vector<std::int32_t> open;  // axes that are scattered
   };
-  void add_axis(const Grid& grid, std::int32_t axis);
-  std::int32_t smallest_group(std::int32_t axis, const std::vector<std::int32_t>& open) const;
-  bool owns_share(std::int32_t rank, const std::vector<std::int32_t>& open) const;
+  void open_stages(const Plan& plan);
+  Part of_broadcast(std::int32_t axis, std::int32_t rank) const;
 
-  std::vector<Axis> axes_;
-  std::vector<std::int32_t> widths_;  // [axis] shares of its reduce-scatter, 0 before that is known
+  std::int32_t root_;
+  Grid turned_;  // of a broadcast
+  Axes axes_;
   std::vector<Step> steps_;
 };
 

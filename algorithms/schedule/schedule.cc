@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "algorithms/schedule/registry.h"
+#include "algorithms/schedule/user.h"
 
 namespace roda::schedule {
 namespace {
@@ -55,6 +56,9 @@ const std::vector<const Algorithm*>& algorithms() {
 const Algorithm* find_algorithm(Collective collective, const std::string& name) {
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->collective == collective && name == algorithm->name) return algorithm;
+  }
+  for (const auto& algorithm : user_algorithms()) {
+    if (algorithm->collective() == collective && name == algorithm->name()) return &algorithm->algorithm();
   }
   return nullptr;
 }

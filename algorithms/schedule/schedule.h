@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -102,20 +103,21 @@ enum Needs : std::uint32_t {
 std::uint32_t needs_of(StepKind kind);
 std::uint32_t needs_of(const Schedule& schedule);
 
-// One algorithm, describing itself. `make` is pure and total over the shapes that `accepts` says yes to.
+// One algorithm, describing itself. `make` is pure and total over the shapes that `accepts` says yes to. Any thread.
 struct Algorithm {
   const char* name;     // as users write it: "ring", "recursive_doubling", ...
   const char* summary;  // one line, with the paper it is from
   Collective collective;
   std::uint32_t needs;  // Needs bits, the same for every rank and size
-  bool (*accepts)(int size);
-  Schedule (*make)(int rank, int size, int root);
+  std::function<bool(int size)> accepts;
+  std::function<Schedule(int rank, int size, int root)> make;
 };
 
 // Every algorithm that is linked in, ordered by (collective, name). Names are unique per collective.
 const std::vector<const Algorithm*>& algorithms();
 
-// nullptr when there is none of that name for the collective.
+// One of those, or of the user's (user.h); nullptr when there is none of that name for the collective. Valid for the
+// life of the process.
 const Algorithm* find_algorithm(Collective collective, const std::string& name);
 
 const char* collective_name(Collective collective);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "algorithms/schedule/user.h"
+
 namespace roda::select {
 namespace {
 
@@ -17,11 +19,13 @@ struct Composition {
 };
 
 // hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
-// crosses between hosts once. two_step: the whole collective inside hosts, then across them.
+// crosses between hosts once. two_step: the whole collective inside hosts, then across them. torus: as hierarchical,
+// over a rectangle.
 constexpr std::array kCompositions = {
     Composition{Collective::kAllreduce, "hierarchical"}, Composition{Collective::kAllreduce, "two_step"},
-    Composition{Collective::kBroadcast, "hierarchical"}, Composition{Collective::kAllgather, "hierarchical"},
-    Composition{Collective::kReduceScatter, "hierarchical"}};
+    Composition{Collective::kAllreduce, "torus"},        Composition{Collective::kBroadcast, "hierarchical"},
+    Composition{Collective::kAllgather, "hierarchical"}, Composition{Collective::kReduceScatter, "hierarchical"},
+    Composition{Collective::kAlltoall, "hierarchical"}};
 
 }  // namespace
 
@@ -66,6 +70,9 @@ std::string list_of_algorithms(Collective collective) {
   std::string list = kNative;
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
     if (algorithm->collective == collective) list += std::string(", ") + algorithm->name;
+  }
+  for (const auto& algorithm : schedule::user_algorithms()) {
+    if (algorithm->collective() == collective) list += ", " + algorithm->name();
   }
   return list;
 }

@@ -5,8 +5,8 @@
 //   option = [ '!' ] transport '/' algorithm
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
-// for compositions over hosts ("hierarchical", "two_step"), whose parts this table chooses in turn. A leading '!'
-// before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
+// for compositions over hosts ("hierarchical", "two_step", "torus"), whose parts this table chooses in turn. A leading
+// '!' before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
 // matching rule decides; a user's rules come before the defaults, and the rest of the defaults stay as fallbacks. There
 // are no ties: order is the order of writing.
 #pragma once

@@ -44,20 +44,22 @@ std::string describe(const Cluster& cluster, bool as_json) {
   return text;
 }
 
-void lay_out(const std::vector<int>& host_of, int rank, roda::engine::PlanQuery* query) {
-  const roda::engine::Shape shape(host_of, rank);
-  query->hosts = shape.rows();
-  query->columns = shape.columns();
-  query->longest = shape.longest();
-  query->row_size = shape.row_size();
-}
-
-char* explain(const roda::engine::PlanQuery& query, bool as_json, roda_error* error) {
+// `cluster`: where the ranks are; null: all on one host.
+char* explain(roda::engine::PlanQuery query, const Cluster* cluster, bool as_json, roda_error* error) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
   if (status.ok()) status = Environment::get().make_planner(knobs, &planner);
-  return status.ok() ? give(roda::engine::explain(*planner, query, as_json)) : refuse(status, error);
+  roda::engine::Levels levels = roda::engine::host_levels({0});
+  if (status.ok() && cluster != nullptr) status = roda::engine::find_levels(knobs.levels, *cluster, &levels);
+  if (!status.ok()) return refuse(status, error);
+  const roda::engine::Shape shape(levels, 0);
+  if (cluster != nullptr) {
+    query.size = shape.size();
+    query.hosts = shape.hosts();
+    query.shape = &shape;
+  }
+  return give(roda::engine::explain(*planner, query, as_json));
 }
 
 }  // namespace
@@ -95,9 +97,8 @@ char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_
   query.collective = collective;
   query.bytes = bytes;
   query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
-  query.columns = query.longest = query.row_size = query.size;
-  if (size <= 0 && engine != nullptr) lay_out(engine->topology().host_of, engine->topology().rank, &query);
-  return explain(query, as_json != 0, error);
+  const bool is_this_job = size <= 0 && engine != nullptr;
+  return explain(query, is_this_job ? &engine->cluster() : nullptr, as_json != 0, error);
 }
 
 char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size, int32_t as_json,
@@ -109,9 +110,7 @@ char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t by
   roda::engine::PlanQuery query;
   query.collective = collective;
   query.bytes = bytes;
-  query.size = cluster.size();
-  lay_out(cluster.host_of(), 0, &query);
-  return explain(query, as_json != 0, error);
+  return explain(query, &cluster, as_json != 0, error);
 }
 
 void roda_free_text(char* text) { std::free(text); }

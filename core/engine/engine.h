@@ -45,6 +45,7 @@ struct Parts {
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
+  Levels levels;  // of all ranks
   const roda_host* host = nullptr;
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
   std::vector<std::vector<std::int32_t>> static_sets;
@@ -65,6 +66,7 @@ class Engine final : private negotiate::Outcome {
   const topology::Cluster& cluster() const { return parts_.cluster; }
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
+  const Levels& levels() const { return parts_.levels; }
 
   // Queues the operations of one handle (made by handles().create) as a group: all or none. Their requests are
   // complete but for the rank. `will_wait`: the caller waits right after.

@@ -71,9 +71,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(++sets_opened_);
   options.ranks = ranks;
   options.rank = negotiator_.position(id, topology.rank);
-  std::vector<int> host_of;
-  for (const std::int32_t r : ranks) host_of.push_back(topology.host_of[static_cast<std::size_t>(r)]);
-  options.shape = Shape(host_of, options.rank);
+  options.shape = Shape(subset(parts_.levels, ranks), options.rank);
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), parts_.store.get());

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "algorithms/select/names.h"
+#include "core/engine/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -29,7 +30,8 @@ std::string why_unusable(const plugins::Loader& loader, const std::string& name)
   if (record == nullptr) {
     return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
   }
-  return record->usable ? "" : "which can't be used here: " + record->reason;
+  if (!record->usable) return "which can't be used here: " + record->reason;
+  return record->transport != nullptr ? "" : "which is a plugin of algorithms and carries no data";
 }
 
 // "shm+gloo" -> shm, gloo.
@@ -83,14 +85,20 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
   std::vector<const roda_transport*> usable;
   for (const plugins::PluginRecord* record : loader_.records()) {
-    if (record->usable) usable.push_back(record->transport);
+    if (record->transport != nullptr) usable.push_back(record->transport);
   }
   for (const std::string& name : named) {
     const std::string reason = why_unusable(loader_, name);
     if (reason.empty()) continue;
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
+  RODA_RETURN_IF_ERROR(load_user_algorithms(knobs, loader_));
   select::Table table = select::Table::defaults();
+  RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
+  if (knobs.torus_allreduce) {
+    std::string error;
+    table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));
+  }
   if (!knobs.select.empty()) {
     std::string error;
     const auto user = select::Table::parse(knobs.select, &error);

@@ -8,8 +8,7 @@
 
 #include "core/execute/adasum/adasum_stage.h"
 #include "core/execute/compose/composed_stage.h"
-#include "core/execute/compose/gather_levels.h"
-#include "core/execute/compose/levels.h"
+#include "core/execute/compose/make.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::engine {
@@ -149,13 +148,16 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   query.op = head().op == RODA_AVERAGE ? RODA_SUM : head().op;
   query.bytes = plan_bytes();
   query.size = set_->size();
-  query.hosts = shape.rows();
-  query.columns = shape.columns();
-  query.longest = shape.longest();
-  query.row_size = shape.row_size();
+  query.hosts = shape.hosts();
+  query.shape = &shape;
   const Plan* plan = nullptr;
   RODA_RETURN_IF_ERROR(planner->plan(query, &plan));
-  RODA_RETURN_IF_ERROR(find_pools(*plan, contexts, started));
+  int root = 0;
+  if (head().collective == RODA_BROADCAST) {
+    const auto& ranks = set_->options().ranks;
+    root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
+  }
+  RODA_RETURN_IF_ERROR(find_pools(*plan, root, contexts, started));
   if (!*started) return {};
 
   execute::StageArgs args;
@@ -165,11 +167,8 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   args.launch = launch_.sequence;
   args.generation = set_->options().generation;
   args.slot = slot_;
-  if (plan->composition.empty() && group()->slots() != 0) args.slot %= group()->slots();
-  if (head().collective == RODA_BROADCAST) {
-    const auto& ranks = set_->options().ranks;
-    args.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
-  }
+  if (!plan->is_composed() && group()->slots() != 0) args.slot %= group()->slots();
+  args.root = root;
   RODA_RETURN_IF_ERROR(acquire(*plan, args.root));
   if (Status s = prepare(&args); !s.ok()) {
     stage_.reset();
@@ -183,85 +182,72 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
 }
 
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
-Status LaunchRun::find_pools(const Plan& plan, Contexts* contexts, bool* ready) {
+Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready) {
   *ready = true;
-  pools_.clear();
-  for (const PlanStage& stage : plan.stages) {
+  SetRuntime::Route& route = set_->route(plan.text, root);
+  if (route.groups.empty()) {
+    route.groups.resize(1);
+    const Shape& shape = set_->options().shape;
+    const auto& composition = plan.composition;
+    if (plan.is_composed()) {
+      route.groups = execute::groups_of(composition, shape.grid(composition.name).grid, shape.self(), root);
+    }
+  }
+  pools_ = route.pools;
+  if (!pools_.empty()) return {};
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     execute::StagePool* pool = nullptr;
-    const bool takes_part =
-        stage.scope != Scope::kColumn || set_->options().shape.index() < set_->options().shape.columns();
-    if (stage.transport != nullptr && takes_part) {
+    if (!plan.is_composed() || !route.groups[i].empty()) {
       execute::TransportContext* context = nullptr;
-      RODA_RETURN_IF_ERROR(contexts->get(stage.transport, &context));
+      RODA_RETURN_IF_ERROR(contexts->get(plan.stages[i].transport, &context));
       bool formed = false;
-      RODA_RETURN_IF_ERROR(set_->stages(*context, stage.scope, &pool, &formed));
+      RODA_RETURN_IF_ERROR(set_->stages(*context, route.groups[i], &pool, &formed));
       *ready = *ready && formed;
     }
     pools_.push_back(pool);
   }
+  if (*ready) route.pools = pools_;
   return {};
 }
 
 Status LaunchRun::acquire(const Plan& plan, int root) {
-  const bool is_flat = plan.composition.empty();
   needs_whole_group_ = false;
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     if (pools_[i] == nullptr) continue;
     const std::uint32_t slots = pools_[i]->group().slots();
-    needs_whole_group_ = needs_whole_group_ || slots == 1 || (!is_flat && plan.stages[i].algorithm == "native");
+    needs_whole_group_ =
+        needs_whole_group_ || slots == 1 || (plan.is_composed() && plan.stages[i].algorithm == "native");
   }
   if (head().collective == RODA_ADASUM_ALLREDUCE) {
     return set_->composed(
         plan.text, 0, [&](std::unique_ptr<execute::Stage>* stage) { return make_adasum(plan, stage); }, &stage_);
   }
-  if (is_flat) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
-  return set_->composed(
-      plan.text, root, [&](std::unique_ptr<execute::Stage>* stage) { return compose(plan, root, stage); }, &stage_);
+  if (!plan.is_composed()) {
+    return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
+  }
+  const auto compose = [&](std::unique_ptr<execute::Stage>* stage) {
+    const Shape& shape = set_->options().shape;
+    const plan::Plan& composition = plan.composition;
+    const execute::Rendition rendition{shape.self(), root, pools_, set_->options().execute.level_bytes};
+    *stage = std::make_unique<execute::ComposedStage>(
+        plan.text, execute::make_composition(composition, shape.grid(composition.name).grid, rendition),
+        kLaunchesInFlight);
+    return Status();
+  };
+  return set_->composed(plan.text, root, compose, &stage_);
 }
 
 // Places in the tree go by hosts, so that the ranks of one host share its first levels.
 Status LaunchRun::make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const {
   const Shape& shape = set_->options().shape;
   execute::AdasumStage::Arrangement arrangement;
-  for (const auto& row : shape.table()) {
-    arrangement.rank_at.insert(arrangement.rank_at.end(), row.begin(), row.end());
+  for (const auto& host : shape.table()) {
+    arrangement.rank_at.insert(arrangement.rank_at.end(), host.begin(), host.end());
   }
-  if (plan.stages.front().algorithm == kVectorHalvingAcross) arrangement.averaged = shape.columns();
+  if (plan.stages.front().algorithm == kVectorHalvingAcross) {
+    arrangement.averaged = static_cast<int>(shape.table().front().size());
+  }
   *stage = std::make_unique<execute::AdasumStage>(pools_.front()->group(), set_->options().execute, arrangement);
-  return {};
-}
-
-Status LaunchRun::compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
-  const Shape& shape = set_->options().shape;
-  const std::size_t piece = set_->options().execute.level_bytes;
-  execute::Levels levels;
-  levels.row_size = shape.row_size();
-  levels.index = shape.index();
-  levels.columns = shape.columns();
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    (plan.stages[i].scope == Scope::kRow ? levels.row : levels.column) = pools_[i];
-  }
-  std::unique_ptr<execute::Composition> made;
-  if (head().collective == RODA_BROADCAST) {
-    made = std::make_unique<execute::ColumnThenRowBroadcast>(levels, shape.index_of(root), shape.row_of(root),
-                                                             plan.stages[0].algorithm, plan.stages[1].algorithm, piece);
-  } else if (head().collective == RODA_ALLGATHER) {
-    made = std::make_unique<execute::ColumnThenRowAllgather>(levels, shape.table(), plan.stages[0].algorithm,
-                                                             plan.stages[1].algorithm);
-  } else if (head().collective == RODA_REDUCESCATTER) {
-    made = std::make_unique<execute::RowThenColumnReduceScatter>(levels, shape.table(), plan.stages[0].algorithm,
-                                                                 plan.stages[1].algorithm);
-  } else if (plan.stages.size() == 2) {
-    made =
-        std::make_unique<execute::RowThenColumnAllreduce>(levels, plan.stages[0].algorithm, plan.stages[1].algorithm);
-  } else {
-    made = std::make_unique<execute::RowColumnAllreduce>(
-        levels,
-        execute::RowColumnAllreduce::Algorithms{plan.stages[0].algorithm, plan.stages[1].algorithm,
-                                                plan.stages[2].algorithm},
-        piece);
-  }
-  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight);
   return {};
 }
 
@@ -390,6 +376,13 @@ Status LaunchRun::prepare_alltoall(execute::StageArgs* args) {
   args->send_counts = send_counts_.data();
   args->recv_counts = recv_counts_.data();
   args->max_count = static_cast<std::size_t>(largest) * row;
+  all_counts_.clear();
+  if (pools_.size() > 1) {
+    for (const std::int32_t rows_between : head().splits) {
+      all_counts_.push_back(static_cast<std::size_t>(rows_between) * row);
+    }
+    args->all_counts = all_counts_.data();
+  }
   return {};
 }
 

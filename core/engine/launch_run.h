@@ -79,9 +79,8 @@ class LaunchRun {
   double prescale() const;
   double postscale() const;
   std::size_t plan_bytes() const;
-  Status find_pools(const Plan& plan, Contexts* contexts, bool* ready);
+  Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
   Status acquire(const Plan& plan, int root);
-  Status compose(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
@@ -121,6 +120,7 @@ class LaunchRun {
   void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> recv_counts_;
+  std::vector<std::size_t> all_counts_;  // of a composed alltoall
 };
 
 // Host memory; nothing when both are the same.

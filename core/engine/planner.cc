@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
+#include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
 #include "core/execute/program.h"
 
@@ -15,7 +18,7 @@ namespace {
 
 constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTwoStep = "two_step";
-constexpr const char* kScopes[] = {"all", "host", "across"};
+constexpr const char* kTorus = "torus";
 
 std::string lower_name(int collective) {
   std::string name = roda_collective_name(collective);
@@ -41,6 +44,32 @@ select::Query to_select(const PlanQuery& q) {
   return query;
 }
 
+// The composition with its stages' places, its algorithms still to be chosen.
+plan::Plan outline(const PlanQuery& q, const std::string& name, const plan::Grid& grid) {
+  if (name == kTwoStep) return plan::reduce_along_each_axis(name, grid, {});
+  if (name == kTorus) return plan::torus(grid, {});
+  return plan::hierarchical(static_cast<schedule::Collective>(q.collective), grid, {});
+}
+
+// "on each host", "across hosts", "across hosts of each rack"
+std::string place_in_words(const GridFacts& facts, std::int32_t axis, bool is_torus) {
+  const auto& names = facts.grid.axes;
+  const auto at = static_cast<std::size_t>(axis);
+  if (is_torus) return "along " + names[at];
+  if (axis == 0) return "on each " + names[at];
+  return "across " + names[at - 1] + "s" + (at + 1 < names.size() ? " of each " + names[at] : "");
+}
+
+// What the table goes by for one stage of a composition: about as many bytes as a group of it has of one piece.
+std::size_t stage_bytes(const PlanQuery& q, const GridFacts& facts, const plan::Plan& plan, std::size_t number) {
+  std::size_t bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
+  const bool is_shared_out = plan.name != kTwoStep && q.collective != RODA_BROADCAST && q.collective != RODA_ALLTOALL;
+  for (std::int32_t axis = 0; is_shared_out && axis < plan.stages[number].axis; ++axis) {
+    bytes /= static_cast<std::size_t>(facts.axes[static_cast<std::size_t>(axis)].smallest);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Planner::Planner(select::Table table, std::vector<const roda_transport*> transports, Options options)
@@ -61,7 +90,7 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
   }
   select::Offer levels;
   levels.transport = select::kLevels;
-  for (const char* name : {kHierarchical, kTwoStep}) {
+  for (const char* name : {kHierarchical, kTwoStep, kTorus}) {
     if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
       levels.compositions[name] = obstacle(q, name);
     }
@@ -107,103 +136,93 @@ Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
   }
   const auto t = std::find_if(transports_.begin(), transports_.end(),
                               [&](const roda_transport* x) { return option.transport == x->name; });
-  plan.stages = {{Scope::kAll, q.collective, *t, option.algorithm}};
+  plan.stages = {{q.collective, *t, option.algorithm}};
+  plan.places = {""};
   return plan;
 }
 
-// The stage that the table chooses for a collective of that many bytes among the ranks in the scope.
-Status Planner::add_stage(Scope scope, int collective, const PlanQuery& whole, Plan* plan) const {
+// The first option of the table that can run in groups of every size that the stage's axis has: one for all groups, so
+// that the plan is one value.
+Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const {
+  plan::Stage& stage = plan->composition.stages[number];
+  const GridFacts::Axis& axis = facts.axes[static_cast<std::size_t>(stage.axis)];
   PlanQuery part = whole;
-  part.collective = collective;
-  part.columns = part.longest = part.row_size = 1;
-  part.size = part.hosts = whole.hosts;
-  if (scope == Scope::kRow) {
-    part.size = part.columns = part.longest = part.row_size = whole.row_size;
-    part.hosts = 1;
+  part.shape = nullptr;
+  part.collective = static_cast<int>(stage.collective);
+  part.bytes = stage_bytes(whole, facts, plan->composition, number);
+  part.hosts = axis.hosts;
+  part.size = axis.largest;
+  const bool moves_only =
+      stage.collective != schedule::Collective::kAllreduce && stage.collective != schedule::Collective::kReduceScatter;
+  if (moves_only) part.op = RODA_SUM;
+  std::string refused;
+  for (const select::Verdict& v : candidates(part)) {
+    const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, v.option.algorithm);
+    const bool fits = v.usable && std::all_of(axis.sizes.begin(), axis.sizes.end(), [&](int size) {
+                        return algorithm == nullptr || algorithm->accepts(size);
+                      });
+    refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " +
+               (v.usable ? "does not run on every group" : v.reason);
+    if (!fits) continue;
+    stage.algorithm = v.option.algorithm;
+    plan->stages.push_back({part.collective, plan_of(part, v.option).stages.front().transport, v.option.algorithm});
+    plan->places.push_back(place_in_words(facts, stage.axis, plan->composition.name == kTorus));
+    return {};
   }
-  Plan chosen;
-  if (part.size == 1) {
-    chosen.stages.emplace_back();
-  } else {
-    RODA_RETURN_IF_ERROR(choose(part, &chosen));
-  }
-  PlanStage stage = chosen.stages.front();
-  stage.scope = scope;
-  stage.collective = collective;
-  plan->stages.push_back(std::move(stage));
-  return {};
+  return Status::unsupported(std::string("nothing can run its ") + schedule::collective_name(stage.collective) + " " +
+                             place_in_words(facts, stage.axis, plan->composition.name == kTorus) + refused);
 }
 
 Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan) const {
-  plan->composition = name;
-  PlanQuery part = q;
-  if (q.collective == RODA_BROADCAST) {
-    part.bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
-    RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_BROADCAST, part, plan));
-    return add_stage(Scope::kRow, RODA_BROADCAST, part, plan);
+  const GridFacts& facts = q.shape->grid(name);
+  plan->composition = outline(q, name, facts.grid);
+  plan->composition.name = name;
+  for (std::size_t number = 0; number < plan->composition.stages.size(); ++number) {
+    RODA_RETURN_IF_ERROR(choose_stage(q, facts, number, plan));
   }
-  if (q.collective == RODA_ALLGATHER) {
-    part.bytes = q.bytes / static_cast<std::size_t>(q.columns);
-    RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_ALLGATHER, part, plan));
-    return add_stage(Scope::kRow, RODA_ALLGATHER, q, plan);
-  }
-  if (q.collective == RODA_REDUCESCATTER) {
-    part.bytes = q.bytes / static_cast<std::size_t>(q.columns);
-    RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_REDUCESCATTER, q, plan));
-    return add_stage(Scope::kColumn, RODA_REDUCESCATTER, part, plan);
-  }
-  if (name == kTwoStep) {
-    RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_ALLREDUCE, part, plan));
-    return add_stage(Scope::kColumn, RODA_ALLREDUCE, part, plan);
-  }
-  part.bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
-  RODA_RETURN_IF_ERROR(add_stage(Scope::kRow, RODA_REDUCESCATTER, part, plan));
-  PlanQuery shard = part;
-  shard.bytes = part.bytes / static_cast<std::size_t>(q.columns);
-  RODA_RETURN_IF_ERROR(add_stage(Scope::kColumn, RODA_ALLREDUCE, shard, plan));
-  return add_stage(Scope::kRow, RODA_ALLGATHER, part, plan);
+  return {};
 }
 
-// Why the composition can't run, or should not; empty when it can. The same on every rank: it looks at hosts of every
-// size that there may be.
+// Why the composition can't run, or should not; empty when it can. The same on every rank.
 std::string Planner::obstacle(const PlanQuery& q, const std::string& composition) const {
-  if (q.hosts <= 1) return "all ranks are on one host";
-  if (q.longest <= 1) return "no host has more than one rank";
-  const bool needs_even = composition == kTwoStep || q.collective != RODA_ALLREDUCE;
-  if (needs_even && q.columns != q.longest) return "the hosts have different numbers of ranks";
-  for (int row_size = std::max(q.columns, 2); row_size <= q.longest; ++row_size) {
-    PlanQuery at = q;
-    at.row_size = row_size;
-    Plan plan;
-    if (const Status s = compose(at, composition, &plan); !s.ok()) return s.message();
-    for (const PlanStage& stage : plan.stages) {
-      const bool is_near = stage.scope != Scope::kRow || (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0;
-      const bool is_wanted = q.collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather
-                                                            : options_.always_hierarchical_allreduce;
-      if (!is_near && !is_wanted) {
-        return std::string("inside a host it would use ") + stage.transport->name + ", which serves all ranks as well";
-      }
-    }
+  if (q.shape == nullptr) return "all ranks are on one host";
+  const GridFacts& facts = q.shape->grid(composition);
+  if (!facts.missing.empty()) return facts.missing;
+  if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
+  if (composition == kTwoStep && !facts.is_even) return "the hosts have different numbers of ranks";
+  Plan plan;
+  if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
+  const bool has_routes = plan::has_routes(plan.composition);
+  if (has_routes && q.size > execute::kMostRoutedRanks) {
+    return "more than " + std::to_string(execute::kMostRoutedRanks) + " ranks";
+  }
+  const bool is_wanted =
+      composition == kTorus || (q.collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather
+                                                               : options_.always_hierarchical_allreduce);
+  for (std::size_t number = 0; !is_wanted && number < plan.stages.size(); ++number) {
+    const auto axis = static_cast<std::size_t>(plan.composition.stages[number].axis);
+    const roda_transport& transport = *plan.stages[number].transport;
+    if (facts.axes[axis].hosts > 1 || (transport.capabilities & RODA_CAP_SAME_HOST) != 0) continue;
+    return std::string("inside a host it would use ") + transport.name + ", which serves all ranks as well";
   }
   return "";
 }
 
 bool Planner::fuses_without_copies(const PlanQuery& q) {
   const Plan* chosen = nullptr;
-  if (!plan(q, &chosen).ok() || !chosen->composition.empty()) return false;
+  if (!plan(q, &chosen).ok() || chosen->is_composed()) return false;
   const auto collective = static_cast<schedule::Collective>(q.collective);
   const schedule::Algorithm* algorithm = schedule::find_algorithm(collective, chosen->stages.front().algorithm);
   return algorithm != nullptr && execute::takes_buckets(*algorithm);
 }
 
 std::string Plan::describe() const {
-  static constexpr const char* kWhere[] = {"", " on each host", " across hosts"};
   std::string text;
-  for (const PlanStage& stage : stages) {
-    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) + kWhere[static_cast<int>(stage.scope)] +
-            " by " +
-            (stage.transport == nullptr ? "nobody: this rank is alone there"
-                                        : stage.transport->name + ("/" + stage.algorithm));
+  for (std::size_t number = 0; number < stages.size(); ++number) {
+    const PlanStage& stage = stages[number];
+    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
+            (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
+            stage.algorithm;
   }
   return text;
 }
@@ -236,10 +255,12 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
                      {"hosts", q.hosts},
                      {"same_host", q.hosts <= 1}};
     if (chosen != verdicts.end()) {
-      for (const PlanStage& stage : planner.plan_of(q, chosen->option).stages) {
-        j["stages"].push_back({{"scope", kScopes[static_cast<int>(stage.scope)]},
+      const Plan plan = planner.plan_of(q, chosen->option);
+      for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+        const PlanStage& stage = plan.stages[number];
+        j["stages"].push_back({{"where", plan.is_composed() ? plan.places[number] : "all"},
                                {"collective", roda_collective_name(stage.collective)},
-                               {"transport", stage.transport == nullptr ? "" : stage.transport->name},
+                               {"transport", stage.transport->name},
                                {"algorithm", stage.algorithm}});
       }
     }
@@ -250,6 +271,12 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
                                  {"usable", v.usable},
                                  {"chosen", chosen != verdicts.end() && &v == &*chosen},
                                  {"reason", v.reason}});
+    }
+    for (const auto& algorithm : schedule::user_algorithms()) {
+      if (static_cast<int>(algorithm->collective()) != q.collective) continue;
+      j["own"].push_back({{"algorithm", algorithm->name()},
+                          {"source", algorithm->source()},
+                          {"reason", algorithm->wrong_with(q.size).value_or("")}});
     }
     return j.dump(2);
   }
@@ -265,6 +292,12 @@ std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
     if (is_composed) out << "      " << planner.plan_of(q, v.option).describe() << '\n';
   }
   if (chosen == verdicts.end()) out << "  nothing can run this\n";
+  for (const auto& algorithm : schedule::user_algorithms()) {
+    if (static_cast<int>(algorithm->collective()) != q.collective) continue;
+    const auto wrong = algorithm->wrong_with(q.size);
+    out << "  of your own: " << algorithm->name() << " (" << algorithm->source()
+        << "): " << (wrong ? *wrong : "proved for " + std::to_string(q.size) + " ranks") << '\n';
+  }
   return out.str();
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/select/table.h"
@@ -24,32 +25,40 @@ struct PlanQuery {
   int op = RODA_SUM;
   int memory_kind = RODA_MEMORY_HOST;
   std::size_t bytes = 0;
-  int size = 1;  // ranks of the group
-  // How they lie on hosts; see Shape. `row_size` alone may differ between ranks.
-  int hosts = 1;
-  int columns = 1;   // ranks of the host with the fewest
-  int longest = 1;   // ranks of the host with the most
-  int row_size = 1;  // ranks of this rank's host
-  auto operator<=>(const PlanQuery&) const = default;
+  int size = 1;                  // ranks of the group
+  int hosts = 1;                 // that they are on
+  const Shape* shape = nullptr;  // how they lie there; null: no composition is asked for. Lives during the call.
+
+  // Shapes by what they hold.
+  std::strong_ordering operator<=>(const PlanQuery& other) const { return key() <=> other.key(); }
+  bool operator==(const PlanQuery& other) const { return key() == other.key(); }
+
+ private:
+  using Key = std::tuple<int, int, int, int, std::size_t, int, int, std::uint64_t>;
+  Key key() const {
+    return {collective, dtype, op, memory_kind, bytes, size, hosts, shape == nullptr ? 0 : shape->hash()};
+  }
 };
 
 // Adasum's two forms; see core/execute/adasum.
 inline constexpr const char* kVectorHalving = "vector_halving";
 inline constexpr const char* kVectorHalvingAcross = "vector_halving_across_hosts";
 
-// One collective over the ranks in a scope.
+// One collective, and the transport that carries it.
 struct PlanStage {
-  Scope scope = Scope::kAll;
   int collective = RODA_ALLREDUCE;
-  const roda_transport* transport = nullptr;  // null: this rank is alone in the scope
+  const roda_transport* transport = nullptr;
   std::string algorithm;
 };
 
-// One stage over all ranks, or a composition of stages over hosts and across them.
+// One stage over all ranks, or a composition. The same value on every rank.
 struct Plan {
-  std::string composition;  // empty: there is one stage, over all
   std::vector<PlanStage> stages;
-  std::string text;  // describe(), made once
+  plan::Plan composition;           // of the same stages, over shape's grid of its name; without stages: there is one
+  std::vector<std::string> places;  // of each stage, in words: "on each host"; "" for all ranks
+  std::string text;                 // describe(), made once
+
+  bool is_composed() const { return !composition.stages.empty(); }
   // "reducescatter on each host by shm/direct, then ..."; tells plans apart.
   std::string describe() const;
 };
@@ -58,7 +67,8 @@ class Planner {
  public:
   struct Options {
     // Compose even where the ranks of a host have nothing faster than what reaches everywhere:
-    // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else.
+    // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else. A torus is always
+    // composed where it is asked for.
     bool always_hierarchical_allreduce = false;
     bool always_hierarchical_allgather = false;
     // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
@@ -86,7 +96,7 @@ class Planner {
   static constexpr std::size_t kMostPlans = 4096;
   Status choose(const PlanQuery& query, Plan* plan) const;
   Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;
-  Status add_stage(Scope scope, int collective, const PlanQuery& query, Plan* plan) const;
+  Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
 

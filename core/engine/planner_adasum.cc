@@ -10,9 +10,9 @@ namespace {
 
 // Why it can't work between hosts alone.
 std::string obstacle_across(const PlanQuery& q) {
-  if (q.hosts <= 1) return "all ranks are on one host";
-  if (q.columns != q.longest) return "the hosts have different numbers of ranks";
-  if (!adasum::is_power_of_two(q.hosts) || !adasum::is_power_of_two(q.columns)) {
+  if (q.hosts <= 1 || q.shape == nullptr) return "all ranks are on one host";
+  if (!q.shape->has_even_hosts()) return "the hosts have different numbers of ranks";
+  if (!adasum::is_power_of_two(q.hosts) || !adasum::is_power_of_two(q.size / q.hosts)) {
     return "it needs a power of two of hosts, and of ranks on each";
   }
   return "";

@@ -33,16 +33,35 @@ struct SetRuntime::Group {
 SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
 SetRuntime::~SetRuntime() = default;
 
-Status SetRuntime::stages(execute::TransportContext& context, Scope scope, execute::StagePool** pool, bool* ready) {
+// Equal on all members of the group and no one else's: the members by number, as a hash where they are many.
+std::string SetRuntime::group_name(const execute::TransportContext& context, const Members& members) const {
+  std::string name = options_.name + "/" + context.name();
+  constexpr std::size_t kMostNumbers = 16;
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  std::string numbers;
+  for (const std::int32_t member : members) {
+    hash = (hash ^ static_cast<std::uint32_t>(member)) * 0x100000001b3u;
+    if (members.size() <= kMostNumbers) numbers += "." + std::to_string(member);
+  }
+  if (members.empty()) return name;
+  if (numbers.empty()) numbers = "." + std::to_string(members.front()) + "x" + std::to_string(hash);
+  return name + "/group" + numbers;
+}
+
+Status SetRuntime::stages(execute::TransportContext& context, const Members& members, execute::StagePool** pool,
+                          bool* ready) {
   *ready = false;
-  std::unique_ptr<Group>& entry = groups_[{context.name(), scope}];
+  std::unique_ptr<Group>& entry = groups_[{context.name(), members}];
   if (entry == nullptr) {
     auto made = std::make_unique<Group>();
     execute::GroupOptions group;
-    group.name = options_.name + "/" + context.name() + options_.shape.suffix(scope);
-    const std::vector<int> members = options_.shape.members(scope);
+    group.name = group_name(context, members);
     for (const int member : members) group.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
     group.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
+    if (members.empty()) {
+      group.world_ranks = options_.ranks;
+      group.rank = options_.rank;
+    }
     group.generation = options_.generation;
     group.timeout_ns = options_.timeout_ns;
     made->exchange = std::make_unique<StoreExchange>(*store_, group.name, group.rank);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,9 +47,19 @@ class SetRuntime {
   SetRuntime(Options options, Store* store);
   ~SetRuntime();
 
-  // The stages over that transport among the set's ranks in `scope`; the group is formed at the first call. *ready
-  // false: ask again later. This rank is in the scope, with others.
-  Status stages(execute::TransportContext& context, Scope scope, execute::StagePool** pool, bool* ready);
+  // The stages over that transport among some members of the set, in that order, this rank among others; empty: all of
+  // them. The group is formed at the first call. *ready false: ask again later.
+  Status stages(execute::TransportContext& context, const std::vector<std::int32_t>& members, execute::StagePool** pool,
+                bool* ready);
+  // What a composition runs over, by plan and root. Made by whoever asks for it first.
+  struct Route {
+    std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
+    std::vector<execute::StagePool*> pools;         // once they are formed
+  };
+  Route& route(const std::string& plan, int root) {
+    const auto found = routes_.find(std::pair<std::string_view, int>(plan, root));
+    return found != routes_.end() ? found->second : routes_[{plan, root}];
+  }
   // A composed stage of the plan and root that no launch uses, made by `make` if there is none yet.
   template <typename Make>
   Status composed(const std::string& plan, int root, Make make, execute::StageHandle* stage) {
@@ -90,8 +101,20 @@ class SetRuntime {
   };
   Options options_;
   Store* store_;
-  std::map<std::pair<std::string, Scope>, std::unique_ptr<Group>> groups_;  // by transport
-  std::vector<std::unique_ptr<Composed>> composed_;                         // over the groups
+  using Members = std::vector<std::int32_t>;
+  std::string group_name(const execute::TransportContext& context, const Members& members) const;
+
+  std::map<std::pair<std::string, Members>, std::unique_ptr<Group>> groups_;  // by transport
+  // Found without making a key of its own.
+  struct ByPlanAndRoot {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const {
+      const std::string_view left = a.first, right = b.first;
+      return left != right ? left < right : a.second < b.second;
+    }
+  };
+  std::map<std::pair<std::string, int>, Route, ByPlanAndRoot> routes_;
+  std::vector<std::unique_ptr<Composed>> composed_;  // over the groups
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending
 };

@@ -1,51 +1,60 @@
-// How the members of a process set lie on hosts: a table with one row a host and columns of equal index.
+// How the members of a process set lie on the levels, as the grids that compositions are laid over.
 //
 // Pure; the same on every member but for `self`.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "algorithms/plan/axes.h"
+#include "algorithms/plan/plan.h"
+#include "core/engine/levels.h"
+
 namespace roda::engine {
 
-// Which members of a set talk: all, those of this rank's host, or those of its index on all hosts.
-enum class Scope : std::uint8_t { kAll, kRow, kColumn };
+// A grid, and what the planner asks of it.
+struct GridFacts {
+  struct Axis {
+    int smallest = 1;        // ranks of the smallest group along it
+    int largest = 1;         // of the largest
+    std::vector<int> sizes;  // that groups of several ranks have, ascending
+    int hosts = 1;           // on which the ranks of one group are, at most
+  };
+  plan::Grid grid;
+  std::vector<Axis> axes;
+  bool is_even = true;  // along each axis all groups have one size
+  int axes_in_use = 0;  // along which there are neighbours
+  std::string missing;  // why there is no such grid; empty: there is one
+};
 
 class Shape {
  public:
-  Shape() = default;
-  // `host_of`: each member's host, any numbers. `self`: this rank among the members; -1: not a member.
-  Shape(const std::vector<int>& host_of, int self);
+  Shape() : Shape(Levels{{"host"}, {{0}}, 0}, 0) {}
+  // `levels` of the members. `self`: this rank among the members; -1: not a member.
+  Shape(const Levels& levels, int self);
 
-  int size() const { return static_cast<int>(row_of_.size()); }
-  int rows() const { return static_cast<int>(rows_.size()); }
-  bool same_host() const { return rows() <= 1; }
-  // Members of the smallest and the largest row: columns below the first reach every host.
-  int columns() const { return least_; }
-  int longest() const { return most_; }
-  // Of this rank.
-  int row() const { return row_of_[static_cast<std::size_t>(self_)]; }
-  int index() const { return index_of(self_); }
-  int row_size() const { return static_cast<int>(rows_[static_cast<std::size_t>(row())].size()); }
-  // Of any member.
-  int row_of(int member) const { return row_of_[static_cast<std::size_t>(member)]; }
-  int index_of(int member) const { return index_of_[static_cast<std::size_t>(member)]; }
+  int size() const { return nested_.grid.ranks(); }
+  int hosts() const { return hosts_; }
+  int self() const { return self_; }
+  // Members by host, hosts in the order of their first members.
+  const std::vector<std::vector<int>>& table() const { return table_; }
+  bool has_even_hosts() const;
+  // Of the levels; equal for equal levels.
+  std::uint64_t hash() const { return hash_; }
 
-  // Members in the scope, in the order of their ranks there. kColumn: only for index() < columns().
-  std::vector<int> members(Scope scope) const;
-  // [row][index]: members.
-  const std::vector<std::vector<int>>& table() const { return rows_; }
-  // Tells the groups of a set apart.
-  std::string suffix(Scope scope) const;
+  // What a composition of that name is laid over: the nested levels, or for "torus" a torus of hosts and the ranks in
+  // them (of two factors of the hosts, where each has one rank).
+  const GridFacts& grid(const std::string& composition) const { return composition == "torus" ? torus_ : nested_; }
 
  private:
   int self_ = -1;
-  int least_ = 1;
-  int most_ = 1;
-  std::vector<int> row_of_;    // rows are numbered by their first member
-  std::vector<int> index_of_;  // in the row
-  std::vector<std::vector<int>> rows_;
+  int hosts_ = 1;
+  std::uint64_t hash_ = 0;
+  std::vector<std::vector<int>> table_;
+  GridFacts nested_;
+  GridFacts torus_;
 };
 
 }  // namespace roda::engine

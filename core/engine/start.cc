@@ -6,6 +6,7 @@
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
+#include "core/engine/user_algorithms.h"
 #include "core/engine/version.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
@@ -45,6 +46,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const topolo
   std::string text = knobs.agreement_text();
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += "topology=" + topology::hash(cluster) + "\n";
+  text += user_algorithms_note();
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
   const char* separator = "";
   for (const roda_transport* t : planner.transports()) {
@@ -109,6 +111,7 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
   RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
                                        fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
+  RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
   show(parts->cluster, *parts);
   return {};
 }

@@ -48,8 +48,9 @@ struct StageArgs {
   // count as part of the one before.
   const std::size_t* tensor_begins = nullptr;
   std::size_t tensors = 0;
-  std::uint64_t launch = 0;  // increasing
-  std::uint32_t stage = 0;   // index in the plan, < 16
+  const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
+  std::uint64_t launch = 0;                 // increasing
+  std::uint32_t stage = 0;                  // index in the plan, < 16
   // Which in-flight instance: no two stages that are running on one group at a time share a slot, and the stages of one
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;

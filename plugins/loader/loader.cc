@@ -43,7 +43,9 @@ Status identify(PluginRecord* record) {
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
   record->name = name;
   if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
-  if (record->kind != "transport") return Status::invalid("a plugin of kind '" + record->kind + "', not a transport");
+  if (record->kind != "transport" && record->kind != "algorithms") {
+    return Status::invalid("a plugin of kind '" + record->kind + "', which is neither a transport nor algorithms");
+  }
   return {};
 }
 
@@ -69,13 +71,43 @@ Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table
   return {};
 }
 
+Status check_algorithm(const roda_algorithm* algorithm, int number) {
+  const std::string which = "its algorithm number " + std::to_string(number);
+  if (algorithm == nullptr || algorithm->struct_size < sizeof *algorithm) {
+    return Status::invalid(which + " is missing or too short");
+  }
+  const bool is_complete = algorithm->name != nullptr && algorithm->summary != nullptr &&
+                           algorithm->accepts != nullptr && algorithm->make != nullptr;
+  return is_complete ? Status() : Status::invalid(which + " leaves an entry empty");
+}
+
+Status find_algorithms(void* library, PluginRecord* record) {
+  auto entry = reinterpret_cast<roda_algorithms_entry>(::dlsym(library, RODA_ALGORITHMS_SYMBOL));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_ALGORITHMS_SYMBOL);
+  const roda_algorithms* table = entry();
+  if (table == nullptr) return Status::invalid("its entry returned no table");
+  if (table->abi_version != RODA_ABI_VERSION || table->struct_size < sizeof *table) {
+    return Status::invalid("its table has another ABI version or is too short");
+  }
+  const bool is_complete = table->name != nullptr && table->description != nullptr && table->num_algorithms >= 0 &&
+                           (table->num_algorithms == 0 || table->algorithms != nullptr);
+  if (!is_complete) return Status::invalid("its table leaves an entry empty");
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
+  }
+  for (int i = 0; i < table->num_algorithms; ++i) RODA_RETURN_IF_ERROR(check_algorithm(table->algorithms[i], i));
+  record->description = table->description;
+  record->algorithms = table;
+  return {};
+}
+
 // What the file is called by until its own word for it could be read.
 std::string name_of_file(const std::string& path) {
   const std::string stem = fs::path(path).stem().string();
   return stem.starts_with("roda_") ? stem.substr(5) : stem;
 }
 
-// Only a file that proved to be a transport of this ABI can shadow others; a broken one merely has a name.
+// Only a file that proved to be a plugin of this ABI can shadow others; a broken one merely has a name.
 bool owns_name(const PluginRecord& record) { return !record.kind.empty(); }
 
 std::vector<std::string> shared_objects(const std::string& folder) {
@@ -118,6 +150,10 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
+  return record->kind == "algorithms" ? find_algorithms(library, record) : open_transport(host, library, record);
+}
+
+Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
   auto entry = reinterpret_cast<roda_transport_entry>(::dlsym(library, RODA_TRANSPORT_SYMBOL));
   if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_TRANSPORT_SYMBOL);
   auto table = std::make_unique<roda_transport>();

@@ -7,6 +7,7 @@
 // Threads: a Loader is used by one thread at a time; the tables it hands out may be called as the ABI says.
 #pragma once
 
+#include <roda/abi/algorithms.h>
 #include <roda/abi/bootstrap.h>
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
@@ -23,17 +24,20 @@ namespace roda::plugins {
 // One file that was looked at. Records never leave the list, so that a user can be told why something is not used.
 struct PluginRecord {
   std::string name;  // as the file says; its file name until that could be read
-  std::string kind;  // "transport"; "" until it could be read
+  std::string kind;  // "transport", "algorithms"; "" until it could be read
   std::string path;
   std::uint32_t abi_version = 0;
   std::string description;  // the plugin's own line: library and version
   bool usable = false;
   std::string reason;  // why not, in words; "" when usable
-  // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless usable.
+  // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless it is a usable
+  // transport.
   const roda_transport* transport = nullptr;
   // How the plugin brings a job together that its own launcher started, as complete; null when it does not, or is not
   // usable.
   const roda_bootstrap* bootstrap = nullptr;
+  // Of a plugin of kind "algorithms" that is usable; null else.
+  const roda_algorithms* algorithms = nullptr;
 };
 
 class Loader {
@@ -47,14 +51,14 @@ class Loader {
   static std::vector<std::string> search_path();
 
   // Looks at every *.so of the search path, in the order of the path and then of file names, and probes what can be
-  // opened. The first transport of a name wins, usable or not; later ones are recorded as shadowed and not opened.
+  // opened. The first plugin of a name wins, usable or not; later ones are recorded as shadowed and not opened.
   void scan(const roda_host& host) { scan(host, search_path()); }
   void scan(const roda_host& host, const std::vector<std::string>& folders);
 
   // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records().
   const PluginRecord& add(const roda_host& host, const std::string& path);
 
-  // The record that owns the name, usable or not: the first file that says it is a transport of that name and of this
+  // The record that owns the name, usable or not: the first file that says it is a plugin of that name and of this
   // core's ABI, else the first that failed to say so. Null when there is neither.
   const PluginRecord* find(const std::string& name) const;
   // In the order they were looked at.
@@ -62,6 +66,7 @@ class Loader {
 
  private:
   Status open(const roda_host& host, PluginRecord* record);
+  Status open_transport(const roda_host& host, void* library, PluginRecord* record);
 
   std::vector<std::unique_ptr<PluginRecord>> records_;
   std::vector<std::unique_ptr<roda_transport>> tables_;

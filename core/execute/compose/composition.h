@@ -15,6 +15,11 @@
 
 namespace roda::execute {
 
+// Pieces of at most so many bytes; 0 without data.
+inline std::size_t pieces_of(std::size_t bytes, std::size_t piece_bytes) {
+  return (bytes + piece_bytes - 1) / piece_bytes;
+}
+
 // One collective of a composition, over one group that this rank is in.
 struct CompositionStep {
   StagePool* pool = nullptr;  // null: nothing for this rank to do

@@ -1,6 +1,6 @@
 // run_ranks -n N [options] program args...: N ranks of one job on this machine, over the real rendezvous. Ends with 0
 // when every rank ends with 0. The output of ranks other than 0 is shown when they fail.
-//   --hosts H          the ranks believe to be on H hosts
+//   --hosts H          the ranks believe to be on H hosts; --hosts 1,2,3: on hosts of so many
 //   --dies R           rank R must be killed
 //   --odd R NAME=TEXT  rank R's environment has this, too; --odd R PROGRAM (no '='): rank R runs another program
 //   --twice R          rank R is started twice: one of the two must end with 3
@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,14 +35,27 @@ struct Place {
   int host, local_rank, local_size, cross_rank, cross_size;
 };
 
-// Ranks fill host after host; the first ones take one more when the numbers don't divide.
-Place place_of(int rank, int size, int hosts) {
-  auto ranks_of = [&](int host) { return size / hosts + (host < size % hosts ? 1 : 0); };
+// Ranks of each host, which they fill one after the other. A single number H: H hosts, the first ones with one rank
+// more when the numbers don't divide.
+std::vector<int> host_sizes(const char* text, int size) {
+  std::vector<int> sizes;
+  std::istringstream numbers(text);
+  for (std::string number; std::getline(numbers, number, ',');) sizes.push_back(atoi(number.c_str()));
+  if (sizes.size() != 1) return sizes;
+  const int hosts = sizes.front();
+  sizes.clear();
+  for (int host = 0; host < hosts; ++host) sizes.push_back(size / hosts + (host < size % hosts ? 1 : 0));
+  return sizes;
+}
+
+Place place_of(int rank, const std::vector<int>& hosts) {
   Place p{0, rank, 0, 0, 0};
-  while (p.local_rank >= ranks_of(p.host)) p.local_rank -= ranks_of(p.host++);
-  p.local_size = ranks_of(p.host);
-  for (int host = 0; host < hosts; ++host) {
-    if (ranks_of(host) <= p.local_rank) continue;
+  while (p.local_rank >= hosts[static_cast<std::size_t>(p.host)]) {
+    p.local_rank -= hosts[static_cast<std::size_t>(p.host++)];
+  }
+  p.local_size = hosts[static_cast<std::size_t>(p.host)];
+  for (int host = 0; host < static_cast<int>(hosts.size()); ++host) {
+    if (hosts[static_cast<std::size_t>(host)] <= p.local_rank) continue;
     if (host < p.host) ++p.cross_rank;
     ++p.cross_size;
   }
@@ -67,7 +82,7 @@ const char* apply(const std::vector<Odd>& odds, int rank, const char* program) {
   return program;
 }
 
-Rank start(int rank, int size, int hosts, int port, const std::vector<Odd>& odds, char** command) {
+Rank start(int rank, int size, const std::vector<int>& hosts, int port, const std::vector<Odd>& odds, char** command) {
   Rank r;
   if (rank != 0) r.output = tmpfile();
   int pipe_ends[2];
@@ -77,12 +92,12 @@ Rank start(int rank, int size, int hosts, int port, const std::vector<Odd>& odds
     auto set = [](const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); };
     set("HOROVOD_RANK", rank);
     set("HOROVOD_SIZE", size);
-    const Place place = place_of(rank, size, hosts);
+    const Place place = place_of(rank, hosts);
     set("HOROVOD_LOCAL_RANK", place.local_rank);
     set("HOROVOD_LOCAL_SIZE", place.local_size);
     set("HOROVOD_CROSS_RANK", place.cross_rank);
     set("HOROVOD_CROSS_SIZE", place.cross_size);
-    if (hosts > 1) setenv("HOROVOD_HOSTNAME", ("host" + std::to_string(place.host)).c_str(), 1);
+    if (hosts.size() > 1) setenv("HOROVOD_HOSTNAME", ("host" + std::to_string(place.host)).c_str(), 1);
     set("HOROVOD_GLOO_RENDEZVOUS_PORT", port);
     set("HOROVOD_SECRET_FD", pipe_ends[0]);
     setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1", 1);
@@ -113,7 +128,7 @@ void show(const Rank& rank, int number) {
 
 int main(int argc, char** argv) {
   int size = 2;
-  int hosts = 1;
+  const char* host_text = "1";
   int dies = -1;
   int twice = -1;
   std::vector<Odd> odds;
@@ -121,11 +136,16 @@ int main(int argc, char** argv) {
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     if (strcmp(argv[at], "-n") == 0) size = atoi(argv[at + 1]);
-    if (strcmp(argv[at], "--hosts") == 0) hosts = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--hosts") == 0) host_text = argv[at + 1];
     if (strcmp(argv[at], "--dies") == 0) dies = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--twice") == 0) twice = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--odd") == 0) odds.push_back({atoi(argv[at + 1]), argv[at + 2]}), ++at;
     if (strcmp(argv[at], "--seconds") == 0) seconds = atoi(argv[at + 1]);
+  }
+  const std::vector<int> hosts = host_sizes(host_text, size);
+  if (std::accumulate(hosts.begin(), hosts.end(), 0) != size) {
+    fprintf(stderr, "run_ranks: --hosts %s is not -n %d\n", host_text, size);
+    return 2;
   }
   roda_rendezvous* server = nullptr;
   int port = 0;

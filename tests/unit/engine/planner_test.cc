@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace roda::engine {
 namespace {
@@ -29,14 +31,19 @@ Planner planner(const std::string& rules = "", bool always = false) {
   return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{always, always}};
 }
 
-PlanQuery allreduce(std::size_t bytes, int hosts, int columns, int longest, int row_size) {
+// Hosts with so many ranks each. Shapes live as long as the test program.
+PlanQuery allreduce(std::size_t bytes, const std::vector<int>& sizes) {
+  static std::vector<std::unique_ptr<Shape>> shapes;
+  std::vector<int> host_of;
+  for (std::size_t host = 0; host < sizes.size(); ++host) {
+    host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<int>(host));
+  }
+  shapes.push_back(std::make_unique<Shape>(host_levels(host_of), 0));
   PlanQuery q;
   q.bytes = bytes;
-  q.hosts = hosts;
-  q.columns = columns;
-  q.longest = longest;
-  q.row_size = row_size;
-  q.size = hosts == 1 ? longest : columns * (hosts - 1) + longest;
+  q.shape = shapes.back().get();
+  q.size = q.shape->size();
+  q.hosts = q.shape->hosts();
   return q;
 }
 
@@ -47,15 +54,15 @@ std::string described(Planner&& planner, const PlanQuery& query) {
 }
 
 TEST(Planner, OneHostNeedsNoLevels) {
-  EXPECT_EQ(described(planner(), allreduce(1 << 20, 1, 4, 4, 4)), "allreduce by near/direct");
+  EXPECT_EQ(described(planner(), allreduce(1 << 20, {4})), "allreduce by near/direct");
 }
 
 TEST(Planner, HostsWithSeveralRanksAreLevels) {
   EXPECT_EQ(
-      described(planner(), allreduce(64 << 20, 2, 2, 2, 2)),
+      described(planner(), allreduce(64 << 20, {2, 2})),
       "reducescatter on each host by near/direct, then allreduce across hosts by far/ring, then allgather on each "
       "host by near/direct");
-  EXPECT_EQ(described(planner(), allreduce(4, 2, 2, 2, 2)),
+  EXPECT_EQ(described(planner(), allreduce(4, {2, 2})),
             "allreduce on each host by near/oneshot, then allreduce across hosts by far/recursive_doubling");
 }
 
@@ -65,7 +72,7 @@ TEST(Planner, BetweenHostsSocketsComeFirstUnlessADeviceReadsMemory) {
   const roda_transport sockets = transport("tcp", RODA_CAP_P2P);
   const roda_transport library = transport("library", kMemory | RODA_CAP_PUT | RODA_CAP_ACTIVE_WINDOWS);
   const roda_transport device = transport("device", kMemory | RODA_CAP_PUT);
-  const PlanQuery between_hosts = allreduce(64 << 20, 4, 1, 1, 1), in_host = allreduce(64 << 20, 1, 4, 4, 4);
+  const PlanQuery between_hosts = allreduce(64 << 20, {1, 1, 1, 1}), in_host = allreduce(64 << 20, {4});
   const auto chosen = [](std::vector<const roda_transport*> built, const PlanQuery& query) {
     return described({select::Table::defaults(), in_order_of_preference(std::move(built), {}), {}}, query);
   };
@@ -76,29 +83,66 @@ TEST(Planner, BetweenHostsSocketsComeFirstUnlessADeviceReadsMemory) {
   EXPECT_EQ(chosen({&library, &kNear}, between_hosts), "allreduce by library/ring");
 }
 
-TEST(Planner, ARankAloneOnItsHostHasNoRow) {
-  EXPECT_EQ(described(planner(), allreduce(64 << 20, 2, 1, 3, 1)),
-            "reducescatter on each host by nobody: this rank is alone there, then allreduce across hosts by far/ring, "
-            "then allgather on each host by nobody: this rank is alone there");
+TEST(Planner, HostsOfDifferentSizesArePlannedAsOne) {
+  EXPECT_EQ(
+      described(planner(), allreduce(64 << 20, {1, 3})),
+      "reducescatter on each host by near/direct, then allreduce across hosts by far/ring, then allgather on each "
+      "host by near/direct");
+  PlanQuery gather = allreduce(64 << 20, {1, 3});
+  gather.collective = RODA_ALLGATHER;
+  EXPECT_EQ(described(planner(), gather),
+            "alltoall on each host by near/direct, then allgather across hosts by far/ring, then allgather on each "
+            "host by near/direct");
+}
+
+TEST(Planner, OneChoiceServesGroupsOfEverySize) {
+  EXPECT_NE(
+      described(planner("reducescatter[3] = near/direct; reducescatter[2] = near/ring"), allreduce(64 << 20, {2, 3}))
+          .find("reducescatter on each host by near/direct"),
+      std::string::npos);
+}
+
+TEST(Planner, LevelsAreWhatTheUserSays) {
+  topology::Cluster cluster;
+  cluster.hosts = {{"a", "", 0, {0, 1, 2, 3}}, {"b", "", 0, {4, 5, 6, 7}}};
+  Levels levels;
+  ASSERT_TRUE(find_levels("socket=2,host", cluster, &levels).ok());
+  const Shape shape(levels, 0);
+  PlanQuery q = allreduce(64 << 20, {4, 4});
+  q.shape = &shape;
+  EXPECT_EQ(described(planner(), q),
+            "reducescatter on each socket by near/direct, then reducescatter across sockets of each host by "
+            "near/direct, then allreduce across hosts by far/ring, then allgather across sockets of each host by "
+            "near/direct, then allgather on each socket by near/direct");
+}
+
+TEST(Planner, ATorusIsARectangle) {
+  const std::string along =
+      "reducescatter along x by far/ring, then allreduce along y by far/ring, then allgather "
+      "along x by far/ring";
+  EXPECT_EQ(described(planner("allreduce = levels/torus"), allreduce(64 << 20, {1, 1, 1, 1, 1, 1})), along);
+  EXPECT_EQ(described(planner("allreduce = levels/torus"), allreduce(64 << 20, {1, 1, 1})), "allreduce by far/ring");
+  EXPECT_NE(described(planner("allreduce = levels/torus"), allreduce(64 << 20, {2, 2})).find("along x by near"),
+            std::string::npos);
 }
 
 TEST(Planner, HostsWithOneRankEachAreFlat) {
-  EXPECT_EQ(described(planner(), allreduce(64 << 20, 4, 1, 1, 1)), "allreduce by far/ring");
+  EXPECT_EQ(described(planner(), allreduce(64 << 20, {1, 1, 1, 1})), "allreduce by far/ring");
 }
 
 TEST(Planner, NothingFasterInsideAHostMeansFlatUnlessAskedFor) {
   Planner flat{select::Table::defaults(), {&kFar}, {}};
-  EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, 2, 2, 2, 2)), "allreduce by far/ring");
+  EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, {2, 2})), "allreduce by far/ring");
   Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{true, true}};
-  EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, 2, 2, 2, 2)),
+  EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, {2, 2})),
             "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
             "host by far/ring");
 }
 
 TEST(Planner, UsersForbidAndForceCompositions) {
-  EXPECT_EQ(described(planner("allreduce = !levels/hierarchical"), allreduce(64 << 20, 2, 2, 2, 2)),
+  EXPECT_EQ(described(planner("allreduce = !levels/hierarchical"), allreduce(64 << 20, {2, 2})),
             "allreduce by far/ring");
-  EXPECT_EQ(described(planner("allreduce = levels/two_step"), allreduce(64 << 20, 2, 2, 2, 2)),
+  EXPECT_EQ(described(planner("allreduce = levels/two_step"), allreduce(64 << 20, {2, 2})),
             "allreduce on each host by near/direct, then allreduce across hosts by far/ring");
   std::string error;
   EXPECT_FALSE(select::Table::parse("allreduce = levels/ring", &error).has_value());
@@ -106,22 +150,23 @@ TEST(Planner, UsersForbidAndForceCompositions) {
 }
 
 TEST(Planner, BroadcastsGoAcrossHostsFirst) {
-  PlanQuery q = allreduce(1 << 20, 2, 2, 2, 2);
+  PlanQuery q = allreduce(1 << 20, {2, 2});
   q.collective = RODA_BROADCAST;
   EXPECT_EQ(described(planner(), q),
             "broadcast across hosts by far/double_binary_tree, then broadcast on each host by near/direct");
-  q.longest = 3;
-  q.size = 5;
-  EXPECT_EQ(described(planner(), q), "broadcast by far/double_binary_tree");
+  q = allreduce(1 << 20, {2, 3});
+  q.collective = RODA_BROADCAST;
+  EXPECT_EQ(described(planner(), q),
+            "broadcast across hosts by far/double_binary_tree, then broadcast on each host by near/direct");
 }
 
 TEST(Planner, ExplainsWhatIsComposed) {
   const Planner p = planner();
-  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, 2, 2, 2, 2), true));
+  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), true));
   ASSERT_EQ(j["stages"].size(), 3u);
-  EXPECT_EQ(j["stages"][1]["scope"], "across");
+  EXPECT_EQ(j["stages"][1]["where"], "across hosts");
   EXPECT_EQ(j["stages"][1]["transport"], "far");
-  const std::string words = explain(p, allreduce(64 << 20, 1, 4, 4, 4), false);
+  const std::string words = explain(p, allreduce(64 << 20, {4}), false);
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
 }
 

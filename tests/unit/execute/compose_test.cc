@@ -1,18 +1,23 @@
-// Compositions over hosts: every rank is a thread, in a row and a column of its own over the loop transport.
+// Compositions: every rank is a thread with its groups over the loop transport, on nested grids of two to four levels
+// and on a torus.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <barrier>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "algorithms/plan/compose.h"
+#include "algorithms/plan/flatten.h"
 #include "core/execute/compose/composed_stage.h"
-#include "core/execute/compose/gather_levels.h"
-#include "core/execute/compose/levels.h"
+#include "core/execute/compose/make.h"
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
@@ -20,191 +25,212 @@
 namespace roda::execute::testing {
 namespace {
 
+using schedule::Collective;
+
 constexpr std::size_t kPiece = 512;  // so small that a thousand elements are many pieces
 constexpr std::uint32_t kLaunches = 2;
 
-// Ranks per host, hosts in order of their ranks.
-using Rows = std::vector<int>;
+// Where the members of each group meet.
+class Meeting {
+ public:
+  Exchange* of(const std::string& name, std::size_t members) {
+    const std::scoped_lock lock(mutex_);
+    auto& exchange = exchanges_[name];
+    if (exchange == nullptr) exchange = std::make_unique<Exchange>(static_cast<int>(members));
+    return exchange.get();
+  }
 
-int ranks_of(const Rows& rows) { return std::accumulate(rows.begin(), rows.end(), 0); }
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Exchange>> exchanges_;
+};
 
-// One rank: its place and the pools of its row and column.
-struct Member {
-  int rank = 0;
-  int row = 0;
-  Levels levels;
-  TransportContext* context = nullptr;
+// One rank of a grid, inside its thread.
+class Member {
+ public:
+  Member(int rank, const plan::Grid& grid, std::string world, Meeting& meeting)
+      : rank_(rank), grid_(grid), world_(std::move(world)), meeting_(meeting) {
+    EXPECT_TRUE(TransportContext::create(roda_loop_transport(), test_host(), &context_).ok());
+  }
+  ~Member() {
+    for (auto& [name, group] : groups_) group.pool.reset();
+    groups_.clear();
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return grid_.ranks(); }
+
+  std::unique_ptr<ComposedStage> stage(const plan::Plan& plan, int root = 0) {
+    Rendition rendition{rank_, root, {}, kPiece};
+    for (const auto& members : groups_of(plan, grid_, rank_, root)) rendition.pools.push_back(pool(members));
+    return std::make_unique<ComposedStage>(plan.name, make_composition(plan, grid_, rendition), kLaunches);
+  }
 
   Status run(Stage& stage, const StageArgs& args) const {
     RODA_RETURN_IF_ERROR(stage.start(args));
     bool done = false;
     Status status = stage.test(&done);
     while (!done) {
-      if (context->progress() == 0) std::this_thread::yield();
+      if (context_->progress() == 0) std::this_thread::yield();
       status = stage.test(&done);
     }
     return status;
   }
-};
 
-// A group of some of the world's ranks, and its stages.
-struct Part {
-  Part(TransportContext& context, Exchange* exchange, const std::string& name, const std::vector<std::int32_t>& ranks,
-       int self, const ExecuteOptions& options) {
-    EXPECT_TRUE(TransportGroup::create(context, {name, self, ranks, 1, 0, exchange->end(self)}, &group).ok());
-    for (bool ready = false; !ready;) {
-      const Status status = group->test(&ready);
-      EXPECT_TRUE(status.ok()) << status.message();
-      if (!ready && context.progress() == 0) std::this_thread::yield();
-    }
-    pool = std::make_unique<StagePool>(*group, options);
+  void abort_all(const Status& cause) {
+    for (auto& [name, group] : groups_) group.group->abort(cause);
   }
-  std::unique_ptr<TransportGroup> group;
-  std::unique_ptr<StagePool> pool;
+
+  StageArgs args(int collective, std::size_t count, int dtype = RODA_FLOAT32, int op = RODA_SUM) {
+    StageArgs args;
+    args.collective = collective;
+    args.dtype = dtype;
+    args.op = op;
+    args.count = count;
+    args.launch = ++launch_;
+    args.slot = static_cast<std::uint32_t>(launch_ % kLaunches);
+    args.generation = 1;
+    return args;
+  }
+
+ private:
+  struct Group {
+    std::unique_ptr<TransportGroup> group;
+    std::unique_ptr<StagePool> pool;
+  };
+  StagePool* pool(const std::vector<std::int32_t>& members) {
+    if (members.size() < 2) return nullptr;
+    std::string name = world_;
+    for (const std::int32_t member : members) name += "." + std::to_string(member);
+    Group& made = groups_[name];
+    if (made.pool != nullptr) return made.pool.get();
+    const int index = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+    Exchange* exchange = meeting_.of(name, members.size());
+    EXPECT_TRUE(
+        TransportGroup::create(*context_, {name, index, members, 1, 0, exchange->end(index)}, &made.group).ok());
+    for (bool ready = false; !ready;) {
+      const Status status = made.group->test(&ready);
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!ready && context_->progress() == 0) std::this_thread::yield();
+    }
+    made.pool = std::make_unique<StagePool>(*made.group, tiny_options());
+    return made.pool.get();
+  }
+
+  int rank_;
+  const plan::Grid& grid_;
+  std::string world_;
+  Meeting& meeting_;
+  std::unique_ptr<TransportContext> context_;
+  std::map<std::string, Group> groups_;
+  std::uint64_t launch_ = 0;
 };
 
-// Runs `body` on every rank of a table of hosts.
-void run_table(const Rows& rows, const std::function<void(Member&)>& body) {
-  static std::atomic<int> tables{0};
-  const std::string name = "table" + std::to_string(++tables);
-  const int columns = *std::min_element(rows.begin(), rows.end());
-  std::vector<std::unique_ptr<Exchange>> row_exchanges, column_exchanges;
-  for (const int length : rows) row_exchanges.push_back(std::make_unique<Exchange>(length));
-  for (int c = 0; c < columns; ++c)
-    column_exchanges.push_back(std::make_unique<Exchange>(static_cast<int>(rows.size())));
-  std::vector<int> first(rows.size());
-  std::exclusive_scan(rows.begin(), rows.end(), first.begin(), 0);
-  std::barrier<> left(ranks_of(rows));
-
-  const auto thread = [&](std::size_t row, int index) {
-    std::unique_ptr<TransportContext> context;
-    ASSERT_TRUE(TransportContext::create(roda_loop_transport(), test_host(), &context).ok());
-    Member self{first[row] + index, static_cast<int>(row), {}, context.get()};
-    self.levels.row_size = rows[row];
-    self.levels.index = index;
-    self.levels.columns = columns;
-    std::unique_ptr<Part> in_row, in_column;
-    if (rows[row] > 1) {
-      std::vector<std::int32_t> ranks(static_cast<std::size_t>(rows[row]));
-      std::iota(ranks.begin(), ranks.end(), first[row]);
-      in_row = std::make_unique<Part>(*context, row_exchanges[row].get(), name + "/row" + std::to_string(row), ranks,
-                                      index, tiny_options());
-      self.levels.row = in_row->pool.get();
-    }
-    if (index < columns) {
-      std::vector<std::int32_t> ranks;
-      for (const int f : first) ranks.push_back(f + index);
-      in_column = std::make_unique<Part>(*context, column_exchanges[static_cast<std::size_t>(index)].get(),
-                                         name + "/column" + std::to_string(index), ranks, self.row, tiny_options());
-      self.levels.column = in_column->pool.get();
-    }
-    body(self);
-    left.arrive_and_wait();
-    if (in_row != nullptr) in_row->pool.reset();
-    if (in_column != nullptr) in_column->pool.reset();
-    in_row.reset();
-    in_column.reset();
-  };
+void run_grid(const plan::Grid& grid, const std::function<void(Member&)>& body) {
+  static std::atomic<int> worlds{0};
+  const std::string name = "grid" + std::to_string(++worlds);
+  Meeting meeting;
+  std::barrier<> left(grid.ranks());
   std::vector<std::thread> threads;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (int index = 0; index < rows[row]; ++index) threads.emplace_back(thread, row, index);
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      Member member(rank, grid, name, meeting);
+      body(member);
+      left.arrive_and_wait();
+    });
   }
   for (auto& t : threads) t.join();
 }
 
-StageArgs args_of(int collective, int dtype, int op, std::size_t count, std::uint64_t launch) {
-  StageArgs args;
-  args.collective = collective;
-  args.dtype = dtype;
-  args.op = op;
-  args.count = count;
-  args.launch = launch;
-  args.slot = static_cast<std::uint32_t>(launch % kLaunches);
-  args.generation = 1;
-  return args;
+struct Case {
+  const char* name;
+  plan::Grid grid;
+};
+
+plan::Grid hosts(const std::vector<int>& sizes) {
+  std::vector<std::int32_t> host_of;
+  for (std::size_t host = 0; host < sizes.size(); ++host) {
+    host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<std::int32_t>(host));
+  }
+  return plan::nested_grid({"host"}, {host_of});
 }
 
-void check_allreduce(Member& self, int size, Stage& stage) {
-  std::uint64_t launch = 1;
+std::vector<Case> cases() {
+  return {{"hosts_2_2", hosts({2, 2})},
+          {"hosts_1_2_3", hosts({1, 2, 3})},
+          {"hosts_5_3", hosts({5, 3})},
+          {"hosts_3_1_1", hosts({3, 1, 1})},
+          {"alternating", plan::nested_grid({"host"}, {{0, 1, 1, 0, 1, 0}})},
+          {"levels_2_2_2", plan::nested_grid({"host", "rack"}, {{0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1}})},
+          {"uneven_racks", plan::nested_grid({"host", "rack"}, {{0, 0, 0, 1, 2, 2, 3, 4}, {0, 0, 0, 0, 0, 0, 1, 1}})},
+          {"four_levels",
+           plan::nested_grid({"socket", "host", "rack"},
+                             {{0, 0, 1, 2, 3, 3, 4, 5}, {0, 0, 0, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 0, 0, 1, 1}})},
+          {"torus_3_2", plan::torus_grid({3, 2})}};
+}
+
+class ComposeTest : public ::testing::TestWithParam<Case> {
+ protected:
+  const plan::Grid& grid() const { return GetParam().grid; }
+  int size() const { return grid().ranks(); }
+};
+
+const plan::Choice kMessages{};
+const plan::Choice kOneSided{"direct", "direct", "direct", "direct", "direct"};
+
+void check_allreduce(Member& self, const plan::Plan& plan) {
+  const auto stage = self.stage(plan);
   for (const int dtype : {RODA_FLOAT32, RODA_INT64, RODA_BFLOAT16}) {
     for (const std::size_t count : {0, 1, 7, 1000, 4099}) {
       for (const bool in_place : {false, true}) {
         const int op = count == 1000 ? RODA_MAX : RODA_SUM;
-        const Bytes input = encode(values(self.rank, count, op), dtype);
+        const Bytes input = encode(values(self.rank(), count, op), dtype);
         Bytes output = in_place ? input : Bytes(input.size(), 0xee);
-        StageArgs args = args_of(RODA_ALLREDUCE, dtype, op, count, launch++);
+        StageArgs args = self.args(RODA_ALLREDUCE, count, dtype, op);
         args.input = in_place ? output.data() : input.data();
         args.output = output.data();
-        const Status status = self.run(stage, args);
+        const Status status = self.run(*stage, args);
         EXPECT_TRUE(status.ok()) << status.message();
-        EXPECT_EQ(output, expected(size, count, dtype, op)) << "rank " << self.rank << ", " << count << " elements";
+        EXPECT_EQ(output, expected(self.size(), count, dtype, op)) << "rank " << self.rank() << ", " << count;
       }
     }
   }
 }
 
-class TableTest : public ::testing::TestWithParam<Rows> {};
-
-TEST_P(TableTest, AllreduceByShards) {
-  const Rows& rows = GetParam();
-  for (const bool one_sided : {false, true}) {
-    run_table(rows, [&](Member& self) {
-      const RowColumnAllreduce::Algorithms algorithms =
-          one_sided ? RowColumnAllreduce::Algorithms{"direct", "recursive_doubling", "direct"}
-                    : RowColumnAllreduce::Algorithms{"ring", "ring", "ring"};
-      ComposedStage stage("shards", std::make_unique<RowColumnAllreduce>(self.levels, algorithms, kPiece), kLaunches);
-      check_allreduce(self, ranks_of(rows), stage);
-    });
+TEST_P(ComposeTest, Allreduce) {
+  for (const auto& choice : {kMessages, kOneSided, plan::Choice{"direct", "recursive_doubling", "ring"}}) {
+    const plan::Plan plan = plan::hierarchical(grid(), {choice, kMessages});
+    run_grid(grid(), [&](Member& self) { check_allreduce(self, plan); });
   }
 }
 
-TEST_P(TableTest, AllreduceInTwoSteps) {
-  const Rows& rows = GetParam();
-  if (*std::min_element(rows.begin(), rows.end()) != *std::max_element(rows.begin(), rows.end())) return;
-  run_table(rows, [&](Member& self) {
-    ComposedStage stage("two steps", std::make_unique<RowThenColumnAllreduce>(self.levels, "oneshot", "ring"),
-                        kLaunches);
-    check_allreduce(self, ranks_of(rows), stage);
-  });
+TEST_P(ComposeTest, AllreduceAlongEachAxis) {
+  if (!plan::is_even(grid())) return;
+  const plan::Plan plan =
+      plan::reduce_along_each_axis("two_step", grid(), {plan::Choice{"", "oneshot", ""}, kMessages});
+  run_grid(grid(), [&](Member& self) { check_allreduce(self, plan); });
 }
 
-TEST_P(TableTest, Broadcast) {
-  const Rows& rows = GetParam();
-  const int columns = *std::min_element(rows.begin(), rows.end());
-  if (columns != *std::max_element(rows.begin(), rows.end())) return;
-  run_table(rows, [&](Member& self) {
-    std::uint64_t launch = 1;
-    for (int root = 0; root < ranks_of(rows); ++root) {
-      ComposedStage stage("broadcast",
-                          std::make_unique<ColumnThenRowBroadcast>(self.levels, root % columns, root / columns,
-                                                                   "binomial", "direct", kPiece),
-                          kLaunches);
+TEST_P(ComposeTest, Broadcast) {
+  const plan::Plan plan = plan::hierarchical(Collective::kBroadcast, grid(), {kOneSided, kMessages});
+  run_grid(grid(), [&](Member& self) {
+    for (int root = 0; root < size(); ++root) {
+      const auto stage = self.stage(plan, root);
       for (const std::size_t count : {0, 1, 1000}) {
         for (const bool in_place : {false, true}) {
           const Bytes data = encode(values(root, count, RODA_SUM), RODA_FLOAT32);
-          Bytes output = in_place && self.rank == root ? data : Bytes(data.size(), 0xee);
-          StageArgs args = args_of(RODA_BROADCAST, RODA_FLOAT32, RODA_SUM, count, launch++);
+          Bytes output = in_place && self.rank() == root ? data : Bytes(data.size(), 0xee);
+          StageArgs args = self.args(RODA_BROADCAST, count);
           args.root = root;
-          args.input = self.rank == root && !in_place ? data.data() : nullptr;
+          args.input = self.rank() == root && !in_place ? data.data() : nullptr;
           args.output = output.data();
-          const Status status = self.run(stage, args);
+          const Status status = self.run(*stage, args);
           EXPECT_TRUE(status.ok()) << status.message();
-          EXPECT_EQ(output, data) << "rank " << self.rank << " root " << root;
+          EXPECT_EQ(output, data) << "rank " << self.rank() << " root " << root;
         }
       }
     }
   });
-}
-
-MemberTable table_of(const Rows& rows) {
-  MemberTable table;
-  int next = 0;
-  for (const int length : rows) {
-    auto& row = table.emplace_back(static_cast<std::size_t>(length));
-    std::iota(row.begin(), row.end(), next);
-    next += length;
-  }
-  return table;
 }
 
 // Some members have nothing, some less, some more.
@@ -214,99 +240,124 @@ std::vector<std::size_t> uneven(int size, std::size_t count) {
   return counts;
 }
 
-TEST_P(TableTest, Allgather) {
-  const Rows& rows = GetParam();
-  if (*std::min_element(rows.begin(), rows.end()) != *std::max_element(rows.begin(), rows.end())) return;
-  const int size = ranks_of(rows);
-  run_table(rows, [&](Member& self) {
-    ComposedStage stage("allgather",
-                        std::make_unique<ColumnThenRowAllgather>(self.levels, table_of(rows), "ring", "direct"),
-                        kLaunches);
-    std::uint64_t launch = 1;
-    for (const std::size_t count : {0, 1, 7, 1000}) {
-      const auto counts = uneven(size, count);
-      Bytes all;
-      for (int r = 0; r < size; ++r) {
-        const Bytes part = encode(values(r, counts[static_cast<std::size_t>(r)], RODA_SUM), RODA_FLOAT32);
-        all.insert(all.end(), part.begin(), part.end());
+TEST_P(ComposeTest, Allgather) {
+  for (const auto& choice : {kMessages, kOneSided}) {
+    const plan::Plan plan = plan::hierarchical(Collective::kAllgather, grid(), {choice, kMessages});
+    run_grid(grid(), [&](Member& self) {
+      const auto stage = self.stage(plan);
+      for (const std::size_t count : {0, 1, 7, 1000}) {
+        const auto counts = uneven(size(), count);
+        Bytes all;
+        for (int r = 0; r < size(); ++r) {
+          const Bytes part = encode(values(r, counts[static_cast<std::size_t>(r)], RODA_SUM), RODA_FLOAT32);
+          all.insert(all.end(), part.begin(), part.end());
+        }
+        const std::size_t own = counts[static_cast<std::size_t>(self.rank())];
+        const Bytes input = encode(values(self.rank(), own, RODA_SUM), RODA_FLOAT32);
+        Bytes output(all.size(), 0xee);
+        StageArgs args = self.args(RODA_ALLGATHER, 0);
+        args.recv_counts = counts.data();
+        args.input = input.data();
+        args.output = output.data();
+        const Status status = self.run(*stage, args);
+        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(output, all) << "rank " << self.rank() << ", " << count;
       }
-      const Bytes input =
-          encode(values(self.rank, counts[static_cast<std::size_t>(self.rank)], RODA_SUM), RODA_FLOAT32);
-      Bytes output(all.size(), 0xee);
-      StageArgs args = args_of(RODA_ALLGATHER, RODA_FLOAT32, RODA_SUM, 0, launch++);
-      args.recv_counts = counts.data();
-      args.input = input.data();
-      args.output = output.data();
-      const Status status = self.run(stage, args);
-      EXPECT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(output, all) << "rank " << self.rank << ", " << count;
-    }
-  });
+    });
+  }
 }
 
-TEST_P(TableTest, ReduceScatter) {
-  const Rows& rows = GetParam();
-  if (*std::min_element(rows.begin(), rows.end()) != *std::max_element(rows.begin(), rows.end())) return;
-  const int size = ranks_of(rows);
-  run_table(rows, [&](Member& self) {
-    ComposedStage stage("reduce-scatter",
-                        std::make_unique<RowThenColumnReduceScatter>(self.levels, table_of(rows), "direct", "ring"),
-                        kLaunches);
-    std::uint64_t launch = 1;
-    for (const std::size_t count : {0, 1, 7, 1000}) {
-      const auto counts = uneven(size, count);
-      std::size_t total = 0, begin = 0;
-      for (int r = 0; r < size; ++r) {
-        if (r == self.rank) begin = total;
-        total += counts[static_cast<std::size_t>(r)];
+TEST_P(ComposeTest, ReduceScatter) {
+  for (const auto& choice : {kMessages, kOneSided}) {
+    const plan::Plan plan = plan::hierarchical(Collective::kReduceScatter, grid(), {choice, kMessages});
+    run_grid(grid(), [&](Member& self) {
+      const auto stage = self.stage(plan);
+      for (const std::size_t count : {0, 1, 7, 1000}) {
+        const auto counts = uneven(size(), count);
+        const auto self_at = counts.begin() + self.rank();
+        const std::size_t begin = std::accumulate(counts.begin(), self_at, std::size_t{0});
+        const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+        const Bytes input = encode(values(self.rank(), total, RODA_SUM), RODA_FLOAT32);
+        Bytes output(*self_at * 4, 0xee);
+        StageArgs args = self.args(RODA_REDUCESCATTER, total);
+        args.recv_counts = counts.data();
+        args.input = input.data();
+        args.output = output.data();
+        const Status status = self.run(*stage, args);
+        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(output, expected(size(), *self_at, RODA_FLOAT32, RODA_SUM, begin)) << "rank " << self.rank();
       }
-      const std::size_t own = counts[static_cast<std::size_t>(self.rank)];
-      const Bytes input = encode(values(self.rank, total, RODA_SUM), RODA_FLOAT32);
-      Bytes output(own * 4, 0xee);
-      StageArgs args = args_of(RODA_REDUCESCATTER, RODA_FLOAT32, RODA_SUM, total, launch++);
-      args.recv_counts = counts.data();
-      args.input = input.data();
-      args.output = output.data();
-      const Status status = self.run(stage, args);
-      EXPECT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(output, expected(size, own, RODA_FLOAT32, RODA_SUM, begin)) << "rank " << self.rank << ", " << count;
-    }
-  });
+    });
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, TableTest,
-                         ::testing::Values(Rows{2, 2}, Rows{1, 2}, Rows{3, 1, 2}, Rows{4, 4}, Rows{2, 2, 2}, Rows{5, 3},
-                                           Rows{1, 1, 3}),
-                         [](const auto& info) {
-                           std::string name = "hosts";
-                           for (const int length : info.param) name += "_" + std::to_string(length);
-                           return name;
-                         });
+// Elements from `from` to `to`; the seed is the same on every rank.
+std::vector<std::size_t> random_matrix(int size, std::size_t most, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::size_t> counts(static_cast<std::size_t>(size * size));
+  for (auto& count : counts) count = random() % 3 == 0 ? 0 : random() % (most + 1);
+  return counts;
+}
+
+TEST_P(ComposeTest, Alltoall) {
+  const auto n = static_cast<std::size_t>(size());
+  for (const auto& choice : {kMessages, kOneSided}) {
+    const plan::Plan plan = plan::hierarchical(Collective::kAlltoall, grid(), {choice, kMessages});
+    run_grid(grid(), [&](Member& self) {
+      const auto stage = self.stage(plan);
+      const auto own = static_cast<std::size_t>(self.rank());
+      for (const std::size_t most : {0, 1, 9, 700}) {
+        const auto all = random_matrix(size(), most, static_cast<unsigned>(most));
+        // What goes from a to b: values numbered by both.
+        const auto block = [&](std::size_t a, std::size_t b) {
+          return encode(values(static_cast<int>(a * n + b), all[a * n + b], RODA_SUM), RODA_FLOAT32);
+        };
+        Bytes input, wanted;
+        std::vector<std::size_t> sent, received;
+        for (std::size_t r = 0; r < n; ++r) {
+          const Bytes out = block(own, r), in = block(r, own);
+          input.insert(input.end(), out.begin(), out.end());
+          wanted.insert(wanted.end(), in.begin(), in.end());
+          sent.push_back(all[own * n + r]);
+          received.push_back(all[r * n + own]);
+        }
+        Bytes output(wanted.size(), 0xee);
+        StageArgs args = self.args(RODA_ALLTOALL, 0);
+        args.send_counts = sent.data();
+        args.recv_counts = received.data();
+        args.all_counts = all.data();
+        args.input = input.data();
+        args.output = output.data();
+        const Status status = self.run(*stage, args);
+        EXPECT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(output, wanted) << "rank " << self.rank() << ", " << most;
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, ComposeTest, ::testing::ValuesIn(cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // An error in one group ends the composition with it, and what ran elsewhere.
-TEST(ComposeTest, AnAbortEndsEveryGroup) {
-  run_table({2, 2}, [](Member& self) {
-    ComposedStage stage("shards",
-                        std::make_unique<RowColumnAllreduce>(
-                            self.levels, RowColumnAllreduce::Algorithms{"ring", "ring", "ring"}, kPiece),
-                        kLaunches);
-    Bytes data = encode(values(self.rank, 4000, RODA_SUM), RODA_FLOAT32);
-    StageArgs args = args_of(RODA_ALLREDUCE, RODA_FLOAT32, RODA_SUM, 4000, 1);
+TEST(ComposeErrors, AnAbortEndsEveryGroup) {
+  const plan::Grid grid = hosts({2, 2});
+  const plan::Plan plan = plan::hierarchical(grid, {});
+  run_grid(grid, [&](Member& self) {
+    const auto stage = self.stage(plan);
+    Bytes data = encode(values(self.rank(), 4000, RODA_SUM), RODA_FLOAT32);
+    StageArgs args = self.args(RODA_ALLREDUCE, 4000);
     args.input = args.output = data.data();
-    if (self.rank == 3) {
-      self.levels.row->group().abort(Status::unknown("a test wants it so"));
-      self.levels.column->group().abort(Status::unknown("a test wants it so"));
-      return;
-    }
-    if (self.rank == 0) {  // in no group with rank 3: hears of it through the others
-      ASSERT_TRUE(stage.start(args).ok());
+    if (self.rank() == 3) return self.abort_all(Status::unknown("a test wants it so"));
+    if (self.rank() == 0) {  // in no group with rank 3: hears of it through the others
+      ASSERT_TRUE(stage->start(args).ok());
       bool done = false;
-      static_cast<void>(stage.test(&done));
-      stage.abort(Status::unknown("rank 3 is gone"));
-      while (!done) static_cast<void>(stage.test(&done));
+      static_cast<void>(stage->test(&done));
+      stage->abort(Status::unknown("rank 3 is gone"));
+      while (!done) static_cast<void>(stage->test(&done));
       return;
     }
-    EXPECT_FALSE(self.run(stage, args).ok());
+    EXPECT_FALSE(self.run(*stage, args).ok());
   });
 }
 

@@ -112,5 +112,59 @@ TEST(EveryPlan, OfASetThatCutsAcrossHosts) {
   for (const Choice& choice : choices()) ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, {choice}), grid));
 }
 
+const std::vector<schedule::Collective>& others() {
+  static const std::vector<schedule::Collective> all = {
+      schedule::Collective::kBroadcast, schedule::Collective::kAllgather, schedule::Collective::kReduceScatter,
+      schedule::Collective::kAlltoall};
+  return all;
+}
+
+TEST(EveryPlan, OfTheOtherCollectivesOnTwoLevels) {
+  std::mt19937 random(3);
+  for (int size = 1; size <= kMaxSize; ++size) {
+    const auto host_of = random_units(static_cast<std::size_t>(size), 1 + size / 3, random);
+    const Grid grid = nested_grid({"host"}, {host_of});
+    for (const auto collective : others()) {
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, {}), grid));
+    }
+  }
+}
+
+TEST(EveryPlan, OfTheOtherCollectivesOnThreeAndFourLevels) {
+  std::mt19937 random(4);
+  for (int size = 2; size <= kMaxSize; ++size) {
+    const auto socket_of = random_units(static_cast<std::size_t>(size), 4, random);
+    const auto host_of =
+        outer_units(socket_of, random_units(static_cast<std::size_t>(socket_of.back()) + 1, 3, random));
+    const auto rack_of = outer_units(host_of, random_units(static_cast<std::size_t>(host_of.back()) + 1, 3, random));
+    const Grid three = nested_grid({"socket", "host"}, {socket_of, host_of});
+    const Grid four = nested_grid({"socket", "host", "rack"}, {socket_of, host_of, rack_of});
+    for (const auto collective : others()) {
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, three, {}), three));
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, four, {}), four));
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(four, {}), four));
+  }
+}
+
+TEST(EveryPlan, OfASetThatCutsAcrossHostsInTheOtherCollectives) {
+  const Grid grid = nested_grid({"host", "rack"}, {{3, 1, 1, 3, 5, 5, 5, 2}, {1, 0, 0, 1, 1, 1, 1, 0}});
+  for (const auto collective : others()) {
+    ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, {}), grid));
+  }
+}
+
+TEST(EveryPlan, OfAnAllreduceAlongEachAxis) {
+  for (const int hosts : {1, 2, 3, 5}) {
+    std::vector<std::int32_t> host_of;
+    for (std::int32_t host = 0; host < hosts; ++host) host_of.insert(host_of.end(), 4, host);
+    const Grid grid = nested_grid({"host"}, {host_of});
+    ASSERT_NO_FATAL_FAILURE(expect_right(reduce_along_each_axis("two_step", grid, {}), grid));
+  }
+  const Grid uneven = nested_grid({"host"}, {{0, 1, 1}});
+  EXPECT_FALSE(is_even(uneven));
+  EXPECT_TRUE(verify(reduce_along_each_axis("two_step", uneven, {}), uneven));
+}
+
 }  // namespace
 }  // namespace roda::plan

@@ -118,5 +118,39 @@ TEST(WrongPlans, AWrongSumIsFound) {
   EXPECT_NE(verify(plan, grid)->message.find("twice"), std::string::npos);
 }
 
+// Any stage of a composition taken away leaves somebody without a block, or with half a sum.
+TEST(WrongPlans, AStageThatIsMissingIsFound) {
+  const Grid grid = hosts({1, 3, 2});
+  for (const auto collective :
+       {Collective::kAllgather, Collective::kReduceScatter, Collective::kBroadcast, Collective::kAlltoall}) {
+    const Plan whole = hierarchical(collective, grid, {});
+    for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
+      Plan plan = whole;
+      plan.stages.erase(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage));
+      EXPECT_TRUE(verify(plan, grid)) << to_text(plan, grid);
+    }
+  }
+}
+
+TEST(WrongPlans, BlocksThatTravelTwiceAreFound) {
+  const Grid grid = hosts({2, 2});
+  Plan plan = hierarchical(Collective::kAllgather, grid, {});
+  plan.stages.push_back(plan.stages.back());
+  EXPECT_TRUE(verify(plan, grid));
+  plan = hierarchical(Collective::kBroadcast, grid, {});
+  std::swap(plan.stages[0], plan.stages[1]);
+  EXPECT_EQ(wrong_with(plan, grid), "stage 1: a broadcast goes inwards");
+  plan.collective = Collective::kReduceScatter;
+  EXPECT_EQ(wrong_with(plan, grid), "stage 0: a reducescatter has no such stage: broadcast");
+}
+
+TEST(Plan, OfUnevenHostsHandsBlocksOver) {
+  const Grid grid = hosts({1, 2, 3});
+  EXPECT_EQ(to_text(hierarchical(Collective::kAllgather, grid, {}), grid),
+            "hierarchical: alltoall(host, pairwise); allgather(world, ring); allgather(host, ring)");
+  EXPECT_EQ(to_text(hierarchical(Collective::kReduceScatter, hosts({2, 2}), {}), grid),
+            "hierarchical: reducescatter(host, ring); reducescatter(world, ring)");
+}
+
 }  // namespace
 }  // namespace roda::plan

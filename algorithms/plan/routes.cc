@@ -1,0 +1,247 @@
+#include "algorithms/plan/routes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace roda::plan {
+
+using schedule::Collective;
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+class Follower {
+ public:
+  Follower(const Plan& plan, const Grid& grid, const VisitRoute& visit)
+      : plan_(plan), grid_(grid), axes_(grid), visit_(visit) {
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      held_.push_back(first_blocks(plan.collective, rank, grid.ranks()));
+      summed_.emplace_back(at(grid.ranks()));
+      summed_.back()[at(rank)] = true;
+    }
+  }
+
+  std::optional<std::string> run() {
+    for (stage_ = 0; stage_ < plan_.stages.size(); ++stage_) {
+      enter();
+      for (const auto& group : axes_.groups(stage().axis)) {
+        if (auto wrong = pass(group)) return "stage " + std::to_string(stage_) + ": " + *wrong;
+      }
+      leave();
+    }
+    return wrong_end();
+  }
+
+ private:
+  const Stage& stage() const { return plan_.stages[stage_]; }
+
+  // Does a later stage take the blocks on along the same axis?
+  bool comes_back() const {
+    return std::any_of(plan_.stages.begin() + static_cast<std::ptrdiff_t>(stage_) + 1, plan_.stages.end(),
+                       [&](const Stage& later) { return later.axis == stage().axis; });
+  }
+
+  // Opens or closes the stage's axis, and says how many members of a group blocks go to.
+  void enter() {
+    const std::int32_t axis = stage().axis;
+    const auto is_open = std::find(open_.begin(), open_.end(), axis);
+    targets_ = INT32_MAX;
+    opens_ = is_open == open_.end() && comes_back();
+    if (is_open != open_.end()) {
+      open_.erase(is_open);
+    } else if (opens_) {
+      targets_ = axes_.smallest_group(axis, open_);
+    }
+  }
+
+  void leave() {
+    if (!opens_) return;
+    axes_.set_width(stage().axis, targets_);
+    open_.push_back(stage().axis);
+  }
+
+  // One group's stage.
+  std::optional<std::string> pass(const std::vector<std::int32_t>& group) {
+    const bool takes_part = group.size() > 1 && axes_.owns_share(group.front(), open_);
+    if (takes_part) {
+      std::vector<Route> routes(group.size());
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        routes[i].members = group;
+        routes[i].index = static_cast<std::int32_t>(i);
+      }
+      if (auto wrong = fill(group, routes)) return wrong;
+      finish(group, routes);
+    } else if (visit_) {
+      for (const std::int32_t rank : group) visit_(stage_, rank, Route());
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> fill(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+    if (stage().collective == Collective::kAllgather) {
+      gather(group, routes);
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (auto wrong = sort_out(group, group[i], &routes[i])) return wrong;
+    }
+    if (stage().collective == Collective::kReduceScatter) return reduce(group, routes);
+    hand_over(group, routes);
+    return std::nullopt;
+  }
+
+  void gather(const std::vector<std::int32_t>& group, std::vector<Route>& routes) const {
+    Route whole;
+    for (const std::int32_t rank : group) {
+      const auto& blocks = held_[at(rank)];
+      whole.out.insert(whole.out.end(), blocks.begin(), blocks.end());
+      whole.out_ends.push_back(static_cast<std::int32_t>(whole.out.size()));
+      whole.most_blocks = std::max(whole.most_blocks, static_cast<std::int32_t>(blocks.size()));
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      routes[i].in = held_[at(group[i])];
+      routes[i].out = whole.out;
+      routes[i].out_ends = whole.out_ends;
+      routes[i].most_blocks = whole.most_blocks;
+    }
+  }
+
+  // Which member a block goes to: by the place of the rank that it is for; handed over by an allgather, that it is of.
+  std::int32_t target(const Block& block) const {
+    const std::int32_t rank = block.to < 0 ? block.from : block.to;
+    return grid_.places[at(rank)][at(stage().axis)] % targets_;
+  }
+
+  std::optional<std::string> sort_out(const std::vector<std::int32_t>& group, std::int32_t rank, Route* route) const {
+    std::vector<std::vector<Block>> to(group.size());
+    for (const Block& block : held_[at(rank)]) {
+      const std::int32_t member = target(block);
+      if (at(member) >= group.size()) {
+        return "rank " + std::to_string(rank) + " has a block for member " + std::to_string(member) + " of " +
+               std::to_string(group.size());
+      }
+      to[at(member)].push_back(block);
+    }
+    for (auto& blocks : to) {
+      if (stage().collective == Collective::kReduceScatter) std::sort(blocks.begin(), blocks.end());
+      route->in.insert(route->in.end(), blocks.begin(), blocks.end());
+      route->in_ends.push_back(static_cast<std::int32_t>(route->in.size()));
+      route->most_blocks = std::max(route->most_blocks, static_cast<std::int32_t>(blocks.size()));
+    }
+    return std::nullopt;
+  }
+
+  static std::pair<std::ptrdiff_t, std::ptrdiff_t> range(const std::vector<std::int32_t>& ends, std::size_t member) {
+    return {member == 0 ? 0 : ends[member - 1], ends[member]};
+  }
+
+  void hand_over(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+    std::int32_t most = 0;
+    for (const Route& route : routes) most = std::max(most, route.most_blocks);
+    std::vector<std::vector<bool>> sums(routes.size(), std::vector<bool>(held_.size(), true));
+    for (std::size_t to = 0; to < routes.size(); ++to) {
+      for (std::size_t from = 0; from < routes.size(); ++from) {
+        const auto [begin, end] = range(routes[from].in_ends, to);
+        const auto first = routes[from].in.begin();
+        routes[to].out.insert(routes[to].out.end(), first + begin, first + end);
+        routes[to].out_ends.push_back(static_cast<std::int32_t>(routes[to].out.size()));
+        if (begin != end) keep_common(summed_[at(group[from])], &sums[to]);
+      }
+      routes[to].most_blocks = most;
+    }
+    for (std::size_t i = 0; i < routes.size(); ++i) summed_[at(group[i])] = std::move(sums[i]);
+  }
+
+  static void keep_common(const std::vector<bool>& of, std::vector<bool>* sum) {
+    for (std::size_t rank = 0; rank < of.size(); ++rank) (*sum)[rank] = (*sum)[rank] && of[rank];
+  }
+
+  std::optional<std::string> reduce(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+    std::vector<bool> sum(held_.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (routes[i].in != routes[0].in) {
+        return "ranks " + std::to_string(group[0]) + " and " + std::to_string(group[i]) + " hold different blocks";
+      }
+      const auto& of = summed_[at(group[i])];
+      for (std::size_t rank = 0; rank < of.size(); ++rank) {
+        if (of[rank] && sum[rank]) return "the contribution of rank " + std::to_string(rank) + " counts twice";
+        sum[rank] = sum[rank] || of[rank];
+      }
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const auto [begin, end] = range(routes[i].in_ends, i);
+      routes[i].out.assign(routes[i].in.begin() + begin, routes[i].in.begin() + end);
+      summed_[at(group[i])] = sum;
+    }
+    return std::nullopt;
+  }
+
+  void finish(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+    const double ranks = static_cast<double>(held_.size());
+    double most = 0;
+    for (const Route& route : routes) {
+      const auto& blocks = stage().collective == Collective::kAllgather ? route.out : route.in;
+      most = std::max(most, static_cast<double>(blocks.size()));
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      held_[at(group[i])] = routes[i].out;
+      routes[i].fraction = most / ranks;
+      if (visit_) visit_(stage_, group[i], std::move(routes[i]));
+    }
+  }
+
+  std::optional<std::string> wrong_end() const {
+    for (std::int32_t rank = 0; rank < grid_.ranks(); ++rank) {
+      std::vector<Block> blocks = held_[at(rank)];
+      std::sort(blocks.begin(), blocks.end());
+      if (blocks != last_blocks(plan_.collective, rank, grid_.ranks())) {
+        return "rank " + std::to_string(rank) + " does not end with its blocks, each once";
+      }
+      const auto& sum = summed_[at(rank)];
+      if (plan_.collective == Collective::kReduceScatter && std::count(sum.begin(), sum.end(), false) > 0) {
+        return "rank " + std::to_string(rank) + " ends with " +
+               std::to_string(std::count(sum.begin(), sum.end(), true)) + " of " + std::to_string(sum.size()) +
+               " contributions";
+      }
+    }
+    return std::nullopt;
+  }
+
+  const Plan& plan_;
+  const Grid& grid_;
+  Axes axes_;
+  const VisitRoute& visit_;
+  std::vector<std::vector<Block>> held_;   // [rank]
+  std::vector<std::vector<bool>> summed_;  // [rank] whose contributions are in what it holds
+  std::vector<std::int32_t> open_;         // axes on which only the members below the width go on
+  std::size_t stage_ = 0;
+  std::int32_t targets_ = INT32_MAX;
+  bool opens_ = false;
+};
+
+std::vector<Block> one_for_each(std::int32_t ranks, const std::function<Block(std::int32_t)>& block) {
+  std::vector<Block> blocks;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) blocks.push_back(block(rank));
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<Block> first_blocks(Collective collective, std::int32_t rank, std::int32_t ranks) {
+  if (collective == Collective::kAllgather) return {{rank, -1}};
+  const std::int32_t from = collective == Collective::kAlltoall ? rank : -1;
+  return one_for_each(ranks, [from](std::int32_t to) { return Block{from, to}; });
+}
+
+std::vector<Block> last_blocks(Collective collective, std::int32_t rank, std::int32_t ranks) {
+  if (collective == Collective::kReduceScatter) return {{-1, rank}};
+  const std::int32_t to = collective == Collective::kAlltoall ? rank : -1;
+  return one_for_each(ranks, [to](std::int32_t from) { return Block{from, to}; });
+}
+
+std::optional<std::string> follow(const Plan& plan, const Grid& grid, const VisitRoute& visit) {
+  return Follower(plan, grid, visit).run();
+}
+
+}  // namespace roda::plan

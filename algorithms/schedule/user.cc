@@ -1,0 +1,130 @@
+#include "algorithms/schedule/user.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/schedule/verifier.h"
+
+namespace roda::schedule {
+namespace {
+
+// All that were ever set: whoever found one may keep it.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const UserAlgorithm>> current;
+  std::vector<std::shared_ptr<const UserAlgorithm>> all;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+std::uint32_t needs_of_all(const std::vector<Schedule>& ranks) {
+  std::uint32_t needs = 0;
+  for (const Schedule& schedule : ranks) needs |= needs_of(schedule);
+  return needs;
+}
+
+}  // namespace
+
+UserAlgorithm::UserAlgorithm(Draft draft) : draft_(std::move(draft)) {
+  algorithm_.name = draft_.name.c_str();
+  algorithm_.summary = draft_.summary.c_str();
+  algorithm_.collective = draft_.collective;
+  algorithm_.needs = 0;
+  algorithm_.accepts = [this](int size) { return !wrong_with(size); };
+  algorithm_.make = [this](int rank, int size, int root) { return make(rank, size, root); };
+}
+
+UserAlgorithm::Proof UserAlgorithm::prove(int size) const {
+  Proof proof;
+  const std::string of_size = " on " + std::to_string(size) + " ranks";
+  if (!is_meant_for(size)) {
+    proof.wrong = name() + " does not run" + of_size;
+    return proof;
+  }
+  std::vector<Schedule> ranks(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    Schedule& schedule = ranks[static_cast<std::size_t>(rank)];
+    proof.wrong = draft_.make(rank, size, &schedule);
+    if (proof.wrong) {
+      *proof.wrong = name() + of_size + ": rank " + std::to_string(rank) + ": " + *proof.wrong;
+      return proof;
+    }
+    schedule.algorithm = name();
+    schedule.collective = collective();
+    schedule.rank = rank;
+    schedule.size = size;
+    schedule.root = 0;
+  }
+  if (const auto violation = verify(ranks)) {
+    proof.wrong = violation->to_text() + of_size;
+    return proof;
+  }
+  const std::uint32_t needs = needs_of_all(ranks);
+  if (algorithm_.needs == 0) algorithm_.needs = needs;
+  if ((needs & ~algorithm_.needs) != 0) {
+    proof.wrong = name() + of_size + " needs more of a transport than on the size that was proved first";
+    return proof;
+  }
+  proof.ranks = std::move(ranks);
+  return proof;
+}
+
+const UserAlgorithm::Proof& UserAlgorithm::proof(int size) const {
+  const std::scoped_lock lock(mutex_);
+  const auto known = proofs_.find(size);
+  return known != proofs_.end() ? known->second : proofs_.emplace(size, prove(size)).first->second;
+}
+
+std::optional<std::string> UserAlgorithm::wrong_with(int size) const { return proof(size).wrong; }
+
+Schedule UserAlgorithm::make(int rank, int size, int root) const {
+  const Proof& proved = proof(size);
+  if (proved.wrong) return Schedule();
+  if (collective() != Collective::kBroadcast) return proved.ranks[static_cast<std::size_t>(rank)];
+  return turned(proved.ranks[static_cast<std::size_t>((rank - root + size) % size)], root);
+}
+
+Schedule turned(const Schedule& schedule, int by) {
+  Schedule other = schedule;
+  const int size = schedule.size;
+  const auto turn = [&](int rank) { return ((rank + by) % size + size) % size; };
+  other.rank = turn(schedule.rank);
+  other.root = turn(schedule.root);
+  for (Lane& lane : other.lanes) {
+    for (Step& step : lane.steps) {
+      const bool is_local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
+      if (!is_local && step.peer != kAllPeers) step.peer = turn(step.peer);
+    }
+  }
+  return other;
+}
+
+std::optional<std::string> wrong_name(Collective collective, const std::string& name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  if (name.empty() || name.size() > 64 || !std::all_of(name.begin(), name.end(), is_letter)) {
+    return "\"" + name + "\" is no name: give lower case letters, digits and '_'";
+  }
+  const bool is_ours = name == "native" ||
+                       std::any_of(algorithms().begin(), algorithms().end(),
+                                   [&](const Algorithm* a) { return a->collective == collective && name == a->name; });
+  if (is_ours) return std::string("there is an algorithm ") + collective_name(collective) + "/" + name + " already";
+  return std::nullopt;
+}
+
+void set_user_algorithms(std::vector<std::shared_ptr<const UserAlgorithm>> algorithms) {
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  all.all.insert(all.all.end(), algorithms.begin(), algorithms.end());
+  all.current = std::move(algorithms);
+}
+
+std::vector<std::shared_ptr<const UserAlgorithm>> user_algorithms() {
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  return all.current;
+}
+
+}  // namespace roda::schedule
