@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "plugins/loader/device_table.h"
 #include "plugins/loader/plugin_file.h"
 #include "plugins/loader/transport_table.h"
 
@@ -15,6 +16,8 @@ namespace roda::plugins {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kDevice = "device";
 
 // Text of a fixed field; false when it has no end or holds what no name may.
 template <std::size_t N>
@@ -42,7 +45,9 @@ Status identify(PluginRecord* record) {
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
   record->name = name;
   if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
-  if (record->kind != "transport") return Status::invalid("a plugin of kind '" + record->kind + "', not a transport");
+  if (record->kind != "transport" && record->kind != kDevice) {
+    return Status::invalid("a plugin of kind '" + record->kind + "', not a transport");
+  }
   return {};
 }
 
@@ -102,13 +107,15 @@ const PluginRecord& Loader::add(const roda_host& host, const std::string& path) 
   record->path = path;
   record->name = name_of_file(path);
   Status status = identify(record.get());
-  const PluginRecord* winner = status.ok() ? find(record->name) : nullptr;
+  const bool is_device = record->kind == kDevice;
+  const PluginRecord* winner = !status.ok() ? nullptr : is_device ? find_device(record->name) : find(record->name);
   if (winner != nullptr && owns_name(*winner)) status = Status::invalid("shadowed by " + winner->path);
-  if (status.ok()) status = open(host, record.get());
+  if (status.ok()) status = is_device ? open_device(host, record.get()) : open(host, record.get());
   record->usable = status.ok();
   record->reason = status.message();
-  records_.push_back(std::move(record));
-  return *records_.back();
+  auto& list = is_device ? devices_ : records_;
+  list.push_back(std::move(record));
+  return *list.back();
 }
 
 Status Loader::open(const roda_host& host, PluginRecord* record) {
@@ -127,10 +134,50 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   if (const int code = table->probe(&host, &error); code != RODA_OK) {
     return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
   }
+  record->description = table->description;  // by now the plugin may know more about what it found
   RODA_RETURN_IF_ERROR(find_bootstrap(library, record));
   record->transport = table.get();
   tables_.push_back(std::move(table));
   return {};
+}
+
+Status Loader::open_device(const roda_host& host, PluginRecord* record) {
+  void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, as above
+  if (library == nullptr) return Status::unavailable(::dlerror());
+  auto entry = reinterpret_cast<roda_device_entry>(::dlsym(library, RODA_DEVICE_SYMBOL));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_DEVICE_SYMBOL);
+  auto table = std::make_unique<roda_device>();
+  RODA_RETURN_IF_ERROR(adapt_device(entry(), table.get()));
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
+  }
+  roda_error error = make_error();
+  if (const int code = table->probe(&host, &error); code != RODA_OK) {
+    return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
+  }
+  record->description = table->description;
+  record->device = table.get();
+  device_tables_.push_back(std::move(table));
+  return {};
+}
+
+const PluginRecord* Loader::find_device(const std::string& name) const {
+  const auto found =
+      std::find_if(devices_.begin(), devices_.end(), [&](const auto& record) { return record->name == name; });
+  return found == devices_.end() ? nullptr : found->get();
+}
+
+const roda_device* Loader::device_for(int memory_kind) const {
+  for (const auto& record : devices_) {
+    if (record->usable && record->device->memory_kind == memory_kind) return record->device;
+  }
+  return nullptr;
+}
+
+std::vector<const PluginRecord*> Loader::devices() const {
+  std::vector<const PluginRecord*> list;
+  for (const auto& record : devices_) list.push_back(record.get());
+  return list;
 }
 
 const PluginRecord* Loader::find(const std::string& name) const {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <roda/abi/bootstrap.h>
+#include <roda/abi/device.h>
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
 
@@ -23,7 +24,7 @@ namespace roda::plugins {
 // One file that was looked at. Records never leave the list, so that a user can be told why something is not used.
 struct PluginRecord {
   std::string name;  // as the file says; its file name until that could be read
-  std::string kind;  // "transport"; "" until it could be read
+  std::string kind;  // "transport", "device"; "" until it could be read
   std::string path;
   std::uint32_t abi_version = 0;
   std::string description;  // the plugin's own line: library and version
@@ -33,6 +34,8 @@ struct PluginRecord {
   const roda_transport* transport = nullptr;
   // How the plugin brings a job together that its own launcher started; null when it does not, or is not usable.
   const roda_bootstrap* bootstrap = nullptr;
+  // The same of a device, whose transport is null.
+  const roda_device* device = nullptr;
 };
 
 class Loader {
@@ -50,20 +53,29 @@ class Loader {
   void scan(const roda_host& host) { scan(host, search_path()); }
   void scan(const roda_host& host, const std::vector<std::string>& folders);
 
-  // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records().
+  // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records(), or in
+  // devices().
   const PluginRecord& add(const roda_host& host, const std::string& path);
 
   // The record that owns the name, usable or not: the first file that says it is a transport of that name and of this
   // core's ABI, else the first that failed to say so. Null when there is neither.
   const PluginRecord* find(const std::string& name) const;
-  // In the order they were looked at.
+  // In the order they were looked at; transports, and files that are neither.
   std::vector<const PluginRecord*> records() const;
+  // Plugins for devices, in that order. Of each name the first wins.
+  std::vector<const PluginRecord*> devices() const;
+  // The usable device of that kind of memory; null when there is none.
+  const roda_device* device_for(int memory_kind) const;
 
  private:
   Status open(const roda_host& host, PluginRecord* record);
+  Status open_device(const roda_host& host, PluginRecord* record);
+  const PluginRecord* find_device(const std::string& name) const;
 
   std::vector<std::unique_ptr<PluginRecord>> records_;
+  std::vector<std::unique_ptr<PluginRecord>> devices_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
+  std::vector<std::unique_ptr<roda_device>> device_tables_;
 };
 
 }  // namespace roda::plugins
