@@ -76,7 +76,7 @@ TEST_F(LoaderTest, GoodPluginIsUsable) {
 TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
   expect_refused("other_abi", "built for ABI 2 while this core speaks 1");
   expect_refused("wrong_magic", "wrong magic number");
-  expect_refused("wrong_kind", "a plugin of kind 'codec', not a transport");
+  expect_refused("wrong_kind", "a plugin of kind 'codec', which is none that this core knows");
   expect_refused("bad_name", "no proper name");
   expect_refused("no_info", "no symbol roda_plugin_info");
   for (const char* name : {"other_abi", "wrong_magic", "wrong_kind", "Bad Name", "no_info"}) {
