@@ -58,10 +58,10 @@ const Collective kCollectives[] = {
 
 void measure_collectives(int rank, int ranks, std::size_t bytes) {
   const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / static_cast<std::size_t>(ranks), 1);
-  Tensors tensors(part, ranks);
   const auto rounds =
       static_cast<int>(std::clamp<std::size_t>(kBytesPerMeasurement / std::max<std::size_t>(bytes, 1), 30, kRounds));
   for (const Collective& collective : kCollectives) {
+    Tensors tensors(part, ranks);
     std::vector<double> times;
     for (int round = -kWarmUp; round < rounds; ++round) {
       const double start = now_ns();
