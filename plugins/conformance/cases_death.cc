@@ -162,6 +162,24 @@ void with_windows(Env& env) {
   survivors_go_on(env);
 }
 
+// The others end the group as if nothing had happened: some before the death, some after it, none in time to abort.
+void while_finalising(Env& env) {
+  {
+    Group group(env, "finalising");
+    const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
+    std::vector<char> in(100000), out(in.size());
+    if (env.has(RODA_CAP_P2P)) {
+      roda_request* received = group.receive(left, 1, in.data(), in.size());
+      group.wait({received, group.send(right, 1, out.data(), out.size())});
+    }
+    env.barrier();
+    if (env.rank() == victim_of(env)) die();
+    if (env.rank() % 2 == 0) env.poll_until([&] { return env.world().is_dead(victim_of(env)); }, "the victim's end");
+    group.destroy();
+  }
+  survivors_go_on(env);
+}
+
 constexpr unsigned kKilling = kKillsARank | kFaultTolerant;
 constexpr std::uint64_t kWindowed = RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_ALLOCATE;
 
@@ -171,6 +189,7 @@ const std::vector<Case> kDeathCases = {
     {"death.connecting", "a rank is killed while the group forms", 0, 2, kKilling, while_connecting},
     {"death.talking", "a rank is killed with messages in all states", RODA_CAP_P2P, 2, kKilling, while_talking},
     {"death.collective", "a rank is killed in a native collective", RODA_CAP_NATIVE, 2, kKilling, in_collective},
+    {"death.finalising", "a rank is killed while the others end the group", 0, 2, kKilling, while_finalising},
     {"death.windows", "a rank is killed whose windows are mapped", kWindowed, 2, kKilling, with_windows},
 };
 

@@ -55,14 +55,10 @@ std::int64_t cpu_ns() {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// A formed group with nothing in flight: once its events are taken, the descriptor stays silent and no thread is busy.
-void idle(Env& env) {
-  Group group(env, "idle");
-  if (env.table().progress_mode == RODA_PROGRESS_POLL) throw CaseSkipped("polled only while operations are in flight");
-  env.barrier();
+// In 0.2 s with nothing in flight.
+int awakenings_of(Env& env) {
   int awakenings = 0;
-  const std::int64_t cpu_before = cpu_ns(), end = now_ns() + 200'000'000;
-  while (now_ns() < end) {
+  for (const std::int64_t end = now_ns() + 200'000'000; now_ns() < end;) {
     while (env.table().progress(env.context()) > 0) ++awakenings;
     if (env.table().arm(env.context()) == RODA_AGAIN) {
       ++awakenings;
@@ -72,10 +68,28 @@ void idle(Env& env) {
     if (::poll(&waiting, 1, 50) > 0) ++awakenings;
     if (env.table().disarm != nullptr) env.table().disarm(env.context());
   }
-  CHECK(awakenings <= 3, "%d awakenings in 0.2 s with nothing in flight", awakenings);
-  // Half a core would be a spinning thread; the ranks of an in-process transport share the figure.
-  CHECK(cpu_ns() - cpu_before < 100'000'000 || env.has(RODA_CAP_IN_PROCESS), "%d ms of CPU time in 0.2 s of idleness",
-        static_cast<int>((cpu_ns() - cpu_before) / 1'000'000));
+  return awakenings;
+}
+
+// A formed group with nothing in flight: once its events are taken, the descriptor stays silent and no thread is busy.
+// Now and then a library looks whether its peers are alive: one of a few looks must find silence.
+void idle(Env& env) {
+  constexpr int kLooks = 3;
+  Group group(env, "idle");
+  if (env.table().progress_mode == RODA_PROGRESS_POLL) throw CaseSkipped("polled only while operations are in flight");
+  env.barrier();
+  int awakenings = 0;
+  std::int64_t cpu = 0;
+  bool is_busy = true;
+  for (int look = 0; look < kLooks && is_busy; ++look) {
+    const std::int64_t before = cpu_ns();
+    awakenings = awakenings_of(env);
+    cpu = cpu_ns() - before;
+    // Half a core would be a spinning thread; the ranks of an in-process transport share the figure.
+    is_busy = awakenings > 3 || (cpu >= 100'000'000 && !env.has(RODA_CAP_IN_PROCESS));
+  }
+  CHECK(!is_busy, "%d awakenings and %d ms of CPU time in 0.2 s with nothing in flight, and no less before", awakenings,
+        static_cast<int>(cpu / 1'000'000));
   env.barrier();
 }
 

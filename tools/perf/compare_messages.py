@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-r"""Measures the messages of programs that print as roda-transport-perf does, in turns, and prints medians side by side.
+r"""Measures programs that print as roda-transport-perf does, in turns, and prints medians side by side.
 
     compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \
         'raw=mpirun -np 2 mpi_raw --repeats 1'
@@ -15,35 +15,35 @@ import shlex
 import subprocess
 from statistics import median
 
-LATENCY = re.compile(r"^latency +(\d+) bytes +median +([\d.]+) us", re.MULTILINE)
-BANDWIDTH = re.compile(r"^bandwidth +(\d+) bytes +([\d.]+) MB/s", re.MULTILINE)
+TIME = re.compile(r"^(\w+) +(\d+) bytes +median +([\d.]+) us", re.MULTILINE)
+BANDWIDTH = re.compile(r"^(bandwidth) +(\d+) bytes +([\d.]+) MB/s", re.MULTILINE)
 
 
 def measure(programs, rounds):
-    """Return {(kind, bytes): {program: [figure of every round]}}."""
+    """Return {kind: {bytes: {program: [figure of every round]}}}."""
     figures = {}
     for _ in range(rounds):
         for name, command in programs.items():
             done = subprocess.run(  # noqa: S603 (what the caller names)
                 shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=True
             )
-            for kind, pattern in (("latency", LATENCY), ("bandwidth", BANDWIDTH)):
-                for size, figure in pattern.findall(done.stdout):
-                    figures.setdefault((kind, int(size)), {}).setdefault(name, []).append(float(figure))
+            for kind, size, figure in TIME.findall(done.stdout) + BANDWIDTH.findall(done.stdout):
+                found = figures.setdefault(kind.lower(), {}).setdefault(int(size), {})
+                found.setdefault(name, []).append(float(figure))
     return figures
 
 
 def table(figures, kind, names, best):
     """Write one kind's figures as a Markdown table."""
-    chosen = (min if kind == "latency" else max) if best else median
-    unit, last = ("us", "added, us") if kind == "latency" else ("MB/s", "share")
-    lines = [f"| bytes | {' | '.join(f'{name}, {unit}' for name in names)} | {last} |", "|---" * (len(names) + 2) + "|"]
-    for (found, size), rounds in sorted(figures.items()):
-        if found != kind:
-            continue
+    is_rate = kind == "bandwidth"
+    chosen = median if not best else max if is_rate else min
+    unit, last = ("MB/s", "share") if is_rate else ("us", "added, us")
+    lines = [f"| {kind}, bytes | {' | '.join(f'{name}, {unit}' for name in names)} | {last} |"]
+    lines.append("|---" * (len(names) + 2) + "|")
+    for size, rounds in sorted(figures.items()):
         pairs = [[chosen(rounds[name]) for name in names[:2]]] if best else zip(rounds[names[0]], rounds[names[1]])
-        compared = median(a - b if kind == "latency" else a / b for a, b in pairs)
-        cells = [f"{chosen(rounds[name]):.{2 if kind == 'latency' else 0}f}" for name in names]
+        compared = median(a / b if is_rate else a - b for a, b in pairs)
+        cells = [f"{chosen(rounds[name]):.{0 if is_rate else 2}f}" for name in names]
         lines.append(f"| {size} | {' | '.join(cells)} | {compared:.2f} |")
     return "\n".join(lines)
 
@@ -61,8 +61,8 @@ def main():
     if len(programs) < 2:
         parser.error("two programs of different names are needed: the last column compares the second with the first")
     figures = measure(programs, options.rounds)
-    for kind in ("latency", "bandwidth"):
-        print(table(figures, kind, list(programs), options.best) + "\n")
+    for kind, found in figures.items():
+        print(table(found, kind, list(programs), options.best) + "\n")
 
 
 if __name__ == "__main__":

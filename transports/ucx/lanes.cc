@@ -20,7 +20,8 @@ std::string_view transport_of(std::string_view line) {
   return line.substr(colon + 1, line.find('/', colon) - colon - 1);
 }
 
-// "… md[1]/ib/sysdev[255] keepalive wireup": no data go there, and UCX's own thread sends again what is lost.
+// "… md[1]/ib/sysdev[255] keepalive wireup": no data go there, and UCX's own thread sends again what is lost, for 30 s
+// if the peer took it and left.
 bool is_for_control(std::string_view line) {
   const std::size_t device = line.find("sysdev[");
   const std::size_t end = device == line.npos ? line.npos : line.find(']', device);

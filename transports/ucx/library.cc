@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "plugins/base/locked_memory.h"
 #include "transports/ucx/errors.h"
 
 namespace roda::ucx {
@@ -143,9 +144,12 @@ ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type
   params.memory_type = type;
   ucp_mem_h memory = nullptr;
   const bool allocates = *address == nullptr;
-  check(ucp_mem_map(context_, &params, &memory), std::to_string(bytes) + " bytes of memory could not be " +
-                                                     (allocates ? "allocated" : "registered") +
-                                                     " (is the limit of locked memory, `ulimit -l`, high enough?)");
+  const ucs_status_t status = ucp_mem_map(context_, &params, &memory);
+  if (status != UCS_OK) {
+    const sdk::Failure plain = failure(
+        status, std::to_string(bytes) + " bytes of memory could not be " + (allocates ? "allocated" : "registered"));
+    throw sdk::Failure(plain.code(), plain.what() + locked_memory_advice());
+  }
   ucp_mem_attr_t attributes{};
   attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
   if (allocates && ucp_mem_query(memory, &attributes) == UCS_OK) *address = attributes.address;

@@ -3,18 +3,12 @@
 // Over TCP, UCX ends a send when its last bytes lie in a buffer of its own; they leave when the worker makes progress.
 // Asking UCX to flush its interfaces tells when these buffers are empty. Asking it to flush an endpoint would say more,
 // but is a round trip over TCP, and never ends once the peer has all it wanted and makes no more progress.
-#include <algorithm>
-
 #include "transports/ucx/group.h"
 
 namespace roda::ucx {
 
 bool Group::settle() {
   if (is_settled_ || worker_ == nullptr || step_ != Step::kFormed || is_broken() || !context_.in_owner()) return true;
-  // A datagram to a peer that is no more is sent again for 30 s.
-  const bool is_alone = std::all_of(peers_.begin(), peers_.end(),
-                                    [this](const Peer& peer) { return peer.has_left || peer.rank == rank_; });
-  if (is_alone) return is_settled_ = true;
   if (someone_is_owed_) ask_for_last_words();
   if (outbox_.untaken() != 0) return false;
   if (some_buffer_ && !buffers_are_empty()) return false;

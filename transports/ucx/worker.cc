@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "plugins/base/locked_memory.h"
 #include "transports/ucx/errors.h"
 
 namespace roda::ucx {
@@ -52,8 +53,13 @@ Worker::Worker(const Library& library) {
   // The default is everything, which includes UCP_WAKEUP_EDGE: events that are there already would wake nobody.
   params.events =
       UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX;
-  check(ucp_worker_create(library.get(), &params, &worker_), "no worker could be created");
-  const ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_);
+  ucs_status_t status = ucp_worker_create(library.get(), &params, &worker_);
+  if (status != UCS_OK) {
+    // UCX does not hand on why a device refused.
+    const sdk::Failure plain = failure(status, "no worker could be created");
+    throw sdk::Failure(plain.code(), plain.what() + locked_memory_advice());
+  }
+  status = ucp_worker_get_efd(worker_, &event_fd_);
   if (status == UCS_OK) return;
   ucp_worker_destroy(worker_);
   throw failure(status, "none of the transports that UCX_TLS allows can wake a sleeper");

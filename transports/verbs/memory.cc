@@ -1,7 +1,6 @@
 #include "transports/verbs/memory.h"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <roda/sdk/error.hpp>
@@ -12,19 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "plugins/base/locked_memory.h"
 #include "transports/verbs/dmabuf.h"
 
 namespace roda::verbs {
 
 namespace {
-
-std::string locked_memory_advice() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return "; this process may lock " + std::to_string(limit.rlim_cur / 1024) +
-         " KiB of memory (RLIMIT_MEMLOCK): raise that with `ulimit -l unlimited`, LimitMEMLOCK=infinity in the service "
-         "that starts the job, or a memlock line in /etc/security/limits.conf";
-}
 
 sdk::Failure refusal(const Device& device, std::size_t bytes, int error) {
   const bool may_be_limit = error == ENOMEM || error == EPERM || error == EAGAIN;

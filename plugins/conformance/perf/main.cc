@@ -1,4 +1,5 @@
-// roda-transport-perf: latency and bandwidth of one transport's messages, between two ranks of this host.
+// roda-transport-perf: latency and bandwidth of one transport's messages, or the time of its native collectives,
+// between ranks of this host.
 #include <getopt.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,10 +22,12 @@ using roda::conformance::perf::Options;
 using roda::conformance::perf::Wait;
 
 constexpr const char* kUsage =
-    "usage: roda-transport-perf --plugin NAME_OR_PATH [--bytes N[,N...]] [--test latency|bandwidth|all]\n"
+    "usage: roda-transport-perf --plugin NAME_OR_PATH [--bytes N[,N...]]\n"
+    "                           [--test latency|bandwidth|all|collectives]\n"
     "                           [--rounds N] [--repeats N] [--window N] [--wait spin|yield|sleep]\n"
     "                           [--ranks N | --launched]\n"
-    "Ping-pong and streams of messages between ranks 0 and 1 through the transport's table; sizes may end in K or M.\n"
+    "Ping-pong and streams of messages between ranks 0 and 1 through the transport's table, or its native collectives\n"
+    "among all ranks; sizes may end in K or M.\n"
     "Ranks are processes, or threads of one process if the transport reaches no further; with --launched every process "
     "is\n"
     "a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n";
@@ -64,9 +67,10 @@ bool apply(int which, const std::string& value, Line* line) {
     case 'b':
       return parse_sizes(value.c_str(), &options.sizes);
     case 't':
-      options.latency = value != "bandwidth";
-      options.bandwidth = value != "latency";
-      return value == "latency" || value == "bandwidth" || value == "all";
+      options.latency = value == "latency" || value == "all";
+      options.bandwidth = value == "bandwidth" || value == "all";
+      options.collectives = value == "collectives";
+      return options.latency || options.bandwidth || options.collectives;
     case 'w':
       return parse_wait(value, &options.wait);
     case 'r':
@@ -168,10 +172,12 @@ int main(int argc, char** argv) {
   if (!is_path) loader.scan(*host.table());
   const roda::plugins::PluginRecord* plugin =
       is_path ? &loader.add(*host.table(), line.plugin) : loader.find(line.plugin);
-  if (plugin == nullptr || !plugin->usable || (plugin->transport->capabilities & RODA_CAP_P2P) == 0) {
-    const std::string reason = plugin == nullptr ? "no plugin of that name"
-                               : plugin->usable  ? "it has no messages"
-                                                 : plugin->reason;
+  const std::uint64_t needed = line.options.collectives ? RODA_CAP_NATIVE : RODA_CAP_P2P;
+  if (plugin == nullptr || !plugin->usable || (plugin->transport->capabilities & needed) == 0) {
+    const std::string reason =
+        plugin == nullptr ? "no plugin of that name"
+        : plugin->usable  ? line.options.collectives ? "it has no collectives of its own" : "it has no messages"
+                          : plugin->reason;
     std::fprintf(stderr, "%s: %s\n", line.plugin.c_str(), reason.c_str());
     return 2;
   }

@@ -1,10 +1,12 @@
 #include "plugins/conformance/perf/measure.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include "plugins/conformance/perf/collectives.h"
+#include "plugins/conformance/perf/talk.h"
 
 namespace roda::conformance::perf {
 namespace {
@@ -12,63 +14,6 @@ namespace {
 constexpr std::uint64_t kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
 constexpr std::size_t kBytesPerMeasurement = std::size_t{2} << 30;
 constexpr int kWarmUp = 100;
-constexpr std::uint32_t kTurnsPerLook = 4096;
-
-class Talk {
- public:
-  Talk(Env& env, Group& group, Wait wait) : env_(env), group_(group), wait_(wait), peer_(1 - group.rank()) {}
-
-  roda_request* send(std::uint64_t tag, const void* data, std::size_t bytes) {
-    return begin([&](roda_request** request) {
-      return env_.table().send(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
-    });
-  }
-  roda_request* receive(std::uint64_t tag, void* data, std::size_t bytes) {
-    return begin([&](roda_request** request) {
-      return env_.table().recv(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
-    });
-  }
-  void finish(roda_request* request) {
-    while (!is_done(request)) turn();
-  }
-
- private:
-  template <typename Start>
-  roda_request* begin(Start&& start) {
-    roda_request* request = nullptr;
-    int32_t code = RODA_OK;
-    while ((code = start(&request)) == RODA_AGAIN) turn();
-    CHECK(code == RODA_OK, "%d %s", code, error_.message);
-    return request;
-  }
-
-  bool is_done(roda_request* request) {
-    if (request == nullptr) return true;
-    const int32_t code = env_.table().request_test(group_.get(), request, &error_);
-    CHECK(code >= RODA_OK, "%d %s", code, error_.message);
-    return code == RODA_OK;
-  }
-
-  void turn() {
-    if (++turns_ % kTurnsPerLook == 0) CHECK(!env_.world().someone_failed(), "stopped: the other rank failed");
-    if (env_.table().progress(env_.context()) > 0 || wait_ == Wait::kSpin) return;
-    if (wait_ == Wait::kYield || env_.table().progress_mode == RODA_PROGRESS_POLL) {
-      ::sched_yield();
-      return;
-    }
-    // Without a look at the request between arming and sleeping the sleep may be in vain: it is short.
-    pollfd waiting{env_.table().event_fd(env_.context()), POLLIN, 0};
-    if (env_.table().arm(env_.context()) == RODA_OK) ::poll(&waiting, 1, 1);
-    if (env_.table().disarm != nullptr) env_.table().disarm(env_.context());
-  }
-
-  Env& env_;
-  Group& group_;
-  const Wait wait_;
-  const int peer_;
-  std::uint32_t turns_ = 0;
-  roda_error error_ = make_error();
-};
 
 int rounds_of(const Options& options, std::size_t bytes) {
   const std::size_t most = kBytesPerMeasurement / std::max<std::size_t>(bytes, 1);
@@ -143,8 +88,10 @@ void measure_bandwidth(Talk& talk, int rank, std::size_t bytes, const Options& o
 void run(Env& env, const Options& options) {
   Group group(env, "perf");
   env.barrier();
-  if (group.rank() < 2) {
-    Talk talk(env, group, options.wait);
+  Talk talk(env, group, options.wait);
+  if (options.collectives) {
+    measure_collectives(env, talk, group, options);
+  } else if (group.rank() < 2) {
     for (const std::size_t bytes : options.sizes) {
       if (options.latency) measure_latency(talk, group.rank(), bytes, options);
       if (options.bandwidth && bytes > 0) measure_bandwidth(talk, group.rank(), bytes, options);

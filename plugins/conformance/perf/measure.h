@@ -1,4 +1,4 @@
-// Latency and bandwidth of a transport's messages at its own surface: no engine, no algorithm, one call of the table
+// Messages and native collectives of a transport at its own surface: no engine, no algorithm, one call of the table
 // per step. What a transport adds to its library is the difference to the library's own benchmark.
 #pragma once
 
@@ -24,9 +24,11 @@ struct Options {
   Wait wait = Wait::kSpin;
   bool latency = true;
   bool bandwidth = true;
+  bool collectives = false;  // the transport's own, in place of messages
 };
 
-// One rank's part. Rank 0 prints a line per test and size; ranks above 1 only take part in forming. Throws CaseFailure.
+// One rank's part. Rank 0 prints a line per test and size; ranks above 1 take part in forming and in collectives.
+// Throws CaseFailure.
 void run(Env& env, const Options& options);
 
 }  // namespace roda::conformance::perf

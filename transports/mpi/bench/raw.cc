@@ -1,15 +1,15 @@
 // Open MPI's own messages, measured and printed as roda-transport-perf does: what the mpi transport adds is the
-// difference. As there, several threads may call MPI: its locks are taken either way. Started by mpirun on 2 ranks.
-//   usage: mpi_raw [--bytes N[,N...]] [--repeats N]
-#include <mpi.h>
+// difference. As there, several threads may call MPI: its locks are taken either way. Started by mpirun on 2 ranks, or
+// on any number for the collectives.
+//   usage: mpi_raw [--bytes N[,N...]] [--repeats N] [--test messages|collectives]
+#include "transports/mpi/bench/raw.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
+namespace roda::mpi_raw {
 namespace {
 
 constexpr int kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
@@ -21,6 +21,7 @@ constexpr int kWindow = 32;
 struct Line {
   std::vector<std::size_t> sizes{8, 65536, 1u << 20};
   int repeats = 3;
+  bool collectives = false;
 };
 
 std::vector<std::size_t> parse_sizes(const char* text) {
@@ -32,14 +33,6 @@ std::vector<std::size_t> parse_sizes(const char* text) {
     sizes.push_back(size);
   }
   return sizes;
-}
-
-double now_ns() {
-  return static_cast<double>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-}
-
-void finish(MPI_Request* request) {
-  for (int done = 0; done == 0;) MPI_Test(request, &done, MPI_STATUS_IGNORE);
 }
 
 MPI_Request send(int peer, int tag, const std::vector<char>& data) {
@@ -96,26 +89,37 @@ void measure_bandwidth(int rank, std::size_t bytes) {
               rate * 1e9 / static_cast<double>(bytes));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+Line parse(int argc, char** argv) {
   Line line;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--bytes") == 0) line.sizes = parse_sizes(argv[i + 1]);
     if (std::strcmp(argv[i], "--repeats") == 0) line.repeats = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--test") == 0) line.collectives = std::strcmp(argv[i + 1], "collectives") == 0;
   }
-  int rank = 0, ranks = 0;
-  int threads = 0;
+  return line;
+}
+
+void measure(const Line& line, int rank, int ranks, std::size_t bytes) {
+  for (int i = 0; i < line.repeats && line.collectives; ++i) measure_collectives(rank, ranks, bytes);
+  for (int i = 0; i < line.repeats && !line.collectives; ++i) measure_latency(rank, bytes);
+  for (int i = 0; i < line.repeats && !line.collectives && bytes > 0; ++i) measure_bandwidth(rank, bytes);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace roda::mpi_raw
+
+int main(int argc, char** argv) {
+  const roda::mpi_raw::Line line = roda::mpi_raw::parse(argc, argv);
+  int rank = 0, ranks = 0, threads = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks != 2) std::fprintf(stderr, "mpi_raw needs 2 ranks\n");
+  const bool fits = ranks == 2 || line.collectives;
+  if (!fits) std::fprintf(stderr, "mpi_raw needs 2 ranks for messages\n");
   for (const std::size_t bytes : line.sizes) {
-    if (ranks != 2) break;
-    for (int i = 0; i < line.repeats; ++i) measure_latency(rank, bytes);
-    for (int i = 0; i < line.repeats && bytes > 0; ++i) measure_bandwidth(rank, bytes);
-    std::fflush(stdout);
+    if (fits) roda::mpi_raw::measure(line, rank, ranks, bytes);
   }
   MPI_Finalize();
-  return ranks == 2 ? 0 : 2;
+  return fits ? 0 : 2;
 }
