@@ -40,7 +40,7 @@ Status look_alone(Cluster* cluster) {
 std::string describe(const Cluster& cluster, bool as_json) {
   if (as_json) return roda::topology::to_json(cluster);
   std::string text = roda::topology::print(cluster);
-  for (const std::string& shortage : roda::topology::shortages(cluster)) text += shortage + "\n";
+  for (const auto& shortage : roda::topology::shortages(cluster)) text += shortage.text + "\n";
   return text;
 }
 
@@ -59,7 +59,12 @@ char* explain(roda::engine::PlanQuery query, const Cluster* cluster, bool as_jso
     query.hosts = shape.hosts();
     query.shape = &shape;
   }
-  return give(roda::engine::explain(*planner, query, as_json));
+  roda::engine::Links links;
+  status = Environment::find_links(knobs, cluster != nullptr ? *cluster : Cluster(), &links);
+  if (!status.ok()) return refuse(status, error);
+  const roda::engine::Predict predict = Environment::get().predict(links);
+  if (knobs.select_by == "model") planner->order_by(predict);
+  return give(roda::engine::explain(*planner, query, predict, as_json));
 }
 
 }  // namespace

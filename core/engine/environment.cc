@@ -93,11 +93,18 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
   RODA_RETURN_IF_ERROR(load_user_algorithms(knobs, loader_));
+  Links checked;
+  RODA_RETURN_IF_ERROR(find_links(knobs, topology::Cluster(), &checked));
+  if (knobs.select_by != "table" && knobs.select_by != "model") {
+    return Status::invalid("RODA_SELECT_BY=" + knobs.select_by + ": give table or model");
+  }
+  Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum, {}};
   select::Table table = select::Table::defaults();
   RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
   if (knobs.torus_allreduce) {
     std::string error;
     table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));
+    options.ordered_by_user.insert(schedule::Collective::kAllreduce);
   }
   if (!knobs.select.empty()) {
     std::string error;
@@ -105,11 +112,39 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
     RODA_RETURN_IF_ERROR(check_rules(*user, loader_, knobs.cpu_operations));
     table = table.overridden_by(*user);
+    for (const select::Table::Rule& rule : user->rules()) options.ordered_by_user.insert(rule.collective);
   }
-  *planner = std::make_unique<Planner>(
-      std::move(table), in_order_of_preference(std::move(usable), named),
-      Planner::Options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum});
+  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named), options);
   return {};
+}
+
+Status Environment::find_links(const Knobs& knobs, const topology::Cluster& cluster, Links* links) {
+  *links = links_of(cluster);
+  return knobs.links.empty() ? Status() : read_links(knobs.links, links);
+}
+
+Predict Environment::predict(const Links& links) const {
+  return [this, links](const PlanQuery& query, const Plan& plan) {
+    auto prediction = engine::predict(plan, query, links);
+    roda_candidate candidate{};
+    candidate.struct_size = sizeof candidate;
+    candidate.collective = query.collective;
+    candidate.bytes = query.bytes;
+    candidate.ranks = query.size;
+    candidate.hosts = query.hosts;
+    candidate.transport = plan.is_composed() ? select::kLevels : plan.stages.front().transport->name;
+    candidate.algorithm = plan.is_composed() ? plan.composition.name.c_str() : plan.stages.front().algorithm.c_str();
+    candidate.seconds = prediction ? prediction->seconds : -1;
+    for (const plugins::PluginRecord* record : loader_.records()) {
+      if (record->algorithms == nullptr || record->algorithms->cost == nullptr) continue;
+      const double seconds = record->algorithms->cost(&candidate);
+      if (!(seconds >= 0)) continue;
+      if (!prediction) prediction.emplace();
+      prediction->seconds = seconds;
+      prediction->source = "what the plugin " + record->name + " says";
+    }
+    return prediction;
+  };
 }
 
 Status Environment::named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const {

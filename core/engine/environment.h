@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/bootstrap/launched.h"
+#include "core/engine/cost.h"
 #include "core/engine/planner.h"
 #include "core/knobs/knobs.h"
 #include "plugins/loader/host.h"
@@ -23,6 +24,11 @@ class Environment {
   // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
   // error with the reason; nothing is used in its place.
   Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const;
+
+  // The links that predictions for the cluster go by: RODA_LINKS, or what the topology tells.
+  static Status find_links(const Knobs& knobs, const topology::Cluster& cluster, Links* links);
+  // The simulator's model over these links, or what a plugin of algorithms says instead. Valid for the process' life.
+  Predict predict(const Links& links) const;
 
   // What brings this job together: null for our own rendezvous, or for a job of one process. HOROVOD_CONTROLLER's
   // choice if it names a plugin; else, where no launcher of ours has set ranks, a plugin whose launcher started this

@@ -1,13 +1,12 @@
 #include "core/engine/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
-#include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
 #include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
@@ -96,7 +95,27 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
     }
   }
   offers.push_back(std::move(levels));
-  return table_.rank(to_select(q), offers);
+  std::vector<select::Verdict> verdicts = table_.rank(to_select(q), offers);
+  if (predict_) order_by_cost(q, &verdicts);
+  return verdicts;
+}
+
+// The usable ones before the others, the cheaper before the dearer.
+void Planner::order_by_cost(const PlanQuery& q, std::vector<select::Verdict>* verdicts) const {
+  const auto collective = static_cast<schedule::Collective>(q.collective);
+  if (q.size < 2 || q.memory_kind != RODA_MEMORY_HOST || options_.ordered_by_user.count(collective) != 0) return;
+  // Sizes between two powers of two cost alike.
+  PlanQuery rounded = q;
+  rounded.bytes = std::bit_ceil(std::max<std::size_t>(q.bytes, 1));
+  const auto cost = [&](const select::Verdict& v) {
+    if (!v.usable) return std::pair{2, 0.0};
+    const auto prediction = predict_(rounded, plan_of(q, v.option));
+    return prediction ? std::pair{0, prediction->seconds} : std::pair{1, 0.0};
+  };
+  std::vector<std::pair<std::pair<int, double>, select::Verdict>> priced;
+  for (const select::Verdict& v : *verdicts) priced.emplace_back(cost(v), v);
+  std::stable_sort(priced.begin(), priced.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < priced.size(); ++i) (*verdicts)[i] = priced[i].second;
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
@@ -239,66 +258,6 @@ std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda
     return a_near != b_near ? a_near : std::string_view(a->name) < std::string_view(b->name);
   });
   return usable;
-}
-
-std::string explain(const Planner& planner, const PlanQuery& q, bool as_json) {
-  const auto verdicts = planner.candidates(q);
-  const auto chosen = std::find_if(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.usable; });
-  auto fate = [&](const select::Verdict& v) {
-    if (!v.usable) return std::string("not usable: ") + v.reason;
-    return (&v == &*chosen ? "runs: " : "in reserve: ") + v.reason;
-  };
-  if (as_json) {
-    nlohmann::json j{{"collective", roda_collective_name(q.collective)},
-                     {"bytes", q.bytes},
-                     {"ranks", q.size},
-                     {"hosts", q.hosts},
-                     {"same_host", q.hosts <= 1}};
-    if (chosen != verdicts.end()) {
-      const Plan plan = planner.plan_of(q, chosen->option);
-      for (std::size_t number = 0; number < plan.stages.size(); ++number) {
-        const PlanStage& stage = plan.stages[number];
-        j["stages"].push_back({{"where", plan.is_composed() ? plan.places[number] : "all"},
-                               {"collective", roda_collective_name(stage.collective)},
-                               {"transport", stage.transport->name},
-                               {"algorithm", stage.algorithm}});
-      }
-    }
-    j["candidates"] = nlohmann::json::array();
-    for (const auto& v : verdicts) {
-      j["candidates"].push_back({{"transport", v.option.transport},
-                                 {"algorithm", v.option.algorithm},
-                                 {"usable", v.usable},
-                                 {"chosen", chosen != verdicts.end() && &v == &*chosen},
-                                 {"reason", v.reason}});
-    }
-    for (const auto& algorithm : schedule::user_algorithms()) {
-      if (static_cast<int>(algorithm->collective()) != q.collective) continue;
-      j["own"].push_back({{"algorithm", algorithm->name()},
-                          {"source", algorithm->source()},
-                          {"reason", algorithm->wrong_with(q.size).value_or("")}});
-    }
-    return j.dump(2);
-  }
-  std::ostringstream out;
-  out << roda_collective_name(q.collective) << " of " << q.bytes << " bytes of " << roda_dtype_name(q.dtype) << " over "
-      << q.size << (q.size == 1 ? " rank" : " ranks")
-      << (q.hosts <= 1 ? " of one host" : " on " + std::to_string(q.hosts) + " hosts") << ":\n";
-  if (q.size == 1) out << "  one rank: nothing travels, the input is copied to the output\n";
-  for (const auto& v : verdicts) {
-    out << (v.usable && &v == &*chosen ? "  > " : "    ") << v.option.transport << '/' << v.option.algorithm << "  "
-        << fate(v) << '\n';
-    const bool is_composed = v.option.transport == select::kLevels && v.usable;
-    if (is_composed) out << "      " << planner.plan_of(q, v.option).describe() << '\n';
-  }
-  if (chosen == verdicts.end()) out << "  nothing can run this\n";
-  for (const auto& algorithm : schedule::user_algorithms()) {
-    if (static_cast<int>(algorithm->collective()) != q.collective) continue;
-    const auto wrong = algorithm->wrong_with(q.size);
-    out << "  of your own: " << algorithm->name() << " (" << algorithm->source()
-        << "): " << (wrong ? *wrong : "proved for " + std::to_string(q.size) + " ranks") << '\n';
-  }
-  return out.str();
 }
 
 }  // namespace roda::engine

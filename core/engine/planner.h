@@ -7,8 +7,11 @@
 #include <roda/abi/transport.h>
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -63,6 +66,16 @@ struct Plan {
   std::string describe() const;
 };
 
+// What a plan is predicted to cost.
+struct Prediction {
+  double seconds = 0;
+  double inside_bytes = 0;  // between ranks of one host, all ranks together
+  double between_bytes = 0;
+  std::string source;  // of the figures behind it
+};
+// nullopt: it can't be told.
+using Predict = std::function<std::optional<Prediction>(const PlanQuery& query, const Plan& plan)>;
+
 class Planner {
  public:
   struct Options {
@@ -73,10 +86,16 @@ class Planner {
     bool always_hierarchical_allgather = false;
     // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
     bool hierarchical_adasum = false;
+    // Collectives whose order is the user's, whatever order_by() says.
+    std::set<schedule::Collective> ordered_by_user;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
   Planner(select::Table table, std::vector<const roda_transport*> transports, Options options);
+
+  // From now on what the table offers is ordered by the predictions, for tensors in host memory; what can't be
+  // predicted comes last. They are the same on every rank.
+  void order_by(Predict predict) { predict_ = std::move(predict); }
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
@@ -99,10 +118,12 @@ class Planner {
   Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
+  void order_by_cost(const PlanQuery& query, std::vector<select::Verdict>* verdicts) const;
 
   select::Table table_;
   std::vector<const roda_transport*> transports_;
   Options options_;
+  Predict predict_;  // null: the table's order stands
   std::map<PlanQuery, std::unique_ptr<Plan>> plans_;
 };
 
@@ -112,6 +133,6 @@ std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda
                                                           const std::vector<std::string>& named);
 
 // Words and JSON for `roda-info --explain`.
-std::string explain(const Planner& planner, const PlanQuery& query, bool as_json);
+std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json);
 
 }  // namespace roda::engine

@@ -92,10 +92,16 @@ Status check_interface(const Knobs& knobs, const Topology& topology) {
           ": " + status.message());
 }
 
-// What is worth saying of the topology, and its file if one is asked for: neither may end the job.
+// What is worth saying of the topology, and its file if one is asked for: neither may end the job. A limit below the
+// number of ranks is somebody's mistake, and every rank under it says so; few cores are a choice.
 void show(const topology::Cluster& cluster, const Parts& parts) {
-  if (parts.topology.rank != 0) return;
-  for (const std::string& shortage : topology::shortages(cluster)) RODA_LOG(info, "{}", shortage);
+  const int rank = parts.topology.rank;
+  for (const topology::Shortage& shortage : topology::shortages(cluster)) {
+    const bool is_mine = std::binary_search(shortage.ranks.begin(), shortage.ranks.end(), rank);
+    if (shortage.is_limit && is_mine) RODA_LOG(warning, "{}", shortage.text);
+    if (!shortage.is_limit && rank == 0) RODA_LOG(info, "{}", shortage.text);
+  }
+  if (rank != 0) return;
   if (parts.knobs.topology_dump_file.empty()) return;
   const Status written = topology::write_file(parts.knobs.topology_dump_file, cluster);
   if (!written.ok()) RODA_LOG(warning, "RODA_TOPOLOGY_DUMP_FILE: {}", written.message());
@@ -109,8 +115,13 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
   RODA_RETURN_IF_ERROR(vote(store, topology, parts->job_key + "/settings", mine, deadline));
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
-  RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
-                                       fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
+  Links links;
+  RODA_RETURN_IF_ERROR(Environment::find_links(parts->knobs, parts->cluster, &links));
+  if (parts->knobs.select_by == "model") parts->planner->order_by(Environment::get().predict(links));
+  const std::string common =
+      fingerprint(parts->knobs, *parts->planner, parts->cluster, sets) + "links=" + one_line(links);
+  RODA_RETURN_IF_ERROR(
+      check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement", common + "\n", deadline));
   RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
   show(parts->cluster, *parts);
   return {};

@@ -60,6 +60,8 @@ const Row kRows[] = {
   {"RODA_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_adasum, "Adasum averages inside hosts and works between them, as Horovod's does on GPUs; otherwise it works over all ranks."},
   {"HOROVOD_TORUS_ALLREDUCE", kFlag, "0", "", kSame, kCore, &Knobs::torus_allreduce, "Allreduce over a two-dimensional torus: ranks in hosts, or hosts of one rank each in a rectangle."},
   {"RODA_SCHEDULES", kText, "", "paths", kSamePresence, kCore, &Knobs::schedules, "Algorithms of the user's: schedule files (JSON), or folders of them, separated by colons. HOROVOD_SELECT runs them by name."},
+  {"RODA_LINKS", kText, "", "path", kSamePresence, kCore, &Knobs::links, "Links that predictions go by, as a JSON file (docs/algorithms.md); empty: assumed, with the network's bandwidth as its interfaces tell it."},
+  {"RODA_SELECT_BY", kWord, "table", "", kSame, kCore, &Knobs::select_by, "What orders the options that are left where HOROVOD_SELECT says nothing: table, or model (the simulator's predictions)."},
   {"RODA_LEVELS", kText, "", "", kSame, kCore, &Knobs::levels, "Levels that compositions go by, from the inside out: cache, numa, package, host, and NAME=N for N units of the level below; auto: what the topology tells. Empty: host."},
   {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},

@@ -190,8 +190,8 @@ Cluster alone(const View& view, const std::string& hostname) {
   return {{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {binding(view.machine, core_budget())}};
 }
 
-std::vector<std::string> shortages(const Cluster& cluster) {
-  std::vector<std::string> found;
+std::vector<Shortage> shortages(const Cluster& cluster) {
+  std::vector<Shortage> found;
   if (cluster.bindings.empty()) return found;
   for (const Host& host : cluster.hosts) {
     CpuSet cpus;
@@ -207,10 +207,13 @@ std::vector<std::string> shortages(const Cluster& cluster) {
     const double cores =
         limit > 0 ? std::min(limit, static_cast<double>(cpus.size())) : static_cast<double>(cpus.size());
     if (cores >= static_cast<double>(host.ranks.size())) continue;
+    const bool is_limit = cpus.size() >= host.ranks.size();
     found.push_back(
-        fmt::format("{}: {} ranks have {:.3g} cores between them{}; waiting ranks yield instead of spinning", host.name,
-                    host.ranks.size(), cores,
-                    limit > 0 && limit < static_cast<double>(cpus.size()) ? " (limit of their cgroup)" : ""));
+        {host.ranks, is_limit,
+         fmt::format("{}: {} ranks ({}) have {:.3g} cores between them{}; waiting ranks yield instead of "
+                     "spinning",
+                     host.name, host.ranks.size(), print_cpus(host.ranks), cores,
+                     limit > 0 && limit < static_cast<double>(cpus.size()) ? " (limit of their cgroup)" : "")});
   }
   return found;
 }

@@ -41,7 +41,12 @@ Status share(Store& store, const Topology& topology, const View& mine, const std
 // This process alone, before a job.
 Cluster alone(const View& view, const std::string& hostname);
 
-// Hosts on which ranks outnumber the cores that they may use, one sentence each.
-std::vector<std::string> shortages(const Cluster& cluster);
+// A host on which ranks outnumber the cores that they may use.
+struct Shortage {
+  std::vector<int> ranks;  // of the host
+  bool is_limit = false;   // because of a limit of their cgroup: there are cores enough
+  std::string text;        // one sentence
+};
+std::vector<Shortage> shortages(const Cluster& cluster);
 
 }  // namespace roda::topology

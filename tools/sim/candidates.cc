@@ -34,15 +34,17 @@ plan::Choice parse_choice(const std::string& text) {
   return {names[0], names[1], names[2]};
 }
 
-void compose(const std::string& kind, const plan::Choice& choice, std::int32_t ranks, sim::Scenario* scenario) {
+void compose(const std::string& kind, schedule::Collective collective, const plan::Choice& choice, std::int32_t ranks,
+             sim::Scenario* scenario) {
   if (kind == "hierarchical") {
     scenario->grid = grid_of(scenario->cluster, ranks);
-    scenario->plan = plan::hierarchical(scenario->grid, {choice});
-  } else if (kind == "torus") {
+    scenario->plan = plan::hierarchical(collective, scenario->grid, {choice});
+  } else if (kind == "torus" && collective == schedule::Collective::kAllreduce) {
     scenario->grid = plan::torus_grid(plan::even_dims(ranks));
     scenario->plan = plan::torus(scenario->grid, {choice});
   } else {
-    throw Failure("there is no plan " + kind + ": hierarchical and torus are");
+    throw Failure("there is no plan " + kind + " of " + schedule::collective_name(collective) +
+                  ": hierarchical is, and torus of allreduce");
   }
 }
 
@@ -76,9 +78,8 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
   if (kind == "hierarchical" || kind == "torus" || colon != std::string::npos) {
-    if (collective != schedule::Collective::kAllreduce) throw Failure(kind + ": only allreduce is composed");
     const plan::Choice choice = colon == std::string::npos ? plan::Choice{} : parse_choice(name.substr(colon + 1));
-    compose(kind, choice, ranks, &scenario);
+    compose(kind, collective, choice, ranks, &scenario);
     if (auto wrong = plan::wrong_with(scenario.plan, scenario.grid)) throw Failure(name + ": " + *wrong);
     return scenario;
   }
@@ -96,7 +97,8 @@ std::vector<std::string> default_candidates(schedule::Collective collective) {
     const bool by_messages = (algorithm->needs & ~schedule::kNeedsMessages) == 0;
     if (algorithm->collective == collective && by_messages) names.push_back(algorithm->name);
   }
-  if (collective == schedule::Collective::kAllreduce) names.insert(names.end(), {"hierarchical", "torus"});
+  if (collective != schedule::Collective::kBarrier) names.emplace_back("hierarchical");
+  if (collective == schedule::Collective::kAllreduce) names.emplace_back("torus");
   return names;
 }
 

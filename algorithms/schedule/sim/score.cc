@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "algorithms/plan/routes.h"
 
 namespace roda::sim {
 
@@ -26,8 +29,28 @@ std::int64_t steps_in(const Schedule& schedule) {
 }  // namespace
 
 Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
-    : ranks_(grid.ranks()), stages_(plan.stages), parts_(std::make_unique<plan::Parts>(plan, grid)) {
-  make_all(root, each_rank);
+    : ranks_(grid.ranks()), stages_(plan.stages) {
+  if (plan::has_routes(plan)) {
+    follow(plan, grid);
+  } else {
+    parts_ = std::make_unique<plan::Parts>(plan, grid, root);
+  }
+  make_all(each_rank);
+}
+
+void Score::follow(const plan::Plan& plan, const plan::Grid& grid) {
+  routes_.assign(stages_.size(), std::vector<Route>(grid.places.size()));
+  wrong_ = plan::follow(plan, grid, [this](std::size_t stage, std::int32_t rank, plan::Route&& route) {
+    const auto size = static_cast<std::int32_t>(route.members.size());
+    routes_[stage][static_cast<std::size_t>(rank)] = {std::move(route.members), route.index, size, route.fraction};
+  });
+}
+
+plan::Part Score::part_of(std::size_t stage, std::int32_t rank) const {
+  if (parts_ != nullptr) return parts_->of(stage, rank);
+  if (routes_.empty()) return {everybody_, rank, 0, 1, ranks_, 0};
+  const Route& route = routes_[stage][static_cast<std::size_t>(rank)];
+  return {route.members, route.index, 0, 1, route.shares, 0};
 }
 
 Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
@@ -35,23 +58,23 @@ Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ran
   everybody_.resize(ranks.size());
   std::iota(everybody_.begin(), everybody_.end(), 0);
   for (const Schedule& schedule : ranks) {
-    programs_.emplace(Key{0, schedule.rank, ranks_, ranks_}, program_of(schedule, ranks_, false));
+    programs_.emplace(Key{0, schedule.rank, ranks_, ranks_, 0}, program_of(schedule, ranks_, false));
   }
 }
 
-void Score::make_all(std::int32_t root, bool each_rank) {
+void Score::make_all(bool each_rank) {
   for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
     for (std::int32_t rank = 0; rank < ranks_ && !wrong_; ++rank) {
-      const plan::Part part = parts_->of(stage, rank);
-      if (!part.members.empty()) make(stage, part, root, each_rank);
+      const plan::Part part = part_of(stage, rank);
+      if (!part.members.empty()) make(stage, part, each_rank);
     }
   }
 }
 
-void Score::make(std::size_t stage, const plan::Part& part, std::int32_t root, bool each_rank) {
+void Score::make(std::size_t stage, const plan::Part& part, bool each_rank) {
   const auto size = static_cast<std::int32_t>(part.members.size());
-  const Key all{stage, -1, size, part.shares};
-  const Key own{stage, part.index, size, part.shares};
+  const Key all{stage, -1, size, part.shares, part.root};
+  const Key own{stage, part.index, size, part.shares, part.root};
   if (programs_.count(all) != 0 || programs_.count(own) != 0) return;
   const Algorithm* algorithm = schedule::find_algorithm(stages_[stage].collective, stages_[stage].algorithm);
   if (algorithm == nullptr) {
@@ -59,7 +82,7 @@ void Score::make(std::size_t stage, const plan::Part& part, std::int32_t root, b
              stages_[stage].algorithm;
     return;
   }
-  const Schedule schedule = algorithm->make(part.index, size, root);
+  const Schedule schedule = algorithm->make(part.index, size, part.root);
   if (!each_rank && steps_in(schedule) > kLongSchedule) {
     if (make_relative(*algorithm, all)) return;
     wrong_ = "too large: " + std::string(schedule::collective_name(algorithm->collective)) + "/" + algorithm->name +
@@ -72,7 +95,7 @@ void Score::make(std::size_t stage, const plan::Part& part, std::int32_t root, b
 
 // Whole shares only: with empty chunks the circle has a seam.
 bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
-  const auto [stage, index, size, shares] = key;
+  const auto [stage, index, size, shares, root] = key;
   const bool per_rank = algorithm.collective == schedule::Collective::kReduceScatter ||
                         algorithm.collective == schedule::Collective::kAllgather;
   if (algorithm.collective == schedule::Collective::kBroadcast || (per_rank && shares != size)) return false;
@@ -92,15 +115,15 @@ bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
 
 Playing Score::playing(std::size_t stage, std::int32_t rank) const {
   Playing playing;
-  if (parts_ != nullptr) {
-    playing.part = parts_->of(stage, rank);
-  } else {
-    playing.part = {everybody_, rank, 0, 1, ranks_};
-  }
+  playing.part = part_of(stage, rank);
+  if (!routes_.empty()) playing.of_blocks = routes_[stage][static_cast<std::size_t>(rank)].fraction;
   if (playing.part.members.empty()) return playing;
   const auto size = static_cast<std::int32_t>(playing.part.members.size());
-  auto found = programs_.find({stage, -1, size, playing.part.shares});
-  if (found == programs_.end()) found = programs_.find({stage, playing.part.index, size, playing.part.shares});
+  const auto program = [&](std::int32_t index) {
+    return programs_.find({stage, index, size, playing.part.shares, playing.part.root});
+  };
+  auto found = program(-1);
+  if (found == programs_.end()) found = program(playing.part.index);
   if (found != programs_.end()) playing.program = &found->second;
   return playing;
 }

@@ -31,12 +31,15 @@ struct Playing {
     return part.members[static_cast<std::size_t>(member)];
   }
   // Share of the whole tensor that is this stage's data.
-  double fraction() const { return 1.0 / static_cast<double>(part.parts); }
+  double fraction() const { return of_blocks > 0 ? of_blocks : 1.0 / static_cast<double>(part.parts); }
+  double of_blocks = 0;  // where blocks travel (plan/routes.h)
 };
 
 class Score {
  public:
-  // `root`: of a broadcast that is not composed. `each_rank`: make every rank's program by itself, whatever its length.
+  // `root`: of a broadcast. Where a plan's blocks travel and groups differ in size, each member of a group is taken to
+  // have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by itself,
+  // whatever its length.
   Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
 
   // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
@@ -50,16 +53,26 @@ class Score {
   Playing playing(std::size_t stage, std::int32_t rank) const;
 
  private:
-  using Key =
-      std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t>;  // stage, index (-1: all), size, shares
+  // stage, index (-1: all), size, shares, root
+  using Key = std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-  void make_all(std::int32_t root, bool each_rank);
-  void make(std::size_t stage, const plan::Part& part, std::int32_t root, bool each_rank);
+  // One rank's stage of a plan whose blocks travel.
+  struct Route {
+    std::vector<std::int32_t> members;
+    std::int32_t index = 0;
+    std::int32_t shares = 0;
+    double fraction = 1;
+  };
+  void follow(const plan::Plan& plan, const plan::Grid& grid);
+  plan::Part part_of(std::size_t stage, std::int32_t rank) const;
+  void make_all(bool each_rank);
+  void make(std::size_t stage, const plan::Part& part, bool each_rank);
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
 
   std::int32_t ranks_ = 0;
   std::vector<plan::Stage> stages_;
   std::unique_ptr<plan::Parts> parts_;
+  std::vector<std::vector<Route>> routes_;  // [stage][rank]
   std::map<Key, Program> programs_;
   std::vector<std::int32_t> everybody_;  // of a user's schedules
   std::optional<std::string> wrong_;

@@ -113,7 +113,8 @@ void BlockComposition::count(std::size_t piece, const Blocks& blocks, const std:
 void BlockComposition::pack(std::size_t piece, const Step& step, LaneData* lane, char* to) {
   const Blocks& held = held_after(step.before);
   const bool from_user = step.before == 0;
-  std::vector<std::size_t> begins(1, 0);
+  std::vector<std::size_t>& begins = lane->begins;
+  begins.assign(1, 0);
   const char* from = static_cast<const char*>(args_.input);
   if (!from_user) {
     from = lane->received[(step.turn + 1) % 2].reserve(0);
@@ -173,7 +174,8 @@ void BlockComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t s
 
 void BlockComposition::finish(std::size_t piece, std::uint32_t lane) {
   const Blocks& held = held_after(last_ran_);
-  std::vector<std::size_t> begins(1, 0);
+  std::vector<std::size_t>& begins = lanes_[lane].begins;
+  begins.assign(1, 0);
   for (const Block& block : held) begins.push_back(begins.back() + part_bytes(block, piece));
   const char* from = lanes_[lane].received[(turns_ + 1) % 2].reserve(0);
   for (std::size_t i = 0; i < output_.size(); ++i) {

@@ -36,6 +36,7 @@ class BlockComposition final : public Composition {
     Buffer packed;
     Buffer received[2];  // turn t fills number t % 2, and reads the other
     std::vector<std::size_t> send_counts, recv_counts;
+    std::vector<std::size_t> begins;  // bytes before each block in what is read
   };
   struct Step {
     plan::Route route;

@@ -100,5 +100,17 @@ TEST_F(JobTopology, AFileThatOneRankCannotReadIsEverybodysError) {
   EXPECT_NE(o.message.find("Rank 1: the topology file '/no/such/file' can't be read"), std::string::npos) << o.message;
 }
 
+TEST_F(JobTopology, ALimitBelowTheRanksIsSaidByEveryRank) {
+  const File file(std::string(R"({"roda_topology": 1, )") + kMachine +
+                  R"(, "hosts": [{"name": "node0", "machine": "big", "ranks": "0-1"}],
+                      "bindings": [{"cpus": "0-3", "cpu_limit": 1.5}, {"cpus": "0-3", "cpu_limit": 1.5}]})");
+  ::setenv("RODA_TOPOLOGY_FILE", file.path().c_str(), 1);
+  testing::internal::CaptureStderr();
+  const Outcome o = init();
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+  EXPECT_NE(said.find("2 ranks (0-1) have 1.5 cores between them (limit of their cgroup)"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace roda::test

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "core/engine/cost.h"
 
 namespace roda::engine {
 namespace {
@@ -162,12 +166,63 @@ TEST(Planner, BroadcastsGoAcrossHostsFirst) {
 
 TEST(Planner, ExplainsWhatIsComposed) {
   const Planner p = planner();
-  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), true));
+  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), nullptr, true));
   ASSERT_EQ(j["stages"].size(), 3u);
   EXPECT_EQ(j["stages"][1]["where"], "across hosts");
   EXPECT_EQ(j["stages"][1]["transport"], "far");
-  const std::string words = explain(p, allreduce(64 << 20, {4}), false);
+  const std::string words = explain(p, allreduce(64 << 20, {4}), nullptr, false);
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
+}
+
+// The model's bytes are the plan's arithmetic: each of two hosts sends half of the ring's 2 (h-1)/h parts.
+TEST(Costs, CountBytesBetweenHosts) {
+  const Planner p = planner();
+  const PlanQuery q = allreduce(64 << 20, {2, 2});
+  const auto verdicts = p.candidates(q);
+  const auto hierarchical = std::find_if(verdicts.begin(), verdicts.end(),
+                                         [](const auto& v) { return v.option.algorithm == "hierarchical"; });
+  ASSERT_NE(hierarchical, verdicts.end());
+  const auto composed = predict(p.plan_of(q, hierarchical->option), q, Links());
+  ASSERT_TRUE(composed);
+  EXPECT_NEAR(composed->between_bytes, 2.0 * (64 << 20), 64);
+  const auto flat = predict(p.plan_of(q, {"far", "ring"}), q, Links());
+  ASSERT_TRUE(flat);
+  EXPECT_NEAR(flat->between_bytes, 2 * 1.5 * (64 << 20), 64);
+}
+
+TEST(Costs, OrderTheCandidatesWhereTheyAreAsked) {
+  Planner p = planner();
+  const PlanQuery q = allreduce(64 << 20, {2, 2});
+  p.order_by([](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
+    if (plan.stages.front().algorithm == "recursive_doubling") return Prediction{1e-6, 0, 0, "a test"};
+    if (plan.is_composed()) return std::nullopt;
+    return Prediction{1, 0, 0, "a test"};
+  });
+  const auto verdicts = p.candidates(q);
+  EXPECT_EQ(verdicts.front().option.algorithm, "recursive_doubling");
+  const std::string words = explain(
+      p, q,
+      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
+        const bool is_best = plan.stages.front().algorithm == "recursive_doubling";
+        return Prediction{is_best ? 2e-3 : 3e-3, 5, 7, "a test"};
+      },
+      false);
+  EXPECT_NE(words.find("2 ms predicted"), std::string::npos) << words;
+  EXPECT_NE(words.find("3 ms predicted, 50 % more than what runs"), std::string::npos) << words;
+}
+
+TEST(Costs, OfLinksThatAFileSays) {
+  const std::string path = ::testing::TempDir() + "links.json";
+  Links links;
+  std::ofstream(path) << R"({"network": {"GBps": 25, "latency_us": 2}, "reduce_GBps": 4})";
+  ASSERT_TRUE(read_links(path, &links).ok());
+  EXPECT_EQ(links.network, (Link{2, 8, 25}));
+  EXPECT_EQ(links.reduce_GBps, 4);
+  std::ofstream(path) << R"({"network": {"GBps": 0}})";
+  EXPECT_EQ(read_links(path, &links).message(),
+            "RODA_LINKS: " + path + ": network: GBps must be above 0, times not below");
+  std::ofstream(path) << R"({"wire": 1})";
+  EXPECT_EQ(read_links(path, &links).message(), "RODA_LINKS: " + path + ": the links: there is no \"wire\" here");
 }
 
 }  // namespace

@@ -44,6 +44,16 @@ class LoaderTest : public ::testing::Test {
   Loader loader_;
 };
 
+TEST_F(LoaderTest, AlgorithmsAreAKindOfTheirOwn) {
+  const PluginRecord& record = add("star");
+  ASSERT_TRUE(record.usable) << record.reason;
+  EXPECT_EQ(record.kind, "algorithms");
+  EXPECT_EQ(record.transport, nullptr);
+  ASSERT_NE(record.algorithms, nullptr);
+  EXPECT_STREQ(record.algorithms->algorithms[0]->name, "star");
+  expect_refused("no_algorithms", "missing symbol roda_algorithms_v1");
+}
+
 TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
   EXPECT_EQ(add("good").bootstrap, nullptr);
   const PluginRecord& record = add("bootstrap");

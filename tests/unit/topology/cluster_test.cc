@@ -119,9 +119,9 @@ TEST(Shortages, CountCoresAndLimits) {
   EXPECT_TRUE(shortages(cluster).empty());
   cluster.bindings[2].cpus = {1};
   ASSERT_EQ(shortages(cluster).size(), 1u);
-  EXPECT_NE(shortages(cluster)[0].find("h0: 3 ranks have 2 cores"), std::string::npos);
+  EXPECT_NE(shortages(cluster)[0].text.find("h0: 3 ranks (0-2) have 2 cores"), std::string::npos);
   cluster.bindings[1].cpu_limit = 1.5;
-  EXPECT_NE(shortages(cluster)[0].find("1.5 cores between them (limit of their cgroup)"), std::string::npos);
+  EXPECT_NE(shortages(cluster)[0].text.find("1.5 cores between them (limit of their cgroup)"), std::string::npos);
 }
 
 }  // namespace

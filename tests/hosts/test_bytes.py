@@ -1,0 +1,47 @@
+"""The bytes between hosts are those of the plan: counted on the interfaces, beside the model's arithmetic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import JOBS, Runner
+from network import Network
+
+SIZE = 24 << 20
+COLLECTIVES = ("allreduce", "broadcast", "allgather", "reducescatter")
+# Headers, acknowledgements and the control plane come on top of the data.
+MOST_ON_TOP = 0.08
+
+
+def planned(collective: str, topology: Path) -> tuple[float, list[str]]:
+    """Bytes between hosts of what runs, and its stages' places."""
+    explain = [Path(sys.executable).parent / "roda-info", "--explain", collective, str(SIZE)]
+    done = subprocess.run(  # noqa: S603
+        [*explain, "--topology", topology, "--json"], check=True, capture_output=True, text=True
+    )
+    explained = json.loads(done.stdout)
+    (chosen,) = (c for c in explained["candidates"] if c["chosen"])
+    return chosen["predicted"]["bytes_between_hosts"], [stage["where"] for stage in explained["stages"]]
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("slots", [(2, 2), (1, 2, 3)], ids=str)
+def test_bytes_between_hosts(
+    runner: Runner, two_hosts: Network, three_hosts: Network, tmp_path: Path, slots: tuple[int, ...], collective: str
+) -> None:
+    network = two_hosts if len(slots) == 2 else three_hosts
+    topology = tmp_path / "job.json"
+    command = [
+        "horovodrun", "-np", str(sum(slots)), "-H", network.host_list(*slots),
+        sys.executable, str(JOBS / "counted.py"), collective, str(SIZE),
+    ]  # fmt: skip
+    done = runner.end(runner.start(network, slots, command, RODA_TOPOLOGY_DUMP_FILE=str(topology)))
+    assert done.status == 0, str(done)
+    sent = sum(int(line.removeprefix("sent ")) for line in done.told)
+    expected, places = planned(collective, topology)
+    assert "across hosts" in places, places
+    assert expected <= sent <= expected * (1 + MOST_ON_TOP), f"{sent} bytes, planned {expected}\n{done}"

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Compares the simulator's predictions with measured allreduces between network namespaces with shaped links.
+
+Needs root. The network's latency and overhead are taken from one measurement (4 bytes between two hosts), its bandwidth
+from the rate that the links are shaped to; everything else is predicted. The programs are the build folder's:
+`meson setup build/native && ninja -C build/native`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/hosts"))
+from network import Network  # noqa: E402
+
+# Of 1514 bytes on an Ethernet that tc counts, 1448 are data.
+GOODPUT = 1448 / 1514
+PLANS = {
+    "ring": "tcp/ring",
+    "recursive_doubling": "tcp/recursive_doubling",
+    "hierarchical:direct/ring/direct": "levels/hierarchical",
+}
+
+
+def rows_of(command, environment=None):
+    """Return the JSON lines that a program printed; its failure is ours."""
+    done = subprocess.run(  # noqa: S603 (programs of the build folder)
+        [str(part) for part in command], env=os.environ | (environment or {}), text=True,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line]
+
+
+def measure(options, network, per_host, rule, sizes):
+    """Return the median seconds of each size, over the rounds."""
+    ranks = per_host * len(network.hosts)
+    plugins = ":".join(str(options.build / "transports" / name) for name in ("shm", "tcp"))
+    environment = network.environment() | {
+        "HOROVOD_PLUGIN_PATH": plugins,
+        "HOROVOD_SELECT": f"allreduce = {rule}; reducescatter = shm/direct; allgather = shm/direct",
+        "PATH": f"{options.bin}:{ROOT}/.venv/bin:{os.environ['PATH']}",
+    }
+    command = [
+        "horovodrun", "-np", str(ranks), "-H", network.host_list(*[per_host] * len(network.hosts)),
+        str(options.build / "tools/perf/roda-perf"), "-c", "allreduce", "-p", "in", "--json",
+        "-s", ",".join(map(str, sizes)),
+    ]  # fmt: skip
+    times = {}
+    for _ in range(options.rounds):
+        for row in rows_of(network.command(network.hosts[0], command), environment):
+            times.setdefault(row["bytes"], []).append(row["median_us"] * 1e-6)
+    return {size: median(all_of) for size, all_of in times.items()}
+
+
+def cluster(options, per_host, latency):
+    """Describe the hosts for roda-sim."""
+    return {
+        "name": "shaped",
+        "levels": [
+            {"name": "host", "members": per_host, "latency_us": 0.3, "overhead_us": 0.5, "GBps": 5},
+            {"name": "network", "latency_us": latency * 5e5, "overhead_us": latency * 2.5e5,
+             "GBps": options.mbit / 8e3 * GOODPUT},
+        ],
+        "reduce_GBps": 4,
+    }  # fmt: skip
+
+
+def predict(options, description, ranks, plan, size):
+    """Return the simulated seconds."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(description, file)
+        file.flush()
+        (row,) = rows_of([
+            options.build / "tools/sim/roda-sim", "-t", file.name, "-n", ranks, "-s", size, "-a", plan,
+            "--slice", "2M" if plan.startswith("hierarchical") else "1M", "--json",
+        ])  # fmt: skip
+    return row["time_us"] * 1e-6
+
+
+def compare(options, network, latency):
+    """Print a line for each plan and size; return the ratios of the predicted to the measured times."""
+    ratios = []
+    hosts = len(network.hosts)
+    for per_host in options.per_host:
+        description = cluster(options, per_host, latency)
+        for plan, rule in PLANS.items():
+            if plan.startswith("hierarchical") and per_host == 1:
+                continue
+            measured = measure(options, network, per_host, rule, options.sizes)
+            for size in options.sizes:
+                predicted = predict(options, description, hosts * per_host, plan, size)
+                ratios.append(predicted / measured[size])
+                print(f"| {hosts} x {per_host} | {plan.split(':')[0]} | {size} | {measured[size] * 1e3:.3g} ms | "
+                      f"{predicted * 1e3:.3g} ms | {ratios[-1]:.2f} |", flush=True)  # fmt: skip
+    return ratios
+
+
+def main():
+    """Measure, predict, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="the build folder")
+    parser.add_argument("--bin", type=Path, default=ROOT / ".venv/bin", help="where horovodrun is")
+    parser.add_argument("--mbit", type=int, default=1000, help="what each host may send, in Mbit/s")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3], choices=(2, 3, 4))
+    parser.add_argument("--per-host", type=int, nargs="+", default=[1, 2], help="ranks")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1 << 16, 1 << 20, 1 << 24])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    rate = f"{options.mbit}mbit"
+    with Network(2, rate=rate) as network:
+        latency = measure(options, network, 1, "tcp/recursive_doubling", [4])[4]
+    print(f"4 bytes between two hosts: {latency * 1e6:.0f} us; links of {rate}\n")
+    print("| hosts x ranks | plan | bytes | measured | predicted | predicted / measured |\n|---|---|---|---|---|---|")
+    ratios = []
+    for hosts in options.hosts:
+        with Network(hosts, rate=rate) as network:
+            ratios += compare(options, network, latency)
+    within = sum(0.75 <= ratio <= 1.25 for ratio in ratios)
+    print(f"\n{within} of {len(ratios)} predictions within 25 %; ratios from {min(ratios):.2f} to {max(ratios):.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
