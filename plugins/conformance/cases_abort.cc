@@ -18,7 +18,10 @@ void check_cause(const Result& result, const char* what) {
 
 // Operations that can't end by themselves: receives nobody sends to, sends nobody takes, a collective nobody joins.
 struct Pending {
-  std::vector<char> in = std::vector<char>(kLong), out = std::vector<char>(kLong), reduced = std::vector<char>(kLong);
+  explicit Pending(Env& env)
+      : in(env.placement(), kLong), out(env.placement(), kLong), reduced(env.placement(), kLong, 0) {}
+
+  Buffer in, out, reduced;
   std::vector<roda_request*> requests;
   roda_request* sent = nullptr;  // a transport may have taken the message already
 
@@ -30,18 +33,18 @@ struct Pending {
       if (group.rank() == 0) sent = group.send(peer, 102, out.data(), out.size());
     }
     if (env.has(RODA_CAP_NATIVE) && group.rank() == 0) {
-      for (int i = 0; i < 3; ++i) requests.push_back(group.start(allreduce(i)));
+      for (int i = 0; i < 3; ++i) requests.push_back(group.start(allreduce(env, i)));
     }
     std::erase(requests, nullptr);
   }
 
-  roda_collective_args allreduce(int i) {
+  roda_collective_args allreduce(Env& env, int i) {
     roda_collective_args args{};
     args.struct_size = sizeof args;
     args.collective = RODA_ALLREDUCE;
     args.dtype = RODA_FLOAT32;
     args.op = RODA_SUM;
-    args.memory_kind = RODA_MEMORY_HOST;
+    args.memory_kind = env.placement().memory_kind();
     args.input = args.output = reduced.data() + i * 1000000;
     args.count = 1000;
     args.tag = static_cast<std::uint64_t>(1000 + i);
@@ -74,7 +77,7 @@ void check_first_cause(Env& env, Group& group, Pending& pending) {
 
 // Rank 0 looks on alone, so that no other rank's abort can come first.
 void pending(Env& env) {
-  Pending pending;  // outlives the group
+  Pending pending(env);  // outlives the group
   Group group(env, "pending");
   pending.start(env, group);
   if (env.has(RODA_CAP_P2P)) {
@@ -95,7 +98,7 @@ void pending(Env& env) {
 // Only one rank aborts: the others must not hang for longer than it takes them to be told, by the transport or (as the
 // engine would) by their own abort.
 void one_aborts(Env& env) {
-  Pending pending;
+  Pending pending(env);
   Group group(env, "one_aborts");
   pending.start(env, group);
   env.barrier();
@@ -112,7 +115,7 @@ void one_aborts(Env& env) {
 
 // A sleeper must be woken by an abort from another thread.
 void while_asleep(Env& env) {
-  Pending pending;
+  Pending pending(env);
   Group group(env, "while_asleep");
   pending.start(env, group);
   env.barrier();
@@ -147,7 +150,7 @@ void while_forming(Env& env) {
 // A new generation forms and works after an abort.
 void and_again(Env& env) {
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
-    Pending pending;
+    Pending pending(env);
     Group group(env, "again", {.generation = generation});
     if (env.has(RODA_CAP_P2P)) {
       const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
@@ -168,7 +171,7 @@ void and_again(Env& env) {
 
 // Destroyed after an abort without asking for the ends of the requests.
 void then_destroy(Env& env) {
-  Pending pending;
+  Pending pending(env);
   Group group(env, "then_destroy");
   pending.start(env, group);
   env.barrier();

@@ -98,7 +98,8 @@ void while_talking(Env& env) {
 }
 
 void in_collective(Env& env) {
-  std::vector<float> data(1u << 20, 1.0f);
+  constexpr std::size_t kFloats = 1u << 20;
+  Buffer data(env.placement(), kFloats * sizeof(float), 0);
   {
     Group group(env, "collective");
     roda_collective_args args{};
@@ -106,9 +107,9 @@ void in_collective(Env& env) {
     args.collective = RODA_ALLREDUCE;
     args.dtype = RODA_FLOAT32;
     args.op = RODA_SUM;
-    args.memory_kind = RODA_MEMORY_HOST;
+    args.memory_kind = env.placement().memory_kind();
     args.input = args.output = data.data();
-    args.count = data.size();
+    args.count = kFloats;
     args.tag = 1;
     group.wait(group.start(args));  // once all together
     env.barrier();
@@ -116,8 +117,7 @@ void in_collective(Env& env) {
     if (env.rank() == victim_of(env)) die();
     roda_request* request = group.start(args);
     abort_once_dead(env, group, {request});
-    env.poll_until([&] { return group.quiesced(data.data(), data.size() * sizeof(float)); },
-                   "quiesced() after a rank died");
+    env.poll_until([&] { return group.quiesced(data.data(), data.size()); }, "quiesced() after a rank died");
   }
   survivors_go_on(env);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "plugins/conformance/cases.h"
 #include "plugins/conformance/values.h"
@@ -15,7 +16,7 @@ std::uint64_t next_tag() {
 }
 
 bool supports(Env& env, int collective, int dtype, int op = RODA_SUM) {
-  return env.table().collective_supported(env.context(), collective, dtype, op, RODA_MEMORY_HOST) != 0;
+  return env.table().collective_supported(env.context(), collective, dtype, op, env.placement().memory_kind()) != 0;
 }
 
 void skip_unless(Env& env, int collective) {
@@ -23,13 +24,13 @@ void skip_unless(Env& env, int collective) {
     throw CaseSkipped(std::string("no native ") + roda_collective_name(collective));
 }
 
-roda_collective_args arguments(int collective, int dtype, int op = RODA_SUM) {
+roda_collective_args arguments(Env& env, int collective, int dtype, int op = RODA_SUM) {
   roda_collective_args args{};
   args.struct_size = sizeof args;
   args.collective = collective;
   args.dtype = dtype;
   args.op = op;
-  args.memory_kind = RODA_MEMORY_HOST;
+  args.memory_kind = env.placement().memory_kind();
   args.tag = next_tag();
   return args;
 }
@@ -41,17 +42,17 @@ void check_equal(const std::vector<char>& got, const std::vector<char>& expected
 }
 
 void allreduce_one(Env& env, Group& group, int dtype, int op, std::size_t count, bool in_place) {
-  const std::vector<char> input = make_elements(dtype, count, group.rank(), op);
-  std::vector<char> output = in_place ? input : std::vector<char>(input.size(), 'x');
-  roda_collective_args args = arguments(RODA_ALLREDUCE, dtype, op);
+  const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
+  Buffer input(env.placement(), elements);
+  Buffer output(env.placement(), in_place ? elements : std::vector<char>(elements.size(), 'x'));
+  roda_collective_args args = arguments(env, RODA_ALLREDUCE, dtype, op);
   args.input = in_place ? output.data() : input.data();
   args.output = output.data();
   args.count = count;
   group.wait(group.start(args));
   const std::string what = std::string("allreduce ") + roda_reduce_op_name(op) + (in_place ? " in place" : "");
-  check_equal(output, reduced_elements(dtype, count, group.size(), op), dtype, what.c_str(), count);
-  check_equal(input, make_elements(dtype, count, group.rank(), op), dtype, "the input of an allreduce", count);
-  static_cast<void>(env);
+  check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, what.c_str(), count);
+  check_equal(input.read(), elements, dtype, "the input of an allreduce", count);
 }
 
 void allreduce(Env& env) {
@@ -82,14 +83,15 @@ void broadcast(Env& env) {
       for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
         const std::vector<char> data = make_elements(dtype, count, root, RODA_SUM);
         const bool is_root = root == group.rank(), in_place = count % 2 == 0;
-        std::vector<char> output = is_root && in_place ? data : std::vector<char>(data.size(), 'x');
-        roda_collective_args args = arguments(RODA_BROADCAST, dtype);
-        args.input = is_root && !in_place ? data.data() : output.data();
+        Buffer input(env.placement(), is_root ? data : std::vector<char>());
+        Buffer output(env.placement(), is_root && in_place ? data : std::vector<char>(data.size(), 'x'));
+        roda_collective_args args = arguments(env, RODA_BROADCAST, dtype);
+        args.input = is_root && !in_place ? input.data() : output.data();
         args.output = output.data();
         args.count = count;
         args.root = root;
         group.wait(group.start(args));
-        check_equal(output, data, dtype, "broadcast", count);
+        check_equal(output.read(), data, dtype, "broadcast", count);
       }
     }
   }
@@ -120,15 +122,15 @@ void allgather(Env& env) {
         const std::vector<char> part = make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, RODA_SUM);
         expected.insert(expected.end(), part.begin(), part.end());
       }
-      const std::vector<char> input =
-          make_elements(dtype, counts[static_cast<std::size_t>(group.rank())], group.rank(), RODA_SUM);
-      std::vector<char> output(expected.size(), 'x');
-      roda_collective_args args = arguments(RODA_ALLGATHER, dtype);
+      Buffer input(env.placement(),
+                   make_elements(dtype, counts[static_cast<std::size_t>(group.rank())], group.rank(), RODA_SUM));
+      Buffer output(env.placement(), expected.size());
+      roda_collective_args args = arguments(env, RODA_ALLGATHER, dtype);
       args.input = input.data();
       args.output = output.data();
       args.recv_counts = counts.data();
       group.wait(group.start(args));
-      check_equal(output, expected, dtype, "allgather", expected.size());
+      check_equal(output.read(), expected, dtype, "allgather", expected.size());
     }
   }
   env.barrier();
@@ -146,24 +148,25 @@ void alltoall(Env& env) {
       const auto count = [&](std::size_t from, std::size_t to) { return share[(from + 2 * to) % ranks]; };
       const auto own = static_cast<std::size_t>(group.rank());
       std::vector<std::size_t> send_counts(ranks), recv_counts(ranks);
-      std::vector<char> input, expected;
+      std::vector<char> elements, expected;
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         send_counts[peer] = count(own, peer);
         recv_counts[peer] = count(peer, own);
         const int ours = static_cast<int>(own * ranks + peer), theirs = static_cast<int>(peer * ranks + own);
         const std::vector<char> out = make_elements(dtype, send_counts[peer], ours, RODA_SUM);
         const std::vector<char> in = make_elements(dtype, recv_counts[peer], theirs, RODA_SUM);
-        input.insert(input.end(), out.begin(), out.end());
+        elements.insert(elements.end(), out.begin(), out.end());
         expected.insert(expected.end(), in.begin(), in.end());
       }
-      std::vector<char> output(expected.size(), 'x');
-      roda_collective_args args = arguments(RODA_ALLTOALL, dtype);
+      Buffer input(env.placement(), std::move(elements));
+      Buffer output(env.placement(), expected.size());
+      roda_collective_args args = arguments(env, RODA_ALLTOALL, dtype);
       args.input = input.data();
       args.output = output.data();
       args.send_counts = send_counts.data();
       args.recv_counts = recv_counts.data();
       group.wait(group.start(args));
-      check_equal(output, expected, dtype, "alltoall", expected.size());
+      check_equal(output.read(), expected, dtype, "alltoall", expected.size());
     }
   }
   env.barrier();
@@ -180,16 +183,16 @@ void reduce_scatter(Env& env) {
         const auto own = static_cast<std::size_t>(group.rank());
         const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
         const std::size_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::size_t{0});
-        const std::vector<char> input = make_elements(dtype, total, group.rank(), op);
-        std::vector<char> output(counts[own] * roda_dtype_size(dtype), 'x');
-        roda_collective_args args = arguments(RODA_REDUCESCATTER, dtype, op);
+        Buffer input(env.placement(), make_elements(dtype, total, group.rank(), op));
+        Buffer output(env.placement(), counts[own] * roda_dtype_size(dtype));
+        roda_collective_args args = arguments(env, RODA_REDUCESCATTER, dtype, op);
         args.input = input.data();
         args.output = output.data();
         args.count = total;
         args.recv_counts = counts.data();
         group.wait(group.start(args));
-        check_equal(output, reduced_elements(dtype, counts[own], group.size(), op, first), dtype, "reduce-scatter",
-                    total);
+        check_equal(output.read(), reduced_elements(dtype, counts[own], group.size(), op, first), dtype,
+                    "reduce-scatter", total);
       }
     }
   }
@@ -202,7 +205,7 @@ void barrier(Env& env) {
   Group group(env, "barrier");
   for (std::uint32_t round = 1; round <= 50; ++round) {
     env.world().note(env.rank()).store(round);
-    group.wait(group.start(arguments(RODA_BARRIER, RODA_UINT8)));
+    group.wait(group.start(arguments(env, RODA_BARRIER, RODA_UINT8)));
     for (int rank = 0; rank < env.size(); ++rank) {
       const std::uint32_t theirs = env.world().note(rank).load();
       CHECK(theirs >= round, "left barrier %u while rank %d was at %u", round, rank, theirs);
@@ -215,12 +218,12 @@ void in_flight(Env& env) {
   skip_unless(env, RODA_ALLREDUCE);
   constexpr std::size_t kTensors = 8;
   Group group(env, "in_flight"), other(env, "in_flight_too");
-  std::vector<std::vector<char>> data(kTensors);
+  std::vector<Buffer> data;
   std::vector<roda_request*> requests, other_requests;
   const auto count = [](std::size_t i) { return 1 + i * i * 3000; };
   for (std::size_t i = 0; i < kTensors; ++i) {
-    data[i] = make_elements(RODA_INT32, count(i), env.rank(), RODA_SUM);
-    roda_collective_args args = arguments(RODA_ALLREDUCE, RODA_INT32);
+    data.emplace_back(env.placement(), make_elements(RODA_INT32, count(i), env.rank(), RODA_SUM));
+    roda_collective_args args = arguments(env, RODA_ALLREDUCE, RODA_INT32);
     args.input = args.output = data[i].data();
     args.count = count(i);
     (i % 2 == 0 ? requests : other_requests).push_back((i % 2 == 0 ? group : other).start(args));
@@ -228,7 +231,7 @@ void in_flight(Env& env) {
   other.wait(other_requests);
   group.wait(requests);
   for (std::size_t i = 0; i < kTensors; ++i) {
-    check_equal(data[i], reduced_elements(RODA_INT32, count(i), env.size(), RODA_SUM), RODA_INT32,
+    check_equal(data[i].read(), reduced_elements(RODA_INT32, count(i), env.size(), RODA_SUM), RODA_INT32,
                 "allreduce in flight", count(i));
   }
   env.barrier();
@@ -242,7 +245,7 @@ void beside_messages(Env& env) {
   for (std::uint64_t round = 0; round < 20; ++round) {
     std::vector<char> data = make_elements(RODA_FLOAT32, 50000, group.rank(), RODA_SUM), in(100000);
     const std::vector<char> out = pattern(in.size(), group.rank(), right, round);
-    roda_collective_args args = arguments(RODA_ALLREDUCE, RODA_FLOAT32);
+    roda_collective_args args = arguments(env, RODA_ALLREDUCE, RODA_FLOAT32);
     args.input = args.output = data.data();
     args.count = 50000;
     roda_request* received = group.receive(left, round, in.data(), in.size());

@@ -48,8 +48,13 @@ std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag
   return data;
 }
 
-Env::Env(const roda_transport& table, const roda_host* host, World* world, int rank)
-    : table_(table), host_(host), world_(world), rank_(rank), deadline_ns_(now_ns() + kCaseSeconds * 1'000'000'000) {
+Env::Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device)
+    : table_(table),
+      host_(host),
+      world_(world),
+      rank_(rank),
+      placement_{device, rank},
+      deadline_ns_(now_ns() + kCaseSeconds * 1'000'000'000) {
   open_context();
 }
 

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/conformance/buffer.h"
 #include "plugins/conformance/world.h"
 
 namespace roda::conformance {
@@ -40,7 +41,8 @@ class CaseSkipped : public std::runtime_error {
 // One rank of a case.
 class Env {
  public:
-  Env(const roda_transport& table, const roda_host* host, World* world, int rank);
+  // With a device the data lie on it, each rank's on the one of its own number.
+  Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device = nullptr);
   ~Env();
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
@@ -50,6 +52,7 @@ class Env {
   int rank() const { return rank_; }
   int size() const { return world_->size(); }
   roda_context* context() const { return context_; }
+  const Placement& placement() const { return placement_; }
   bool has(std::uint64_t capability) const { return (capabilities_ & capability) == capability; }
 
   // Creates the context, which the constructor has done already, and destroys it; for cases about contexts.
@@ -77,6 +80,7 @@ class Env {
   const roda_host* host_;
   World* world_;
   int rank_;
+  Placement placement_;
   roda_context* context_ = nullptr;
   std::uint64_t capabilities_ = 0;
   std::int64_t deadline_ns_;

@@ -21,6 +21,8 @@ Group::Group(Env& env, const std::string& name, Options options) : env_(env), na
   desc_.name = name_.c_str();
   desc_.generation = options.generation;
   desc_.timeout_ns = options.timeout_ns;
+  desc_.has_device = env.placement().device != nullptr ? 1 : 0;
+  desc_.device = env.placement().number;
   desc_.exchange = {sizeof desc_.exchange, 0, this, &exchange_put, &exchange_get};
   roda_error error = make_error();
   const int32_t code = env_.table().group_create(env_.context(), &desc_, &group_, &error);

@@ -20,6 +20,7 @@ using roda::conformance::Report;
 struct Options {
   std::string plugin;
   std::string only;
+  std::string memory = "host";
   int ranks = 2;
   bool verbose = false;
   bool list = false;
@@ -27,7 +28,7 @@ struct Options {
 };
 
 constexpr const char* kUsage =
-    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--only PREFIX] [--verbose]\n"
+    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--memory host|cuda] [--only PREFIX] [--verbose]\n"
     "       LAUNCHER roda-conformance --plugin NAME_OR_PATH --launched [--only PREFIX] [--verbose]\n"
     "       roda-conformance --list\n"
     "Runs every case of the kit against a transport plugin, found by name in HOROVOD_PLUGIN_PATH and beside the "
@@ -35,23 +36,23 @@ constexpr const char* kUsage =
     "or by path. Ranks are processes, or threads of one process if the transport reaches no further. With --launched "
     "every\n"
     "process is a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n"
+    "With --memory cuda the data lie on GPUs, through the device plugin of that name; rank N uses GPU N.\n"
     "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used.\n";
 
 bool parse(int argc, char** argv, Options* options) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
-                          {"ranks", required_argument, nullptr, 'n'},
-                          {"only", required_argument, nullptr, 'o'},
-                          {"verbose", no_argument, nullptr, 'v'},
-                          {"list", no_argument, nullptr, 'l'},
-                          {"launched", no_argument, nullptr, 'L'},
-                          {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:vl", known, nullptr)) != -1;) {
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"ranks", required_argument, nullptr, 'n'},
+                          {"only", required_argument, nullptr, 'o'},   {"memory", required_argument, nullptr, 'm'},
+                          {"verbose", no_argument, nullptr, 'v'},      {"list", no_argument, nullptr, 'l'},
+                          {"launched", no_argument, nullptr, 'L'},     {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:vl", known, nullptr)) != -1;) {
     if (c == 'p')
       options->plugin = optarg;
     else if (c == 'n')
       options->ranks = std::atoi(optarg);
     else if (c == 'o')
       options->only = optarg;
+    else if (c == 'm')
+      options->memory = optarg;
     else if (c == 'v')
       options->verbose = true;
     else if (c == 'l')
@@ -61,8 +62,9 @@ bool parse(int argc, char** argv, Options* options) {
     else
       return false;
   }
+  const bool memory_is_known = options->memory == "host" || options->memory == "cuda";
   const bool ranks_fit = options->ranks >= 1 && options->ranks <= roda::conformance::World::kMaxRanks;
-  return optind == argc && ranks_fit && (options->list || !options->plugin.empty());
+  return optind == argc && ranks_fit && memory_is_known && (options->list || !options->plugin.empty());
 }
 
 const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const roda_host& host,
@@ -99,9 +101,10 @@ int run_cases(const Options& options, const roda::plugins::PluginRecord& plugin,
   return counts[2] == 0 && counts[0] > 0 ? 0 : 1;
 }
 
-int run_forked(const Options& options, const roda::plugins::PluginRecord& plugin, const roda_host* host) {
+int run_forked(const Options& options, const roda::plugins::PluginRecord& plugin, const roda_host* host,
+               const roda_device* device) {
   return run_cases(options, plugin, options.ranks, true, [&](const Case& which) {
-    return roda::conformance::run_case(which, *plugin.transport, host, options.ranks);
+    return roda::conformance::run_case(which, *plugin.transport, host, options.ranks, device);
   });
 }
 
@@ -117,6 +120,14 @@ int run_launched(const Options& options, const roda::plugins::PluginRecord& plug
   }
   return run_cases(options, plugin, job.size(), job.rank() == 0,
                    [&](const Case& which) { return job.run_case(which, *plugin.transport, host); });
+}
+
+int report_no_device(const roda::plugins::Loader& loader) {
+  std::fprintf(stderr, "--memory cuda: no usable device plugin is in the search path\n");
+  for (const roda::plugins::PluginRecord* record : loader.records()) {
+    if (record->kind == "device") std::fprintf(stderr, "  %s: %s\n", record->path.c_str(), record->reason.c_str());
+  }
+  return 2;
 }
 
 }  // namespace
@@ -138,10 +149,19 @@ int main(int argc, char** argv) {
                             [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
   roda::plugins::Loader loader;
   const roda::plugins::PluginRecord* plugin = open_plugin(&loader, *host.table(), options.plugin);
-  if (plugin == nullptr || !plugin->usable) {
+  if (plugin == nullptr || !plugin->usable || plugin->transport == nullptr) {
     std::fprintf(stderr, "%s: %s\n", options.plugin.c_str(),
-                 plugin != nullptr ? plugin->reason.c_str() : "no plugin of that name");
+                 plugin == nullptr ? "no plugin of that name"
+                 : plugin->usable  ? "no transport"
+                                   : plugin->reason.c_str());
     return 2;
   }
-  return options.launched ? run_launched(options, *plugin, host.table()) : run_forked(options, *plugin, host.table());
+  const roda_device* device = nullptr;
+  if (options.memory == "cuda") {
+    loader.scan(*host.table());
+    device = loader.device_for(RODA_MEMORY_CUDA);
+    if (device == nullptr) return report_no_device(loader);
+  }
+  return options.launched ? run_launched(options, *plugin, host.table())
+                          : run_forked(options, *plugin, host.table(), device);
 }

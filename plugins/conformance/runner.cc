@@ -72,9 +72,10 @@ void reap(World* world, std::vector<pid_t> children, bool may_be_killed) {
 
 }  // namespace
 
-void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank) {
+void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,
+              const roda_device* device) {
   try {
-    Env env(table, host, world, rank);
+    Env env(table, host, world, rank, device);
     if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
     if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
       throw CaseSkipped("not fault-tolerant");
@@ -108,7 +109,8 @@ Report judge(const World& world, bool kills) {
   return report;
 }
 
-Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks) {
+Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks,
+                const roda_device* device) {
   const bool as_threads = (table.capabilities & RODA_CAP_IN_PROCESS) != 0;
   const bool kills = (which.flags & kKillsARank) != 0;
   if (ranks < which.min_ranks) return {Report::kSkipped, "needs " + std::to_string(which.min_ranks) + " ranks", 0};
@@ -125,7 +127,7 @@ Report run_case(const Case& which, const roda_transport& table, const roda_host*
     children.push_back(fork_child([&] { run_threads(which, table, host, world); }));
   } else {
     for (int rank = 0; rank < ranks; ++rank) {
-      children.push_back(fork_child([&] { run_rank(which, table, host, world, rank); }));
+      children.push_back(fork_child([&] { run_rank(which, table, host, world, rank, device); }));
     }
   }
   reap(world, children, kills);

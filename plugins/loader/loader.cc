@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "plugins/loader/device_table.h"
 #include "plugins/loader/plugin_file.h"
 #include "plugins/loader/transport_table.h"
 
@@ -43,8 +44,9 @@ Status identify(PluginRecord* record) {
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
   record->name = name;
   if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
-  if (record->kind != "transport" && record->kind != "algorithms") {
-    return Status::invalid("a plugin of kind '" + record->kind + "', which is neither a transport nor algorithms");
+  if (record->kind != "transport" && record->kind != "algorithms" && record->kind != "device") {
+    return Status::invalid("a plugin of kind '" + record->kind +
+                           "', which is neither a transport, a device nor algorithms");
   }
   return {};
 }
@@ -150,7 +152,8 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
-  return record->kind == "algorithms" ? find_algorithms(library, record) : open_transport(host, library, record);
+  if (record->kind == "algorithms") return find_algorithms(library, record);
+  return record->kind == "device" ? open_device(host, library, record) : open_transport(host, library, record);
 }
 
 Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
@@ -166,12 +169,38 @@ Status Loader::open_transport(const roda_host& host, void* library, PluginRecord
   if (const int code = table->probe(&host, &error); code != RODA_OK) {
     return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
   }
+  record->description = table->description;  // by now the plugin may know more about what it found
   auto bootstrap = std::make_unique<roda_bootstrap>();
   RODA_RETURN_IF_ERROR(find_bootstrap(library, record, bootstrap.get()));
   record->transport = table.get();
   tables_.push_back(std::move(table));
   bootstraps_.push_back(std::move(bootstrap));
   return {};
+}
+
+Status Loader::open_device(const roda_host& host, void* library, PluginRecord* record) {
+  auto entry = reinterpret_cast<roda_device_entry>(::dlsym(library, RODA_DEVICE_SYMBOL));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_DEVICE_SYMBOL);
+  auto table = std::make_unique<roda_device>();
+  RODA_RETURN_IF_ERROR(adapt_device(entry(), table.get()));
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
+  }
+  roda_error error = make_error();
+  if (const int code = table->probe(&host, &error); code != RODA_OK) {
+    return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
+  }
+  record->description = table->description;
+  record->device = table.get();
+  devices_.push_back(std::move(table));
+  return {};
+}
+
+const roda_device* Loader::device_for(int memory_kind) const {
+  for (const auto& record : records_) {
+    if (record->device != nullptr && record->device->memory_kind == memory_kind) return record->device;
+  }
+  return nullptr;
 }
 
 const PluginRecord* Loader::find(const std::string& name) const {

@@ -9,6 +9,7 @@
 
 #include <roda/abi/algorithms.h>
 #include <roda/abi/bootstrap.h>
+#include <roda/abi/device.h>
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
 
@@ -24,7 +25,7 @@ namespace roda::plugins {
 // One file that was looked at. Records never leave the list, so that a user can be told why something is not used.
 struct PluginRecord {
   std::string name;  // as the file says; its file name until that could be read
-  std::string kind;  // "transport", "algorithms"; "" until it could be read
+  std::string kind;  // "transport", "device", "algorithms"; "" until it could be read
   std::string path;
   std::uint32_t abi_version = 0;
   std::string description;  // the plugin's own line: library and version
@@ -38,6 +39,8 @@ struct PluginRecord {
   const roda_bootstrap* bootstrap = nullptr;
   // Of a plugin of kind "algorithms" that is usable; null else.
   const roda_algorithms* algorithms = nullptr;
+  // The same of a usable device; null else.
+  const roda_device* device = nullptr;
 };
 
 class Loader {
@@ -63,14 +66,18 @@ class Loader {
   const PluginRecord* find(const std::string& name) const;
   // In the order they were looked at.
   std::vector<const PluginRecord*> records() const;
+  // The usable device of that kind of memory; null when there is none.
+  const roda_device* device_for(int memory_kind) const;
 
  private:
   Status open(const roda_host& host, PluginRecord* record);
   Status open_transport(const roda_host& host, void* library, PluginRecord* record);
+  Status open_device(const roda_host& host, void* library, PluginRecord* record);
 
   std::vector<std::unique_ptr<PluginRecord>> records_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
   std::vector<std::unique_ptr<roda_bootstrap>> bootstraps_;
+  std::vector<std::unique_ptr<roda_device>> devices_;
 };
 
 }  // namespace roda::plugins

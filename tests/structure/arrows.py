@@ -15,7 +15,7 @@ ALLOWED = {
     "plugins/abi": (),
     "plugins/base": ("plugins/abi",),
     "plugins/sdk": ("plugins/abi",),
-    "plugins/devices": ("plugins/abi", "plugins/base"),
+    "plugins/devices": ("plugins/abi", "plugins/sdk", "plugins/base"),
     "plugins/loader": ("plugins/abi", "plugins/base", "plugins/devices"),
     "plugins/conformance": ("plugins/abi", "plugins/sdk", "plugins/base", "plugins/devices", "plugins/loader"),
     "transports": ("plugins/abi", "plugins/sdk", "plugins/base"),

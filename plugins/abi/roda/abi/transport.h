@@ -26,7 +26,7 @@
 typedef struct roda_plugin_info_t {
   uint32_t magic;
   uint32_t abi_version;
-  char kind[16]; /* "transport", or "algorithms" (algorithms.h) */
+  char kind[16]; /* "transport", "device" (device.h) or "algorithms" (algorithms.h) */
   char name[32]; /* what HOROVOD_CPU_OPERATIONS and friends select it by, lower case */
 } roda_plugin_info_t;
 
@@ -68,6 +68,8 @@ typedef struct roda_group_desc {
   uint64_t generation;        /* of the job's membership */
   uint64_t timeout_ns;        /* for forming the group, and for each operation without progress; 0 = none */
   roda_exchange exchange;
+  int32_t has_device; /* 0: the plugin chooses, where it needs one */
+  int32_t device;     /* the GPU that this member's memory lies on, by its number in this process */
 } roda_group_desc;
 
 /* One native collective. Counts are elements of `dtype`, not bytes. */

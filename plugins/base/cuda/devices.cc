@@ -1,0 +1,85 @@
+#include "plugins/base/cuda/devices.h"
+
+#include <map>
+#include <mutex>
+
+namespace roda::cuda {
+namespace {
+
+std::mutex guard;
+std::map<int, Context> contexts;  // guarded
+
+}  // namespace
+
+Devices& Devices::get(const Driver& driver) {
+  static Devices devices(driver);
+  return devices;
+}
+
+Status Devices::start() {
+  std::lock_guard lock(guard);
+  if (count_ > 0) return {};
+  RODA_RETURN_IF_ERROR(driver_.check(driver_.Init(0), "cuInit"));
+  int count = 0;
+  RODA_RETURN_IF_ERROR(driver_.check(driver_.DeviceGetCount(&count), "cuDeviceGetCount"));
+  if (count == 0) return Status::unavailable(driver_.explain(kNoDevice, "counting the GPUs"));
+  count_ = count;
+  return {};
+}
+
+Status Devices::context(int device, Context* context) {
+  RODA_RETURN_IF_ERROR(start());
+  if (device < 0 || device >= count_) {
+    return Status::invalid("CUDA: there is no device " + std::to_string(device) + ": this process sees " +
+                           std::to_string(count_) + " (see CUDA_VISIBLE_DEVICES)");
+  }
+  std::lock_guard lock(guard);
+  Context& known = contexts[device];
+  if (known == nullptr) {
+    RODA_RETURN_IF_ERROR(driver_.check(driver_.PrimaryContextRetain(&known, device),
+                                       "the primary context of device " + std::to_string(device)));
+  }
+  *context = known;
+  return {};
+}
+
+int Devices::device_of(const void* pointer) const {
+  const auto address = reinterpret_cast<Address>(pointer);
+  unsigned kind = 0;
+  if (driver_.PointerGetAttribute(&kind, kPointerMemoryType, address) != kSuccess || kind != kMemoryDevice) return -1;
+  int device = -1;
+  if (driver_.PointerGetAttribute(&device, kPointerDeviceOrdinal, address) != kSuccess) return -1;
+  return device;
+}
+
+int Devices::current_device() const {
+  Context context = nullptr;
+  Ordinal device = -1;
+  if (driver_.ContextGetCurrent(&context) != kSuccess || context == nullptr) return -1;
+  return driver_.ContextGetDevice(&device) == kSuccess ? device : -1;
+}
+
+Status Devices::uuid(int device, Uuid* uuid) const {
+  return driver_.check(driver_.DeviceGetUuid(uuid, device), "cuDeviceGetUuid of device " + std::to_string(device));
+}
+
+std::string Devices::name(int device) const {
+  char text[128] = {};
+  return driver_.DeviceGetName(text, sizeof text - 1, device) == kSuccess ? text : "";
+}
+
+Status check_stream(const Driver& driver, Stream stream, const std::string& what) {
+  // First: asking a stream that records a graph anything else would spoil the recording.
+  int capture = kCaptureNone;
+  if (driver.StreamIsCapturing(stream, &capture) == kSuccess && capture != kCaptureNone) {
+    return Status::unsupported(what +
+                               ": the stream is recording a CUDA graph; collectives are negotiated while a program "
+                               "runs and can't be part of a recording: call them outside of it");
+  }
+  const Result state = driver.StreamQuery(stream);
+  if (state == kSuccess || state == kNotReady) return {};
+  return Status::system(what +
+                        " was not begun: the GPU had failed before it: " + driver.explain(state, "cuStreamQuery"));
+}
+
+}  // namespace roda::cuda

@@ -1,0 +1,60 @@
+// The GPUs of this process: which there are, whose memory a pointer is, and their primary contexts, which PyTorch and
+// every user of CUDA's runtime API share.
+#pragma once
+
+#include <string>
+
+#include "plugins/base/cuda/driver.h"
+
+namespace roda::cuda {
+
+// Any thread. Statuses name the device.
+class Devices {
+ public:
+  // The one of this shared object; does nothing yet.
+  static Devices& get(const Driver& driver);
+
+  // Starts CUDA, if nobody has. From here on a forked child can't use it.
+  Status start();
+  int count() const { return count_; }
+
+  // The device's primary context. It is made (and takes some hundred MB of the device) if nobody has made it, so this
+  // is for devices that the user named. It is never given back: other users' pointers may depend on it.
+  Status context(int device, Context* context);
+
+  // The device that the range's memory lies on; -1: memory of the host, or unknown to CUDA.
+  int device_of(const void* pointer) const;
+  // The device of the context that is current to this thread; -1: none.
+  int current_device() const;
+  Status uuid(int device, Uuid* uuid) const;
+  std::string name(int device) const;
+
+ private:
+  explicit Devices(const Driver& driver) : driver_(driver) {}
+  const Driver& driver_;
+  int count_ = 0;
+};
+
+// While it lives the context is current to this thread.
+class ContextScope {
+ public:
+  ContextScope(const Driver& driver, Context context) : driver_(driver), result_(driver.ContextPush(context)) {}
+  ~ContextScope() {
+    Context ignored = nullptr;
+    if (result_ == kSuccess) driver_.ContextPop(&ignored);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+  Result result() const { return result_; }
+
+ private:
+  const Driver& driver_;
+  const Result result_;
+};
+
+// The stream can't take more work: an earlier kernel failed, or it records a graph. OK otherwise. `what` begins the
+// text. The context is current.
+Status check_stream(const Driver& driver, Stream stream, const std::string& what);
+
+}  // namespace roda::cuda

@@ -1,0 +1,53 @@
+// The few types and constants of the CUDA driver API that are used here, by our own names. The driver keeps them stable
+// for good; tests/unit/base compares them with cuda.h where that is installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace roda::cuda {
+
+// CUresult, as a plain number: a newer driver may return one that this file does not know.
+using Result = int;
+using Ordinal = int;  // CUdevice
+using Address = unsigned long long;
+using Context = struct ContextObject*;
+using Stream = struct StreamObject*;
+using Event = struct EventObject*;
+using Module = struct ModuleObject*;
+using Function = struct FunctionObject*;
+using HostFunction = void (*)(void* argument);
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotInitialized = 3;
+inline constexpr Result kDeinitialized = 4;
+inline constexpr Result kNoDevice = 100;
+inline constexpr Result kInvalidDevice = 101;
+inline constexpr Result kInvalidImage = 200;
+inline constexpr Result kInvalidContext = 201;
+inline constexpr Result kNoBinaryForGpu = 209;
+inline constexpr Result kUnsupportedPtx = 222;
+inline constexpr Result kNotFound = 500;
+inline constexpr Result kNotReady = 600;
+inline constexpr Result kIllegalAddress = 700;
+inline constexpr Result kLaunchFailed = 719;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDeviceOrdinal = 9;
+inline constexpr unsigned kMemoryHost = 1;
+inline constexpr unsigned kMemoryDevice = 2;
+inline constexpr int kCaptureNone = 0;
+inline constexpr int kAttributeProcessors = 16;
+inline constexpr int kAttributeMajor = 75;
+inline constexpr int kAttributeMinor = 76;
+
+struct Uuid {
+  unsigned char bytes[16];
+};
+
+}  // namespace roda::cuda

@@ -1,0 +1,174 @@
+#include "plugins/devices/cuda/compute.h"
+
+#include "plugins/devices/cuda/device_state.h"
+#include "plugins/devices/cuda/kernel_arguments.h"
+#include "plugins/devices/cuda/memory.h"
+
+namespace roda::cuda_device {
+namespace {
+
+Word address(const void* pointer) { return reinterpret_cast<Word>(pointer); }
+
+Word blocks_for(Word length, Word per_block) { return (length + per_block - 1) / per_block; }
+
+bool is_dtype(int32_t dtype) { return roda_dtype_size(dtype) != 0; }
+
+bool has_reduction(int32_t dtype, int32_t op) {
+  return is_dtype(dtype) && (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
+}
+
+// `work` gets the place; without a stream it has been done on return.
+template <typename Work>
+int32_t at(void* stream, const void* data, const char* what, roda_error* error, Work&& work) {
+  Place place;
+  Status status = place.find(stream, data, what);
+  if (status.ok()) status = work(place);
+  if (status.ok()) status = place.finish(what);
+  return status.to(error);
+}
+
+// A table of the items' segments at the place, for kernels that give each block a part of one segment. `width` is the
+// size of what lengths count; `per_block` how many of these one block takes.
+Status upload_segments(Place& place, const roda_pack_item* items, size_t count, std::size_t width, Word per_block,
+                       Tables::Place* table, unsigned* segments, Word* blocks) {
+  RODA_RETURN_IF_ERROR(place.gpu().tables().take(count * sizeof(Segment), table));
+  auto* next = static_cast<Segment*>(table->host);
+  *blocks = 0;
+  *segments = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Word length = items[i].bytes / width;
+    if (length == 0) continue;
+    next[(*segments)++] = Segment{address(items[i].tensor), items[i].offset, length, *blocks};
+    *blocks += blocks_for(length, per_block);
+  }
+  if (*segments == 0) return {};
+  return place.gpu().tables().upload(*table, *segments * sizeof(Segment), place.stream());
+}
+
+// What can be had without kernels: one copy for each item.
+Status copy_items(Place& place, void* buffer, const roda_pack_item* items, size_t count, bool packs) {
+  const cuda::Driver& driver = *State::get().driver();
+  for (size_t i = 0; i < count; ++i) {
+    if (items[i].bytes == 0) continue;
+    const Word in_buffer = address(buffer) + items[i].offset, tensor = address(items[i].tensor);
+    const cuda::Result result =
+        driver.MemcpyAsync(packs ? in_buffer : tensor, packs ? tensor : in_buffer, items[i].bytes, place.stream());
+    RODA_RETURN_IF_ERROR(driver.check(result, packs ? "pack" : "unpack"));
+  }
+  return {};
+}
+
+Status move_items(Place& place, void* buffer, const roda_pack_item* items, size_t count, bool packs) {
+  Kernels& kernels = place.gpu().kernels();
+  if (count < 2 || !kernels.load().ok()) return copy_items(place, buffer, items, count, packs);
+  Tables::Place table;
+  PackArguments arguments{address(buffer), 0, 0, 0};
+  Word blocks = 0;
+  RODA_RETURN_IF_ERROR(upload_segments(place, items, count, 1, kBlockBytes, &table, &arguments.count, &blocks));
+  arguments.segments = table.device;
+  const Status status = kernels.launch(packs ? Kernels::kPack : Kernels::kUnpack, blocks, &arguments, place.stream());
+  place.gpu().tables().give_back(table, place.stream());
+  return status;
+}
+
+struct Conversion {
+  int32_t buffer_dtype;
+  int32_t tensor_dtype;
+  double factor;
+};
+
+Status convert_items(Place& place, void* buffer, const roda_pack_item* items, size_t count, const Conversion& how,
+                     bool packs) {
+  Tables::Place table;
+  ConvertArguments arguments{address(buffer), 0, 0, how.buffer_dtype, how.tensor_dtype, how.factor != 1.0, how.factor};
+  Word blocks = 0;
+  RODA_RETURN_IF_ERROR(place.gpu().kernels().load());
+  RODA_RETURN_IF_ERROR(upload_segments(place, items, count, roda_dtype_size(how.tensor_dtype), kBlockElements, &table,
+                                       &arguments.count, &blocks));
+  arguments.segments = table.device;
+  const Status status =
+      place.gpu().kernels().launch(packs ? Kernels::kPackAs : Kernels::kUnpackAs, blocks, &arguments, place.stream());
+  place.gpu().tables().give_back(table, place.stream());
+  return status;
+}
+
+int32_t convert(void* buffer, const roda_pack_item* items, size_t count, const Conversion& how, bool packs,
+                void* stream, roda_error* error) {
+  if (!is_dtype(how.buffer_dtype) || !is_dtype(how.tensor_dtype)) {
+    return Status::unsupported("CUDA: no such dtype to convert").to(error);
+  }
+  if (count == 0) return RODA_OK;
+  return at(stream, buffer, packs ? "pack_as" : "unpack_as", error,
+            [&](Place& place) { return convert_items(place, buffer, items, count, how, packs); });
+}
+
+int32_t convert_range(void* to, int32_t to_dtype, const void* from, int32_t from_dtype, size_t count, double factor,
+                      const char* what, void* stream, roda_error* error) {
+  if (!is_dtype(to_dtype) || !is_dtype(from_dtype)) {
+    return Status::unsupported("CUDA: no " + std::string(what) + " of dtype " + std::to_string(from_dtype)).to(error);
+  }
+  if (count == 0) return RODA_OK;
+  return at(stream, to, what, error, [&](Place& place) {
+    const CastArguments arguments{address(to), address(from), count, to_dtype, from_dtype, factor != 1.0, 0, factor};
+    return place.gpu().kernels().launch(Kernels::kCast, blocks_for(count, kBlockElements), &arguments, place.stream());
+  });
+}
+
+}  // namespace
+
+int32_t copy(void* to, const void* from, size_t bytes, void* stream, roda_error* error) {
+  if (bytes == 0) return RODA_OK;
+  const void* on_device = device_of(to) >= 0 ? to : from;
+  return at(stream, on_device, "copy", error, [&](Place& place) {
+    const cuda::Driver& driver = *State::get().driver();
+    return driver.check(driver.MemcpyAsync(address(to), address(from), bytes, place.stream()), "cuMemcpyAsync");
+  });
+}
+
+int32_t reduce(void* to, const void* a, const void* b, size_t count, int32_t dtype, int32_t op, void* stream,
+               roda_error* error) {
+  if (!has_reduction(dtype, op)) {
+    return Status::unsupported(std::string("CUDA: can't reduce ") + roda_dtype_name(dtype) + " by " +
+                               roda_reduce_op_name(op))
+        .to(error);
+  }
+  if (count == 0) return RODA_OK;
+  return at(stream, to, "reduce", error, [&](Place& place) {
+    const ReduceArguments arguments{address(to), address(a), address(b), count, dtype, op};
+    return place.gpu().kernels().launch(Kernels::kReduce, blocks_for(count, kBlockElements), &arguments,
+                                        place.stream());
+  });
+}
+
+int32_t scale(void* data, size_t count, int32_t dtype, double factor, void* stream, roda_error* error) {
+  if (factor == 1.0 && is_dtype(dtype)) return RODA_OK;
+  return convert_range(data, dtype, data, dtype, count, factor, "scale", stream, error);
+}
+
+int32_t cast(void* to, int32_t to_dtype, const void* from, int32_t from_dtype, size_t count, void* stream,
+             roda_error* error) {
+  return convert_range(to, to_dtype, from, from_dtype, count, 1.0, "cast", stream, error);
+}
+
+int32_t pack(void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error) {
+  if (count == 0) return RODA_OK;
+  return at(stream, buffer, "pack", error, [&](Place& place) { return move_items(place, buffer, items, count, true); });
+}
+
+int32_t unpack(const void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error) {
+  if (count == 0) return RODA_OK;
+  return at(stream, buffer, "unpack", error,
+            [&](Place& place) { return move_items(place, const_cast<void*>(buffer), items, count, false); });
+}
+
+int32_t pack_as(void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count, int32_t tensor_dtype,
+                double factor, void* stream, roda_error* error) {
+  return convert(buffer, items, count, {buffer_dtype, tensor_dtype, factor}, true, stream, error);
+}
+
+int32_t unpack_as(const void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count,
+                  int32_t tensor_dtype, double factor, void* stream, roda_error* error) {
+  return convert(const_cast<void*>(buffer), items, count, {buffer_dtype, tensor_dtype, factor}, false, stream, error);
+}
+
+}  // namespace roda::cuda_device

@@ -1,0 +1,60 @@
+#include "plugins/devices/cuda/cuda_device.h"
+
+#include <cstdio>
+
+#include "plugins/devices/cuda/compute.h"
+#include "plugins/devices/cuda/device_state.h"
+#include "plugins/devices/cuda/memory.h"
+#include "plugins/devices/cuda/streams.h"
+
+namespace roda::cuda_device {
+namespace {
+
+char description[256] = "GPUs by the CUDA driver, opened at run time";
+
+// Does not start CUDA: processes that are forked later can still use it.
+int32_t probe(const roda_host* host, roda_error* error) {
+  const Status status = State::get().start(host);
+  if (!status.ok()) return status.to(error);
+  std::snprintf(description, sizeof description, "GPUs, CUDA %s by the driver; %s",
+                cuda::version_text(State::get().driver()->version).c_str(), kernels_built().c_str());
+  return RODA_OK;
+}
+
+roda_device make_table() {
+  roda_device table{};
+  table.struct_size = sizeof table;
+  table.abi_version = RODA_ABI_VERSION;
+  table.name = "cuda";
+  table.description = description;
+  table.memory_kind = RODA_MEMORY_CUDA;
+  table.probe = probe;
+  table.alloc = alloc;
+  table.free = release;
+  table.copy = copy;
+  table.reduce = reduce;
+  table.scale = scale;
+  table.cast = cast;
+  table.pack = pack;
+  table.unpack = unpack;
+  table.stream_create = stream_create;
+  table.stream_destroy = stream_destroy;
+  table.event_record = event_record;
+  table.event_test = event_test;
+  table.event_wait = event_wait;
+  table.event_release = event_release;
+  table.pack_as = pack_as;
+  table.unpack_as = unpack_as;
+  table.alloc_staging = alloc_staging;
+  table.device_of = device_of;
+  table.memory_report = memory_report;
+  return table;
+}
+
+}  // namespace
+}  // namespace roda::cuda_device
+
+const roda_device* roda_cuda_device(void) {
+  static const roda_device table = roda::cuda_device::make_table();
+  return &table;
+}

@@ -1,0 +1,63 @@
+// What the kernels are given: one struct each, by value. Read by the host, by kernels.cu and by the tests' double, so
+// it holds plain numbers and addresses only.
+#pragma once
+
+namespace roda::cuda_device {
+
+using Word = unsigned long long;
+
+inline constexpr unsigned kThreads = 256;
+// What one block copies; what one block computes.
+inline constexpr Word kBlockBytes = 32 * 1024;
+inline constexpr Word kBlockElements = 4 * 1024;
+
+// One tensor of a bucket. Its blocks are numbered from first_block on; a table is in that order.
+struct Segment {
+  Word tensor;       // address
+  Word offset;       // in the buffer, bytes
+  Word length;       // bytes for copies, elements for conversions
+  Word first_block;  // of the launch
+};
+
+// roda_pack, roda_unpack: bytes between the tensors and the buffer.
+struct PackArguments {
+  Word buffer;    // address
+  Word segments;  // address of the table, in the device's memory
+  unsigned count;
+  unsigned padding;
+};
+
+// roda_pack_as, roda_unpack_as: buffer[i] = tensor[i] * factor, and the reverse.
+struct ConvertArguments {
+  Word buffer;
+  Word segments;
+  unsigned count;
+  int buffer_dtype;
+  int tensor_dtype;
+  int has_factor;
+  double factor;
+};
+
+// roda_cast: to[i] = from[i] * factor; the two may be the same address for dtypes of one size.
+struct CastArguments {
+  Word to;
+  Word from;
+  Word count;
+  int to_dtype;
+  int from_dtype;
+  int has_factor;
+  int padding;
+  double factor;
+};
+
+// roda_reduce: to[i] = a[i] (op) b[i].
+struct ReduceArguments {
+  Word to;
+  Word a;
+  Word b;
+  Word count;
+  int dtype;
+  int op;
+};
+
+}  // namespace roda::cuda_device

@@ -1,0 +1,392 @@
+// The kernels: see kernel_arguments.h for what each is given, <roda/abi/device.h> for what each means. Compiled by nvcc to
+// an image that the plugin carries as bytes and the driver loads; nothing of CUDA's runtime is used.
+//
+// Data are streamed once, so that each thread moves 16 bytes at a time where addresses allow it, and each block takes a
+// fixed share of one tensor: which one, it finds by a binary search in the table.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "plugins/devices/cuda/kernel_arguments.h"
+
+namespace {
+
+using namespace roda::cuda_device;
+
+// Values of <roda/abi/types.h>.
+enum Dtype { kU8, kI8, kU16, kI16, kI32, kI64, kF16, kF32, kF64, kBool, kBf16 };
+enum Op { kSum = 1, kMin = 3, kMax = 4, kProduct = 5 };
+
+__device__ const Segment& segment_of(const Segment* segments, unsigned count, Word block) {
+  unsigned low = 0, high = count - 1;
+  while (low < high) {
+    const unsigned middle = (low + high + 1) / 2;
+    if (segments[middle].first_block <= block) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return segments[low];
+}
+
+// --- copies ---
+
+// Tensors and buffer don't overlap: several loads are under way before the first store.
+template <typename Vector>
+__device__ void copy_vectors(char* __restrict__ to, const char* __restrict__ from, Word bytes) {
+  const unsigned count = static_cast<unsigned>(bytes / sizeof(Vector));
+#pragma unroll 8
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    reinterpret_cast<Vector*>(to)[i] = reinterpret_cast<const Vector*>(from)[i];
+  }
+  const Word done = Word{count} * sizeof(Vector);
+  for (Word i = done + threadIdx.x; i < bytes; i += kThreads) to[i] = from[i];
+}
+
+__device__ void copy_block(char* to, const char* from, Word bytes) {
+  const Word skew = reinterpret_cast<Word>(to) ^ reinterpret_cast<Word>(from);
+  const Word step = skew % 16 == 0 ? 16 : skew % 8 == 0 ? 8 : skew % 4 == 0 ? 4 : 1;
+  // Up to where both are aligned.
+  Word head = (step - reinterpret_cast<Word>(to) % step) % step;
+  if (head > bytes) head = bytes;
+  if (threadIdx.x < head) to[threadIdx.x] = from[threadIdx.x];
+  to += head;
+  from += head;
+  bytes -= head;
+  if (step == 16) {
+    copy_vectors<uint4>(to, from, bytes);
+  } else if (step == 8) {
+    copy_vectors<uint2>(to, from, bytes);
+  } else if (step == 4) {
+    copy_vectors<unsigned>(to, from, bytes);
+  } else {
+    copy_vectors<char>(to, from, bytes);
+  }
+}
+
+__device__ void move(const PackArguments& arguments, bool packs) {
+  const Segment segment =
+      segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
+  const Word first = (blockIdx.x - segment.first_block) * kBlockBytes;
+  const Word bytes = segment.length - first < kBlockBytes ? segment.length - first : kBlockBytes;
+  char* tensor = reinterpret_cast<char*>(segment.tensor) + first;
+  char* buffer = reinterpret_cast<char*>(arguments.buffer) + segment.offset + first;
+  if (packs) {
+    copy_block(buffer, tensor, bytes);
+  } else {
+    copy_block(tensor, buffer, bytes);
+  }
+}
+
+// --- conversions ---
+
+struct Bool {
+  unsigned char byte;
+};
+
+// What an element is computed in: the 16-bit floats and float in float, double in double, integers in themselves.
+template <typename T>
+struct Traits {
+  using Computed = long long;
+  static constexpr long long kLowest = static_cast<long long>(static_cast<T>(-1) < static_cast<T>(1)
+                                                                  ? (1ull << (8 * sizeof(T) - 1)) * ~0ull
+                                                                  : 0ull);
+  static constexpr long long kHighest = static_cast<long long>(
+      static_cast<T>(-1) < static_cast<T>(1) ? (1ull << (8 * sizeof(T) - 1)) - 1 : (1ull << (8 * sizeof(T) % 64)) - 1);
+  __device__ static long long load(T value) { return static_cast<long long>(value); }
+};
+template <>
+struct Traits<Bool> {
+  using Computed = long long;
+  __device__ static long long load(Bool value) { return value.byte != 0; }
+};
+template <>
+struct Traits<float> {
+  using Computed = float;
+  __device__ static float load(float value) { return value; }
+};
+template <>
+struct Traits<__half> {
+  using Computed = float;
+  __device__ static float load(__half value) { return __half2float(value); }
+};
+template <>
+struct Traits<__nv_bfloat16> {
+  using Computed = float;
+  __device__ static float load(__nv_bfloat16 value) { return __bfloat162float(value); }
+};
+template <>
+struct Traits<double> {
+  using Computed = double;
+  __device__ static double load(double value) { return value; }
+};
+
+// Toward zero; out of range saturates, NaN is 0.
+template <typename T>
+__device__ T truncate(double value) {
+  if (value != value) return 0;
+  const double low = static_cast<double>(Traits<T>::kLowest), high = static_cast<double>(Traits<T>::kHighest);
+  if (value <= low) return static_cast<T>(Traits<T>::kLowest);
+  if (value >= high) return static_cast<T>(Traits<T>::kHighest);
+  return static_cast<T>(static_cast<long long>(value));
+}
+
+template <typename To>
+struct Store {
+  __device__ static To from(long long value) { return static_cast<To>(value); }
+  __device__ static To from(double value) { return truncate<To>(value); }
+  __device__ static To from(float value) { return truncate<To>(static_cast<double>(value)); }
+};
+template <>
+struct Store<Bool> {
+  template <typename T>
+  __device__ static Bool from(T value) {
+    return Bool{static_cast<unsigned char>(value != 0)};
+  }
+};
+template <>
+struct Store<float> {
+  template <typename T>
+  __device__ static float from(T value) {
+    return static_cast<float>(value);
+  }
+};
+template <>
+struct Store<double> {
+  template <typename T>
+  __device__ static double from(T value) {
+    return static_cast<double>(value);
+  }
+};
+template <>
+struct Store<__half> {
+  __device__ static __half from(float value) { return __float2half_rn(value); }
+  __device__ static __half from(double value) { return __double2half(value); }
+  __device__ static __half from(long long value) { return __ll2half_rn(value); }
+};
+template <>
+struct Store<__nv_bfloat16> {
+  __device__ static __nv_bfloat16 from(float value) { return __float2bfloat16_rn(value); }
+  __device__ static __nv_bfloat16 from(double value) { return __double2bfloat16(value); }
+  __device__ static __nv_bfloat16 from(long long value) { return __ll2bfloat16_rn(value); }
+};
+
+// The product by scale's rules: floats in what they are computed in, integers by way of double and truncated.
+template <typename From>
+struct Scale {
+  __device__ static long long times(long long value, double factor) {
+    return truncate<From>(static_cast<double>(value) * factor);
+  }
+  __device__ static float times(float value, double factor) { return value * static_cast<float>(factor); }
+  __device__ static double times(double value, double factor) { return value * factor; }
+};
+template <>
+struct Scale<Bool> {
+  __device__ static long long times(long long value, double factor) {
+    return truncate<long long>(static_cast<double>(value) * factor) != 0;
+  }
+};
+
+// Loads a few elements before it stores them: to and from may be the same memory, element by element.
+template <typename From, typename To>
+__device__ void convert(To* to, const From* from, unsigned count, bool has_factor, double factor) {
+  constexpr unsigned kAtOnce = 4;
+  for (unsigned first = threadIdx.x; first < count; first += kThreads * kAtOnce) {
+    From loaded[kAtOnce];
+#pragma unroll
+    for (unsigned j = 0; j < kAtOnce; ++j) {
+      if (first + j * kThreads < count) loaded[j] = from[first + j * kThreads];
+    }
+#pragma unroll
+    for (unsigned j = 0; j < kAtOnce; ++j) {
+      if (first + j * kThreads >= count) break;
+      const auto value = Traits<From>::load(loaded[j]);
+      to[first + j * kThreads] = Store<To>::from(has_factor ? Scale<From>::times(value, factor) : value);
+    }
+  }
+}
+
+struct Range {
+  Word to;
+  Word from;
+  Word count;
+  bool has_factor;
+  double factor;
+};
+
+template <typename From, typename To>
+__device__ void convert(const Range& range) {
+  convert(reinterpret_cast<To*>(range.to), reinterpret_cast<const From*>(range.from),
+          static_cast<unsigned>(range.count), range.has_factor, range.factor);
+}
+
+template <typename From>
+__device__ void convert_from(const Range& range, int to_dtype) {
+  switch (to_dtype) {
+    case kU8: return convert<From, unsigned char>(range);
+    case kI8: return convert<From, signed char>(range);
+    case kU16: return convert<From, unsigned short>(range);
+    case kI16: return convert<From, short>(range);
+    case kI32: return convert<From, int>(range);
+    case kI64: return convert<From, long long>(range);
+    case kF16: return convert<From, __half>(range);
+    case kF32: return convert<From, float>(range);
+    case kF64: return convert<From, double>(range);
+    case kBool: return convert<From, Bool>(range);
+    case kBf16: return convert<From, __nv_bfloat16>(range);
+  }
+}
+
+__device__ void convert_range(const Range& range, int from_dtype, int to_dtype) {
+  switch (from_dtype) {
+    case kU8: return convert_from<unsigned char>(range, to_dtype);
+    case kI8: return convert_from<signed char>(range, to_dtype);
+    case kU16: return convert_from<unsigned short>(range, to_dtype);
+    case kI16: return convert_from<short>(range, to_dtype);
+    case kI32: return convert_from<int>(range, to_dtype);
+    case kI64: return convert_from<long long>(range, to_dtype);
+    case kF16: return convert_from<__half>(range, to_dtype);
+    case kF32: return convert_from<float>(range, to_dtype);
+    case kF64: return convert_from<double>(range, to_dtype);
+    case kBool: return convert_from<Bool>(range, to_dtype);
+    case kBf16: return convert_from<__nv_bfloat16>(range, to_dtype);
+  }
+}
+
+__device__ unsigned width_of(int dtype) {
+  switch (dtype) {
+    case kU8: case kI8: case kBool: return 1;
+    case kU16: case kI16: case kF16: case kBf16: return 2;
+    case kI32: case kF32: return 4;
+    default: return 8;
+  }
+}
+
+__device__ void move_as(const ConvertArguments& arguments, bool packs) {
+  const Segment segment =
+      segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
+  const Word first = (blockIdx.x - segment.first_block) * kBlockElements;
+  const Word count = segment.length - first < kBlockElements ? segment.length - first : kBlockElements;
+  const Word tensor = segment.tensor + first * width_of(arguments.tensor_dtype);
+  const Word buffer = arguments.buffer + segment.offset + first * width_of(arguments.buffer_dtype);
+  const bool has_factor = arguments.has_factor != 0;
+  if (packs) {
+    convert_range({buffer, tensor, count, has_factor, arguments.factor}, arguments.tensor_dtype,
+                  arguments.buffer_dtype);
+  } else {
+    convert_range({tensor, buffer, count, has_factor, arguments.factor}, arguments.buffer_dtype,
+                  arguments.tensor_dtype);
+  }
+}
+
+// --- reductions ---
+
+// Integers wrap around; 16-bit floats are computed in float; min and max hand a NaN on.
+template <int kOp, typename C>
+__device__ C apply(C a, C b) {
+  if (kOp == kSum) return a + b;
+  if (kOp == kProduct) return a * b;
+  if (kOp == kMin) return (a < b || a != a) ? a : b;
+  return (a > b || a != a) ? a : b;
+}
+
+template <int kOp, typename T>
+struct Reduce {
+  __device__ static T one(T a, T b) {
+    if (kOp == kMin || kOp == kMax) return apply<kOp, T>(a, b);
+    return static_cast<T>(apply<kOp, Word>(static_cast<Word>(a), static_cast<Word>(b)));
+  }
+};
+template <int kOp, typename T>
+struct FloatReduce {
+  __device__ static T one(T a, T b) {
+    return Store<T>::from(apply<kOp>(Traits<T>::load(a), Traits<T>::load(b)));
+  }
+};
+template <int kOp>
+struct Reduce<kOp, float> : FloatReduce<kOp, float> {};
+template <int kOp>
+struct Reduce<kOp, double> : FloatReduce<kOp, double> {};
+template <int kOp>
+struct Reduce<kOp, __half> : FloatReduce<kOp, __half> {};
+template <int kOp>
+struct Reduce<kOp, __nv_bfloat16> : FloatReduce<kOp, __nv_bfloat16> {};
+template <int kOp>
+struct Reduce<kOp, Bool> {
+  __device__ static Bool one(Bool a, Bool b) {
+    const bool left = a.byte != 0, right = b.byte != 0;
+    return Bool{static_cast<unsigned char>(kOp == kSum || kOp == kMax ? left || right : left && right)};
+  }
+};
+
+template <typename T>
+union Pack {
+  uint4 whole;
+  T parts[16 / sizeof(T)];
+  __device__ Pack() {}
+};
+
+template <int kOp, typename T>
+__device__ void reduce(const ReduceArguments& arguments) {
+  const Word first = Word{blockIdx.x} * kBlockElements;
+  const Word count = arguments.count - first < kBlockElements ? arguments.count - first : kBlockElements;
+  T* to = reinterpret_cast<T*>(arguments.to) + first;
+  const T* a = reinterpret_cast<const T*>(arguments.a) + first;
+  const T* b = reinterpret_cast<const T*>(arguments.b) + first;
+  constexpr unsigned kWidth = 16 / sizeof(T);
+  Word done = 0;
+  if ((arguments.to | arguments.a | arguments.b) % 16 == 0) {
+    done = count / kWidth * kWidth;
+    for (Word i = threadIdx.x; i < count / kWidth; i += blockDim.x) {
+      Pack<T> left, right;
+      left.whole = reinterpret_cast<const uint4*>(a)[i];
+      right.whole = reinterpret_cast<const uint4*>(b)[i];
+#pragma unroll
+      for (unsigned j = 0; j < kWidth; ++j) left.parts[j] = Reduce<kOp, T>::one(left.parts[j], right.parts[j]);
+      reinterpret_cast<uint4*>(to)[i] = left.whole;
+    }
+  }
+  for (Word i = done + threadIdx.x; i < count; i += blockDim.x) to[i] = Reduce<kOp, T>::one(a[i], b[i]);
+}
+
+template <typename T>
+__device__ void reduce_by(const ReduceArguments& arguments) {
+  switch (arguments.op) {
+    case kSum: return reduce<kSum, T>(arguments);
+    case kMin: return reduce<kMin, T>(arguments);
+    case kMax: return reduce<kMax, T>(arguments);
+    case kProduct: return reduce<kProduct, T>(arguments);
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void roda_pack(PackArguments arguments) { move(arguments, true); }
+extern "C" __global__ void roda_unpack(PackArguments arguments) { move(arguments, false); }
+extern "C" __global__ void roda_pack_as(ConvertArguments arguments) { move_as(arguments, true); }
+extern "C" __global__ void roda_unpack_as(ConvertArguments arguments) { move_as(arguments, false); }
+
+extern "C" __global__ void roda_cast(CastArguments arguments) {
+  const Word first = Word{blockIdx.x} * kBlockElements;
+  const Word count = arguments.count - first < kBlockElements ? arguments.count - first : kBlockElements;
+  convert_range({arguments.to + first * width_of(arguments.to_dtype),
+                 arguments.from + first * width_of(arguments.from_dtype), count, arguments.has_factor != 0,
+                 arguments.factor},
+                arguments.from_dtype, arguments.to_dtype);
+}
+
+extern "C" __global__ void roda_reduce(ReduceArguments arguments) {
+  switch (arguments.dtype) {
+    case kU8: return reduce_by<unsigned char>(arguments);
+    case kI8: return reduce_by<signed char>(arguments);
+    case kU16: return reduce_by<unsigned short>(arguments);
+    case kI16: return reduce_by<short>(arguments);
+    case kI32: return reduce_by<int>(arguments);
+    case kI64: return reduce_by<long long>(arguments);
+    case kF16: return reduce_by<__half>(arguments);
+    case kF32: return reduce_by<float>(arguments);
+    case kF64: return reduce_by<double>(arguments);
+    case kBool: return reduce_by<Bool>(arguments);
+    case kBf16: return reduce_by<__nv_bfloat16>(arguments);
+  }
+}

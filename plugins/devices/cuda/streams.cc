@@ -1,0 +1,115 @@
+#include "plugins/devices/cuda/streams.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "plugins/devices/cuda/device_state.h"
+
+namespace roda::cuda_device {
+namespace {
+
+// What the ABI's event points to.
+struct Marker {
+  Gpu* gpu;
+  cuda::Event event;
+};
+
+// Events are made once and used again.
+class EventPool {
+ public:
+  static EventPool& get() {
+    static auto* pool = new EventPool;
+    return *pool;
+  }
+  // The GPU's context is current.
+  Status take(const cuda::Driver& driver, Gpu& gpu, Marker** marker) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<Marker*>& free = free_[gpu.device()];
+      if (!free.empty()) {
+        *marker = free.back();
+        free.pop_back();
+        return {};
+      }
+    }
+    cuda::Event event = nullptr;
+    RODA_RETURN_IF_ERROR(driver.check(driver.EventCreate(&event, cuda::kEventDisableTiming), "cuEventCreate"));
+    *marker = new Marker{&gpu, event};
+    return {};
+  }
+  void give_back(Marker* marker) {
+    const std::lock_guard lock(mutex_);
+    free_[marker->gpu->device()].push_back(marker);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<Marker*>> free_;
+};
+
+Status record(void* stream, Marker** marker) {
+  const cuda::Driver* driver = State::get().driver();
+  if (driver == nullptr) return Status::precondition("CUDA: used before its probe");
+  const auto on = static_cast<cuda::Stream>(stream);
+  cuda::Context context = nullptr;
+  Gpu* gpu = nullptr;
+  RODA_RETURN_IF_ERROR(driver->check(driver->StreamGetContext(on, &context), "cuStreamGetCtx"));
+  RODA_RETURN_IF_ERROR(State::get().gpu_of(context, &gpu));
+  const cuda::ContextScope scope(*driver, context);
+  Marker* taken = nullptr;
+  RODA_RETURN_IF_ERROR(EventPool::get().take(*driver, *gpu, &taken));
+  const Status status = driver->check(driver->EventRecord(taken->event, on), "cuEventRecord");
+  if (!status.ok()) EventPool::get().give_back(taken);
+  if (status.ok()) *marker = taken;
+  return status;
+}
+
+}  // namespace
+
+// Of the highest priority: what is communicated is waited for by other ranks.
+int32_t stream_create(int32_t device, void** stream, roda_error* error) {
+  Gpu* gpu = nullptr;
+  const Status found = State::get().gpu(device, &gpu);
+  if (!found.ok()) return found.to(error);
+  const cuda::Driver& driver = *State::get().driver();
+  const cuda::ContextScope scope(driver, gpu->context());
+  int least = 0, greatest = 0;
+  Status status = driver.check(driver.ContextGetPriorities(&least, &greatest), "cuCtxGetStreamPriorityRange");
+  cuda::Stream made = nullptr;
+  if (status.ok()) {
+    status = driver.check(driver.StreamCreate(&made, cuda::kStreamNonBlocking, greatest), "cuStreamCreateWithPriority");
+  }
+  if (status.ok()) *stream = made;
+  return status.to(error);
+}
+
+void stream_destroy(void* stream) { State::get().driver()->StreamDestroy(static_cast<cuda::Stream>(stream)); }
+
+int32_t event_record(void* stream, void** event, roda_error* error) {
+  Marker* marker = nullptr;
+  const Status status = record(stream, &marker);
+  if (status.ok()) *event = marker;
+  return status.to(error);
+}
+
+int32_t event_test(void* event, roda_error* error) {
+  const auto* marker = static_cast<const Marker*>(event);
+  const cuda::Driver& driver = *State::get().driver();
+  const cuda::ContextScope scope(driver, marker->gpu->context());
+  const cuda::Result result = driver.EventQuery(marker->event);
+  if (result == cuda::kNotReady) return RODA_IN_PROGRESS;
+  return driver.check(result, "work on device " + std::to_string(marker->gpu->device())).to(error);
+}
+
+int32_t event_wait(void* stream, void* event, roda_error* error) {
+  const auto* marker = static_cast<const Marker*>(event);
+  const cuda::Driver& driver = *State::get().driver();
+  const cuda::ContextScope scope(driver, marker->gpu->context());
+  return driver.check(driver.StreamWaitEvent(static_cast<cuda::Stream>(stream), marker->event, 0), "cuStreamWaitEvent")
+      .to(error);
+}
+
+void event_release(void* event) { EventPool::get().give_back(static_cast<Marker*>(event)); }
+
+}  // namespace roda::cuda_device

@@ -1,0 +1,17 @@
+// A DOUBLE of the CUDA driver, for tests without a GPU: a shared library with the functions of libcuda.so.1 that this
+// project calls. Devices' memory is host memory, streams are queues with a thread each, kernels are host functions of
+// the same name. It proves our logic only: nothing that runs on it says anything about a GPU.
+//
+// Settings, by environment: RODA_CUDA_DOUBLE_DEVICES (8), _VERSION (13000), _MEMORY (bytes of each device, 1 GiB),
+// _DELAY_US (each piece of work on a stream), _INIT_ERROR (what cuInit returns), _MODULE_ERROR (what cuModuleLoadData
+// returns). For tests in the same process it exports the functions below.
+#pragma once
+
+extern "C" {
+// From now on every call that touches the device returns this, as after a kernel that failed; 0: no more.
+void roda_cuda_double_set_error(int result);
+// Streams say that they record a graph.
+void roda_cuda_double_set_capturing(int captures);
+// Contexts that were made for devices, one bit each.
+unsigned roda_cuda_double_contexts();
+}

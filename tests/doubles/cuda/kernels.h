@@ -1,0 +1,20 @@
+// What the CUDA double runs in place of our kernels: host functions of the same names. A reference of its own, written
+// for clearness, that knows of the kernels only what they are given.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace roda::cuda_double {
+
+struct Kernel {
+  const char* name;
+  std::size_t argument_bytes;  // each kernel takes one struct by value
+  void (*run)(unsigned blocks, unsigned threads, const void* argument);
+};
+
+// Null: no kernel of that name.
+const Kernel* find_kernel(const std::string& name);
+
+}  // namespace roda::cuda_double

@@ -1,0 +1,21 @@
+// Memory of the CUDA double: host memory that says it belongs to a device.
+#pragma once
+
+#include <cstddef>
+
+#include "plugins/base/cuda/types.h"
+
+namespace roda::cuda_double {
+
+// All from any thread. `device` -1: pinned host memory.
+cuda::Result allocate(int device, std::size_t bytes, void** address);
+cuda::Result release(void* address, bool of_device);
+// The device of the range that the address lies in; -2: unknown.
+int owner_of(const void* address);
+// Bytes of the device in use, and how many it has (RODA_CUDA_DOUBLE_MEMORY, 1 GiB).
+void usage(int device, std::size_t* used, std::size_t* total);
+
+// A setting of the double's; `otherwise` when it is not set.
+long setting(const char* name, long otherwise);
+
+}  // namespace roda::cuda_double

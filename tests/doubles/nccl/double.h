@@ -1,0 +1,17 @@
+// A DOUBLE of NCCL, for tests without a GPU: a shared library with the functions of libnccl.so.2 that this project
+// calls, over the CUDA double (tests/doubles/cuda) and shared memory of one host. Data really move between processes,
+// in stream order. It proves our logic only: nothing that runs on it says anything about NCCL or a GPU.
+//
+// Settings, by environment; where a rank is named, `rR:` in front restricts one to the communicators' rank R:
+//   RODA_NCCL_DOUBLE_VERSION     what it says it is; default 22105
+//   RODA_NCCL_DOUBLE_INIT_ERROR  [rR:]RESULT:TEXT  forming ends with that result and last-error text
+//   RODA_NCCL_DOUBLE_INIT_HANG   [rR:]1            forming never ends but by an abort
+//   RODA_NCCL_DOUBLE_ASYNC_ERROR [rR:]N:RESULT:TEXT  the Nth operation (from 1) hangs, and the error appears
+//   RODA_NCCL_DOUBLE_HANG        [rR:]N            the Nth operation hangs
+//   RODA_NCCL_DOUBLE_ABORT_MS    an abort takes that long
+//   RODA_NCCL_DOUBLE_LAUNCH_US   an operation comes to lie on the stream that long after its call (500 for the first of
+//   a
+//                                communicator, which connects; 0 for others)
+#pragma once
+
+#include "transports/nccl/library.h"

@@ -1,0 +1,209 @@
+#include "transports/nccl/collectives.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace roda::nccl {
+namespace {
+
+constexpr int kNone = -1;
+
+// Of the elements that a reduction computes with.
+int dtype_of(int dtype) {
+  constexpr int kTable[RODA_DTYPE_COUNT] = {kUint8,   kInt8,    kNone,    kNone,  kInt32,   kInt64,
+                                            kFloat16, kFloat32, kFloat64, kUint8, kBfloat16};
+  return dtype >= 0 && dtype < RODA_DTYPE_COUNT ? kTable[dtype] : kNone;
+}
+
+bool is_float(int dtype) {
+  return dtype == RODA_FLOAT16 || dtype == RODA_BFLOAT16 || dtype == RODA_FLOAT32 || dtype == RODA_FLOAT64;
+}
+
+// Any byte but zero is true: the largest byte is then OR, the smallest AND.
+int op_of(int dtype, int op) {
+  switch (op) {
+    case RODA_SUM:
+      return dtype == RODA_BOOL ? kMax : kSum;
+    case RODA_PRODUCT:
+      return dtype == RODA_BOOL ? kMin : kProd;
+    case RODA_MIN:
+      return kMin;
+    case RODA_MAX:
+      return kMax;
+    case RODA_AVERAGE:
+      return is_float(dtype) ? kAvg : kNone;
+    default:
+      return kNone;
+  }
+}
+
+bool is_reduction(int version, int dtype, int op) {
+  const int type = dtype_of(dtype), operation = op_of(dtype, op);
+  if (type == kNone || operation == kNone) return false;
+  return version >= kAverage || (type != kBfloat16 && operation != kAvg);
+}
+
+std::size_t sum(const std::vector<std::size_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+bool are_equal(const std::vector<std::size_t>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](std::size_t count) { return count == counts.front(); });
+}
+
+// One launch. What only moves data is told as bytes, so that every dtype can travel.
+class Launch {
+ public:
+  Launch(const Library& library, Comm comm, int rank, int size, const Request& request)
+      : nccl_(library),
+        comm_(comm),
+        rank_(rank),
+        size_(size),
+        request_(request),
+        args_(request.args),
+        width_(roda_dtype_size(args_.dtype)),
+        input_(static_cast<const char*>(args_.input)),
+        output_(static_cast<char*>(args_.output)) {}
+
+  Result operator()() {
+    switch (args_.collective) {
+      case RODA_ALLREDUCE:
+        return nccl_.AllReduce(input_, output_, args_.count, type(), op(), comm_, request_.stream);
+      case RODA_BROADCAST:
+        return nccl_.Broadcast(is_root() ? input_ : output_, output_, args_.count * width_, kUint8, args_.root, comm_,
+                               request_.stream);
+      case RODA_ALLGATHER:
+        return allgather();
+      case RODA_REDUCESCATTER:
+        return reduce_scatter();
+      default:
+        return alltoall();
+    }
+  }
+
+ private:
+  int type() const { return dtype_of(args_.dtype); }
+  int op() const { return op_of(args_.dtype, args_.op); }
+  bool is_root() const { return rank_ == args_.root && input_ != nullptr; }
+
+  // `begin(rank)` for every rank, as one operation of NCCL's.
+  template <typename Begin>
+  Result grouped(Begin&& begin) {
+    const Result started = nccl_.GroupStart();
+    if (started != kSuccess) return started;
+    Result first = kSuccess;
+    for (int rank = 0; rank < size_ && first == kSuccess; ++rank) first = begin(rank);
+    const Result ended = nccl_.GroupEnd();
+    return first != kSuccess && first != kInProgress ? first : ended;
+  }
+
+  Result allgather() {
+    const std::vector<std::size_t>& counts = request_.recv_counts;
+    if (are_equal(counts)) {
+      return nccl_.AllGather(input_, output_, counts[0] * width_, kUint8, comm_, request_.stream);
+    }
+    char* to = output_;
+    return grouped([&](int root) {
+      const std::size_t bytes = counts[static_cast<std::size_t>(root)] * width_;
+      char* part = std::exchange(to, to + bytes);
+      if (bytes == 0) return kSuccess;
+      return nccl_.Broadcast(root == rank_ ? input_ : part, part, bytes, kUint8, root, comm_, request_.stream);
+    });
+  }
+
+  Result reduce_scatter() {
+    const std::vector<std::size_t>& counts = request_.recv_counts;
+    if (are_equal(counts)) {
+      return nccl_.ReduceScatter(input_, output_, counts[0], type(), op(), comm_, request_.stream);
+    }
+    const char* from = input_;
+    return grouped([&](int root) {
+      const std::size_t count = counts[static_cast<std::size_t>(root)];
+      const char* part = std::exchange(from, from + count * width_);
+      if (count == 0) return kSuccess;
+      return nccl_.Reduce(part, root == rank_ ? output_ : nullptr, count, type(), op(), root, comm_, request_.stream);
+    });
+  }
+
+  Result alltoall() {
+    const char* from = input_;
+    char* to = output_;
+    return grouped([&](int peer) {
+      const auto index = static_cast<std::size_t>(peer);
+      const std::size_t sent = request_.send_counts[index] * width_, received = request_.recv_counts[index] * width_;
+      Result result = kSuccess;
+      if (sent > 0) result = nccl_.Send(from, sent, kUint8, peer, comm_, request_.stream);
+      if (received > 0 && result == kSuccess) {
+        result = nccl_.Recv(to, received, kUint8, peer, comm_, request_.stream);
+      }
+      from += sent;
+      to += received;
+      return result;
+    });
+  }
+
+  const Library& nccl_;
+  const Comm comm_;
+  const int rank_;
+  const int size_;
+  const Request& request_;
+  const roda_collective_args& args_;
+  const std::size_t width_;
+  const char* const input_;
+  char* const output_;
+};
+
+}  // namespace
+
+bool is_supported(int version, int collective, int dtype, int op) {
+  switch (collective) {
+    case RODA_ALLREDUCE:
+    case RODA_REDUCESCATTER:
+      return is_reduction(version, dtype, op);
+    case RODA_BROADCAST:
+    case RODA_ALLGATHER:
+    case RODA_ALLTOALL:
+      return roda_dtype_size(dtype) != 0;
+    default:
+      return false;
+  }
+}
+
+void measure(int rank, int size, Request* request) {
+  const roda_collective_args& args = request->args;
+  const std::size_t width = roda_dtype_size(args.dtype);
+  const auto own = static_cast<std::size_t>(rank);
+  const bool needs_recv_counts = args.collective != RODA_ALLREDUCE && args.collective != RODA_BROADCAST;
+  if ((needs_recv_counts && request->recv_counts.empty()) ||
+      (args.collective == RODA_ALLTOALL && request->send_counts.empty())) {
+    throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + request->name() + " without its counts");
+  }
+  if (args.collective == RODA_BROADCAST && (args.root < 0 || args.root >= size)) {
+    throw sdk::Failure(RODA_ERR_INVALID, "nccl: BROADCAST from group rank " + std::to_string(args.root));
+  }
+  std::size_t input = args.count, output = args.count;
+  if (args.collective == RODA_ALLGATHER) {
+    input = request->recv_counts[own];
+    output = sum(request->recv_counts);
+  } else if (args.collective == RODA_REDUCESCATTER) {
+    input = sum(request->recv_counts);
+    output = request->recv_counts[own];
+  } else if (args.collective == RODA_ALLTOALL) {
+    input = sum(request->send_counts);
+    output = sum(request->recv_counts);
+  }
+  request->input_bytes = input * width;
+  request->output_bytes = output * width;
+}
+
+bool is_empty(const Request& request) {
+  // An alltoall without data here may have some between others, and then they need nothing of this rank.
+  return request.input_bytes == 0 && request.output_bytes == 0;
+}
+
+Result launch(const Library& library, Comm comm, int rank, int size, const Request& request) {
+  return Launch(library, comm, rank, size, request)();
+}
+
+}  // namespace roda::nccl

@@ -1,0 +1,102 @@
+#include "transports/nccl/context.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "transports/nccl/group.h"
+
+namespace roda::nccl {
+namespace {
+
+// Found by the last probe; what the support matrix depends on.
+std::atomic<int> probed_version{0};
+char described[256] = "NCCL, opened at run time";
+
+const char* knob(const roda_host* host, const char* name) { return host->knob(host->self, name); }
+
+double number(const roda_host* host, const char* name, double otherwise) {
+  const char* text = knob(host, name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (*end == '\0' && value > 0) return value;
+  throw sdk::Failure(RODA_ERR_INVALID, std::string(name) + "='" + text + "' is not a number above 0");
+}
+
+const cuda::Driver& open_driver(const roda_host* host) {
+  const cuda::Driver* driver = nullptr;
+  const Status status = cuda::Driver::open(knob(host, "RODA_CUDA_LIBRARY"), &driver);
+  if (!status.ok()) throw sdk::Failure(status.code(), status.message());
+  return *driver;
+}
+
+}  // namespace
+
+void Context::probe(const roda_host* host) {
+  const std::shared_ptr<const Library> library = Library::find(knob(host, "RODA_NCCL_LIBRARY"));
+  const cuda::Driver& driver = open_driver(host);
+  probed_version.store(library->version);
+  std::snprintf(described, sizeof described, "%s, CUDA %s by the driver", library->description().c_str(),
+                cuda::version_text(driver.version).c_str());
+}
+
+const char* Context::description() { return described; }
+
+Context::Context(const roda_host* host)
+    : host_(host),
+      patience_(static_cast<std::int64_t>(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10) * 1000)),
+      stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
+
+Context::~Context() { ending_.clear(); }
+
+const std::shared_ptr<const Library>& Context::library() {
+  if (library_ == nullptr) {
+    library_ = Library::find(knob(host_, "RODA_NCCL_LIBRARY"));
+    probed_version.store(library_->version);
+    // Stays open for good: NCCL's threads and exit handlers would outlive its code.
+    static auto* used = new std::vector<std::shared_ptr<const Library>>;
+    used->push_back(library_);
+  }
+  return library_;
+}
+
+const cuda::Driver& Context::driver() {
+  if (driver_ == nullptr) driver_ = &open_driver(host_);
+  return *driver_;
+}
+
+Gpu& Context::gpu(int device) {
+  std::unique_ptr<Gpu>& gpu = gpus_[device];
+  if (gpu == nullptr) gpu = std::make_unique<Gpu>(driver(), device);
+  return *gpu;
+}
+
+void Context::leave(Group* group) {
+  std::erase(groups_, group);
+  std::erase_if(queue_, [group](const Turn& turn) { return turn.group == group; });
+}
+
+int Context::pump() {
+  int moved = 0;
+  while (!queue_.empty() && queue_.front().group->hand_over(queue_.front().request)) {
+    queue_.pop_front();
+    ++moved;
+  }
+  return moved;
+}
+
+int Context::progress() {
+  int events = pump();
+  for (Group* group : groups_) events += group->watch();
+  const std::size_t before = ending_.size();
+  std::erase_if(ending_, [](const auto& communicator) { return communicator->is_gone(); });
+  return events + static_cast<int>(before - ending_.size());
+}
+
+bool Context::collective_supported(int collective, int dtype, int op, int memory_kind) {
+  return memory_kind == RODA_MEMORY_CUDA && is_supported(probed_version.load(), collective, dtype, op);
+}
+
+}  // namespace roda::nccl

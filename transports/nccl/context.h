@@ -1,0 +1,78 @@
+// One process's use of NCCL: the library, the GPUs, and the one order in which collectives are handed over.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "transports/nccl/collectives.h"
+#include "transports/nccl/communicator.h"
+#include "transports/nccl/gpu.h"
+#include "transports/nccl/library.h"
+
+namespace roda::nccl {
+
+class Group;
+
+// One thread at a time. Entries throw sdk::Failure.
+class Context {
+ public:
+  explicit Context(const roda_host* host);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Throws when NCCL or the driver can't be used here. Does not start CUDA: processes that are forked later can still
+  // use it.
+  static void probe(const roda_host* host);
+  // After probe(): the library and its version, for people.
+  static const char* description();
+
+  const roda_host* host() const { return host_; }
+  // How long the end of a communicator may take.
+  std::chrono::milliseconds patience() const { return patience_; }
+  int stream_slots() const { return stream_slots_; }
+
+  // Opened when the first group needs them, and then kept.
+  const std::shared_ptr<const Library>& library();
+  const cuda::Driver& driver();
+  Gpu& gpu(int device);
+
+  void join(Group* group) { groups_.push_back(group); }
+  void leave(Group* group);
+  // Collectives of all groups are handed to NCCL in the order in which they were started: NCCL must see the same order
+  // of communicators on all ranks, and takes no call while another is under way.
+  void enqueue(Group* group, Request* request) { queue_.push_back({group, request}); }
+  // Hands over what can be; how many were.
+  int pump();
+  // Takes over the end of a communicator.
+  void bury(std::unique_ptr<Communicator> communicator) { ending_.push_back(std::move(communicator)); }
+
+  // The entries of the ABI.
+  int progress();
+  int event_fd() const { return -1; }
+  bool arm() const { return true; }
+  static bool collective_supported(int collective, int dtype, int op, int memory_kind);
+
+ private:
+  struct Turn {
+    Group* group;
+    Request* request;
+  };
+
+  const roda_host* const host_;
+  std::chrono::milliseconds patience_;
+  int stream_slots_ = 1;
+  std::shared_ptr<const Library> library_;
+  const cuda::Driver* driver_ = nullptr;
+  std::map<int, std::unique_ptr<Gpu>> gpus_;
+  std::vector<Group*> groups_;
+  std::deque<Turn> queue_;
+  std::vector<std::unique_ptr<Communicator>> ending_;
+};
+
+}  // namespace roda::nccl

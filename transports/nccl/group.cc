@@ -1,0 +1,200 @@
+#include "transports/nccl/group.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "transports/nccl/explain.h"
+
+namespace roda::nccl {
+namespace {
+
+constexpr std::chrono::milliseconds kQuietPause{1};
+
+}  // namespace
+
+// Memory that an aborted collective still uses may be given back right after this.
+Group::~Group() {
+  cause_.set(sdk::Failure(RODA_ERR_ABORTED, label() + " was destroyed"));
+  context_.leave(this);
+  ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
+  live_.clear();
+  if (communicator_ == nullptr) return;
+  const auto deadline = Clock::now() + context_.patience();
+  if (!ghosts_.empty()) communicator_->abort();
+  while (!ghosts_.empty() && Clock::now() < deadline) {
+    std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
+    if (!ghosts_.empty()) std::this_thread::sleep_for(kQuietPause);
+  }
+  communicator_->retire(context_.patience());
+  context_.bury(std::move(communicator_));
+}
+
+void Group::abort(const sdk::Failure& cause) { break_with(cause); }
+
+void Group::break_with(const sdk::Failure& failure) {
+  const std::lock_guard lock(communicator_guard_);
+  cause_.set(failure);
+  if (communicator_ != nullptr) communicator_->abort();
+}
+
+int32_t Group::start(const roda_collective_args& args, Request** request) {
+  cause_.throw_if_set();
+  if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
+    throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("nccl: no ") + roda_collective_name(args.collective) + " of " +
+                                                 roda_dtype_name(args.dtype) + " by " + roda_reduce_op_name(args.op));
+  }
+  Request* started = pool_.take();
+  try {
+    started->assign(args, size_);
+    measure(rank_, size_, started);
+    started->stream = args.stream != nullptr ? static_cast<cuda::Stream>(args.stream) : stream_;
+    check_place(*started);
+  } catch (...) {
+    pool_.give_back(started);
+    throw;
+  }
+  if (is_empty(*started)) {
+    pool_.give_back(started);
+    return RODA_OK;
+  }
+  live_.push_back(started);
+  context_.enqueue(this, started);
+  context_.pump();
+  *request = started;
+  return RODA_OK;
+}
+
+void Group::check_place(const Request& request) const {
+  const cuda::Devices& devices = cuda::Devices::get(gpu_->driver());
+  const std::pair<const void*, std::size_t> ranges[] = {{request.args.input, request.input_bytes},
+                                                        {request.args.output, request.output_bytes}};
+  for (const auto& [address, bytes] : ranges) {
+    const bool is_read = request.args.collective != RODA_BROADCAST || rank_ == request.args.root;
+    if (bytes == 0 || (address == request.args.input && !is_read)) continue;
+    const int device = devices.device_of(address);
+    if (device == gpu_->device()) continue;
+    const std::string where = device < 0 ? "in host memory" : "on device " + std::to_string(device);
+    throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + describe(request) + ": the tensor lies " + where + ", but " +
+                                             label() + " was formed on " + gpu_->label() +
+                                             ": keep one GPU per process, torch.cuda.set_device(hvd.local_rank())");
+  }
+}
+
+bool Group::hand_over(Request* request) {
+  if (cause_.is_set()) return true;
+  try {
+    if (!communicator_->poll()) return false;
+    if (request->state == Request::State::kQueued) begin(request);
+    return finish_launch(request);
+  } catch (const sdk::Failure& failure) {
+    break_with(failure);
+    return true;
+  }
+}
+
+void Group::begin(Request* request) {
+  {
+    const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+    check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
+  }
+  if (timeout_.count() != 0) request->begin = gpu_->record(request->stream);
+  request->state = Request::State::kLaunching;
+  communicator_->call(describe(*request),
+                      [&](Comm comm) { return launch(*context_.library(), comm, rank_, size_, *request); });
+}
+
+bool Group::finish_launch(Request* request) {
+  if (!communicator_->poll()) return false;
+  request->end = gpu_->record(request->stream);
+  request->state = Request::State::kRunning;
+  return true;
+}
+
+int Group::watch() {
+  if (live_.empty() || cause_.is_set() || step_ != Step::kReady) return 0;
+  try {
+    communicator_->poll();
+    return 0;
+  } catch (const sdk::Failure& failure) {
+    break_with(failure);
+    return 1;
+  }
+}
+
+int32_t Group::test(Request* request) {
+  if (request->state != Request::State::kRunning) context_.pump();
+  if (!cause_.is_set() && request->state == Request::State::kRunning) check_progress(request);
+  if (request->state == Request::State::kOver) {
+    release(request);
+    return RODA_OK;
+  }
+  if (!cause_.is_set()) return RODA_IN_PROGRESS;
+  std::erase(live_, request);
+  ghosts_.push_back(request);
+  cause_.throw_if_set();
+  return RODA_IN_PROGRESS;
+}
+
+// Ends the request when the GPU is through, and the group when the GPU has failed or does not come on.
+void Group::check_progress(Request* request) {
+  const cuda::Result result = gpu_->query(request->end);
+  if (result == cuda::kSuccess) {
+    request->state = Request::State::kOver;
+    return;
+  }
+  if (result != cuda::kNotReady) {
+    return break_with({RODA_ERR_SYSTEM, "nccl: " + gpu_->driver().explain(result, describe(*request))});
+  }
+  if (request->begin == nullptr) return;
+  if (!request->has_begun && gpu_->query(request->begin) == cuda::kSuccess) {
+    request->has_begun = true;
+    request->began = Clock::now();
+  }
+  if (!request->has_begun || Clock::now() - request->began < timeout_) return;
+  break_with({RODA_ERR_TIMEOUT,
+              "nccl: " + describe(*request) + " was not over within " +
+                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) +
+                  " ms on the GPU: a rank did not take part, or its GPU is busy; NCCL_DEBUG=INFO shows connections"});
+}
+
+// Of a request that failed: whether its memory is out of use. Only then an event behind it says so, since an abort ends
+// what was on the stream.
+bool Group::is_over(Request* request) {
+  if (request->state == Request::State::kQueued || gpu_ == nullptr) request->state = Request::State::kOver;
+  if (request->state != Request::State::kOver) {
+    try {
+      if (request->end == nullptr && communicator_->is_gone()) request->end = gpu_->record(request->stream);
+      // A device in an error runs nothing any more.
+      if (request->end != nullptr && gpu_->query(request->end) != cuda::kNotReady) {
+        request->state = Request::State::kOver;
+      }
+    } catch (const sdk::Failure&) {
+      request->state = Request::State::kOver;  // the same: not even an event could be recorded
+    }
+  }
+  if (request->state != Request::State::kOver) return false;
+  give_back_events(request);
+  pool_.give_back(request);
+  return true;
+}
+
+bool Group::is_quiet(const void* base, std::size_t bytes) {
+  std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
+  const auto touches = [&](const Request* request) { return request->touches(base, bytes); };
+  return std::none_of(live_.begin(), live_.end(), touches) && std::none_of(ghosts_.begin(), ghosts_.end(), touches);
+}
+
+void Group::give_back_events(Request* request) {
+  for (cuda::Event* event : {&request->begin, &request->end}) {
+    if (*event != nullptr) gpu_->give_back(std::exchange(*event, nullptr));
+  }
+}
+
+void Group::release(Request* request) {
+  give_back_events(request);
+  std::erase(live_, request);
+  pool_.give_back(request);
+}
+
+}  // namespace roda::nccl

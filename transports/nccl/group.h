@@ -1,0 +1,86 @@
+// One group over NCCL: forming its communicator, collectives on it, and the end of all that.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+#include <memory>
+#include <roda/sdk/exchange.hpp>
+#include <roda/sdk/request_pool.hpp>
+#include <string>
+#include <vector>
+
+#include "transports/nccl/card.h"
+#include "transports/nccl/communicator.h"
+#include "transports/nccl/context.h"
+#include "transports/nccl/request.h"
+
+namespace roda::nccl {
+
+// Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
+//
+// The group lives on one GPU: the one that the description names, else that of the thread's current CUDA context, else
+// the one with the process's local rank. A failure of one rank while forming is told to all.
+class Group {
+ public:
+  using Request = roda::nccl::Request;
+
+  Group(Context& context, const roda_group_desc& desc);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // True when formed.
+  bool test();
+  void abort(const sdk::Failure& cause);
+
+  // RODA_OK, with *request null when there is nothing to do.
+  int32_t start(const roda_collective_args& args, Request** request);
+  // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
+  int32_t test(Request* request);
+  bool is_quiet(const void* base, std::size_t bytes);
+
+  // For the context: gives the request to NCCL if it can be now. True when it needs no turn any more.
+  bool hand_over(Request* request);
+  // For the context: looks for errors while something is under way; how many were found.
+  int watch();
+
+ private:
+  enum class Step { kCards, kConnect, kReady };
+
+  Card make_card(const roda_group_desc& desc);
+  int choose_device(const roda_group_desc& desc);
+  void read_cards();
+  void check_deadline() const;
+  void check_place(const Request& request) const;
+  void begin(Request* request);
+  bool finish_launch(Request* request);
+  bool is_over(Request* request);
+  void check_progress(Request* request);
+  void give_back_events(Request* request);
+  void release(Request* request);
+  void break_with(const sdk::Failure& failure);
+  std::string label() const { return "group " + name_; }
+  std::string describe(const Request& request) const { return request.name() + " over " + label(); }
+
+  Context& context_;
+  const int rank_;
+  const int size_;
+  const std::string name_;
+  const std::vector<std::int32_t> world_ranks_;
+  const std::chrono::nanoseconds timeout_;
+  const Clock::time_point created_;
+
+  Step step_ = Step::kCards;
+  sdk::Allgather gather_;
+  Gpu* gpu_ = nullptr;
+  cuda::Stream stream_ = nullptr;  // for collectives that name none
+
+  sdk::FirstCause cause_;
+  std::mutex communicator_guard_;  // of the pointer, against abort()
+  std::unique_ptr<Communicator> communicator_;
+  sdk::RequestPool<Request> pool_;
+  std::vector<Request*> live_;    // started, and not yet told to be over
+  std::vector<Request*> ghosts_;  // told to have failed, while the GPU may still use their memory
+};
+
+}  // namespace roda::nccl

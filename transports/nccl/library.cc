@@ -1,0 +1,119 @@
+#include "transports/nccl/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <roda/sdk/error.hpp>
+#include <set>
+#include <vector>
+
+namespace roda::nccl {
+namespace {
+
+constexpr const char* kFile = "libnccl.so.2";
+
+using Handle = std::shared_ptr<void>;
+
+[[noreturn]] void refuse(const std::string& reason) { throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason); }
+
+Handle open(const char* file, int flags) {
+  void* handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL | flags);
+  return handle == nullptr ? nullptr : Handle(handle, [](void* opened) { ::dlclose(opened); });
+}
+
+// The files in this process whose name is NCCL's, without doubles by way of links.
+std::vector<std::string> loaded_files() {
+  std::set<std::string> files;
+  const auto look = [](dl_phdr_info* info, std::size_t, void* found) {
+    const char* slash = std::strrchr(info->dlpi_name, '/');
+    const char* name = slash != nullptr ? slash + 1 : info->dlpi_name;
+    if (std::strncmp(name, "libnccl.so", 10) != 0) return 0;
+    char* real = ::realpath(info->dlpi_name, nullptr);
+    static_cast<std::set<std::string>*>(found)->insert(real != nullptr ? real : info->dlpi_name);
+    std::free(real);
+    return 0;
+  };
+  ::dl_iterate_phdr(look, &files);
+  return {files.begin(), files.end()};
+}
+
+template <typename FunctionPointer>
+bool look_up(void* handle, const char* symbol, FunctionPointer* function) {
+  void* address = ::dlsym(handle, symbol);
+  std::memcpy(function, &address, sizeof *function);
+  return address != nullptr;
+}
+
+// The file that the symbols come from: the linker's path may have led anywhere.
+std::string file_of(void* symbol, const char* otherwise) {
+  Dl_info info{};
+  return ::dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : otherwise;
+}
+
+struct Opened {
+  Handle handle;
+  Library library;
+};
+
+std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
+  auto opened = std::make_shared<Opened>();
+  Library& library = opened->library;
+  look_up(handle.get(), "ncclGetVersion", &library.GetVersion);
+  if (library.GetVersion == nullptr) refuse(file + " is no NCCL: it has no ncclGetVersion");
+  library.path = file_of(reinterpret_cast<void*>(library.GetVersion), file.c_str());
+  if (library.GetVersion(&library.version) != kSuccess) refuse(library.path + " does not tell its version");
+  if (library.version < kOldest) {
+    refuse(library.description() + " is too old: NCCL 2.8 or newer is needed (send and receive, all-to-all)");
+  }
+#define X(member, symbol, result, parameters) \
+  if (!look_up(handle.get(), symbol, &library.member)) refuse(library.description() + " has no " symbol);
+  RODA_NCCL_FUNCTIONS(X)
+#undef X
+#define X(member, symbol, result, parameters) look_up(handle.get(), symbol, &library.member);
+  RODA_NCCL_NEWER_FUNCTIONS(X)
+#undef X
+  opened->handle = std::move(handle);
+  return {opened, &opened->library};
+}
+
+// Several files may be loaded: two of one version do no harm, two versions do.
+std::shared_ptr<const Library> choose(const std::vector<std::string>& files) {
+  std::shared_ptr<const Library> first;
+  for (const std::string& file : files) {
+    const Handle handle = open(file.c_str(), RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    const std::shared_ptr<const Library> library = load(handle, file);
+    if (first == nullptr) first = library;
+    if (first->version == library->version) continue;
+    refuse("two versions of NCCL are loaded in this process: " + first->description() + " and " +
+           library->description() + "; remove one, or name the one to use with RODA_NCCL_LIBRARY=" + first->path);
+  }
+  return first;
+}
+
+}  // namespace
+
+std::shared_ptr<const Library> Library::find(const char* named) {
+  const bool is_named = named != nullptr && *named != '\0';
+  if (!is_named) {
+    if (std::shared_ptr<const Library> loaded = choose(loaded_files())) return loaded;
+  }
+  const char* file = is_named ? named : kFile;
+  const Handle handle = open(file, 0);
+  if (handle != nullptr) return load(handle, file);
+  const char* why = ::dlerror();
+  refuse(std::string("no NCCL: none is loaded (PyTorch brings one along) and ") + (why != nullptr ? why : file) +
+         (is_named ? " (from RODA_NCCL_LIBRARY)" : "; RODA_NCCL_LIBRARY names a file"));
+}
+
+std::string Library::description() const { return "NCCL " + version_text(version) + " (" + path + ")"; }
+
+std::string version_text(int version) {
+  const int scale = version < 10000 ? 1000 : 10000;
+  return std::to_string(version / scale) + "." + std::to_string(version % scale / 100) + "." +
+         std::to_string(version % 100);
+}
+
+}  // namespace roda::nccl

@@ -1,0 +1,115 @@
+// NCCL, opened at run time behind a table of its functions, with declarations of our own: what is here has kept its
+// binary form since NCCL 2.8. tests/transports/nccl compares it with nccl.h where that is installed.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "plugins/base/cuda/types.h"
+
+namespace roda::nccl {
+
+using Result = int;  // ncclResult_t: a newer library may return one that this file does not know
+using Comm = struct CommObject*;
+using Stream = cuda::Stream;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kUnhandledCudaError = 1;
+inline constexpr Result kSystemError = 2;
+inline constexpr Result kInternalError = 3;
+inline constexpr Result kInvalidArgument = 4;
+inline constexpr Result kInvalidUsage = 5;
+inline constexpr Result kRemoteError = 6;
+inline constexpr Result kInProgress = 7;
+
+enum Dtype : int {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kInt64 = 4,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,  // from 2.10
+};
+enum Op : int {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,  // from 2.10
+};
+
+struct UniqueId {
+  char bytes[128];
+};
+
+// The configuration as 2.14 introduced it. A newer library takes what it does not find here as not set.
+struct Config {
+  std::size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;
+  int padding = 0;  // read by no library: to one of this version the struct ends before
+};
+
+inline constexpr int kOldest = 2800;        // 2.8.0, in the coding of its time
+inline constexpr int kAverage = 21000;      // and bfloat16
+inline constexpr int kNonBlocking = 21400;  // configurations, finalising
+inline constexpr int kLastError = 21300;
+
+// Member, exported name, result, parameters.
+#define RODA_NCCL_FUNCTIONS(X)                                                                                      \
+  X(GetVersion, "ncclGetVersion", Result, (int* version))                                                           \
+  X(GetUniqueId, "ncclGetUniqueId", Result, (UniqueId * id))                                                        \
+  X(CommInitRank, "ncclCommInitRank", Result, (Comm * comm, int size, UniqueId id, int rank))                       \
+  X(CommDestroy, "ncclCommDestroy", Result, (Comm comm))                                                            \
+  X(CommAbort, "ncclCommAbort", Result, (Comm comm))                                                                \
+  X(CommGetAsyncError, "ncclCommGetAsyncError", Result, (Comm comm, Result * error))                                \
+  X(GetErrorString, "ncclGetErrorString", const char*, (Result result))                                             \
+  X(GroupStart, "ncclGroupStart", Result, ())                                                                       \
+  X(GroupEnd, "ncclGroupEnd", Result, ())                                                                           \
+  X(AllReduce, "ncclAllReduce", Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                   \
+  X(Broadcast, "ncclBroadcast", Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, int root, Comm comm, Stream stream))                 \
+  X(Reduce, "ncclReduce", Result,                                                                                   \
+    (const void* from, void* to, std::size_t count, int dtype, int op, int root, Comm comm, Stream stream))         \
+  X(AllGather, "ncclAllGather", Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream))                           \
+  X(ReduceScatter, "ncclReduceScatter", Result,                                                                     \
+    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                   \
+  X(Send, "ncclSend", Result, (const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream)) \
+  X(Recv, "ncclRecv", Result, (void* to, std::size_t count, int dtype, int peer, Comm comm, Stream stream))
+
+// Null in libraries that lack them.
+#define RODA_NCCL_NEWER_FUNCTIONS(X)                                \
+  X(CommInitRankConfig, "ncclCommInitRankConfig", Result,           \
+    (Comm * comm, int size, UniqueId id, int rank, Config* config)) \
+  X(CommFinalize, "ncclCommFinalize", Result, (Comm comm))          \
+  X(GetLastError, "ncclGetLastError", const char*, (Comm comm))
+
+// Immutable once found; any thread.
+struct Library {
+#define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
+  RODA_NCCL_FUNCTIONS(X)
+  RODA_NCCL_NEWER_FUNCTIONS(X)
+#undef X
+  std::string path;  // of the file that it came from
+  int version = 0;   // as ncclGetVersion says
+
+  // `named` is the user's choice of a file, null for none. Without it a library that the process has loaded already
+  // (PyTorch's) is taken, or else the system's. Throws sdk::Failure(RODA_ERR_UNAVAILABLE) with the reason: none, older
+  // than 2.8, or two versions in the process. A library that was not loaded before is closed with the object.
+  static std::shared_ptr<const Library> find(const char* named);
+
+  bool is_non_blocking() const { return version >= kNonBlocking && CommInitRankConfig != nullptr; }
+  // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"
+  std::string description() const;
+};
+
+// "2.21.5", for either way in which NCCL has coded its versions.
+std::string version_text(int version);
+
+}  // namespace roda::nccl

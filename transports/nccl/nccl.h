@@ -1,0 +1,12 @@
+// NCCL as a transport: native collectives between GPUs, aborted by ncclCommAbort when something fails. Both NCCL and
+// the CUDA driver are opened at run time; see docs/transports.md.
+//
+// It offers no messages: NCCL's send and receive have no tags, match in the order in which they were begun, and hold
+// their stream until the peer comes. The contract's messages match by tag in any order, which can't be made of these
+// without a second channel. Inside a collective (all-to-all, uneven shares) NCCL's send and receive do the work.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+// For programs that link the transport instead of loading it.
+const roda_transport* roda_nccl_transport();

@@ -1,0 +1,5 @@
+#include <roda/sdk/plugin.hpp>
+
+#include "transports/nccl/nccl.h"
+
+RODA_TRANSPORT_PLUGIN("nccl", roda_nccl_transport());
