@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <map>
 #include <mutex>
 
 namespace roda::cuda {
@@ -55,12 +56,19 @@ Status fill(const char* file, Driver* driver) {
 }  // namespace
 
 Status Driver::open(const char* file, const Driver** driver) {
-  static std::once_flag once;
-  static Driver table;
-  static Status status;
-  std::call_once(once, [file] { status = fill(file != nullptr && *file != '\0' ? file : kDriverFile, &table); });
-  *driver = status.ok() ? &table : nullptr;
-  return status;
+  struct Opened {
+    Driver table;
+    Status status;
+  };
+  static std::mutex guard;
+  static std::map<std::string, Opened> known;  // its nodes stay where they are
+  const std::string name = file != nullptr && *file != '\0' ? file : kDriverFile;
+  const std::lock_guard lock(guard);
+  const auto [entry, is_new] = known.try_emplace(name);
+  Opened& opened = entry->second;
+  if (is_new) opened.status = fill(name.c_str(), &opened.table);
+  *driver = opened.status.ok() ? &opened.table : nullptr;
+  return opened.status;
 }
 
 std::string Driver::explain(Result result, const std::string& what) const {

@@ -58,8 +58,8 @@ struct Driver {
   std::string path;
   int version = 0;  // the newest CUDA that the driver serves: 12040 is 12.4
 
-  // The one of this shared object. `file` is a name for the dynamic linker, null for the driver's own; the first call
-  // decides. Starts nothing of CUDA's. *driver is null when there is none, with the reason in the status.
+  // `file` is a name for the dynamic linker, null for the driver's own. Opened once in this shared object, however
+  // often it is asked for. Starts nothing of CUDA's. *driver is null when there is none, with the reason in the status.
   static Status open(const char* file, const Driver** driver);
 
   // "cuMemAlloc_v2 of 5 bytes: CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what to do where that is known.
