@@ -1,7 +1,5 @@
 #include "tests/doubles/cuda/stream.h"
 
-#include <chrono>
-
 #include "tests/doubles/cuda/memory.h"
 
 namespace roda::cuda_double {
@@ -11,7 +9,7 @@ Condition& condition() {
   return the_one;
 }
 
-WorkQueue::WorkQueue() : thread_([this] { run(); }) {}
+WorkQueue::WorkQueue() : delay_(setting("RODA_CUDA_DOUBLE_DELAY_US", 0)), thread_([this] { run(); }) {}
 
 WorkQueue::~WorkQueue() {
   {
@@ -41,7 +39,6 @@ void WorkQueue::wait_idle() {
 }
 
 void WorkQueue::run() {
-  const std::chrono::microseconds delay(setting("RODA_CUDA_DOUBLE_DELAY_US", 0));
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return !work_.empty() || is_ending_; });
@@ -50,7 +47,7 @@ void WorkQueue::run() {
     work_.pop_front();
     is_busy_ = true;
     lock.unlock();
-    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
     work();
     lock.lock();
     is_busy_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,7 +21,7 @@ struct Condition {
 };
 Condition& condition();
 
-// Any thread. RODA_CUDA_DOUBLE_DELAY_US: each piece of work takes that long, at least.
+// Any thread. RODA_CUDA_DOUBLE_DELAY_US, when it is made: each piece of work takes that long, at least.
 class WorkQueue {
  public:
   WorkQueue();
@@ -36,6 +37,7 @@ class WorkQueue {
  private:
   void run();
 
+  const std::chrono::microseconds delay_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;

@@ -1,0 +1,269 @@
+// The CUDA device over the double of the driver: memory, tables of arguments, streams, events. Kernels are host
+// functions there, so this proves what the host does with them; tests/gpu proves the kernels, on a GPU.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plugins/base/cuda/types.h"
+#include "plugins/devices/cuda/cuda_device.h"
+#include "tests/doubles/cuda/double.h"
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1u << 20;
+constexpr std::uint64_t kLimit = 64 * kMiB;
+
+roda_error make_error() {
+  roda_error error{};
+  error.struct_size = sizeof error;
+  return error;
+}
+
+bool says(const roda_error& error, const char* part) { return std::strstr(error.message, part) != nullptr; }
+
+class CudaDevice : public testing::Test {
+ protected:
+  static const char* knob(void*, const char* name) {
+    static const std::map<std::string, std::string> knobs = {{"RODA_CUDA_LIBRARY", ::getenv("RODA_CUDA_LIBRARY")},
+                                                             {"RODA_CUDA_MEMORY_LIMIT", std::to_string(kLimit)}};
+    const auto found = knobs.find(name);
+    return found == knobs.end() ? nullptr : found->second.c_str();
+  }
+  void SetUp() override {
+    roda_host host{};
+    host.struct_size = sizeof host;
+    host.knob = knob;
+    ASSERT_EQ(device_.probe(&host, &error_), RODA_OK) << error_.message;
+  }
+  void TearDown() override {
+    roda_cuda_double_set_error(0);
+    for (roda_memory& memory : memory_) device_.free(&memory);
+  }
+  char* alloc(std::size_t bytes, int number = 0) {
+    memory_.emplace_back();
+    EXPECT_EQ(device_.alloc(number, bytes, &memory_.back(), &error_), RODA_OK) << error_.message;
+    return static_cast<char*>(memory_.back().address);
+  }
+  char* alloc(const std::vector<char>& data) {
+    char* address = alloc(data.size());
+    EXPECT_EQ(device_.copy(address, data.data(), data.size(), nullptr, &error_), RODA_OK) << error_.message;
+    return address;
+  }
+  std::vector<char> read(const char* address, std::size_t bytes) {
+    std::vector<char> data(bytes);
+    EXPECT_EQ(device_.copy(data.data(), address, bytes, nullptr, &error_), RODA_OK) << error_.message;
+    return data;
+  }
+  std::vector<char> noise(std::size_t bytes) {
+    std::vector<char> data(bytes);
+    for (char& byte : data) byte = static_cast<char>(random_());
+    return data;
+  }
+
+  const roda_device& device_ = *roda_cuda_device();
+  roda_error error_ = make_error();
+  std::vector<roda_memory> memory_;
+  std::mt19937 random_{20240601};
+};
+
+// First: nothing has used a device yet.
+TEST_F(CudaDevice, MakesContextsOnlyWhereItIsUsed) {
+  EXPECT_EQ(roda_cuda_double_contexts(), 0u);
+  alloc(10, 2);
+  EXPECT_EQ(roda_cuda_double_contexts(), 4u);
+}
+
+TEST_F(CudaDevice, KnowsItsMemory) {
+  const char* ours = alloc(1000, 3);
+  EXPECT_EQ(device_.device_of(ours), 3);
+  EXPECT_EQ(device_.device_of(ours + 999), 3);
+  EXPECT_EQ(device_.device_of(&ours), -1);
+}
+
+TEST_F(CudaDevice, KeepsItsBudget) {
+  roda_device_memory before{}, held{}, after{};
+  ASSERT_EQ(device_.memory_report(1, &before, &error_), RODA_OK) << error_.message;
+  roda_memory memory{};
+  ASSERT_EQ(device_.alloc(1, 40 * kMiB, &memory, &error_), RODA_OK) << error_.message;
+  ASSERT_EQ(device_.memory_report(1, &held, &error_), RODA_OK);
+  EXPECT_EQ(held.held, before.held + 40 * kMiB);
+  EXPECT_EQ(held.limit, kLimit);
+  EXPECT_EQ(held.free, before.free - 40 * kMiB);
+  roda_memory more{};
+  EXPECT_EQ(device_.alloc(1, 30 * kMiB, &more, &error_), RODA_ERR_NO_MEMORY);
+  EXPECT_TRUE(says(error_, "RODA_CUDA_MEMORY_LIMIT") && says(error_, "device 1")) << error_.message;
+  device_.free(&memory);
+  ASSERT_EQ(device_.memory_report(1, &after, &error_), RODA_OK);
+  EXPECT_EQ(after.held, before.held);
+  EXPECT_EQ(after.peak, held.held);
+}
+
+TEST_F(CudaDevice, SaysWhatToDoWhenTheDeviceIsFull) {
+  ::setenv("RODA_CUDA_DOUBLE_MEMORY", "1048576", 1);
+  roda_memory memory{};
+  const int code = device_.alloc(0, 8 * kMiB, &memory, &error_);
+  ::unsetenv("RODA_CUDA_DOUBLE_MEMORY");
+  EXPECT_EQ(code, RODA_ERR_NO_MEMORY);
+  EXPECT_TRUE(says(error_, "no room for 8 MiB on device 0") && says(error_, "HOROVOD_FUSION_THRESHOLD"))
+      << error_.message;
+  roda_device_memory report{};
+  ASSERT_EQ(device_.memory_report(0, &report, &error_), RODA_OK);
+  EXPECT_EQ(report.held, 0u);
+}
+
+TEST_F(CudaDevice, RefusesADeviceThatIsNotThere) {
+  roda_memory memory{};
+  EXPECT_EQ(device_.alloc(8, 10, &memory, &error_), RODA_ERR_INVALID);
+  EXPECT_TRUE(says(error_, "no device 8") && says(error_, "sees 8")) << error_.message;
+}
+
+TEST_F(CudaDevice, StagingMemoryIsTheHosts) {
+  roda_memory memory{};
+  ASSERT_EQ(device_.alloc_staging(0, 5000, &memory, &error_), RODA_OK) << error_.message;
+  EXPECT_EQ(memory.kind, RODA_MEMORY_HOST);
+  EXPECT_EQ(device_.device_of(memory.address), -1);
+  std::memset(memory.address, 7, 5000);
+  const char* on_device = alloc(5000);
+  EXPECT_EQ(device_.copy(const_cast<char*>(on_device), memory.address, 5000, nullptr, &error_), RODA_OK);
+  EXPECT_EQ(read(on_device, 5000), std::vector<char>(5000, 7));
+  device_.free(&memory);
+}
+
+// Thousands of tensors of all sizes, empty ones and odd addresses among them, there and back in one launch each.
+TEST_F(CudaDevice, PacksThousandsOfTensors) {
+  std::vector<roda_pack_item> items;
+  std::vector<char> all = noise(3 << 20), expected;
+  char* tensors = alloc(all);
+  std::size_t from = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::size_t bytes = i % 50 == 0 ? 0 : i == 77 ? 700000 : random_() % 300;
+    from += random_() % 9;
+    items.push_back({tensors + from, expected.size(), bytes});
+    expected.insert(expected.end(), all.begin() + static_cast<std::ptrdiff_t>(from),
+                    all.begin() + static_cast<std::ptrdiff_t>(from + bytes));
+    expected.resize(expected.size() + random_() % 16, 'x');  // a gap, which stays as it is
+    from += bytes;
+  }
+  ASSERT_LT(from, all.size());
+  char* buffer = alloc(std::vector<char>(expected.size(), 'x'));
+  ASSERT_EQ(device_.pack(buffer, items.data(), items.size(), nullptr, &error_), RODA_OK) << error_.message;
+  EXPECT_EQ(read(buffer, expected.size()), expected);
+  const std::vector<char> zeros(all.size(), 0);
+  device_.copy(tensors, zeros.data(), zeros.size(), nullptr, &error_);
+  ASSERT_EQ(device_.unpack(buffer, items.data(), items.size(), nullptr, &error_), RODA_OK) << error_.message;
+  const std::vector<char> back = read(tensors, all.size());
+  for (const roda_pack_item& item : items) {
+    const auto at = static_cast<const char*>(item.tensor) - tensors;
+    ASSERT_EQ(std::memcmp(&back[static_cast<std::size_t>(at)], &all[static_cast<std::size_t>(at)], item.bytes), 0);
+  }
+}
+
+TEST_F(CudaDevice, PacksNothing) {
+  char* buffer = alloc(100);
+  const roda_pack_item empty[2] = {{buffer, 0, 0}, {buffer, 10, 0}};
+  EXPECT_EQ(device_.pack(buffer, empty, 2, nullptr, &error_), RODA_OK) << error_.message;
+  EXPECT_EQ(device_.pack(buffer, nullptr, 0, nullptr, &error_), RODA_OK) << error_.message;
+}
+
+// Tables of arguments are used again only when the launch that reads them is through.
+TEST_F(CudaDevice, BucketsInFlightKeepTheirTables) {
+  ::setenv("RODA_CUDA_DOUBLE_DELAY_US", "1000", 1);
+  void* stream = nullptr;
+  ASSERT_EQ(device_.stream_create(0, &stream, &error_), RODA_OK) << error_.message;
+  ::unsetenv("RODA_CUDA_DOUBLE_DELAY_US");
+  std::vector<std::vector<char>> data;
+  std::vector<char*> buffers;
+  for (int bucket = 0; bucket < 8; ++bucket) {
+    data.push_back(noise(4000));
+    char* tensors = alloc(data.back());
+    buffers.push_back(alloc(4000));
+    const roda_pack_item items[2] = {{tensors, 2500, 1500}, {tensors + 1500, 0, 2500}};
+    ASSERT_EQ(device_.pack(buffers.back(), items, 2, stream, &error_), RODA_OK) << error_.message;
+  }
+  void* event = nullptr;
+  ASSERT_EQ(device_.event_record(stream, &event, &error_), RODA_OK) << error_.message;
+  while (device_.event_test(event, &error_) == RODA_IN_PROGRESS) {
+  }
+  device_.event_release(event);
+  for (std::size_t bucket = 0; bucket < buffers.size(); ++bucket) {
+    std::vector<char> expected(data[bucket].begin() + 1500, data[bucket].end());
+    expected.insert(expected.end(), data[bucket].begin(), data[bucket].begin() + 1500);
+    EXPECT_EQ(read(buffers[bucket], 4000), expected) << bucket;
+  }
+  device_.stream_destroy(stream);
+}
+
+TEST_F(CudaDevice, StreamsWaitForEvents) {
+  ::setenv("RODA_CUDA_DOUBLE_DELAY_US", "3000", 1);
+  void *slow = nullptr, *quick = nullptr, *event = nullptr;
+  ASSERT_EQ(device_.stream_create(0, &slow, &error_), RODA_OK);
+  ::unsetenv("RODA_CUDA_DOUBLE_DELAY_US");
+  ASSERT_EQ(device_.stream_create(0, &quick, &error_), RODA_OK);
+  const std::vector<char> data = noise(1000);
+  char *first = alloc(1000), *second = alloc(1000);
+  device_.copy(first, data.data(), 1000, slow, &error_);
+  ASSERT_EQ(device_.event_record(slow, &event, &error_), RODA_OK);
+  ASSERT_EQ(device_.event_wait(quick, event, &error_), RODA_OK);
+  device_.copy(second, first, 1000, quick, &error_);
+  void* done = nullptr;
+  ASSERT_EQ(device_.event_record(quick, &done, &error_), RODA_OK);
+  while (device_.event_test(done, &error_) == RODA_IN_PROGRESS) {
+  }
+  EXPECT_EQ(read(second, 1000), data);
+  device_.event_release(event);
+  device_.event_release(done);
+  device_.stream_destroy(slow);
+  device_.stream_destroy(quick);
+}
+
+TEST_F(CudaDevice, ConvertsWhilePacking) {
+  const std::vector<float> values = {1.5f, -2.25f, 1000.0f, 0.0f, 65504.0f, 3.0f};
+  std::vector<char> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  char* tensors = alloc(bytes);
+  char* buffer = alloc(100);
+  const roda_pack_item items[2] = {{tensors, 6, 12}, {tensors + 12, 0, 12}};
+  ASSERT_EQ(device_.pack_as(buffer, RODA_FLOAT16, items, 2, RODA_FLOAT32, 0.5, nullptr, &error_), RODA_OK)
+      << error_.message;
+  const std::vector<char> packed = read(buffer, 12);
+  const std::uint16_t expected[] = {0x0000, 0x77ff, 0x3e00, 0x3a00, 0xbc80, 0x5fd0};
+  EXPECT_EQ(std::memcmp(packed.data(), expected, sizeof expected), 0);
+  ASSERT_EQ(device_.unpack_as(buffer, RODA_FLOAT16, items, 2, RODA_FLOAT32, 2.0, nullptr, &error_), RODA_OK);
+  EXPECT_EQ(read(tensors, bytes.size()), bytes);
+}
+
+TEST_F(CudaDevice, ReducesScalesAndCasts) {
+  const std::vector<std::int32_t> a = {1, -7, 100}, b = {5, 3, -1};
+  std::vector<char> left(12), right(12);
+  std::memcpy(left.data(), a.data(), 12);
+  std::memcpy(right.data(), b.data(), 12);
+  char *first = alloc(left), *second = alloc(right);
+  ASSERT_EQ(device_.reduce(first, first, second, 3, RODA_INT32, RODA_SUM, nullptr, &error_), RODA_OK) << error_.message;
+  ASSERT_EQ(device_.scale(first, 3, RODA_INT32, 0.5, nullptr, &error_), RODA_OK) << error_.message;
+  char* halves = alloc(12);
+  ASSERT_EQ(device_.cast(halves, RODA_FLOAT32, first, RODA_INT32, 3, nullptr, &error_), RODA_OK) << error_.message;
+  const float expected[] = {3.0f, -2.0f, 49.0f};
+  EXPECT_EQ(std::memcmp(read(halves, 12).data(), expected, 12), 0);
+  EXPECT_EQ(device_.reduce(first, first, second, 3, RODA_INT32, RODA_ADASUM, nullptr, &error_), RODA_ERR_UNSUPPORTED);
+}
+
+TEST_F(CudaDevice, DoesNotTakeTheBlameForAnEarlierError) {
+  char* buffer = alloc(100);
+  roda_cuda_double_set_error(roda::cuda::kLaunchFailed);
+  EXPECT_EQ(device_.scale(buffer, 10, RODA_FLOAT32, 2.0, nullptr, &error_), RODA_ERR_SYSTEM);
+  EXPECT_TRUE(says(error_, "scale was not begun: the GPU had failed before it") && says(error_, "compute-sanitizer"))
+      << error_.message;
+}
+
+TEST_F(CudaDevice, NeedsMemoryOfAGpu) {
+  float host = 1;
+  EXPECT_EQ(device_.scale(&host, 1, RODA_FLOAT32, 2.0, nullptr, &error_), RODA_ERR_INVALID);
+  EXPECT_TRUE(says(error_, "on no GPU")) << error_.message;
+}
+
+}  // namespace
