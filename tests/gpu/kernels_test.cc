@@ -1,0 +1,206 @@
+// The kernels against references in long double, with fresh random inputs. Runs on a GPU (tests/gpu/run.sh), and over
+// the double of the driver, where the host's own kernels stand in: that proves these tests, not the kernels.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/cuda/cuda_device.h"
+#include "tests/gpu/reference.h"
+
+namespace roda::gpu_test {
+namespace {
+
+constexpr int kOps[] = {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT};
+constexpr std::size_t kCounts[] = {1, 15, 4096, 100003};
+
+const char* knob(void*, const char* name) { return ::getenv(name); }
+
+class Kernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    roda_host host{};
+    host.struct_size = sizeof host;
+    host.knob = knob;
+    error_.struct_size = sizeof error_;
+    if (device_.probe(&host, &error_) != RODA_OK) GTEST_SKIP() << error_.message;
+    roda_device_memory report{};
+    if (device_.memory_report(0, &report, &error_) != RODA_OK) GTEST_SKIP() << error_.message;
+    const auto seed = std::random_device{}();
+    RecordProperty("seed", std::to_string(seed));
+    std::printf("seed %u\n", seed);
+    random_.seed(seed);
+  }
+  void TearDown() override {
+    for (roda_memory& memory : memory_) device_.free(&memory);
+  }
+
+  // Memory on the device that begins `shift` bytes behind an aligned address.
+  char* place(const std::vector<char>& data, std::size_t shift = 0) {
+    memory_.emplace_back();
+    EXPECT_EQ(device_.alloc(0, data.size() + shift, &memory_.back(), &error_), RODA_OK) << error_.message;
+    char* address = static_cast<char*>(memory_.back().address) + shift;
+    if (!data.empty()) {
+      EXPECT_EQ(device_.copy(address, data.data(), data.size(), nullptr, &error_), RODA_OK) << error_.message;
+    }
+    return address;
+  }
+  std::vector<char> read(const char* address, std::size_t bytes) {
+    std::vector<char> data(bytes);
+    if (bytes > 0) {
+      EXPECT_EQ(device_.copy(data.data(), address, bytes, nullptr, &error_), RODA_OK) << error_.message;
+    }
+    return data;
+  }
+  void drop() {
+    for (roda_memory& memory : memory_) device_.free(&memory);
+    memory_.clear();
+  }
+  void expect_equal(int dtype, const std::vector<char>& got, const std::vector<char>& expected,
+                    const std::string& what) {
+    const std::ptrdiff_t at = first_difference(dtype, got, expected);
+    if (at < 0) return;
+    const std::size_t offset = static_cast<std::size_t>(at) * roda_dtype_size(dtype);
+    ADD_FAILURE() << what << ": element " << at << " is " << static_cast<double>(load(dtype, &got[offset]))
+                  << " instead of " << static_cast<double>(load(dtype, &expected[offset]));
+  }
+
+  const roda_device& device_ = *roda_cuda_device();
+  roda_error error_{};
+  std::vector<roda_memory> memory_;
+  std::mt19937_64 random_;
+};
+
+TEST_F(Kernels, Reduce) {
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    const std::size_t width = roda_dtype_size(dtype);
+    for (const int op : kOps) {
+      for (const std::size_t count : kCounts) {
+        const std::size_t shift = count % 2 == 0 ? 0 : width;
+        const std::vector<char> a = random_elements(dtype, count, random_), b = random_elements(dtype, count, random_);
+        std::vector<char> expected(a.size());
+        for (std::size_t i = 0; i < a.size(); i += width) reduce_one(dtype, op, &expected[i], &a[i], &b[i]);
+        char *left = place(a, shift), *right = place(b);
+        ASSERT_EQ(device_.reduce(left, left, right, count, dtype, op, nullptr, &error_), RODA_OK) << error_.message;
+        expect_equal(dtype, read(left, a.size()), expected,
+                     std::string(roda_dtype_name(dtype)) + " by " + roda_reduce_op_name(op));
+        drop();
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, Cast) {
+  for (int from = 0; from < RODA_DTYPE_COUNT; ++from) {
+    for (int to = 0; to < RODA_DTYPE_COUNT; ++to) {
+      const std::size_t count = 20011, width = roda_dtype_size(from), to_width = roda_dtype_size(to);
+      const std::vector<char> data = random_elements(from, count, random_);
+      std::vector<char> expected(count * to_width);
+      for (std::size_t i = 0; i < count; ++i) cast_one(to, &expected[i * to_width], from, &data[i * width]);
+      char *source = place(data), *target = place(std::vector<char>(expected.size()));
+      ASSERT_EQ(device_.cast(target, to, source, from, count, nullptr, &error_), RODA_OK) << error_.message;
+      expect_equal(to, read(target, expected.size()), expected,
+                   std::string(roda_dtype_name(from)) + " to " + roda_dtype_name(to));
+      drop();
+    }
+  }
+}
+
+TEST_F(Kernels, Scale) {
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    for (const double factor : {0.25, -3.0, 1.0 / 3.0, 1e10}) {
+      const std::size_t count = 10007, width = roda_dtype_size(dtype);
+      const std::vector<char> data = random_elements(dtype, count, random_);
+      std::vector<char> expected(data.size());
+      for (std::size_t i = 0; i < data.size(); i += width) convert_one(dtype, &expected[i], dtype, &data[i], factor);
+      char* on_device = place(data);
+      ASSERT_EQ(device_.scale(on_device, count, dtype, factor, nullptr, &error_), RODA_OK) << error_.message;
+      expect_equal(dtype, read(on_device, data.size()), expected,
+                   std::string(roda_dtype_name(dtype)) + " times " + std::to_string(factor));
+      drop();
+    }
+  }
+}
+
+// Every pair of alignments of tensor and buffer, lengths around what a thread and a block take.
+TEST_F(Kernels, PackEveryAlignment) {
+  const std::vector<char> source = random_elements(RODA_UINT8, 5u << 20, random_);
+  char* tensors = place(source);
+  std::vector<roda_pack_item> items;
+  std::vector<char> expected;
+  std::size_t at = 0;
+  for (std::size_t tensor_skew = 0; tensor_skew < 16; ++tensor_skew) {
+    for (std::size_t buffer_skew = 0; buffer_skew < 16; ++buffer_skew) {
+      const std::size_t lengths[] = {random_() % 64, 4096 + random_() % 64, random_() % 32 == 0 ? 70000u : 1u};
+      for (const std::size_t bytes : lengths) {
+        at = (at + 15) / 16 * 16 + tensor_skew;
+        expected.resize((expected.size() + 15) / 16 * 16 + buffer_skew, 'x');
+        items.push_back({tensors + at, expected.size(), bytes});
+        expected.insert(expected.end(), source.begin() + static_cast<std::ptrdiff_t>(at),
+                        source.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+        at += bytes;
+      }
+    }
+  }
+  ASSERT_LT(at, source.size());
+  char* buffer = place(std::vector<char>(expected.size(), 'x'));
+  ASSERT_EQ(device_.pack(buffer, items.data(), items.size(), nullptr, &error_), RODA_OK) << error_.message;
+  EXPECT_EQ(read(buffer, expected.size()), expected);
+  char* again = place(std::vector<char>(source.size(), 'y'));
+  std::vector<char> unpacked(source.size(), 'y');
+  for (roda_pack_item& item : items) {
+    const auto offset = static_cast<std::size_t>(static_cast<char*>(item.tensor) - tensors);
+    std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(offset), item.bytes,
+                unpacked.begin() + static_cast<std::ptrdiff_t>(offset));
+    item.tensor = again + offset;
+  }
+  ASSERT_EQ(device_.unpack(buffer, items.data(), items.size(), nullptr, &error_), RODA_OK) << error_.message;
+  EXPECT_EQ(read(again, source.size()), unpacked);
+}
+
+TEST_F(Kernels, PackAndUnpackConvert) {
+  constexpr int kPairs[][2] = {{RODA_FLOAT32, RODA_FLOAT16},  {RODA_FLOAT32, RODA_BFLOAT16},
+                               {RODA_BFLOAT16, RODA_FLOAT32}, {RODA_FLOAT64, RODA_BFLOAT16},
+                               {RODA_INT64, RODA_FLOAT32},    {RODA_FLOAT32, RODA_FLOAT32}};
+  for (const auto& [tensor_dtype, buffer_dtype] : kPairs) {
+    const std::size_t width = roda_dtype_size(tensor_dtype), buffer_width = roda_dtype_size(buffer_dtype);
+    for (const double factor : {1.0, 0.125, 1.0 / 3.0}) {
+      std::vector<roda_pack_item> items;
+      std::vector<char> expected, source = random_elements(tensor_dtype, 60000, random_), back(source.size());
+      char* tensors = place(source);
+      std::size_t first = 0;
+      while (first + 9000 < 60000) {
+        const std::size_t count = random_() % 9000;
+        items.push_back({tensors + first * width, expected.size(), count * width});
+        for (std::size_t i = first; i < first + count; ++i) {
+          expected.resize(expected.size() + buffer_width);
+          convert_one(buffer_dtype, &expected[expected.size() - buffer_width], tensor_dtype, &source[i * width],
+                      factor);
+          convert_one(tensor_dtype, &back[i * width], buffer_dtype, &expected[expected.size() - buffer_width], factor);
+        }
+        first += count;
+      }
+      back.resize(first * width);
+      char* buffer = place(std::vector<char>(expected.size()));
+      const std::string what = std::string(roda_dtype_name(tensor_dtype)) + " packed as " +
+                               roda_dtype_name(buffer_dtype) + " times " + std::to_string(factor);
+      ASSERT_EQ(
+          device_.pack_as(buffer, buffer_dtype, items.data(), items.size(), tensor_dtype, factor, nullptr, &error_),
+          RODA_OK)
+          << error_.message;
+      expect_equal(buffer_dtype, read(buffer, expected.size()), expected, what);
+      ASSERT_EQ(
+          device_.unpack_as(buffer, buffer_dtype, items.data(), items.size(), tensor_dtype, factor, nullptr, &error_),
+          RODA_OK)
+          << error_.message;
+      expect_equal(tensor_dtype, read(tensors, back.size()), back, what + " and back");
+      drop();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace roda::gpu_test

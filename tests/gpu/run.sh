@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What needs a GPU, in one command. A machine that has one may have no compiler and no package registry, so that the
+# programs are gathered on the machine that built them and carried over:
+#
+#   tests/gpu/run.sh --gather build/native build/gpu    # programs and plugins, well under 64 MiB
+#   tests/gpu/run.sh build/gpu [RESULTS]                # on the machine with the GPU; reports into RESULTS, if given
+#
+# Needed there: the GPU's driver. NCCL is used where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch),
+# with one rank per GPU, four at most. Ends with 0 when nothing failed; what could not be run says so.
+set -euo pipefail
+
+gather() {
+  local build=$1 out=$2
+  mkdir -p "$out"
+  for file in tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth plugins/conformance/roda-conformance \
+    plugins/devices/cuda/roda_cuda.so transports/nccl/roda_nccl.so; do
+    strip --strip-debug -o "$out/${file##*/}" "$build/$file"
+    chmod +x "$out/${file##*/}"
+  done
+  du -sh "$out"
+}
+
+# PyTorch's NCCL, from pip's packages, when nothing else names one.
+find_nccl() {
+  if [ -n "${RODA_NCCL_LIBRARY:-}" ] || ldconfig -p | grep -q 'libnccl\.so\.2'; then return; fi
+  local found
+  found=$(python3 -c 'import importlib.util as u; s = u.find_spec("nvidia.nccl"); print(list(s.submodule_search_locations)[0])' \
+    2>/dev/null) || return 0
+  export RODA_NCCL_LIBRARY=$found/lib/libnccl.so.2
+}
+
+run() {
+  local folder=$1 results=${2:-} failed=0 gpus
+  if ! command -v nvidia-smi >/dev/null; then
+    echo "no nvidia-smi: is there a GPU?"
+    return 1
+  fi
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
+  gpus=$(nvidia-smi --list-gpus | grep -c '^GPU')
+  export HOROVOD_PLUGIN_PATH=$folder
+  "$folder/gpu_kernels" ${results:+--gtest_output=xml:"$results/gpu_kernels.xml"} || failed=1
+  "$folder/gpu_bandwidth" | tee ${results:+"$results/bandwidth.txt"} || failed=1
+  find_nccl
+  for ranks in 1 2 4; do
+    if [ "$ranks" -gt "$gpus" ]; then continue; fi
+    echo "conformance kit over NCCL, $ranks ranks"
+    timeout 300 "$folder/roda-conformance" --plugin nccl --ranks "$ranks" --memory cuda || failed=1
+  done
+  return $failed
+}
+
+if [ "${1:-}" = --gather ] && [ $# -eq 3 ]; then
+  gather "$2" "$3"
+elif [ $# -ge 1 ] && [ -x "$1/gpu_kernels" ]; then
+  if [ $# -ge 2 ]; then mkdir -p "$2"; fi
+  run "$@"
+else
+  sed -n '2,11s/^# \{0,1\}//p' "$0"
+  exit 2
+fi
