@@ -124,8 +124,8 @@ int run_launched(const Options& options, const roda::plugins::PluginRecord& plug
 
 int report_no_device(const roda::plugins::Loader& loader) {
   std::fprintf(stderr, "--memory cuda: no usable device plugin is in the search path\n");
-  for (const roda::plugins::PluginRecord* record : loader.devices()) {
-    std::fprintf(stderr, "  %s: %s\n", record->path.c_str(), record->reason.c_str());
+  for (const roda::plugins::PluginRecord* record : loader.records()) {
+    if (record->kind == "device") std::fprintf(stderr, "  %s: %s\n", record->path.c_str(), record->reason.c_str());
   }
   return 2;
 }

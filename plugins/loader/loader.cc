@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "plugins/loader/algorithms_table.h"
 #include "plugins/loader/device_table.h"
 #include "plugins/loader/plugin_file.h"
 #include "plugins/loader/transport_table.h"
@@ -18,10 +17,6 @@ namespace roda::plugins {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kTransport = "transport";
-constexpr const char* kDevice = "device";
-constexpr const char* kAlgorithms = "algorithms";
 
 // Text of a fixed field; false when it has no end or holds what no name may.
 template <std::size_t N>
@@ -49,8 +44,9 @@ Status identify(PluginRecord* record) {
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
   record->name = name;
   if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
-  if (record->kind != kTransport && record->kind != kDevice && record->kind != kAlgorithms) {
-    return Status::invalid("a plugin of kind '" + record->kind + "', which is none that this core knows");
+  if (record->kind != "transport" && record->kind != "algorithms" && record->kind != "device") {
+    return Status::invalid("a plugin of kind '" + record->kind +
+                           "', which is neither a transport, a device nor algorithms");
   }
   return {};
 }
@@ -74,6 +70,36 @@ Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table
     return Status::invalid("its file says '" + record->name + "', its bootstrap table '" + table->name + "'");
   }
   record->bootstrap = table;
+  return {};
+}
+
+Status check_algorithm(const roda_algorithm* algorithm, int number) {
+  const std::string which = "its algorithm number " + std::to_string(number);
+  if (algorithm == nullptr || algorithm->struct_size < sizeof *algorithm) {
+    return Status::invalid(which + " is missing or too short");
+  }
+  const bool is_complete = algorithm->name != nullptr && algorithm->summary != nullptr &&
+                           algorithm->accepts != nullptr && algorithm->make != nullptr;
+  return is_complete ? Status() : Status::invalid(which + " leaves an entry empty");
+}
+
+Status find_algorithms(void* library, PluginRecord* record) {
+  auto entry = reinterpret_cast<roda_algorithms_entry>(::dlsym(library, RODA_ALGORITHMS_SYMBOL));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_ALGORITHMS_SYMBOL);
+  const roda_algorithms* table = entry();
+  if (table == nullptr) return Status::invalid("its entry returned no table");
+  if (table->abi_version != RODA_ABI_VERSION || table->struct_size < sizeof *table) {
+    return Status::invalid("its table has another ABI version or is too short");
+  }
+  const bool is_complete = table->name != nullptr && table->description != nullptr && table->num_algorithms >= 0 &&
+                           (table->num_algorithms == 0 || table->algorithms != nullptr);
+  if (!is_complete) return Status::invalid("its table leaves an entry empty");
+  if (record->name != table->name) {
+    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
+  }
+  for (int i = 0; i < table->num_algorithms; ++i) RODA_RETURN_IF_ERROR(check_algorithm(table->algorithms[i], i));
+  record->description = table->description;
+  record->algorithms = table;
   return {};
 }
 
@@ -113,24 +139,21 @@ const PluginRecord& Loader::add(const roda_host& host, const std::string& path) 
   record->path = path;
   record->name = name_of_file(path);
   Status status = identify(record.get());
-  const bool is_device = record->kind == kDevice;
-  const PluginRecord* winner = !status.ok() ? nullptr : is_device ? find_device(record->name) : find(record->name);
+  const PluginRecord* winner = status.ok() ? find(record->name) : nullptr;
   if (winner != nullptr && owns_name(*winner)) status = Status::invalid("shadowed by " + winner->path);
   if (status.ok()) status = open(host, record.get());
   record->usable = status.ok();
   record->reason = status.message();
-  auto& list = is_device ? devices_ : records_;
-  list.push_back(std::move(record));
-  return *list.back();
+  records_.push_back(std::move(record));
+  return *records_.back();
 }
 
 Status Loader::open(const roda_host& host, PluginRecord* record) {
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
-  if (record->kind == kAlgorithms) return open_algorithms(library, record);
-  if (record->kind == kDevice) return open_device(host, library, record);
-  return open_transport(host, library, record);
+  if (record->kind == "algorithms") return find_algorithms(library, record);
+  return record->kind == "device" ? open_device(host, library, record) : open_transport(host, library, record);
 }
 
 Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
@@ -155,19 +178,6 @@ Status Loader::open_transport(const roda_host& host, void* library, PluginRecord
   return {};
 }
 
-Status Loader::open_algorithms(void* library, PluginRecord* record) {
-  auto entry = reinterpret_cast<roda_algorithms_entry>(::dlsym(library, RODA_ALGORITHMS_SYMBOL));
-  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_ALGORITHMS_SYMBOL);
-  const roda_algorithms* table = entry();
-  RODA_RETURN_IF_ERROR(check_algorithms(table));
-  if (record->name != table->name) {
-    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
-  }
-  record->description = table->description;
-  record->algorithms = table;
-  return {};
-}
-
 Status Loader::open_device(const roda_host& host, void* library, PluginRecord* record) {
   auto entry = reinterpret_cast<roda_device_entry>(::dlsym(library, RODA_DEVICE_SYMBOL));
   if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_DEVICE_SYMBOL);
@@ -182,27 +192,15 @@ Status Loader::open_device(const roda_host& host, void* library, PluginRecord* r
   }
   record->description = table->description;
   record->device = table.get();
-  device_tables_.push_back(std::move(table));
+  devices_.push_back(std::move(table));
   return {};
 }
 
-const PluginRecord* Loader::find_device(const std::string& name) const {
-  const auto found =
-      std::find_if(devices_.begin(), devices_.end(), [&](const auto& record) { return record->name == name; });
-  return found == devices_.end() ? nullptr : found->get();
-}
-
 const roda_device* Loader::device_for(int memory_kind) const {
-  for (const auto& record : devices_) {
-    if (record->usable && record->device->memory_kind == memory_kind) return record->device;
+  for (const auto& record : records_) {
+    if (record->device != nullptr && record->device->memory_kind == memory_kind) return record->device;
   }
   return nullptr;
-}
-
-std::vector<const PluginRecord*> Loader::devices() const {
-  std::vector<const PluginRecord*> list;
-  for (const auto& record : devices_) list.push_back(record.get());
-  return list;
 }
 
 const PluginRecord* Loader::find(const std::string& name) const {

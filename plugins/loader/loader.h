@@ -58,32 +58,26 @@ class Loader {
   void scan(const roda_host& host) { scan(host, search_path()); }
   void scan(const roda_host& host, const std::vector<std::string>& folders);
 
-  // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records(), or in
-  // devices().
+  // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records().
   const PluginRecord& add(const roda_host& host, const std::string& path);
 
   // The record that owns the name, usable or not: the first file that says it is a plugin of that name and of this
   // core's ABI, else the first that failed to say so. Null when there is neither.
   const PluginRecord* find(const std::string& name) const;
-  // In the order they were looked at; transports, and files that are neither.
+  // In the order they were looked at.
   std::vector<const PluginRecord*> records() const;
-  // Plugins for devices, in that order. Of each name the first wins.
-  std::vector<const PluginRecord*> devices() const;
   // The usable device of that kind of memory; null when there is none.
   const roda_device* device_for(int memory_kind) const;
 
  private:
   Status open(const roda_host& host, PluginRecord* record);
   Status open_transport(const roda_host& host, void* library, PluginRecord* record);
-  static Status open_algorithms(void* library, PluginRecord* record);
   Status open_device(const roda_host& host, void* library, PluginRecord* record);
-  const PluginRecord* find_device(const std::string& name) const;
 
   std::vector<std::unique_ptr<PluginRecord>> records_;
-  std::vector<std::unique_ptr<PluginRecord>> devices_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
   std::vector<std::unique_ptr<roda_bootstrap>> bootstraps_;
-  std::vector<std::unique_ptr<roda_device>> device_tables_;
+  std::vector<std::unique_ptr<roda_device>> devices_;
 };
 
 }  // namespace roda::plugins

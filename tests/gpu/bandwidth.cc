@@ -55,22 +55,36 @@ double seconds(void* stream, const std::function<void()>& call) {
   return rounds[kRounds / 2];
 }
 
-char* alloc(std::size_t bytes) {
-  roda_memory memory{};
-  memory.struct_size = sizeof memory;
-  demand(device.alloc(0, bytes, &memory, &error), "alloc");
-  return static_cast<char*>(memory.address);
-}
+// Memory of one measurement.
+class Arena {
+ public:
+  Arena() = default;
+  ~Arena() {
+    for (roda_memory& memory : all_) device.free(&memory);
+  }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  char* alloc(std::size_t bytes) {
+    all_.emplace_back();
+    demand(device.alloc(0, bytes, &all_.back(), &error), "alloc");
+    return static_cast<char*>(all_.back().address);
+  }
+
+ private:
+  std::vector<roda_memory> all_;
+};
 
 void measure(const char* model, const std::vector<std::size_t>& sizes, void* stream) {
+  Arena arena;
   std::vector<roda_pack_item> items;
   std::size_t total = 0;
   for (const std::size_t elements : sizes) {
     const std::size_t bytes = elements * sizeof(float);
-    items.push_back({alloc(bytes), total, bytes});
+    items.push_back({arena.alloc(bytes), total, bytes});
     total += (bytes + 63) / 64 * 64;
   }
-  char *buffer = alloc(total), *other = alloc(total);
+  char *buffer = arena.alloc(total), *other = arena.alloc(total);
   const double copied = seconds(stream, [&] { demand(device.copy(other, buffer, total, stream, &error), "copy"); });
   const auto report = [&](const char* what, double taken, double moved) {
     const double rate = moved / taken, copy_rate = 2.0 * static_cast<double>(total) / copied;
@@ -105,7 +119,8 @@ void measure(const char* model, const std::vector<std::size_t>& sizes, void* str
 
 // The host's time for one bucket of small tensors, and the time until the GPU is through with it.
 void measure_launch(void* stream) {
-  char *tensors = alloc(64 * 1024), *buffer = alloc(64 * 1024);
+  Arena arena;
+  char *tensors = arena.alloc(64 * 1024), *buffer = arena.alloc(64 * 1024);
   std::vector<roda_pack_item> items;
   for (std::size_t i = 0; i < 64; ++i) items.push_back({tensors + i * 1024, i * 1024, 1024});
   std::vector<double> calls, whole;

@@ -1,6 +1,7 @@
 #include "tests/doubles/cuda/kernels.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "plugins/devices/cpu/cpu_device.h"
@@ -97,6 +98,10 @@ constexpr Kernel kKernels[] = {
 }  // namespace
 
 const Kernel* find_kernel(const std::string& name) {
+#ifdef RODA_CUDA_HEADERS
+  const char* wanted = std::getenv("RODA_CUDA_DOUBLE_KERNELS");
+  if (wanted != nullptr && std::strcmp(wanted, "source") == 0) return find_source_kernel(name);
+#endif
   for (const Kernel& kernel : kKernels) {
     if (name == kernel.name) return &kernel;
   }

@@ -14,7 +14,9 @@ struct Kernel {
   void (*run)(unsigned blocks, unsigned threads, const void* argument);
 };
 
-// Null: no kernel of that name.
+// Null: no kernel of that name. With RODA_CUDA_DOUBLE_KERNELS=source it is the kernel's own source, run by the host,
+// where CUDA's headers were there to compile it.
 const Kernel* find_kernel(const std::string& name);
+const Kernel* find_source_kernel(const std::string& name);
 
 }  // namespace roda::cuda_double

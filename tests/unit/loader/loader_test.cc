@@ -86,7 +86,7 @@ TEST_F(LoaderTest, GoodPluginIsUsable) {
 TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
   expect_refused("other_abi", "built for ABI 2 while this core speaks 1");
   expect_refused("wrong_magic", "wrong magic number");
-  expect_refused("wrong_kind", "a plugin of kind 'codec', which is none that this core knows");
+  expect_refused("wrong_kind", "a plugin of kind 'codec', which is neither a transport");
   expect_refused("bad_name", "no proper name");
   expect_refused("no_info", "no symbol roda_plugin_info");
   for (const char* name : {"other_abi", "wrong_magic", "wrong_kind", "Bad Name", "no_info"}) {
@@ -104,6 +104,28 @@ TEST_F(LoaderTest, RefusedAfterOpening) {
   expect_refused("unresolved", "roda_test_symbol_that_nobody_defines");
   expect_refused("failing_probe", "no wire is plugged in");
   EXPECT_NE(std::getenv("RODA_TEST_RAN_no_entry"), nullptr);
+}
+
+TEST_F(LoaderTest, DevicesAreFoundByTheirKindOfMemory) {
+  EXPECT_EQ(loader_.device_for(RODA_MEMORY_CUDA), nullptr);
+  expect_refused("device_broken", "no card is plugged in");
+  expect_refused("device_too_short", "is too short");
+  expect_refused("device_incomplete", "leaves an entry empty");
+  EXPECT_EQ(loader_.device_for(RODA_MEMORY_CUDA), nullptr);
+  const PluginRecord& record = add("device");
+  ASSERT_TRUE(record.usable) << record.reason;
+  EXPECT_EQ(record.kind, "device");
+  EXPECT_EQ(record.transport, nullptr);
+  EXPECT_EQ(record.description, "computes nothing");
+  EXPECT_EQ(loader_.device_for(RODA_MEMORY_CUDA), record.device);
+  EXPECT_EQ(loader_.device_for(RODA_MEMORY_HOST), nullptr);
+}
+
+TEST_F(LoaderTest, AnOlderDeviceLacksWhatCameLater) {
+  const PluginRecord& record = add("device_older");
+  ASSERT_TRUE(record.usable) << record.reason;
+  EXPECT_EQ(record.device->device_of, nullptr);
+  EXPECT_NE(record.device->unpack, nullptr);
 }
 
 TEST_F(LoaderTest, OlderShorterTableIsFilledUpAndLosesWhatItLacks) {

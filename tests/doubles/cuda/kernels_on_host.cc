@@ -1,0 +1,47 @@
+// The kernels' own source, compiled for the host: its threads share nothing and wait for nobody, so that they can run
+// one after the other. This proves what the source computes and where it reads and writes, not what nvcc and a GPU make
+// of it.
+#include <cuda_runtime_api.h>
+
+namespace {
+
+struct Index {
+  unsigned x;
+};
+thread_local Index blockIdx, threadIdx, blockDim;
+
+}  // namespace
+
+#include "plugins/devices/cuda/kernels.cu"
+#include "tests/doubles/cuda/kernels.h"
+
+namespace roda::cuda_double {
+namespace {
+
+template <typename Arguments, void (*kKernel)(Arguments)>
+void run(unsigned blocks, unsigned threads, const void* argument) {
+  blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kKernel(*static_cast<const Arguments*>(argument));
+  }
+}
+
+constexpr Kernel kSourceKernels[] = {
+    {"roda_pack", sizeof(PackArguments), run<PackArguments, roda_pack>},
+    {"roda_unpack", sizeof(PackArguments), run<PackArguments, roda_unpack>},
+    {"roda_pack_as", sizeof(ConvertArguments), run<ConvertArguments, roda_pack_as>},
+    {"roda_unpack_as", sizeof(ConvertArguments), run<ConvertArguments, roda_unpack_as>},
+    {"roda_cast", sizeof(CastArguments), run<CastArguments, roda_cast>},
+    {"roda_reduce", sizeof(ReduceArguments), run<ReduceArguments, roda_reduce>},
+};
+
+}  // namespace
+
+const Kernel* find_source_kernel(const std::string& name) {
+  for (const Kernel& kernel : kSourceKernels) {
+    if (name == kernel.name) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace roda::cuda_double
