@@ -143,12 +143,13 @@ def forget_process_sets() -> None:
 
 def registered_set(ranks: Sequence[int]) -> ProcessSet | None:
     """Return the set of these ranks that was registered in this process, or None."""
-    return next((entry for entry in _registered if entry.ranks == sorted(ranks)), None)
+    members = sorted(ranks)
+    return next((entry for entry in [global_process_set, *_registered] if entry.ranks == members), None)
 
 
 def set_of_id(set_id: int) -> ProcessSet | None:
     """Return the set that was registered in this process under `set_id`, or None."""
-    return next((entry for entry in _registered if entry.process_set_id == set_id), None)
+    return next((entry for entry in [global_process_set, *_registered] if entry.process_set_id == set_id), None)
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:

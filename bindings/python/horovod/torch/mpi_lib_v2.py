@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.process_sets import ProcessSet, global_process_set, set_of_id
+from horovod.common.process_sets import ProcessSet, set_of_id
 from horovod.torch import _engine, _ops
 
 Tensor = torch.Tensor
@@ -22,7 +22,7 @@ _MOVED = ("Byte", "Char", "Short", *_REDUCED)
 
 
 def _process_set(set_id: int) -> ProcessSet:
-    process_set = global_process_set if set_id == 0 else set_of_id(set_id)
+    process_set = set_of_id(set_id)
     if process_set is None:
         raise ValueError(f"Process set provided does not exist, or has not been registered: {set_id}")
     return process_set

@@ -6,44 +6,27 @@ Importing ``horovod.torch`` registers it. ``docs/python.md`` says what it offers
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import torch.distributed as dist
 
 from horovod.common.basics import HorovodBasics
-from horovod.common.process_sets import add_process_set, get_process_set_ids_and_ranks
+from horovod.common.process_sets import global_process_set
 from horovod.torch.distributed import _rendezvous
 
 BACKEND = "roda"
 
 
 def _create(options: Any, _: Any) -> dist.ProcessGroup:
-    from horovod.torch.distributed._process_group import RodaProcessGroup
+    from horovod.torch.distributed import _process_group, _sets
 
-    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     if not dist.is_initialized():  # the default group: everybody
-        _rendezvous.start_engine(options.store, options.group_rank, options.group_size)
-    return RodaProcessGroup(options.group_id, options.group_rank, ranks)
-
-
-def new_group(ranks: Sequence[int], **options: Any) -> Any:
-    """Make a group of some ranks; every rank of the job calls it, in the same order.
-
-    ``torch.distributed.new_group`` tells only the members of a group about it, but the engine needs all ranks to agree
-    on a process set: this registers the set, then calls it.
-
-    Parameters
-    ----------
-    ranks : sequence of int
-        The members.
-    **options
-        As ``torch.distributed.new_group``.
-    """
-    members = sorted(ranks)
-    if members not in get_process_set_ids_and_ranks().values():
-        add_process_set(members)
-    return dist.new_group(members, **options)
+        _rendezvous.start_engine(options.store, rank, options.group_size)
+        _sets.open_registrar(options.store)
+        return _process_group.RodaProcessGroup(name, rank, list(range(options.group_size)), global_process_set)
+    process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
+    return _process_group.RodaProcessGroup(name, rank, ranks, process_set)
 
 
 def register() -> None:

@@ -9,9 +9,8 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from horovod import _roda
 from horovod.common.basics import Average, Max, Min, Product, Sum
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_set
+from horovod.common.process_sets import ProcessSet
 from horovod.torch import _engine, _ops
 from horovod.torch.distributed._work import Work
 
@@ -31,18 +30,6 @@ def _op_of(options: Any) -> int:
         if options.reduceOp == theirs:
             return ours
     raise ValueError(f"The backend roda reduces with SUM, AVG, MIN, MAX and PRODUCT, not with {options.reduceOp}.")
-
-
-def _set_of(ranks: list[int]) -> ProcessSet:
-    if len(ranks) == _roda.size():
-        return global_process_set
-    found = registered_set(ranks)
-    if found is None:
-        raise ValueError(
-            f"There is no process set of the ranks {ranks}. Make groups by horovod.torch.distributed.new_group(ranks), "
-            "or call hvd.add_process_set(ranks) on every rank of the job before torch.distributed.new_group."
-        )
-    return found
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -74,14 +61,16 @@ class RodaProcessGroup(dist.ProcessGroup):
         This process's within the group.
     ranks : list of int
         World ranks of the members.
+    process_set : ProcessSet
+        Of these ranks.
     """
 
-    def __init__(self, name: str, rank: int, ranks: list[int]) -> None:
+    def __init__(self, name: str, rank: int, ranks: list[int], process_set: ProcessSet) -> None:
         super().__init__(rank, len(ranks))
         self._name = name
         self._ranks = ranks
         self._own_rank = rank
-        self._set = _set_of(ranks)
+        self._set = process_set
         self._numbers = itertools.count()
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
