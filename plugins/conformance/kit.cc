@@ -10,8 +10,6 @@
 namespace roda::conformance {
 namespace {
 
-// Long enough for any machine that is merely slow; a case that needs it has failed.
-constexpr std::int64_t kCaseSeconds = 40;
 constexpr int kSleepSliceMs = 100;
 
 void pause_briefly() {
@@ -54,7 +52,7 @@ Env::Env(const roda_transport& table, const roda_host* host, World* world, int r
       world_(world),
       rank_(rank),
       placement_{device, rank},
-      deadline_ns_(now_ns() + kCaseSeconds * 1'000'000'000) {
+      deadline_ns_(now_ns() + case_seconds() * std::int64_t{1'000'000'000}) {
   open_context();
 }
 
@@ -76,7 +74,7 @@ void Env::close_context() {
 void Env::check_deadline(const char* what) const {
   if (world_->someone_failed())
     throw CaseFailure(std::string("stopped: another rank failed while this one waited for ") + what);
-  CHECK(now_ns() < deadline_ns_, "%s: not over after %d s", what, static_cast<int>(kCaseSeconds));
+  CHECK(now_ns() < deadline_ns_, "%s: not over after %d s", what, case_seconds());
 }
 
 bool Env::is_settled() {

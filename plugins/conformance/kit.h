@@ -38,6 +38,13 @@ class CaseSkipped : public std::runtime_error {
     if (!(condition)) ::roda::conformance::fail_at(__FILE__, __LINE__, __VA_ARGS__); \
   } while (false)
 
+// How long a case may take: long enough for any machine that is merely slow. Set before the first case where it is not,
+// as on an emulated machine.
+inline int& case_seconds() {
+  static int seconds = 40;
+  return seconds;
+}
+
 // One rank of a case.
 class Env {
  public:

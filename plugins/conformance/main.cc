@@ -28,8 +28,9 @@ struct Options {
 };
 
 constexpr const char* kUsage =
-    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--memory host|cuda] [--only PREFIX] [--verbose]\n"
-    "       LAUNCHER roda-conformance --plugin NAME_OR_PATH --launched [--only PREFIX] [--verbose]\n"
+    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--memory host|cuda] [--only PREFIX] [--seconds N]\n"
+    "                        [--verbose]\n"
+    "       LAUNCHER roda-conformance --plugin NAME_OR_PATH --launched [--only PREFIX] [--seconds N] [--verbose]\n"
     "       roda-conformance --list\n"
     "Runs every case of the kit against a transport plugin, found by name in HOROVOD_PLUGIN_PATH and beside the "
     "program,\n"
@@ -37,14 +38,20 @@ constexpr const char* kUsage =
     "every\n"
     "process is a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n"
     "With --memory cuda the data lie on GPUs, through the device plugin of that name; rank N uses GPU N.\n"
+    "--seconds: how long a case may take (40).\n"
     "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used.\n";
 
 bool parse(int argc, char** argv, Options* options) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"ranks", required_argument, nullptr, 'n'},
-                          {"only", required_argument, nullptr, 'o'},   {"memory", required_argument, nullptr, 'm'},
-                          {"verbose", no_argument, nullptr, 'v'},      {"list", no_argument, nullptr, 'l'},
-                          {"launched", no_argument, nullptr, 'L'},     {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:vl", known, nullptr)) != -1;) {
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
+                          {"ranks", required_argument, nullptr, 'n'},
+                          {"only", required_argument, nullptr, 'o'},
+                          {"memory", required_argument, nullptr, 'm'},
+                          {"seconds", required_argument, nullptr, 's'},
+                          {"verbose", no_argument, nullptr, 'v'},
+                          {"list", no_argument, nullptr, 'l'},
+                          {"launched", no_argument, nullptr, 'L'},
+                          {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:s:vl", known, nullptr)) != -1;) {
     if (c == 'p')
       options->plugin = optarg;
     else if (c == 'n')
@@ -53,6 +60,8 @@ bool parse(int argc, char** argv, Options* options) {
       options->only = optarg;
     else if (c == 'm')
       options->memory = optarg;
+    else if (c == 's')
+      roda::conformance::case_seconds() = std::atoi(optarg);
     else if (c == 'v')
       options->verbose = true;
     else if (c == 'l')
@@ -63,6 +72,7 @@ bool parse(int argc, char** argv, Options* options) {
       return false;
   }
   const bool memory_is_known = options->memory == "host" || options->memory == "cuda";
+  if (roda::conformance::case_seconds() < 1) return false;
   const bool ranks_fit = options->ranks >= 1 && options->ranks <= roda::conformance::World::kMaxRanks;
   return optind == argc && ranks_fit && memory_is_known && (options->list || !options->plugin.empty());
 }

@@ -12,7 +12,7 @@ namespace roda::conformance {
 namespace {
 
 // Beyond the deadline that every wait inside a rank has: only a rank that no longer runs the kit's code gets here.
-constexpr std::int64_t kKillSeconds = 90;
+int kill_seconds() { return case_seconds() + 50; }
 
 void run_threads(const Case& which, const roda_transport& table, const roda_host* host, World* world) {
   std::vector<std::thread> threads;
@@ -26,7 +26,7 @@ template <typename Body>
 pid_t fork_child(Body&& body) {
   const pid_t child = ::fork();
   if (child != 0) return child;
-  ::alarm(kKillSeconds + 10);  // in case the parent is killed
+  ::alarm(static_cast<unsigned>(kill_seconds()) + 10);  // in case the parent is killed
   body();
   std::fflush(nullptr);
   ::_exit(0);
@@ -47,7 +47,7 @@ void judge_end(World* world, int rank, int status, bool may_be_killed) {
 }
 
 void reap(World* world, std::vector<pid_t> children, bool may_be_killed) {
-  const std::int64_t give_up = now_ns() + kKillSeconds * 1'000'000'000;
+  const std::int64_t give_up = now_ns() + kill_seconds() * std::int64_t{1'000'000'000};
   std::size_t left = children.size();
   while (left > 0) {
     for (std::size_t i = 0; i < children.size(); ++i) {

@@ -111,7 +111,7 @@ lossy 0
 ucx=$build/transports/ucx/roda_ucx.so
 ucx_rc() { # ucx_rc NAME RANKS CASES
   [[ ! -e $ucx ]] || check "$1" 400 env UCX_TLS=rc_v,self UCX_NET_DEVICES=rxe1:1 \
-    "$kit" --plugin "$ucx" --ranks "$2" --only "$3"
+    "$kit" --plugin "$ucx" --ranks "$2" --only "$3" --seconds 150
 }
 ucx_rc ucx-rc-kit-2-ranks 2 ""
 ucx_rc ucx-rc-4-ranks 4 p2p.all_pairs
