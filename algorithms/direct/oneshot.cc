@@ -30,6 +30,7 @@ extern const Algorithm direct_oneshot = {
     Collective::kAllreduce,
     kNeedsSignals | kNeedsGet,
     any_size,
-    make};
+    make,
+    true};
 
 }  // namespace roda::schedule::registered

@@ -44,6 +44,7 @@ extern const Algorithm direct_twoshot = {
     Collective::kAllreduce,
     kNeedsSignals | kNeedsGet,
     any_size,
-    make};
+    make,
+    true};
 
 }  // namespace roda::schedule::registered

@@ -98,6 +98,9 @@ class Flattener {
       if (!algorithms_.back()->make(0, 2, 0).in_place) {
         return "stage " + std::to_string(s) + ": " + name + " works out of place";
       }
+      if (algorithms_.back()->make(0, 2, 0).scratch_is_own) {
+        return "stage " + std::to_string(s) + ": " + name + " has scratch memory of another kind";
+      }
     }
     return std::nullopt;
   }

@@ -87,8 +87,9 @@ struct Schedule {
   // Each as large as the largest chunk; what scratch chunk i holds is as long as chunk i % chunks of the data. Not for
   // alltoall, where chunks of one number differ in length between ranks.
   std::int32_t scratch_chunks = 0;
-  bool in_place = true;       // allreduce: Output holds the contribution; false: Input does
-  bool reads_linger = false;  // peers may still read this rank's Input when its schedule has ended
+  bool scratch_is_own = false;  // every scratch chunk is as long as chunk `rank` instead
+  bool in_place = true;         // allreduce: Output holds the contribution; false: Input does
+  bool reads_linger = false;    // peers may still read this rank's Input when its schedule has ended
   std::vector<Lane> lanes;
 };
 
@@ -111,6 +112,9 @@ struct Algorithm {
   std::uint32_t needs;  // Needs bits, the same for every rank and size
   std::function<bool(int size)> accepts;
   std::function<Schedule(int rank, int size, int root)> make;
+  // Reductions: every element is summed up from rank 0 to the last, wherever it lies, and rounded once where all that
+  // is summed can be read in one pass. Algorithms of which this is true come to the same bits.
+  bool in_rank_order = false;
 };
 
 // Every algorithm that is linked in, ordered by (collective, name). Names are unique per collective.

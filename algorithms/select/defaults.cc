@@ -11,6 +11,8 @@ namespace {
 //
 // Ranks on several hosts go by levels wherever the ranks of a host have something faster than the network between them.
 //
+// The last options are for RODA_DETERMINISTIC, which excludes those before them.
+//
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
 allreduce@host:0-64K[1-8] = */oneshot
@@ -21,7 +23,7 @@ allreduce@host = levels/hierarchical
 allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
 allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
 allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
-allreduce = */native, */ring, */recursive_doubling, */direct
+allreduce = */native, */ring, */recursive_doubling, */direct, */twoshot, tcp/ordered, */ordered
 
 broadcast@host = levels/hierarchical
 broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
@@ -36,7 +38,7 @@ allgather = */native, */ring, */bruck, */direct
 reducescatter@host = levels/hierarchical
 reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
 reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring
-reducescatter = */native, */ring, */pairwise, */direct
+reducescatter = */native, */ring, */pairwise, */direct, */direct_ordered, tcp/ordered, */ordered
 
 alltoall@host = */direct, tcp/pairwise, */native, */pairwise
 alltoall = */native, */pairwise, */direct

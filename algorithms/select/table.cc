@@ -28,8 +28,23 @@ std::string missing_words(std::uint32_t missing) {
   return words;
 }
 
+// Why the option may come to other bits than those that reduce in rank order; empty when it can't.
+std::string disorder(const std::string& name, const Query& query, const Offer& offer) {
+  const bool reduces =
+      query.collective == schedule::Collective::kAllreduce || query.collective == schedule::Collective::kReduceScatter;
+  if (!query.in_rank_order || !reduces) return "";
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
+  if (offer.transport == kLevels || algorithm == nullptr || !algorithm->in_rank_order) {
+    return "RODA_DETERMINISTIC: it does not reduce every element in rank order";
+  }
+  const bool by_messages = (algorithm->needs & ~schedule::kNeedsMessages) == 0;
+  if (by_messages || offer.maps) return "";
+  return "RODA_DETERMINISTIC: " + offer.transport + " fetches what it reduces, and would round after each rank";
+}
+
 // Why the offer can't run the algorithm; empty when it can.
 std::string obstacle(const std::string& name, const Query& query, const Offer& offer) {
+  if (std::string reason = disorder(name, query, offer); !reason.empty()) return reason;
   if (offer.transport == kLevels) {
     const auto composition = offer.compositions.find(name);
     return composition == offer.compositions.end() ? "there is no composition of that name" : composition->second;

@@ -30,6 +30,7 @@ struct Query {
   std::size_t bytes = 0;  // allreduce, broadcast: of the tensor; allgather, alltoall: of the largest rank's output;
                           // reduce-scatter: of the input
   int size = 1;           // ranks of the group
+  bool in_rank_order = false;  // reductions must come to the same bits whatever runs them
 };
 
 // A transport as far as selection cares. Order of a vector of offers = order of preference for '*'.
@@ -40,6 +41,7 @@ struct Offer {
   // Its windows are served by their owners' progress, so reading them is no better than messages: '*' does not stand
   // for it in front of an algorithm of signals and windows, only its name does.
   bool active_windows = false;
+  bool maps = false;  // peers' memory can be read in place
   // Of the offer "levels" alone: why each composition can't run, by name; empty: it can.
   std::map<std::string, std::string> compositions;
 };

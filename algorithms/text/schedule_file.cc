@@ -95,6 +95,7 @@ Step read_step(const json& value, const std::string& place) {
 void read_rank(const json& value, const std::string& place, Schedule* schedule) {
   Fields fields(value, place);
   schedule->scratch_chunks = fields.whole("scratch", 0, kMostChunks, 0);
+  schedule->scratch_is_own = fields.whole("scratch_is_own", 0, 1, 0) == 1;
   for (const json& steps : fields.list("lanes")) {
     const std::string lane = place + ", lane " + std::to_string(schedule->lanes.size());
     if (schedule->lanes.size() == kMostLanes) throw Wrong(lane + ": a rank has at most 16 lanes");
@@ -154,7 +155,9 @@ json to_json(const Step& step) {
 
 // One step to a line.
 std::string lines_of(const Schedule& schedule) {
-  std::string text = "    {\"scratch\": " + std::to_string(schedule.scratch_chunks) + ", \"lanes\": [";
+  std::string text = "    {\"scratch\": " + std::to_string(schedule.scratch_chunks);
+  if (schedule.scratch_is_own) text += ", \"scratch_is_own\": 1";
+  text += ", \"lanes\": [";
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     text += lane == 0 ? "[" : ", [";
     for (std::size_t i = 0; i < schedule.lanes[lane].steps.size(); ++i) {

@@ -1,5 +1,6 @@
 // roda_submit: from the caller's struct to the engine's operation, with the checks that need no other rank.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -105,6 +106,10 @@ Status check_basics(const roda_op& op) {
     if (op.shape[d] < 0 || __builtin_mul_overflow(elements, op.shape[d], &elements)) {
       return Status::invalid(title + " '" + op.name + "': a negative or too large dimension.");
     }
+  }
+  if (elements > PTRDIFF_MAX / static_cast<std::int64_t>(roda_dtype_size(op.dtype))) {
+    return Status::invalid(title + " '" + op.name + "': " + std::to_string(elements) + " elements of " +
+                           roda_dtype_name(op.dtype) + " are more than memory can hold.");
   }
   if (op.device >= 0) {
     return Status::unsupported(title + " '" + op.name +

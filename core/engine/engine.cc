@@ -17,6 +17,7 @@ negotiate::Settings settings_of(const Parts& parts) {
   s.size = parts.topology.size;
   s.cache_capacity = parts.knobs.cache_capacity;
   s.buckets.threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
+  s.buckets.adasum_apart = parts.knobs.deterministic;
   s.buckets.groups_apart = parts.knobs.disable_group_fusion;
   PlanQuery large;
   large.bytes = s.buckets.threshold;

@@ -98,7 +98,8 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   if (knobs.select_by != "table" && knobs.select_by != "model") {
     return Status::invalid("RODA_SELECT_BY=" + knobs.select_by + ": give table or model");
   }
-  Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum, {}};
+  Planner::Options options{
+      knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum, {}, knobs.deterministic};
   select::Table table = select::Table::defaults();
   RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
   if (knobs.torus_allreduce) {

@@ -34,12 +34,15 @@ std::uint32_t needs_met(std::uint64_t capabilities) {
   return met;
 }
 
-select::Query to_select(const PlanQuery& q) {
+select::Query to_select(const PlanQuery& q, bool deterministic) {
   select::Query query;
   query.collective = static_cast<schedule::Collective>(q.collective);
   query.memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
   query.bytes = q.bytes;
   query.size = q.size;
+  // Whole numbers come to the same bits in any order.
+  const bool rounds = q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
+  query.in_rank_order = deterministic && rounds;
   return query;
 }
 
@@ -82,6 +85,7 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
     select::Offer offer;
     offer.transport = t->name;
     offer.needs_met = needs_met(t->capabilities);
+    offer.maps = (t->capabilities & RODA_CAP_MAP) != 0;
     offer.active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0;
     offer.native = (t->capabilities & RODA_CAP_NATIVE) != 0 && t->collective_supported != nullptr &&
                    t->collective_supported(nullptr, q.collective, q.dtype, q.op, q.memory_kind) == 1;
@@ -95,7 +99,7 @@ std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
     }
   }
   offers.push_back(std::move(levels));
-  std::vector<select::Verdict> verdicts = table_.rank(to_select(q), offers);
+  std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
   if (predict_) order_by_cost(q, &verdicts);
   return verdicts;
 }

@@ -88,6 +88,8 @@ class Planner {
     bool hierarchical_adasum = false;
     // Collectives whose order is the user's, whatever order_by() says.
     std::set<schedule::Collective> ordered_by_user;
+    // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
+    bool deterministic = false;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.

@@ -40,6 +40,7 @@ struct Knobs {
   int outstanding_buckets{};
   int control_fan_out{};
   bool disable_group_fusion{};
+  bool deterministic{};
   bool batch_d2d_memcopies{};
   bool dynamic_process_sets{};
   bool elastic{};

@@ -55,6 +55,7 @@ const Row kRows[] = {
   {"RODA_TOPOLOGY_FILE", kText, "", "path", kSamePresence, kCore, &Knobs::topology_file, "Topology to use in place of what is discovered; it must agree with the job's hosts and ranks."},
   {"RODA_TOPOLOGY_DUMP_FILE", kText, "", "path", kFree, kCore, &Knobs::topology_dump_file, "Where rank 0 writes the job's topology at init, in the form that RODA_TOPOLOGY_FILE reads."},
   {"HOROVOD_PLUGIN_PATH", kText, "", "", kFree, kCore, &Knobs::plugin_path, "Folders searched for plugins first, separated by colons."},
+  {"RODA_DETERMINISTIC", kFlag, "0", "", kSame, kCore, &Knobs::deterministic, "Reductions sum every element up in rank order: the same bits in every run, over every transport, fused or not."},
   {"HOROVOD_HIERARCHICAL_ALLREDUCE", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_allreduce, "Allreduce inside hosts, then between them."},
   {"HOROVOD_HIERARCHICAL_ALLGATHER", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_allgather, "Allgather inside hosts, then between them."},
   {"RODA_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_adasum, "Adasum averages inside hosts and works between them, as Horovod's does on GPUs; otherwise it works over all ranks."},

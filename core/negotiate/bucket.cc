@@ -16,6 +16,8 @@ bool fuses(const Agreed& t, const BucketRules& rules) {
     case RODA_ALLREDUCE:
       return t.bytes(0) <= rules.limit && t.bytes(0) <= rules.threshold;
     case RODA_ADASUM_ALLREDUCE:
+      if (rules.adasum_apart) return false;
+      [[fallthrough]];
     case RODA_ALLGATHER:
     case RODA_BROADCAST:
     case RODA_REDUCESCATTER: {

@@ -13,6 +13,7 @@ struct BucketRules {
   std::size_t threshold = 128u << 20;     // bytes of one bucket; 0: no fusion
   std::size_t limit = 256u << 10;         // an allreduce of more bytes travels alone: no bucket is worth copying it
   std::size_t copied_limit = 256u << 10;  // the same for what is always copied into a buffer and out of it
+  bool adasum_apart = false;              // where a tensor is cut shows in its products' last bits (RODA_DETERMINISTIC)
   bool groups_apart = false;              // a group fuses only with itself (HOROVOD_DISABLE_GROUP_FUSION)
 };
 

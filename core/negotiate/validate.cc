@@ -152,6 +152,22 @@ std::string check_scalar(const Requests& requests) {
   return "";
 }
 
+// What all ranks give together must be addressable where it is put together.
+std::string check_total(const Requests& requests) {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;
+  for (const Request* r : requests) {
+    const auto row_bytes = r->row_elements() * static_cast<std::int64_t>(roda_dtype_size(r->dtype));
+    std::int64_t own = 0;
+    const bool fits = !__builtin_mul_overflow(r->shape[0], row_bytes, &own) &&
+                      !__builtin_add_overflow(bytes, own, &bytes) && !__builtin_add_overflow(rows, r->shape[0], &rows);
+    if (fits) continue;
+    return "The " + op_name(*r) + " of all ranks' tensors would be larger than memory can be." +
+           who_said(requests, [](const Request& q) { return shape_text(q.shape); });
+  }
+  return "";
+}
+
 std::string check_root(const Requests& requests) {
   const Request& a = *requests.front();
   const Request* b = odd_one(requests, [](const Request& r) { return r.root; });
@@ -196,6 +212,7 @@ std::string first_error(const Requests& requests, bool joined) {
   }
   if (is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL})) {
     if (error = check_rows(requests); !error.empty()) return error;
+    if (error = check_total(requests); !error.empty()) return error;
   }
   if (c == RODA_BROADCAST) {
     if (error = check_root(requests); !error.empty()) return error;

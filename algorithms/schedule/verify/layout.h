@@ -31,7 +31,10 @@ inline int chunk_count(const Schedule& schedule, Space space) {
 inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) {
   const std::int64_t rank = schedule.rank;
   const std::int64_t size = schedule.size;
-  if (space == Space::kScratch) return chunk % schedule.chunks;
+  if (space == Space::kScratch) {
+    if (!schedule.scratch_is_own) return chunk % schedule.chunks;
+    return schedule.collective == Collective::kAlltoall ? rank * size + rank : rank;
+  }
   switch (schedule.collective) {
     case Collective::kAlltoall:
       return space == Space::kInput ? rank * size + chunk : chunk * size + rank;

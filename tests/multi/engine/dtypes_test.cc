@@ -64,7 +64,8 @@ TEST(Dtypes, EveryOneByEveryOpAndOfEverySize) {
             std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<std::int64_t>()));
         const std::string name =
             "t" + std::to_string(dtype) + "." + std::to_string(op) + "." + std::to_string(batch.ops.size());
-        batch.add(RODA_ALLREDUCE, name, shape, encode(execute::testing::values(rank(), count, op), dtype), dtype).op = op;
+        batch.add(RODA_ALLREDUCE, name, shape, encode(execute::testing::values(rank(), count, op), dtype), dtype).op =
+            op;
       }
     }
   }
@@ -131,7 +132,8 @@ TEST(Dtypes, MoveUnchanged) {
   Batch told(RODA_DTYPE_COUNT * 3);
   for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
     for (const Shape& shape : {Shape{}, Shape{0, 4}, Shape{5}}) {
-      const std::size_t count = shape.empty() ? 1 : static_cast<std::size_t>(shape.front()) * (shape.size() > 1 ? 4 : 1);
+      const std::size_t count =
+          shape.empty() ? 1 : static_cast<std::size_t>(shape.front()) * (shape.size() > 1 ? 4 : 1);
       const std::string name = "told" + std::to_string(told.ops.size());
       const Bytes data = encode(execute::testing::values(rank(), count, RODA_SUM), dtype);
       told.add(RODA_BROADCAST, name, shape, data, dtype).root = size() - 1;

@@ -14,8 +14,8 @@ using Shape = std::vector<std::int64_t>;
 struct Case {
   const char* what;
   std::function<roda_op(bool odd)> op;
-  std::string begin;          // of the message
-  std::string odd, others;    // values that it must hold
+  std::string begin;        // of the message
+  std::string odd, others;  // values that it must hold
 };
 
 float data[64];
@@ -151,9 +151,9 @@ TEST(Join, OtherCollectivesAreRefusedMeanwhile) {
   for (int round = 0; round < 2; ++round) {
     if (rank() != 0) {
       const Shape rows{2 * size()};
-      for (const auto& [c, title] : {std::pair{RODA_ALLGATHER, "Allgather"}, std::pair{RODA_ALLTOALL, "Alltoall"},
-                                     std::pair{RODA_BROADCAST, "Broadcast"},
-                                     std::pair{RODA_REDUCESCATTER, "Reducescatter"}}) {
+      for (const auto& [c, title] :
+           {std::pair{RODA_ALLGATHER, "Allgather"}, std::pair{RODA_ALLTOALL, "Alltoall"},
+            std::pair{RODA_BROADCAST, "Broadcast"}, std::pair{RODA_REDUCESCATTER, "Reducescatter"}}) {
         // The join may come after these were submitted: they wait for rank 0, and end when it has joined.
         const Outcome o = run(make_op(c, title, rows, data, c == RODA_BROADCAST ? data : nullptr));
         EXPECT_EQ(o.code, RODA_ERR_PRECONDITION) << title;
