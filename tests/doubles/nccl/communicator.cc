@@ -1,0 +1,143 @@
+#include "tests/doubles/nccl/communicator.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+namespace cuda = roda::cuda;
+
+// The one function of the CUDA double that is not in our table: work of the host's, in stream order.
+extern "C" cuda::Result cuLaunchHostFunc(cuda::Stream stream, cuda::HostFunction function, void* argument);
+extern "C" cuda::Result cuCtxGetDevice(cuda::Ordinal* device);
+extern "C" cuda::Result cuCtxGetCurrent(cuda::Context* context);
+extern "C" cuda::Result cuCtxPushCurrent_v2(cuda::Context context);
+
+namespace roda::nccl_double {
+namespace {
+
+using nccl::Result;
+using nccl::Stream;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr long kConnectUs = 500;
+
+// "NUMBER:REST"
+long number(const char* text, const char** rest) {
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (rest != nullptr) *rest = *end == ':' ? end + 1 : end;
+  return value;
+}
+
+void wait_until_given_up(const nccl::CommObject& comm) {
+  while (!comm.is_aborted.load()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+void fail(nccl::CommObject* comm, Result result, const std::string& text) {
+  comm->last_error = text;
+  comm->state.store(result);
+}
+
+struct Hosted {
+  nccl::CommObject* comm;
+  std::unique_ptr<Work> work;
+  int number;
+};
+
+// On the stream.
+void run_hosted(void* argument) {
+  const std::unique_ptr<Hosted> hosted(static_cast<Hosted*>(argument));
+  nccl::CommObject& comm = *hosted->comm;
+  {
+    const std::lock_guard lock(comm.order);
+    const char* rest = nullptr;
+    const char* hang = setting("RODA_NCCL_DOUBLE_HANG", comm.rank);
+    const char* error = setting("RODA_NCCL_DOUBLE_ASYNC_ERROR", comm.rank);
+    if (error != nullptr && number(error, &rest) == hosted->number) {
+      const char* words = nullptr;
+      const long result = number(rest, &words);
+      fail(&comm, static_cast<Result>(result), words);
+      wait_until_given_up(comm);
+    } else if (hang != nullptr && number(hang, nullptr) == hosted->number) {
+      wait_until_given_up(comm);
+    } else {
+      hosted->work->run([&comm] { return comm.is_aborted.load(); });
+    }
+  }
+  comm.hosted.fetch_sub(1);
+}
+
+}  // namespace
+
+const char* setting(const char* name, int rank) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || text[0] != 'r') return text;
+  char* end = nullptr;
+  const long wanted = std::strtol(text + 1, &end, 10);
+  return wanted == rank && *end == ':' ? end + 1 : nullptr;
+}
+
+void form(nccl::CommObject* comm) {
+  const char* text = setting("RODA_NCCL_DOUBLE_INIT_ERROR", comm->rank);
+  if (text != nullptr) {
+    const char* words = nullptr;
+    const long result = number(text, &words);
+    return fail(comm, static_cast<Result>(result), words);
+  }
+  comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, comm->device);
+  if (setting("RODA_NCCL_DOUBLE_INIT_HANG", comm->rank) != nullptr) wait_until_given_up(*comm);
+  while (!comm->board->is_complete() && !comm->is_aborted.load()) std::this_thread::sleep_for(microseconds(200));
+  if (comm->is_aborted.load()) {
+    comm->board->remove_name();
+    return fail(comm, nccl::kInternalError, "aborted while forming");
+  }
+  if (const int other = comm->board->same_device(); other >= 0) {
+    return fail(comm, nccl::kInvalidUsage,
+                "Duplicate GPU detected : rank " + std::to_string(comm->rank) + " and rank " + std::to_string(other) +
+                    " both on CUDA device " + std::to_string(comm->device));
+  }
+  comm->state.store(nccl::kSuccess);
+}
+
+Result put_on_stream(nccl::CommObject* comm, std::unique_ptr<Work> work, Stream stream) {
+  const int number = ++comm->operations;
+  auto hosted = std::make_unique<Hosted>(Hosted{comm, std::move(work), number});
+  comm->hosted.fetch_add(1);
+  const char* text = std::getenv("RODA_NCCL_DOUBLE_LAUNCH_US");
+  const long delay = text != nullptr ? std::atol(text) : number == 1 ? kConnectUs : 0;
+  if (delay == 0 || comm->is_blocking) {
+    cuLaunchHostFunc(stream, &run_hosted, hosted.release());
+    return nccl::kSuccess;
+  }
+  if (comm->launcher.joinable()) comm->launcher.join();
+  comm->state.store(nccl::kInProgress);
+  comm->launcher = std::thread([comm, stream, delay, argument = hosted.release()] {
+    cuCtxPushCurrent_v2(comm->context);
+    std::this_thread::sleep_for(microseconds(delay));
+    cuLaunchHostFunc(stream, &run_hosted, argument);
+    Result expected = nccl::kInProgress;
+    comm->state.compare_exchange_strong(expected, nccl::kSuccess);
+  });
+  return nccl::kInProgress;
+}
+
+nccl::CommObject* make(int size, const nccl::UniqueId& id, int rank) {
+  auto comm = std::make_unique<nccl::CommObject>();
+  comm->name = id.bytes;
+  comm->rank = rank;
+  comm->size = size;
+  if (cuCtxGetCurrent(&comm->context) != cuda::kSuccess || cuCtxGetDevice(&comm->device) != cuda::kSuccess)
+    return nullptr;
+  return comm.release();
+}
+
+Result destroy(nccl::CommObject* comm) {
+  if (comm->former.joinable()) comm->former.join();
+  if (comm->launcher.joinable()) comm->launcher.join();
+  while (comm->hosted.load() > 0) std::this_thread::sleep_for(microseconds(200));
+  delete comm;
+  return nccl::kSuccess;
+}
+
+}  // namespace roda::nccl_double
