@@ -1,5 +1,6 @@
 #include "transports/ucx/library.h"
 
+#include <sys/mman.h>
 #include <ucs/debug/debug.h>
 #include <roda/sdk/error.hpp>
 
@@ -124,7 +125,35 @@ void probe_library() {
   ucp_cleanup(create(Reach::kNetwork, 1));
 }
 
+// UCX registers the queues of a worker on an RDMA device piece by piece, and where that fails it tries again and again:
+// a group would form for ever. So the whole is tried beforehand. Costs nothing where there is no such device, or no
+// limit.
+void Library::check_locked_memory() const {
+  constexpr std::size_t kQueues = std::size_t{80} << 20;
+  if (may_lock_all_memory()) return;
+  void* queues = ::mmap(nullptr, kQueues, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (queues == MAP_FAILED) return;
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  params.address = queues;
+  params.length = kQueues;
+  ucp_mem_h memory = nullptr;
+  const ucs_status_t status = ucp_mem_map(context_, &params, &memory);
+  if (status == UCS_OK) unmap(memory);
+  ::munmap(queues, kQueues);
+  if (status == UCS_OK) return;
+  throw sdk::Failure(RODA_ERR_NO_MEMORY, "ucx: the queues of a group, " + std::to_string(kQueues >> 20) +
+                                             " MiB, can't be registered with a device of UCX_TLS" +
+                                             locked_memory_advice());
+}
+
 Library::Library(Reach reach, int expected_peers) : context_(create(reach, expected_peers)) {
+  try {
+    check_locked_memory();
+  } catch (const sdk::Failure&) {
+    ucp_cleanup(context_);
+    throw;
+  }
   ucp_context_attr_t attributes{};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   if (ucp_context_query(context_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;

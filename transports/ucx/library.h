@@ -39,6 +39,8 @@ class Library {
   void keep_for_ever() const { is_kept_ = true; }
 
  private:
+  void check_locked_memory() const;
+
   ucp_context_h context_ = nullptr;
   std::uint64_t memory_types_ = 0;
   mutable bool is_kept_ = false;
