@@ -144,7 +144,9 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
     }
     refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " + v.reason;
   }
-  return Status::unsupported("No transport can run " + std::string(roda_collective_name(q.collective)) + " of " +
+  std::string title = lower_name(q.collective);
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  return Status::unsupported("No " + title + " operation enabled: no transport can run it on " +
                              std::to_string(q.bytes) + " bytes of " + roda_dtype_name(q.dtype) + " over " +
                              std::to_string(q.size) + " ranks" +
                              (refused.empty() ? "; no rule of the selection table applies" : refused) +

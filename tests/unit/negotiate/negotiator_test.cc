@@ -59,6 +59,28 @@ TEST(Negotiator, OneRecordIsOneUnit) {
   EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
 }
 
+// GPU numbers may differ between ranks, the kind of memory may not.
+TEST(Negotiator, TensorsLieInMemoryOfOneKind) {
+  Job job(settings_for(3));
+  const auto submit = [&](const std::vector<int>& devices) {
+    for (int r = 0; r < 3; ++r) {
+      Request request = make_request(r, "placed");
+      request.device = devices[static_cast<std::size_t>(r)];
+      job.submit(request);
+    }
+  };
+  submit({0, 2, -1});
+  EXPECT_EQ(job.diary().lines, Lines{"refuse 0 placed"});
+  const std::string& text = job.diary().errors.at("placed");
+  EXPECT_EQ(text.find("Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device GPU, but another rank "
+                      "specified device CPU."),
+            0u)
+      << text;
+  EXPECT_NE(text.find("rank 2: CPU; ranks 0, 1: GPU"), std::string::npos) << text;
+  submit({0, 2, 1});
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#1 placed");
+}
+
 Request grouped(int rank, const std::string& name, const std::vector<std::string>& members,
                 std::vector<std::int64_t> shape = {4}) {
   Request r = make_request(rank, name, std::move(shape));
