@@ -55,15 +55,14 @@ char* explain(roda::engine::PlanQuery query, const Cluster* cluster, bool as_jso
   if (!status.ok()) return refuse(status, error);
   const roda::engine::Shape shape(levels, 0);
   if (cluster != nullptr) {
-    query.size = shape.size();
-    query.hosts = shape.hosts();
-    query.shape = &shape;
+    query.lie_on(shape);
   }
   roda::engine::Links links;
   status = Environment::find_links(knobs, cluster != nullptr ? *cluster : Cluster(), &links);
   if (!status.ok()) return refuse(status, error);
-  const roda::engine::Predict predict = Environment::get().predict(links);
-  if (knobs.select_by == "model") planner->order_by(predict);
+  const roda::engine::Predict predict = Environment::get().predict(links, roda::engine::kManySteps);
+  // As the job would decide.
+  if (knobs.select_by == "model") planner->order_by(Environment::get().predict(links, roda::engine::kFewSteps));
   return give(roda::engine::explain(*planner, query, predict, as_json));
 }
 

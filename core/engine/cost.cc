@@ -14,7 +14,6 @@
 namespace roda::engine {
 namespace {
 
-constexpr double kMostSteps = 5e6;  // a second or so of one core
 constexpr double kInfiniBandLatency = 1.5, kInfiniBandOverhead = 0.3;
 
 // Gbit/s of the fastest network device of the machine, and whether it is InfiniBand.
@@ -153,7 +152,7 @@ std::string one_line(const Links& links) {
       .dump();
 }
 
-std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
+std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links, double most_steps) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
     const auto collective = static_cast<schedule::Collective>(stage.collective);
@@ -161,7 +160,7 @@ std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Li
   }
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options;
-  options.most_steps = kMostSteps;
+  options.most_steps = most_steps;
   const execute::ExecuteOptions execute;
   options.slice_bytes = static_cast<double>(plan.is_composed() ? execute.level_bytes : execute.slice_bytes);
   options.in_flight = static_cast<std::int32_t>(execute.slices_in_flight);

@@ -45,7 +45,11 @@ Status read_links(const std::string& path, Links* links);
 // In the file's form, in one line: compared between ranks.
 std::string one_line(const Links& links);
 
-// nullopt: it can't be predicted (a library's own collective, or too large to be played).
-std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links);
+// How much may be played for one prediction: about a second of one core, or some ten milliseconds of a running job.
+inline constexpr double kManySteps = 5e6;
+inline constexpr double kFewSteps = 1e5;
+
+// nullopt: it can't be predicted (a library's own collective, or more steps than that).
+std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links, double most_steps);
 
 }  // namespace roda::engine

@@ -124,9 +124,9 @@ Status Environment::find_links(const Knobs& knobs, const topology::Cluster& clus
   return knobs.links.empty() ? Status() : read_links(knobs.links, links);
 }
 
-Predict Environment::predict(const Links& links) const {
-  return [this, links](const PlanQuery& query, const Plan& plan) {
-    auto prediction = engine::predict(plan, query, links);
+Predict Environment::predict(const Links& links, double most_steps) const {
+  return [this, links, most_steps](const PlanQuery& query, const Plan& plan) {
+    auto prediction = engine::predict(plan, query, links, most_steps);
     roda_candidate candidate{};
     candidate.struct_size = sizeof candidate;
     candidate.collective = query.collective;

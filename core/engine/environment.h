@@ -28,7 +28,7 @@ class Environment {
   // The links that predictions for the cluster go by: RODA_LINKS, or what the topology tells.
   static Status find_links(const Knobs& knobs, const topology::Cluster& cluster, Links* links);
   // The simulator's model over these links, or what a plugin of algorithms says instead. Valid for the process' life.
-  Predict predict(const Links& links) const;
+  Predict predict(const Links& links, double most_steps) const;
 
   // What brings this job together: null for our own rendezvous, or for a job of one process. HOROVOD_CONTROLLER's
   // choice if it names a plugin; else, where no launcher of ours has set ranks, a plugin whose launcher started this

@@ -147,9 +147,7 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   query.dtype = head().dtype;
   query.op = head().op == RODA_AVERAGE ? RODA_SUM : head().op;
   query.bytes = plan_bytes();
-  query.size = set_->size();
-  query.hosts = shape.hosts();
-  query.shape = &shape;
+  query.lie_on(shape);
   const Plan* plan = nullptr;
   RODA_RETURN_IF_ERROR(planner->plan(query, &plan));
   int root = 0;

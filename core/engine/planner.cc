@@ -113,8 +113,12 @@ void Planner::order_by_cost(const PlanQuery& q, std::vector<select::Verdict>* ve
   rounded.bytes = std::bit_ceil(std::max<std::size_t>(q.bytes, 1));
   const auto cost = [&](const select::Verdict& v) {
     if (!v.usable) return std::pair{2, 0.0};
-    const auto prediction = predict_(rounded, plan_of(q, v.option));
-    return prediction ? std::pair{0, prediction->seconds} : std::pair{1, 0.0};
+    const auto [known, is_new] = costs_.try_emplace({rounded, v.option.transport + "/" + v.option.algorithm});
+    if (is_new) {
+      const auto prediction = predict_(rounded, plan_of(q, v.option));
+      known->second = prediction ? std::pair{0, prediction->seconds} : std::pair{1, 0.0};
+    }
+    return known->second;
   };
   std::vector<std::pair<std::pair<int, double>, select::Verdict>> priced;
   for (const select::Verdict& v : *verdicts) priced.emplace_back(cost(v), v);
@@ -173,6 +177,7 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
   const GridFacts::Axis& axis = facts.axes[static_cast<std::size_t>(stage.axis)];
   PlanQuery part = whole;
   part.shape = nullptr;
+  part.shape_hash = 0;
   part.collective = static_cast<int>(stage.collective);
   part.bytes = stage_bytes(whole, facts, plan->composition, number);
   part.hosts = axis.hosts;

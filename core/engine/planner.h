@@ -31,16 +31,22 @@ struct PlanQuery {
   int size = 1;                  // ranks of the group
   int hosts = 1;                 // that they are on
   const Shape* shape = nullptr;  // how they lie there; null: no composition is asked for. Lives during the call.
+  std::uint64_t shape_hash = 0;  // what tells it from others: kept longer than the shape
 
-  // Shapes by what they hold.
+  // The ranks of the shape, and how they lie.
+  void lie_on(const Shape& members) {
+    shape = &members;
+    shape_hash = members.hash();
+    size = members.size();
+    hosts = members.hosts();
+  }
+
   std::strong_ordering operator<=>(const PlanQuery& other) const { return key() <=> other.key(); }
   bool operator==(const PlanQuery& other) const { return key() == other.key(); }
 
  private:
   using Key = std::tuple<int, int, int, int, std::size_t, int, int, std::uint64_t>;
-  Key key() const {
-    return {collective, dtype, op, memory_kind, bytes, size, hosts, shape == nullptr ? 0 : shape->hash()};
-  }
+  Key key() const { return {collective, dtype, op, memory_kind, bytes, size, hosts, shape_hash}; }
 };
 
 // Adasum's two forms; see core/execute/adasum.
@@ -126,6 +132,8 @@ class Planner {
   std::vector<const roda_transport*> transports_;
   Options options_;
   Predict predict_;  // null: the table's order stands
+  // What was predicted, by size and option: whether it could be, and the seconds.
+  mutable std::map<std::pair<PlanQuery, std::string>, std::pair<int, double>> costs_;
   std::map<PlanQuery, std::unique_ptr<Plan>> plans_;
 };
 

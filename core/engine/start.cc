@@ -117,7 +117,7 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
   Links links;
   RODA_RETURN_IF_ERROR(Environment::find_links(parts->knobs, parts->cluster, &links));
-  if (parts->knobs.select_by == "model") parts->planner->order_by(Environment::get().predict(links));
+  if (parts->knobs.select_by == "model") parts->planner->order_by(Environment::get().predict(links, kFewSteps));
   const std::string common =
       fingerprint(parts->knobs, *parts->planner, parts->cluster, sets) + "links=" + one_line(links);
   RODA_RETURN_IF_ERROR(

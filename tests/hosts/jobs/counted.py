@@ -1,4 +1,4 @@
-"""One collective, between two looks at the bytes that each host's interface has sent: ``NAME BYTES``."""
+"""Collectives, each between two looks at the bytes that a host's interface has sent: ``BYTES NAMES…``."""
 
 import sys
 from pathlib import Path
@@ -29,19 +29,20 @@ def run(name: str, size: int) -> None:
 
 
 def main() -> None:
-    """Connect by a first run, then count a second."""
-    name, size = sys.argv[1], int(sys.argv[2])
+    """Run each once to connect, then count a second run."""
+    size, names = int(sys.argv[1]), sys.argv[2:]
     hvd.init()
-    run(name, size)
-    hvd.barrier()
-    before = int(SENT.read_text(encoding="ascii"))
-    hvd.barrier()
-    run(name, size)
-    hvd.barrier()
-    after = int(SENT.read_text(encoding="ascii"))
-    hvd.barrier()
-    if hvd.local_rank() == 0:
-        tell(f"sent {after - before}")
+    for name in names:
+        run(name, size)
+        hvd.barrier()
+        before = int(SENT.read_text(encoding="ascii"))
+        hvd.barrier()
+        run(name, size)
+        hvd.barrier()
+        after = int(SENT.read_text(encoding="ascii"))
+        hvd.barrier()
+        if hvd.local_rank() == 0:
+            tell(f"{name} {after - before}")
     hvd.shutdown()
 
 

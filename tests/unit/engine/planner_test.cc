@@ -45,9 +45,7 @@ PlanQuery allreduce(std::size_t bytes, const std::vector<int>& sizes) {
   shapes.push_back(std::make_unique<Shape>(host_levels(host_of), 0));
   PlanQuery q;
   q.bytes = bytes;
-  q.shape = shapes.back().get();
-  q.size = q.shape->size();
-  q.hosts = q.shape->hosts();
+  q.lie_on(*shapes.back());
   return q;
 }
 
@@ -55,6 +53,20 @@ std::string described(Planner&& planner, const PlanQuery& query) {
   const Plan* plan = nullptr;
   const Status s = planner.plan(query, &plan);
   return s.ok() ? plan->describe() : s.message();
+}
+
+// Process sets come and go, and with them their shapes: a plan is found again by what the shape was.
+TEST(Planner, OutlivesTheShapesOfItsPlans) {
+  Planner p = planner();
+  const Plan* first = nullptr;
+  const Plan* again = nullptr;
+  for (const Plan** plan : {&first, &again}) {
+    const auto shape = std::make_unique<Shape>(host_levels({0, 0, 1, 1}), 0);
+    PlanQuery q = allreduce(64 << 20, {4});
+    q.lie_on(*shape);
+    ASSERT_TRUE(p.plan(q, plan).ok());
+  }
+  EXPECT_EQ(first, again);
 }
 
 TEST(Planner, OneHostNeedsNoLevels) {
@@ -113,7 +125,7 @@ TEST(Planner, LevelsAreWhatTheUserSays) {
   ASSERT_TRUE(find_levels("socket=2,host", cluster, &levels).ok());
   const Shape shape(levels, 0);
   PlanQuery q = allreduce(64 << 20, {4, 4});
-  q.shape = &shape;
+  q.lie_on(shape);
   EXPECT_EQ(described(planner(), q),
             "reducescatter on each socket by near/direct, then reducescatter across sockets of each host by "
             "near/direct, then allreduce across hosts by far/ring, then allgather across sockets of each host by "
@@ -182,10 +194,10 @@ TEST(Costs, CountBytesBetweenHosts) {
   const auto hierarchical = std::find_if(verdicts.begin(), verdicts.end(),
                                          [](const auto& v) { return v.option.algorithm == "hierarchical"; });
   ASSERT_NE(hierarchical, verdicts.end());
-  const auto composed = predict(p.plan_of(q, hierarchical->option), q, Links());
+  const auto composed = predict(p.plan_of(q, hierarchical->option), q, Links(), kManySteps);
   ASSERT_TRUE(composed);
   EXPECT_NEAR(composed->between_bytes, 2.0 * (64 << 20), 64);
-  const auto flat = predict(p.plan_of(q, {"far", "ring"}), q, Links());
+  const auto flat = predict(p.plan_of(q, {"far", "ring"}), q, Links(), kManySteps);
   ASSERT_TRUE(flat);
   EXPECT_NEAR(flat->between_bytes, 2 * 1.5 * (64 << 20), 64);
 }
