@@ -1,5 +1,5 @@
 // The few types and constants of the CUDA driver API that are used here, by our own names. The driver keeps them stable
-// for good; tests/unit/base compares them with cuda.h where that is installed.
+// for good; tests/doubles/cuda/agreement.cc compares them with cuda.h where that is installed.
 #pragma once
 
 #include <cstddef>
