@@ -13,7 +13,7 @@ RODA_CUDA_FUNCTIONS(X)
 #undef X
 
 static_assert(kInvalidValue == CUDA_ERROR_INVALID_VALUE && kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
-static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kDeinitialized == CUDA_ERROR_DEINITIALIZED);
+static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
 static_assert(kInvalidImage == CUDA_ERROR_INVALID_IMAGE && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
 static_assert(kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU && kUnsupportedPtx == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
@@ -25,9 +25,6 @@ static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kMemoryHost == CU_MEMORYTYPE_HOST && kMemoryDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
-static_assert(kAttributeProcessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-static_assert(kAttributeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-static_assert(kAttributeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(sizeof(Uuid) == sizeof(CUuuid));
 
 }  // namespace
