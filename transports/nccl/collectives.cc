@@ -87,15 +87,18 @@ class Launch {
   int op() const { return op_of(args_.dtype, args_.op); }
   bool is_root() const { return rank_ == args_.root && input_ != nullptr; }
 
+  // Under way counts as taken: inside a group nothing is begun before its end.
+  static bool is_taken(Result result) { return result == kSuccess || result == kInProgress; }
+
   // `begin(rank)` for every rank, as one operation of NCCL's.
   template <typename Begin>
   Result grouped(Begin&& begin) {
     const Result started = nccl_.GroupStart();
-    if (started != kSuccess) return started;
+    if (!is_taken(started)) return started;
     Result first = kSuccess;
-    for (int rank = 0; rank < size_ && first == kSuccess; ++rank) first = begin(rank);
+    for (int rank = 0; rank < size_ && is_taken(first); ++rank) first = begin(rank);
     const Result ended = nccl_.GroupEnd();
-    return first != kSuccess && first != kInProgress ? first : ended;
+    return is_taken(first) ? ended : first;
   }
 
   Result allgather() {
@@ -134,7 +137,7 @@ class Launch {
       const std::size_t sent = request_.send_counts[index] * width_, received = request_.recv_counts[index] * width_;
       Result result = kSuccess;
       if (sent > 0) result = nccl_.Send(from, sent, kUint8, peer, comm_, request_.stream);
-      if (received > 0 && result == kSuccess) {
+      if (received > 0 && is_taken(result)) {
         result = nccl_.Recv(to, received, kUint8, peer, comm_, request_.stream);
       }
       from += sent;

@@ -136,6 +136,12 @@ int32_t Group::test(Request* request) {
   return RODA_IN_PROGRESS;
 }
 
+bool Group::is_on_stream(Request* request) {
+  if (request->state == Request::State::kQueued || request->state == Request::State::kLaunching) context_.pump();
+  cause_.throw_if_set();
+  return request->state == Request::State::kRunning || request->state == Request::State::kOver;
+}
+
 // Ends the request when the GPU is through, and the group when the GPU has failed or does not come on.
 void Group::check_progress(Request* request) {
   const cuda::Result result = gpu_->query(request->end);

@@ -37,6 +37,8 @@ class Group {
   int32_t start(const roda_collective_args& args, Request** request);
   // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
   int32_t test(Request* request);
+  // What the caller puts on the request's stream next comes after it.
+  bool is_on_stream(Request* request);
   bool is_quiet(const void* base, std::size_t bytes);
 
   // For the context: gives the request to NCCL if it can be now. True when it needs no turn any more.

@@ -68,10 +68,10 @@ std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
     refuse(library.description() + " is too old: NCCL 2.8 or newer is needed (send and receive, all-to-all)");
   }
 #define X(member, symbol, result, parameters) \
-  if (!look_up(handle.get(), symbol, &library.member)) refuse(library.description() + " has no " symbol);
+  if (!look_up(handle.get(), #symbol, &library.member)) refuse(library.description() + " has no " #symbol);
   RODA_NCCL_FUNCTIONS(X)
 #undef X
-#define X(member, symbol, result, parameters) look_up(handle.get(), symbol, &library.member);
+#define X(member, symbol, result, parameters) look_up(handle.get(), #symbol, &library.member);
   RODA_NCCL_NEWER_FUNCTIONS(X)
 #undef X
   opened->handle = std::move(handle);

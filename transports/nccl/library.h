@@ -1,5 +1,5 @@
 // NCCL, opened at run time behind a table of its functions, with declarations of our own: what is here has kept its
-// binary form since NCCL 2.8. tests/transports/nccl compares it with nccl.h where that is installed.
+// binary form since NCCL 2.8. tests/doubles/nccl/agreement.cc compares it with nccl.h where that is installed.
 #pragma once
 
 #include <cstddef>
@@ -60,35 +60,35 @@ inline constexpr int kNonBlocking = 21400;  // configurations, finalising
 inline constexpr int kLastError = 21300;
 
 // Member, exported name, result, parameters.
-#define RODA_NCCL_FUNCTIONS(X)                                                                                      \
-  X(GetVersion, "ncclGetVersion", Result, (int* version))                                                           \
-  X(GetUniqueId, "ncclGetUniqueId", Result, (UniqueId * id))                                                        \
-  X(CommInitRank, "ncclCommInitRank", Result, (Comm * comm, int size, UniqueId id, int rank))                       \
-  X(CommDestroy, "ncclCommDestroy", Result, (Comm comm))                                                            \
-  X(CommAbort, "ncclCommAbort", Result, (Comm comm))                                                                \
-  X(CommGetAsyncError, "ncclCommGetAsyncError", Result, (Comm comm, Result * error))                                \
-  X(GetErrorString, "ncclGetErrorString", const char*, (Result result))                                             \
-  X(GroupStart, "ncclGroupStart", Result, ())                                                                       \
-  X(GroupEnd, "ncclGroupEnd", Result, ())                                                                           \
-  X(AllReduce, "ncclAllReduce", Result,                                                                             \
-    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                   \
-  X(Broadcast, "ncclBroadcast", Result,                                                                             \
-    (const void* from, void* to, std::size_t count, int dtype, int root, Comm comm, Stream stream))                 \
-  X(Reduce, "ncclReduce", Result,                                                                                   \
-    (const void* from, void* to, std::size_t count, int dtype, int op, int root, Comm comm, Stream stream))         \
-  X(AllGather, "ncclAllGather", Result,                                                                             \
-    (const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream))                           \
-  X(ReduceScatter, "ncclReduceScatter", Result,                                                                     \
-    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                   \
-  X(Send, "ncclSend", Result, (const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream)) \
-  X(Recv, "ncclRecv", Result, (void* to, std::size_t count, int dtype, int peer, Comm comm, Stream stream))
+#define RODA_NCCL_FUNCTIONS(X)                                                                                    \
+  X(GetVersion, ncclGetVersion, Result, (int* version))                                                           \
+  X(GetUniqueId, ncclGetUniqueId, Result, (UniqueId * id))                                                        \
+  X(CommInitRank, ncclCommInitRank, Result, (Comm * comm, int size, UniqueId id, int rank))                       \
+  X(CommDestroy, ncclCommDestroy, Result, (Comm comm))                                                            \
+  X(CommAbort, ncclCommAbort, Result, (Comm comm))                                                                \
+  X(CommGetAsyncError, ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                \
+  X(GetErrorString, ncclGetErrorString, const char*, (Result result))                                             \
+  X(GroupStart, ncclGroupStart, Result, ())                                                                       \
+  X(GroupEnd, ncclGroupEnd, Result, ())                                                                           \
+  X(AllReduce, ncclAllReduce, Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                 \
+  X(Broadcast, ncclBroadcast, Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, int root, Comm comm, Stream stream))               \
+  X(Reduce, ncclReduce, Result,                                                                                   \
+    (const void* from, void* to, std::size_t count, int dtype, int op, int root, Comm comm, Stream stream))       \
+  X(AllGather, ncclAllGather, Result,                                                                             \
+    (const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream))                         \
+  X(ReduceScatter, ncclReduceScatter, Result,                                                                     \
+    (const void* from, void* to, std::size_t count, int dtype, int op, Comm comm, Stream stream))                 \
+  X(Send, ncclSend, Result, (const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream)) \
+  X(Recv, ncclRecv, Result, (void* to, std::size_t count, int dtype, int peer, Comm comm, Stream stream))
 
 // Null in libraries that lack them.
 #define RODA_NCCL_NEWER_FUNCTIONS(X)                                \
-  X(CommInitRankConfig, "ncclCommInitRankConfig", Result,           \
+  X(CommInitRankConfig, ncclCommInitRankConfig, Result,             \
     (Comm * comm, int size, UniqueId id, int rank, Config* config)) \
-  X(CommFinalize, "ncclCommFinalize", Result, (Comm comm))          \
-  X(GetLastError, "ncclGetLastError", const char*, (Comm comm))
+  X(CommFinalize, ncclCommFinalize, Result, (Comm comm))            \
+  X(GetLastError, ncclGetLastError, const char*, (Comm comm))
 
 // Immutable once found; any thread.
 struct Library {

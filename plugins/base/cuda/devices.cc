@@ -36,7 +36,9 @@ Status Devices::context(int device, Context* context) {
   std::lock_guard lock(guard);
   Context& known = contexts[device];
   if (known == nullptr) {
-    RODA_RETURN_IF_ERROR(driver_.check(driver_.PrimaryContextRetain(&known, device),
+    Ordinal handle = 0;
+    RODA_RETURN_IF_ERROR(driver_.check(driver_.DeviceGet(&handle, device), "cuDeviceGet"));
+    RODA_RETURN_IF_ERROR(driver_.check(driver_.PrimaryContextRetain(&known, handle),
                                        "the primary context of device " + std::to_string(device)));
   }
   *context = known;
@@ -60,18 +62,23 @@ int Devices::current_device() const {
 }
 
 Status Devices::uuid(int device, Uuid* uuid) const {
-  return driver_.check(driver_.DeviceGetUuid(uuid, device), "cuDeviceGetUuid of device " + std::to_string(device));
+  Ordinal handle = 0;
+  RODA_RETURN_IF_ERROR(driver_.check(driver_.DeviceGet(&handle, device), "cuDeviceGet"));
+  return driver_.check(driver_.DeviceGetUuid(uuid, handle), "cuDeviceGetUuid of device " + std::to_string(device));
 }
 
 std::string Devices::name(int device) const {
   char text[128] = {};
-  return driver_.DeviceGetName(text, sizeof text - 1, device) == kSuccess ? text : "";
+  Ordinal handle = 0;
+  if (driver_.DeviceGet(&handle, device) != kSuccess) return "";
+  return driver_.DeviceGetName(text, sizeof text - 1, handle) == kSuccess ? text : "";
 }
 
 Status check_stream(const Driver& driver, Stream stream, const std::string& what) {
   // First: asking a stream that records a graph anything else would spoil the recording.
   int capture = kCaptureNone;
-  if (driver.StreamIsCapturing(stream, &capture) == kSuccess && capture != kCaptureNone) {
+  const Result asked = driver.StreamIsCapturing(stream, &capture);
+  if (asked == kCaptureImplicit || (asked == kSuccess && capture != kCaptureNone)) {
     return Status::unsupported(what +
                                ": the stream is recording a CUDA graph; collectives are negotiated while a program "
                                "runs and can't be part of a recording: call them outside of it");

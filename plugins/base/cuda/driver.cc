@@ -40,9 +40,9 @@ Status fill(const char* file, Driver* driver) {
     return Status::unavailable(std::string("no CUDA driver: ") + (why != nullptr ? why : file));
   }
   driver->path = file;
-#define X(member, symbol, parameters)                                                                         \
-  if (!load(handle, symbol, &driver->member)) {                                                               \
-    return Status::unavailable(std::string(file) + " has no " symbol ": the driver is older than CUDA 11.0"); \
+#define X(member, symbol, parameters)                                                                          \
+  if (!load(handle, #symbol, &driver->member)) {                                                               \
+    return Status::unavailable(std::string(file) + " has no " #symbol ": the driver is older than CUDA 11.0"); \
   }
   RODA_CUDA_FUNCTIONS(X)
 #undef X

@@ -1,5 +1,5 @@
 // The few types and constants of the CUDA driver API that are used here, by our own names. The driver keeps them stable
-// for good; tests/unit/base compares them with cuda.h where that is installed.
+// for good; tests/doubles/cuda/agreement.cc compares them with cuda.h where that is installed.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,6 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
-inline constexpr Result kDeinitialized = 4;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kInvalidDevice = 101;
 inline constexpr Result kInvalidImage = 200;
@@ -33,6 +32,7 @@ inline constexpr Result kNotFound = 500;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchFailed = 719;
+inline constexpr Result kCaptureImplicit = 906;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
@@ -42,9 +42,6 @@ inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryHost = 1;
 inline constexpr unsigned kMemoryDevice = 2;
 inline constexpr int kCaptureNone = 0;
-inline constexpr int kAttributeProcessors = 16;
-inline constexpr int kAttributeMajor = 75;
-inline constexpr int kAttributeMinor = 76;
 
 struct Uuid {
   unsigned char bytes[16];

@@ -54,10 +54,6 @@ RODA_DOUBLE Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Ordinal device) {
   uuid->bytes[0] = static_cast<unsigned char>(device);
   return cuda::kSuccess;
 }
-RODA_DOUBLE Result cuDeviceGetAttribute(int* value, int attribute, cuda::Ordinal) {
-  *value = attribute == cuda::kAttributeProcessors ? 4 : attribute == cuda::kAttributeMajor ? 9 : 0;
-  return cuda::kSuccess;
-}
 
 RODA_DOUBLE Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Ordinal device) {
   const std::lock_guard lock(state().mutex);

@@ -59,6 +59,30 @@ TEST(NcclDevices, CollectivesFollowTheCallersStream) {
   });
 }
 
+// What the caller puts on its stream once the collective lies there comes after it, without a wait of the host.
+TEST(NcclDevices, WorkBehindACollectiveNeedsNoHost) {
+  const Setting slow("RODA_NCCL_DOUBLE_LAUNCH_US", "3000");
+  in_pairs([](int rank, Member& member) {
+    void *stream = nullptr, *event = nullptr;
+    ASSERT_EQ(device().stream_create(rank, &stream, nullptr), RODA_OK);
+    Floats data(rank, std::vector<float>(5000, 1.0f + rank)), copy(rank, std::vector<float>(5000));
+    roda_request* request = nullptr;
+    ASSERT_EQ(start_allreduce(member, data.data(), data.count(), &request, RODA_SUM, stream).code, RODA_OK);
+    int code = RODA_OK;
+    while ((code = table()->request_on_stream(member.group(), request, nullptr)) == RODA_IN_PROGRESS) {
+      table()->progress(member.context());
+    }
+    EXPECT_EQ(code, RODA_OK);
+    device().copy(copy.data(), data.data(), 5000 * sizeof(float), stream, nullptr);
+    ASSERT_EQ(device().event_record(stream, &event, nullptr), RODA_OK);
+    while (device().event_test(event, nullptr) == RODA_IN_PROGRESS) std::this_thread::yield();
+    EXPECT_EQ(copy.read(), std::vector<float>(5000, 3.0f));
+    device().event_release(event);
+    EXPECT_EQ(finish(member, request).code, RODA_OK);
+    device().stream_destroy(stream);
+  });
+}
+
 TEST(NcclDevices, HostMemoryIsRefused) {
   in_pairs([](int, Member& member) {
     std::vector<float> data(10);

@@ -186,6 +186,11 @@ typedef struct roda_transport {
    * sleep in between. What belongs to aborted groups and lost peers doesn't count. A transport without the entry
    * promises that what has ended needs no progress any more. */
   int32_t (*settle)(roda_context* context);
+
+  /* OPTIONAL (RODA_CAP_NATIVE on memory of a device). Whether all work of a collective that was started with a stream
+   * lies on that stream, so that what the caller puts there next comes after it: RODA_OK, or RODA_IN_PROGRESS, or the
+   * error that the request is going to end with. Releases nothing; not asked after the request's end. */
+  int32_t (*request_on_stream)(roda_group* group, roda_request* request, roda_error* error);
 } roda_transport;
 
 typedef const roda_transport* (*roda_transport_entry)(void);

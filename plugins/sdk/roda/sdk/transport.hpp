@@ -20,6 +20,7 @@
 //   int32_t get / put(int peer, uint32_t slot, size_t offset, void* / const void* data, size_t bytes, Request**
 //   request); int32_t start(const roda_collective_args& args, Request** request); int32_t test(Request* request);   //
 //   RODA_IN_PROGRESS or RODA_OK, or throws; either end releases it
+//   bool is_on_stream(Request* request);                                                                        // o
 // The remaining entries take the names of the ABI (signal, which may return void or a code, signal_value, signal_count,
 // window_*, memory_*, collective_supported as a static member of Context). The capability bits say which entries are in
 // the table; what is marked "o" may be left out.
@@ -206,6 +207,14 @@ constexpr void fill_collectives(roda_transport* table) {
                                roda_error* error) {
     return start<Request>(request, error, [&](Request** out) { return group_of<Group>(group).start(*args, out); });
   };
+  if constexpr (requires(Group& group, Request* request) { group.is_on_stream(request); }) {
+    table->request_on_stream = [](roda_group* group, roda_request* request, roda_error* error) {
+      return guarded(error, [&]() -> int32_t {
+        const bool is = group_of<Group>(group).is_on_stream(reinterpret_cast<Request*>(request));
+        return is ? RODA_OK : RODA_IN_PROGRESS;
+      });
+    };
+  }
 }
 
 // What context_capabilities answers when Context does not say.
