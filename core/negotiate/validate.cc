@@ -145,8 +145,8 @@ std::string refused_with_join(const Request& r) {
 std::string check_scalar(const Requests& requests) {
   for (const Request* r : requests) {
     if (r->shape.empty()) {
-      return "Process-set rank zero tried to " + op_name(*r) + " a rank-zero tensor. (tensor '" + r->name +
-             "': rank " + std::to_string(r->rank) + " gave a scalar, which has no rows; reshape it to [1])";
+      return "Process-set rank zero tried to " + op_name(*r) + " a rank-zero tensor. (tensor '" + r->name + "': rank " +
+             std::to_string(r->rank) + " gave a scalar, which has no rows; reshape it to [1])";
     }
   }
   return "";

@@ -1,5 +1,5 @@
-// The kernels: see kernel_arguments.h for what each is given, <roda/abi/device.h> for what each means. Compiled by nvcc to
-// an image that the plugin carries as bytes and the driver loads; nothing of CUDA's runtime is used.
+// The kernels: see kernel_arguments.h for what each is given, <roda/abi/device.h> for what each means. Compiled by nvcc
+// to an image that the plugin carries as bytes and the driver loads; nothing of CUDA's runtime is used.
 //
 // Data are streamed once, so that each thread moves 16 bytes at a time where addresses allow it, and each block takes a
 // fixed share of one tensor: which one, it finds by a binary search in the table.
@@ -65,8 +65,7 @@ __device__ void copy_block(char* to, const char* from, Word bytes) {
 }
 
 __device__ void move(const PackArguments& arguments, bool packs) {
-  const Segment segment =
-      segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
+  const Segment segment = segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
   const Word first = (blockIdx.x - segment.first_block) * kBlockBytes;
   const Word bytes = segment.length - first < kBlockBytes ? segment.length - first : kBlockBytes;
   char* tensor = reinterpret_cast<char*>(segment.tensor) + first;
@@ -88,9 +87,8 @@ struct Bool {
 template <typename T>
 struct Traits {
   using Computed = long long;
-  static constexpr long long kLowest = static_cast<long long>(static_cast<T>(-1) < static_cast<T>(1)
-                                                                  ? (1ull << (8 * sizeof(T) - 1)) * ~0ull
-                                                                  : 0ull);
+  static constexpr long long kLowest =
+      static_cast<long long>(static_cast<T>(-1) < static_cast<T>(1) ? (1ull << (8 * sizeof(T) - 1)) * ~0ull : 0ull);
   static constexpr long long kHighest = static_cast<long long>(
       static_cast<T>(-1) < static_cast<T>(1) ? (1ull << (8 * sizeof(T) - 1)) - 1 : (1ull << (8 * sizeof(T) % 64)) - 1);
   __device__ static long long load(T value) { return static_cast<long long>(value); }
@@ -223,49 +221,80 @@ __device__ void convert(const Range& range) {
 template <typename From>
 __device__ void convert_from(const Range& range, int to_dtype) {
   switch (to_dtype) {
-    case kU8: return convert<From, unsigned char>(range);
-    case kI8: return convert<From, signed char>(range);
-    case kU16: return convert<From, unsigned short>(range);
-    case kI16: return convert<From, short>(range);
-    case kI32: return convert<From, int>(range);
-    case kI64: return convert<From, long long>(range);
-    case kF16: return convert<From, __half>(range);
-    case kF32: return convert<From, float>(range);
-    case kF64: return convert<From, double>(range);
-    case kBool: return convert<From, Bool>(range);
-    case kBf16: return convert<From, __nv_bfloat16>(range);
+    case kU8:
+      return convert<From, unsigned char>(range);
+    case kI8:
+      return convert<From, signed char>(range);
+    case kU16:
+      return convert<From, unsigned short>(range);
+    case kI16:
+      return convert<From, short>(range);
+    case kI32:
+      return convert<From, int>(range);
+    case kI64:
+      return convert<From, long long>(range);
+    case kF16:
+      return convert<From, __half>(range);
+    case kF32:
+      return convert<From, float>(range);
+    case kF64:
+      return convert<From, double>(range);
+    case kBool:
+      return convert<From, Bool>(range);
+    case kBf16:
+      return convert<From, __nv_bfloat16>(range);
   }
 }
 
 // One copy for the three kernels: it is by far the most of the image.
 __device__ __attribute__((noinline)) void convert_range(const Range& range, int from_dtype, int to_dtype) {
   switch (from_dtype) {
-    case kU8: return convert_from<unsigned char>(range, to_dtype);
-    case kI8: return convert_from<signed char>(range, to_dtype);
-    case kU16: return convert_from<unsigned short>(range, to_dtype);
-    case kI16: return convert_from<short>(range, to_dtype);
-    case kI32: return convert_from<int>(range, to_dtype);
-    case kI64: return convert_from<long long>(range, to_dtype);
-    case kF16: return convert_from<__half>(range, to_dtype);
-    case kF32: return convert_from<float>(range, to_dtype);
-    case kF64: return convert_from<double>(range, to_dtype);
-    case kBool: return convert_from<Bool>(range, to_dtype);
-    case kBf16: return convert_from<__nv_bfloat16>(range, to_dtype);
+    case kU8:
+      return convert_from<unsigned char>(range, to_dtype);
+    case kI8:
+      return convert_from<signed char>(range, to_dtype);
+    case kU16:
+      return convert_from<unsigned short>(range, to_dtype);
+    case kI16:
+      return convert_from<short>(range, to_dtype);
+    case kI32:
+      return convert_from<int>(range, to_dtype);
+    case kI64:
+      return convert_from<long long>(range, to_dtype);
+    case kF16:
+      return convert_from<__half>(range, to_dtype);
+    case kF32:
+      return convert_from<float>(range, to_dtype);
+    case kF64:
+      return convert_from<double>(range, to_dtype);
+    case kBool:
+      return convert_from<Bool>(range, to_dtype);
+    case kBf16:
+      return convert_from<__nv_bfloat16>(range, to_dtype);
   }
 }
 
 __device__ unsigned width_of(int dtype) {
   switch (dtype) {
-    case kU8: case kI8: case kBool: return 1;
-    case kU16: case kI16: case kF16: case kBf16: return 2;
-    case kI32: case kF32: return 4;
-    default: return 8;
+    case kU8:
+    case kI8:
+    case kBool:
+      return 1;
+    case kU16:
+    case kI16:
+    case kF16:
+    case kBf16:
+      return 2;
+    case kI32:
+    case kF32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
 __device__ void move_as(const ConvertArguments& arguments, bool packs) {
-  const Segment segment =
-      segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
+  const Segment segment = segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
   const Word first = (blockIdx.x - segment.first_block) * kBlockElements;
   const Word count = segment.length - first < kBlockElements ? segment.length - first : kBlockElements;
   const Word tensor = segment.tensor + first * width_of(arguments.tensor_dtype);
@@ -300,9 +329,7 @@ struct Reduce {
 };
 template <int kOp, typename T>
 struct FloatReduce {
-  __device__ static T one(T a, T b) {
-    return Store<T>::from(apply<kOp>(Traits<T>::load(a), Traits<T>::load(b)));
-  }
+  __device__ static T one(T a, T b) { return Store<T>::from(apply<kOp>(Traits<T>::load(a), Traits<T>::load(b))); }
 };
 template <int kOp>
 struct Reduce<kOp, float> : FloatReduce<kOp, float> {};
@@ -353,10 +380,14 @@ __device__ void reduce(const ReduceArguments& arguments) {
 template <typename T>
 __device__ void reduce_by(const ReduceArguments& arguments) {
   switch (arguments.op) {
-    case kSum: return reduce<kSum, T>(arguments);
-    case kMin: return reduce<kMin, T>(arguments);
-    case kMax: return reduce<kMax, T>(arguments);
-    case kProduct: return reduce<kProduct, T>(arguments);
+    case kSum:
+      return reduce<kSum, T>(arguments);
+    case kMin:
+      return reduce<kMin, T>(arguments);
+    case kMax:
+      return reduce<kMax, T>(arguments);
+    case kProduct:
+      return reduce<kProduct, T>(arguments);
   }
 }
 
@@ -370,24 +401,35 @@ extern "C" __global__ void roda_unpack_as(ConvertArguments arguments) { move_as(
 extern "C" __global__ void roda_cast(CastArguments arguments) {
   const Word first = Word{blockIdx.x} * kBlockElements;
   const Word count = arguments.count - first < kBlockElements ? arguments.count - first : kBlockElements;
-  convert_range({arguments.to + first * width_of(arguments.to_dtype),
-                 arguments.from + first * width_of(arguments.from_dtype), count, arguments.has_factor != 0,
-                 arguments.factor},
-                arguments.from_dtype, arguments.to_dtype);
+  convert_range(
+      {arguments.to + first * width_of(arguments.to_dtype), arguments.from + first * width_of(arguments.from_dtype),
+       count, arguments.has_factor != 0, arguments.factor},
+      arguments.from_dtype, arguments.to_dtype);
 }
 
 extern "C" __global__ void roda_reduce(ReduceArguments arguments) {
   switch (arguments.dtype) {
-    case kU8: return reduce_by<unsigned char>(arguments);
-    case kI8: return reduce_by<signed char>(arguments);
-    case kU16: return reduce_by<unsigned short>(arguments);
-    case kI16: return reduce_by<short>(arguments);
-    case kI32: return reduce_by<int>(arguments);
-    case kI64: return reduce_by<long long>(arguments);
-    case kF16: return reduce_by<__half>(arguments);
-    case kF32: return reduce_by<float>(arguments);
-    case kF64: return reduce_by<double>(arguments);
-    case kBool: return reduce_by<Bool>(arguments);
-    case kBf16: return reduce_by<__nv_bfloat16>(arguments);
+    case kU8:
+      return reduce_by<unsigned char>(arguments);
+    case kI8:
+      return reduce_by<signed char>(arguments);
+    case kU16:
+      return reduce_by<unsigned short>(arguments);
+    case kI16:
+      return reduce_by<short>(arguments);
+    case kI32:
+      return reduce_by<int>(arguments);
+    case kI64:
+      return reduce_by<long long>(arguments);
+    case kF16:
+      return reduce_by<__half>(arguments);
+    case kF32:
+      return reduce_by<float>(arguments);
+    case kF64:
+      return reduce_by<double>(arguments);
+    case kBool:
+      return reduce_by<Bool>(arguments);
+    case kBf16:
+      return reduce_by<__nv_bfloat16>(arguments);
   }
 }
