@@ -43,8 +43,7 @@ std::string disorder(const std::string& name, const Query& query, const Offer& o
 }
 
 // Why the offer can't run the algorithm; empty when it can.
-std::string obstacle(const std::string& name, const Query& query, const Offer& offer) {
-  if (std::string reason = disorder(name, query, offer); !reason.empty()) return reason;
+std::string inability(const std::string& name, const Query& query, const Offer& offer) {
   if (offer.transport == kLevels) {
     const auto composition = offer.compositions.find(name);
     return composition == offer.compositions.end() ? "there is no composition of that name" : composition->second;
@@ -60,6 +59,11 @@ std::string obstacle(const std::string& name, const Query& query, const Offer& o
   }
   if (!algorithm->accepts(query.size)) return name + " does not run on " + std::to_string(query.size) + " ranks";
   return "";
+}
+
+std::string obstacle(const std::string& name, const Query& query, const Offer& offer) {
+  std::string reason = inability(name, query, offer);
+  return reason.empty() ? disorder(name, query, offer) : reason;
 }
 
 // Whether '*' stands for the offer in front of the algorithm.

@@ -36,6 +36,25 @@ std::vector<std::string> ranked(const std::string& text, const Query& query, con
 using Lines = std::vector<std::string>;
 const Query kQuery = {Collective::kAllreduce, Memory::kHost, 1000, 4};
 
+// RODA_DETERMINISTIC leaves those that sum in rank order, over what they need; other collectives don't care.
+TEST(Rank, InRankOrderExcludesTheOthersWithTheReason) {
+  Query query = kQuery;
+  query.in_rank_order = true;
+  Offer mapped = kMapped;
+  mapped.maps = true;
+  const std::string no = "RODA_DETERMINISTIC: it does not reduce every element in rank order";
+  EXPECT_EQ(ranked("allreduce = */native, */ring, */twoshot, */ordered", query, {kVendor, mapped, kMapped}),
+            (Lines{"- vendor/native: " + no, "- mapped/native: mapped has no native allreduce for this",
+                   "- vendor/ring: " + no, "- mapped/ring: " + no,
+                   "- vendor/twoshot: vendor does not offer signals, get", "+ mapped/twoshot: given by allreduce",
+                   "+ vendor/ordered: given by allreduce", "+ mapped/ordered: given by allreduce"}));
+  EXPECT_EQ(
+      ranked("allreduce = */twoshot", query, {kMapped}),
+      Lines{"- mapped/twoshot: RODA_DETERMINISTIC: mapped fetches what it reduces, and would round after each rank"});
+  query.collective = Collective::kBroadcast;
+  EXPECT_EQ(ranked("broadcast = */binomial", query, {kPlain}), Lines{"+ plain/binomial: given by broadcast"});
+}
+
 TEST(Rank, StarGoesThroughTheOffersInOrder) {
   EXPECT_EQ(ranked("allreduce = */ring", kQuery, {kPlain, kMapped}),
             (Lines{"+ plain/ring: given by allreduce", "+ mapped/ring: given by allreduce"}));
