@@ -55,9 +55,7 @@ const std::shared_ptr<const Library>& Context::library() {
   if (library_ == nullptr) {
     library_ = Library::find(knob(host_, "RODA_NCCL_LIBRARY"));
     probed_version.store(library_->version);
-    // Stays open for good: NCCL's threads and exit handlers would outlive its code.
-    static auto* used = new std::vector<std::shared_ptr<const Library>>;
-    used->push_back(library_);
+    library_->stay_open();
   }
   return library_;
 }

@@ -108,6 +108,8 @@ std::shared_ptr<const Library> Library::find(const char* named) {
          (is_named ? " (from RODA_NCCL_LIBRARY)" : "; RODA_NCCL_LIBRARY names a file"));
 }
 
+void Library::stay_open() const { open(path.c_str(), RTLD_NOLOAD | RTLD_NODELETE); }
+
 std::string Library::description() const { return "NCCL " + version_text(version) + " (" + path + ")"; }
 
 std::string version_text(int version) {

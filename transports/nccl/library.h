@@ -103,6 +103,8 @@ struct Library {
   // (PyTorch's) is taken, or else the system's. Throws sdk::Failure(RODA_ERR_UNAVAILABLE) with the reason: none, older
   // than 2.8, or two versions in the process. A library that was not loaded before is closed with the object.
   static std::shared_ptr<const Library> find(const char* named);
+  // Before it is used: NCCL's threads and exit handlers would outlive its code.
+  void stay_open() const;
 
   bool is_non_blocking() const { return version >= kNonBlocking && CommInitRankConfig != nullptr; }
   // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"

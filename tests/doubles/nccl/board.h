@@ -44,7 +44,7 @@ class Board {
   int size() const { return size_; }
 
  private:
-  struct Head {
+  struct alignas(64) Head {
     std::atomic<int> arrived;
     std::atomic<int> device_plus_one[kMaxRanks];
   };
