@@ -31,7 +31,8 @@ std::string why_unusable(const plugins::Loader& loader, const std::string& name)
     return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
   }
   if (!record->usable) return "which can't be used here: " + record->reason;
-  return record->transport != nullptr ? "" : "which is a plugin of algorithms and carries no data";
+  if (record->transport == nullptr) return "which is a plugin of kind '" + record->kind + "' and carries no data";
+  return "";
 }
 
 // "shm+gloo" -> shm, gloo.
