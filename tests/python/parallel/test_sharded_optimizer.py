@@ -281,3 +281,14 @@ def test_what_cannot_be() -> None:
     optimizer = sharded(model, "sgd")
     with pytest.raises(NotImplementedError):
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+
+
+def test_a_grad_scaler_is_refused_on_every_rank() -> None:
+    model = Net()
+    optimizer = sharded(model, "sgd")
+    scaler = torch.amp.GradScaler("cpu")
+    inputs, targets = joined_batch(0)
+    scaler.scale(functional.mse_loss(model(own(inputs)), own(targets))).backward()
+    with pytest.raises(RuntimeError, match="GradScaler"):
+        scaler.step(optimizer)
+    optimizer.synchronize()

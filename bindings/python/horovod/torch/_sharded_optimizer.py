@@ -33,6 +33,8 @@ class ShardedMixin:
 
     param_groups: list[dict[str, Any]]
     state: dict[torch.Tensor, dict[str, Any]]
+    # A GradScaler then calls step() on every rank, whatever it found: all ranks can refuse it together.
+    _step_supports_amp_scaling = True
 
     def _start_distributing(
         self,
@@ -166,6 +168,11 @@ class ShardedMixin:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Reduce what is left, step on this rank's parts, and gather the parameters."""
+        if getattr(self, "found_inf", None) is not None:
+            raise RuntimeError(
+                "sharded=True does not work with torch's GradScaler, which looks for overflows in each rank's part "
+                "alone: use bfloat16, which needs no scaling, or sharded=False."
+            )
         loss = None
         if closure is not None:
             with torch.enable_grad():
