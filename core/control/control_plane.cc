@@ -108,7 +108,7 @@ Status ControlPlane::append(std::span<const std::byte> record, bool* accepted) {
   if (combiner_ != nullptr) {
     *accepted = true;
     combiner_->take(record, wire::Combiner::Clock::now());
-    return {};
+    return set_timer();
   }
   if (!spans_hosts_) {
     return append_to(segment_->log(), static_cast<int>(segment_->log().slowest_reader()), record, accepted);
@@ -166,7 +166,7 @@ Status ControlPlane::look() {
     if (events[i].data.u64 == kTimer) {
       std::uint64_t rings = 0;
       [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &rings, sizeof rings);
-      timer_set_ = false;
+      timer_due_ = std::chrono::steady_clock::time_point::max();
     }
     if (events[i].data.u64 >= kTimer) continue;
     const int local = static_cast<int>(events[i].data.u64);
@@ -192,16 +192,25 @@ Status ControlPlane::service(bool thorough) {
     status = look();
   }
   if (links_ == nullptr) return status;
-  Status abort_from_afar;
-  if (status.ok()) status = links_->service(&abort_from_afar);
-  if (status.ok() && abort_from_afar.ok()) status = forward();
-  if (!abort_from_afar.ok()) {
-    segment_->abort(abort_from_afar);
-  } else if (!status.ok()) {
-    abort(status);
-  }
+  if (status.ok()) status = move_links();
+  if (status.ok() && !is_aborted()) status = forward();
+  if (!status.ok()) abort(status);
   tell_other_hosts();
-  if (status.ok() && links_->unsent()) status = links_->service(&abort_from_afar);
+  if (!status.ok() || !links_->unsent()) return status;
+  status = move_links();
+  tell_other_hosts();
+  return status;
+}
+
+// What another host says of an abort, and a link that broke, end the job here.
+Status ControlPlane::move_links() {
+  Status from_afar;
+  const Status status = links_->service(&from_afar);
+  if (!from_afar.ok()) {
+    segment_->abort(from_afar);
+    return {};
+  }
+  if (!status.ok()) abort(status);
   return status;
 }
 
@@ -223,10 +232,10 @@ bool ControlPlane::pending() const {
   return links_ != nullptr && (segment_->up().pending() || combiner_->deadline() <= wire::Combiner::Clock::now());
 }
 
-// One that is set already may ring too early for what is held by then: it is looked at again.
+// It may ring too early for what is held by then, and is set again.
 Status ControlPlane::set_timer() {
   const auto due = combiner_->deadline();
-  if (timer_set_ || due == wire::Combiner::Clock::time_point::max()) return {};
+  if (due >= timer_due_) return {};
   // A clock of zero would stop the timer.
   const auto left = std::max(due - wire::Combiner::Clock::now(), wire::Combiner::Clock::duration(1));
   itimerspec when{};
@@ -235,7 +244,7 @@ Status ControlPlane::set_timer() {
   if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) {
     return Status::system(std::string("timerfd_settime failed: ") + std::strerror(errno));
   }
-  timer_set_ = true;
+  timer_due_ = due;
   return {};
 }
 
@@ -251,8 +260,8 @@ void ControlPlane::join_done(std::int32_t set) {
   if (combiner_ != nullptr) combiner_->join_done(set);
 }
 
-void ControlPlane::bit_changed(std::int32_t set, int bit) {
-  if (combiner_ != nullptr) combiner_->bit_changed(set, bit);
+void ControlPlane::bit_settled(std::int32_t set, int bit) {
+  if (combiner_ != nullptr) combiner_->bit_settled(set, bit);
 }
 
 void ControlPlane::abort(const Status& cause) { segment_->abort(cause); }

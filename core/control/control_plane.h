@@ -57,6 +57,8 @@ class ControlPlane {
   void disarm();
   void note_bell() { segment_->note_bell(); }  // after a sleep that something ended
   bool pending() const;
+  // A record waits for room in the log of this host, for which nobody rings: service() soon.
+  bool holds_record() const { return !held_.empty(); }
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }
 
@@ -64,7 +66,7 @@ class ControlPlane {
   void set_added(std::int32_t set, std::span<const std::int32_t> ranks);
   void set_removed(std::int32_t set);
   void join_done(std::int32_t set);
-  void bit_changed(std::int32_t set, int bit);
+  void bit_settled(std::int32_t set, int bit);
 
   // How to wait for other ranks.
   WaitPolicy wait_policy() const { return WaitPolicy(topology_.has_core_each); }
@@ -83,6 +85,7 @@ class ControlPlane {
   ControlPlane(const Topology& topology, std::unique_ptr<HostSegment> segment);
   Status watch();
   Status look();  // at the descriptors: processes that died, the timer
+  Status move_links();
   Status forward();
   Status spread(std::span<const std::byte> record, bool* accepted);
   Status set_timer();
@@ -96,8 +99,9 @@ class ControlPlane {
   std::unique_ptr<wire::Combiner> combiner_;
   bool is_root_ = false;  // this host orders the log
   bool spans_hosts_ = false;
-  UniqueFd timer_;          // leaders: rings when what the combiner holds is due
-  bool timer_set_ = false;  // and has not rung
+  // Leaders: rings when what the combiner holds is due; max() when it is not set.
+  UniqueFd timer_;
+  std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
   UniqueFd poll_;
   std::chrono::steady_clock::time_point next_look_{};
   bool abort_sent_ = false;

@@ -62,9 +62,9 @@ class Tree final : public HostLinks {
   bool unsent() const override;
   void depart() override;
 
-  // In this order: listen, connect upwards, accept from below.
-  Status listen(Store& store, std::int32_t self, const Options& options);
+  // In this order: connect upwards, then listen and accept: whoever connects finds a host that answers.
   Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
+  Status listen(Store& store, std::int32_t self, const Options& options);
   Status accept_all(const std::vector<std::int32_t>& children, std::int32_t self, const Options& options);
 
  private:
@@ -261,14 +261,15 @@ Status Tree::move(Link& link, Status* abort) {
 }
 
 Status Tree::service(Status* abort) {
+  Status first;
   for (Link& link : links_) {
     const Status status = move(link, abort);
-    if (status.ok() || !abort->ok()) continue;
-    return Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) + " (" +
-                                       link.connection->peer() + ") broke: " + status.message() +
-                                       ". Its process, its machine or the network in between is down.");
+    if (status.ok() || !abort->ok() || !first.ok()) continue;
+    first = Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) + " (" +
+                                        link.connection->peer() + ") broke: " + status.message() +
+                                        ". Its process, its machine or the network in between is down.");
   }
-  return {};
+  return first;
 }
 
 bool Tree::receive(std::vector<std::byte>* record, bool* from_above) {
@@ -320,8 +321,8 @@ Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, s
   std::vector<std::int32_t> children;
   for (const int child : place.children) children.push_back(leader(child));
   auto tree = std::make_unique<Tree>();
-  if (!children.empty()) RODA_RETURN_IF_ERROR(tree->listen(store, self, options));
   if (place.parent >= 0) RODA_RETURN_IF_ERROR(tree->connect_to(store, leader(place.parent), self, options));
+  if (!children.empty()) RODA_RETURN_IF_ERROR(tree->listen(store, self, options));
   RODA_RETURN_IF_ERROR(tree->accept_all(children, self, options));
   *out = std::move(tree);
   return {};

@@ -100,7 +100,7 @@ class Engine final : private negotiate::Outcome {
   void refuse(std::int32_t set, const std::string& name, const Status& error) override;
   void announce_again(std::int32_t set, int bit) override;
   void bit_freed(std::int32_t set, int bit) override;
-  void bit_changed(std::int32_t set, int bit) override { parts_.control->bit_changed(set, bit); }
+  void bit_settled(std::int32_t set, int bit) override { parts_.control->bit_settled(set, bit); }
   void join_done(std::int32_t set, std::int32_t last_rank) override;
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override;
   void set_removed(std::int32_t id) override;

@@ -78,7 +78,7 @@ int Engine::timeout_ms() const {
   for (const auto& context : contexts_.all()) {
     if (moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
-  if (!unsent_.empty()) timeout = 1;  // nothing rings when the log has room again
+  if (!unsent_.empty() || parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
   if (may_stall && timeout < 0) timeout = kStallLookMs;

@@ -42,6 +42,8 @@ void Engine::refuse(std::int32_t set, const std::string& name, const Status& err
     const std::scoped_lock lock(mutex_);
     op = find_operation(set, name);
   }
+  // It may have been agreed on by its bit, and be refused with its group.
+  if (op != nullptr && op->bit >= 0) announcer_.settle(set, op->bit, name);
   timeline_.agreed(name, op == nullptr ? RODA_ALLREDUCE : op->request.collective);
   end_operations({op}, error);
 }

@@ -218,6 +218,7 @@ void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* ou
   }
   slot.arrived.assign(slot.arrived.size(), false);
   slot.arrivals = 0;
+  outcome->bit_settled(id, bit);
   set->cache.touch(bit);
   settle(id, set, slot.agreed, outcome);
 }
@@ -248,7 +249,7 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
   const std::vector<bool> arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
-  outcome->bit_changed(id, bit);
+  outcome->bit_settled(id, bit);
   const int self = position(id, rank_);
   if (self >= 0 && arrived[static_cast<std::size_t>(self)]) outcome->bit_freed(id, bit);
   for (std::size_t m = 0; m < arrived.size(); ++m) {
@@ -267,8 +268,19 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
     r.shape = agreed->shape;
     r.group = agreed->group;
     if (!r.shape.empty()) r.shape[0] = agreed->rows[m];
-    arrive(std::move(r), outcome);
+    outcome->announced(r.name, r.collective, r.rank);
+    add_pending(set, static_cast<int>(m), std::move(r));
   }
+  // Once all are in: a joined rank may be among those who have announced.
+  if (set->pending.count(agreed->name) != 0) complete_pending(id, set, agreed->name, outcome);
+}
+
+void Negotiator::add_pending(Set* set, int member, Request request) {
+  Pending& pending = set->pending[request.name];
+  pending.requests.resize(static_cast<std::size_t>(set->size()));
+  auto& place = pending.requests[static_cast<std::size_t>(member)];
+  if (place == nullptr) ++pending.count;
+  place = std::make_unique<Request>(std::move(request));
 }
 
 void Negotiator::arrive(Request request, Outcome* outcome) {
@@ -285,11 +297,7 @@ void Negotiator::arrive(Request request, Outcome* outcome) {
   const std::string name = request.name;
   outcome->announced(name, request.collective, request.rank);
   if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
-  Pending& pending = set->pending[name];
-  pending.requests.resize(static_cast<std::size_t>(set->size()));
-  auto& mine = pending.requests[static_cast<std::size_t>(member)];
-  if (mine == nullptr) ++pending.count;
-  mine = std::make_unique<Request>(std::move(request));
+  add_pending(set, member, std::move(request));
   complete_pending(id, set, name, outcome);
 }
 
@@ -315,7 +323,7 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
-    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_changed(id, bit);
+    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_settled(id, bit);
   }
   set->pending.erase(it);
   settle(id, set, std::move(agreed), outcome);
@@ -333,7 +341,8 @@ void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
       complete_cached(id, set, bit, outcome);
   }
   if (set->joined_count < set->size()) return;
-  launch_ready(outcome);  // what the last one made ready comes before the end of the join
+  // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
+  while (!set->ready.empty()) launch_bucket(id, set, outcome);
   set->joined.assign(set->joined.size(), false);
   set->joined_count = 0;
   outcome->join_done(id, set->last_joined);

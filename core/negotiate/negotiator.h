@@ -56,8 +56,8 @@ class Outcome {
   // `bit` no longer stands for what this rank announced by it; the announcement itself was taken over in full. One that
   // is still on its way in the log is not meant: announce_again comes for that.
   virtual void bit_freed(std::int32_t set, int bit) = 0;
-  // On every rank: `bit` stands for another tensor now, or for none.
-  virtual void bit_changed(std::int32_t /*set*/, int /*bit*/) {}
+  // On every rank: the round of `bit` is over, or it stands for another tensor now, or for none.
+  virtual void bit_settled(std::int32_t /*set*/, int /*bit*/) {}
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;
@@ -133,6 +133,7 @@ class Negotiator {
   void arrive_by_bit(std::int32_t id, Set* set, int bit, int member, bool own, std::uint64_t looked_up_at,
                      Outcome* outcome);
   void arrive(Request request, Outcome* outcome);
+  static void add_pending(Set* set, int member, Request request);
   void join(std::int32_t id, Set* set, int member, Outcome* outcome);
   void complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome);
   void complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome);

@@ -5,17 +5,24 @@
 namespace roda::wire {
 
 void Combiner::set_added(std::int32_t id, std::span<const std::int32_t> ranks) {
-  sets_[id].expected = static_cast<std::int32_t>(
+  Set& set = sets_[id];
+  set = Set();  // ids are used again: a late report about the one before must not count
+  set.expected = static_cast<std::int32_t>(
       std::count_if(ranks.begin(), ranks.end(), [this](std::int32_t rank) { return below_.contains(rank); }));
 }
 
 void Combiner::set_removed(std::int32_t id) { sets_.erase(id); }
 
-void Combiner::join_done(std::int32_t id) { sets_[id].has_joins = false; }
-
-void Combiner::bit_changed(std::int32_t id, int bit) {
+void Combiner::join_done(std::int32_t id) {
   Set& set = sets_[id];
-  if (static_cast<std::size_t>(bit) < set.bits.size()) set.bits[static_cast<std::size_t>(bit)].ahead.clear();
+  set.has_joins = false;
+  for (Held& held : set.bits) held.ahead.clear();
+}
+
+void Combiner::bit_settled(std::int32_t id, int bit) {
+  const auto it = sets_.find(id);
+  if (it == sets_.end() || static_cast<std::size_t>(bit) >= it->second.bits.size()) return;
+  it->second.bits[static_cast<std::size_t>(bit)].ahead.clear();
 }
 
 bool Combiner::can_combine(std::span<const std::byte> record) {
@@ -75,12 +82,13 @@ void Combiner::take_bit(int bit, std::span<const RankRange> ranks, std::uint64_t
   Held& held = set->bits[static_cast<std::size_t>(bit)];
   if (held.ahead.contains(ranks.front().first)) held.ahead.clear();  // a new round, the last one had joined ranks
   const bool is_new = held.who.empty();
-  const bool was_complete = !is_new && held.is_complete(set->expected);
   held.who.add(ranks);
   held.applied = std::min(held.applied, applied);
-  if (held.is_complete(set->expected) && !was_complete) {
+  if (held.listed) return;
+  if (held.is_complete(set->expected)) {
     if (!is_new) std::erase(set->held, bit);
     set->complete.push_back(bit);
+    held.listed = true;
   } else if (is_new) {
     if (set->held.empty()) set->since = now;
     set->held.push_back(bit);
@@ -130,26 +138,42 @@ void Combiner::compose(std::int32_t id, Set* set, bool all) {
   }
   const bool has_news = set->finished != set->said;
   if (bits.empty() && !has_news) return;
-  std::uint64_t applied = UINT64_MAX;
-  for (const int bit : bits) applied = std::min(applied, set->bits[static_cast<std::size_t>(bit)].applied);
-  writer_.begin(has_news ? set->finisher : set->bits[static_cast<std::size_t>(bits[0])].who.ranges()[0].first, applied);
+  begin_record(*set, has_news ? set->finisher : -1);
   if (has_news) writer_.number(Item::kFinished, id, set->finished);
   set->said = set->finished;
   set->finished_is_urgent = false;
-  while (!bits.empty()) compose_bits(id, set, &bits);
+  while (!bits.empty()) {
+    compose_bits(id, set, &bits);
+    if (bits.empty() || writer_.size() < kRecordBytes) continue;
+    end_record();
+    begin_record(*set, -1);
+  }
+  end_record();
+}
+
+// Of the bits in `complete`; without a speaker one of those who announced the first of them speaks.
+void Combiner::begin_record(const Set& set, std::int32_t speaker) {
+  std::uint64_t applied = UINT64_MAX;
+  for (const int bit : set.complete) applied = std::min(applied, set.bits[static_cast<std::size_t>(bit)].applied);
+  if (speaker < 0) speaker = set.bits[static_cast<std::size_t>(set.complete.front())].who.ranges().front().first;
+  writer_.begin(speaker, applied);
+}
+
+void Combiner::end_record() {
   const auto record = writer_.end();
   ready_.emplace_back(record.begin(), record.end());
 }
 
 // The announcements of a bit travel: the next round's begin when all of this one have.
 void Combiner::leave(std::int32_t expected, Held* held) {
-  if (held->is_complete(expected)) {
+  if (held->listed || held->is_complete(expected)) {
     held->ahead.clear();
   } else {
     held->ahead.add(held->who.ranges());
   }
   held->who.clear();
   held->applied = UINT64_MAX;
+  held->listed = false;
 }
 
 // One item: the bits that the same ranks announced as the first of them. The others are left.

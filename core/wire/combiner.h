@@ -33,6 +33,8 @@ class Combiner {
   static constexpr std::chrono::milliseconds kHold{10};
   // A finished launch mostly waits for an announcement to travel with; nobody may need it, or all wait for it.
   static constexpr std::chrono::milliseconds kHoldFinished{1};
+  // A combined record is closed when it has grown beyond this: the log takes no endless ones.
+  static constexpr std::size_t kRecordBytes = 64u << 10;
 
   // `below`: the world ranks whose records come here.
   explicit Combiner(RankRanges below) : below_(std::move(below)) {}
@@ -42,8 +44,8 @@ class Combiner {
   void set_removed(std::int32_t set);
   // Ends what a join that came by began. Any set.
   void join_done(std::int32_t set);
-  // The bit stands for another tensor from now on, or for none.
-  void bit_changed(std::int32_t set, int bit);
+  // The log says that the bit's round is over, or that it stands for another tensor from now on, or for none.
+  void bit_settled(std::int32_t set, int bit);
 
   // What one of the ranks below says, or a combiner below. Malformed records pass: whoever applies them reports it.
   void take(std::span<const std::byte> record, Clock::time_point now);
@@ -57,6 +59,7 @@ class Combiner {
     RankRanges who;
     RankRanges ahead;                    // whose announcements of this round have travelled already
     std::uint64_t applied = UINT64_MAX;  // the least of the headers of `who`
+    bool listed = false;                 // in `complete`
     bool is_complete(std::int32_t expected) const { return who.count() + ahead.count() == expected; }
   };
   struct Set {
@@ -79,6 +82,8 @@ class Combiner {
   void take_finished(std::uint64_t sequence, std::int32_t rank, bool urgent, Set* set, Clock::time_point now);
   // Complete announcements, and with `all` incomplete ones too, as records at the end of ready_.
   void compose(std::int32_t id, Set* set, bool all);
+  void begin_record(const Set& set, std::int32_t speaker);
+  void end_record();
   void compose_bits(std::int32_t id, Set* set, std::vector<int>* bits);
   static void leave(std::int32_t expected, Held* held);
   static Clock::time_point due(const Set& set);

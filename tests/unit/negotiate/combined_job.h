@@ -210,8 +210,8 @@ class CombinedJob {
     }
     void announce_again(std::int32_t set, int bit) override { diary_.announce_again(set, bit); }
     void bit_freed(std::int32_t set, int bit) override { diary_.bit_freed(set, bit); }
-    void bit_changed(std::int32_t set, int bit) override {
-      if (combiner_ != nullptr) combiner_->bit_changed(set, bit);
+    void bit_settled(std::int32_t set, int bit) override {
+      if (combiner_ != nullptr) combiner_->bit_settled(set, bit);
     }
     void join_done(std::int32_t set, std::int32_t last) override { diary_.join_done(set, last); }
     void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override { diary_.set_added(id, ranks); }

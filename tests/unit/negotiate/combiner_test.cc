@@ -90,7 +90,7 @@ TEST_F(Combining, AChangedBitForgetsWhoWasAhead) {
   say_bits(2, 1);
   now += Combiner::kHold;
   EXPECT_EQ(heard(), Texts{"2-2:0 "});
-  combiner.bit_changed(0, 0);
+  combiner.bit_settled(0, 0);
   say_bits(3, 1);
   say_bits(4, 1);
   EXPECT_EQ(heard(), Texts{});
@@ -117,6 +117,54 @@ TEST_F(Combining, NobodyWaitsForThoseWhoJoined) {
   combiner.join_done(0);
   say_bits(2, 1);
   EXPECT_EQ(heard(), Texts{});
+}
+
+// The rank that joined first is the first to announce in the next epoch.
+TEST_F(Combining, AfterAJoinEveryBitTravelsOnce) {
+  say(2, [](RecordWriter& w) {
+    negotiate::Request join;
+    join.collective = RODA_JOIN;
+    join.name = "join";
+    w.request(join);
+  });
+  say_bits(3, 1);
+  EXPECT_EQ(heard(), (Texts{"r", "3-3:0 "}));
+  combiner.join_done(0);
+  for (const int rank : {2, 4, 3}) say_bits(rank, 1);
+  EXPECT_EQ(heard(), Texts{"2-4:0 "});
+}
+
+TEST_F(Combining, ABitThatMayTravelIsNotListedTwice) {
+  say_bits(3, 1);
+  now += Combiner::kHold;
+  EXPECT_EQ(heard(), Texts{"3-3:0 "});
+  for (const int rank : {2, 4}) say_bits(rank, 1);  // complete with the one ahead
+  combiner.bit_settled(0, 0);
+  say_bits(3, 1);
+  EXPECT_EQ(heard(), Texts{"2-4:0 "});
+}
+
+TEST_F(Combining, ARecordDoesNotGrowWithoutEnd) {
+  std::vector<std::uint64_t> words(1024);
+  for (std::size_t w = 0; w < words.size(); ++w) {  // every bit is announced by ranks of its own
+    words.assign(words.size(), 0);
+    words[w] = w % 2 == 0 ? 1 : 2;
+    say(w % 3 == 0 ? 2 : 4, [&](RecordWriter& writer_of) { writer_of.bits(0, 0, words); });
+  }
+  now += Combiner::kHold;
+  std::size_t largest = 0;
+  for (Combiner::Record record; combiner.next(now, &record);) largest = std::max(largest, record.size());
+  EXPECT_GT(largest, 0u);
+  EXPECT_LE(largest, Combiner::kRecordBytes + 16u * 1024);
+}
+
+TEST_F(Combining, AnIdThatIsUsedAgainStartsAfresh) {
+  say(2, [](RecordWriter& w) { w.number(Item::kFinished, 7, 50); });
+  EXPECT_EQ(heard(), Texts{"f50 "});
+  const std::vector<std::int32_t> ranks{2, 3};
+  combiner.set_added(7, ranks);
+  say(2, [](RecordWriter& w) { w.number(Item::kFinished, 7, 1); });
+  EXPECT_EQ(heard(), Texts{"f1 "});
 }
 
 TEST_F(Combining, AFinishedLaunchIsReportedOnce) {
