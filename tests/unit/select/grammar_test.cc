@@ -84,7 +84,7 @@ TEST(Grammar, HashTellsTablesApart) {
 TEST(GrammarErrors, NameRuleLineAndColumn) {
   EXPECT_EQ(error_of("barrier=a/signal\n\nallreduce = shm/rign"),
             "rule 2 (line 3, column 17): unknown algorithm 'rign' for allreduce; known: native, binomial, direct, "
-            "double_binary_tree, oneshot, rabenseifner, recursive_doubling, ring, twoshot");
+            "double_binary_tree, oneshot, ordered, rabenseifner, recursive_doubling, ring, twoshot");
   EXPECT_EQ(error_of("barrier=a/signal; all_reduce = shm/ring"),
             "rule 2 (line 1, column 19): unknown collective 'all_reduce'; known: allreduce, allgather, broadcast, "
             "alltoall, barrier, reducescatter");
