@@ -56,10 +56,11 @@ class Context {
   void log(int level, const std::string& text) const;
   // In a forked child the memory of the groups isn't mapped and everything is refused.
   bool in_owner() const;
+  // Tells the groups of peers whose processes ended. True when there were some.
+  bool find_deaths();
 
  private:
   void read_settings();
-  bool find_deaths();
 
   const roda_host* host_;
   pid_t owner_;

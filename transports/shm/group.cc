@@ -142,6 +142,12 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
     });
   }
   act_on_abort();
+  // A peer that was killed while it was inside says nothing any more, and whoever asks here need not sleep in between.
+  if (nobody_is_inside(base, bytes)) return true;
+  return context_.find_deaths() && nobody_is_inside(base, bytes);
+}
+
+bool Group::nobody_is_inside(const void* base, std::size_t bytes) const {
   const bool ours = offset_of(base, bytes) != WindowEntry::kPrivate;
   return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
     if (peer.rank == rank_ || peer.dead) return true;

@@ -98,6 +98,7 @@ class Group {
   WindowEntry& own_window(std::uint32_t slot) { return own_windows_[slot]; }
   // The offset of a range of our segment's heap, WindowEntry::kPrivate for any other memory.
   std::uint64_t offset_of(const void* base, std::size_t bytes) const;
+  bool nobody_is_inside(const void* base, std::size_t bytes) const;  // after an abort
   std::uint64_t timeout_ns() const { return timeout_ns_; }
   bool is_formed() const { return phase_ == Phase::kFormed; }
   bool is_broken() const { return broken_.load(std::memory_order_acquire); }
