@@ -170,7 +170,7 @@ def _split_list(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None
         raise ValueError("alltoall expects a 1D splits tensor")
     if splits.dtype != torch.int32:
         raise ValueError("alltoall expects splits to contain 32-bit integer elements.")
-    return splits.tolist()
+    return splits.tolist() or None  # no entries: Horovod's way to ask for an even division
 
 
 def prepare_alltoall(
