@@ -121,6 +121,14 @@ for question in (*numbers, hvd.is_homogeneous):
         assert str(error) == "Horovod has not been initialized; use hvd.init().", error
     else:
         raise AssertionError(question)
+import torch
+for call in (hvd.allreduce, lambda t, op: hvd.grouped_allreduce([t], op=op)):
+    try:
+        call(torch.ones(1), op=hvd.Adasum)
+    except ValueError as error:
+        assert "has not been initialized" in str(error), error
+    else:
+        raise AssertionError(call)
 assert not hvd.is_initialized()
 for question in (hvd.mpi_built, hvd.gloo_built, hvd.ddl_built, hvd.ccl_built, hvd.cuda_built, hvd.rocm_built):
     assert question() in (True, False)
