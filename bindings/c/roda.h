@@ -152,7 +152,7 @@ RODA_API int32_t roda_transport_usable(const char* name);
  */
 
 RODA_API int32_t roda_start_timeline(const char* path, int32_t mark_cycles); /* 1, -1 not initialised, -2 not armed */
-RODA_API int32_t roda_stop_timeline(void);
+RODA_API int32_t roda_stop_timeline(void);                                   /* the same */
 
 /* --- rendezvous server: what a launcher runs ------------------------------------------------------------------------
  */

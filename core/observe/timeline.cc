@@ -41,6 +41,7 @@ Status Timeline::open(const std::string& path, bool mark_cycles) {
   event(fmt::format(
       R"({{"name": "process_name", "ph": "M", "pid": 0, "args": {{"start_time_since_epoch_in_micros": {}}}}})", epoch));
   event(R"({"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}})");
+  if (mark_cycles_) mark_cycle();
   active_.store(true, std::memory_order_relaxed);
   return {};
 }
@@ -125,7 +126,10 @@ void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std
 void Timeline::cycle() {
   if (!active()) return;
   const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr || !mark_cycles_) return;
+  if (file_ != nullptr && mark_cycles_) mark_cycle();
+}
+
+void Timeline::mark_cycle() {
   event(fmt::format(R"({{"name": "CYCLE_START", "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", now_us()));
 }
 

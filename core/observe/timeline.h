@@ -37,11 +37,13 @@ class Timeline {
   void launched(const std::string& tensor, int collective);
   void started(const std::string& tensor, const std::string& activity);
   void ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape);
-  // A bucket is launched; marked when the file was opened with mark_cycles.
+  // A bucket is launched; marked when the file was opened with mark_cycles. The opening counts as the first, so that
+  // every such file has a mark.
   void cycle();
 
  private:
   int pid_of(const std::string& tensor);
+  void mark_cycle();
   void event(const std::string& json);
   std::int64_t now_us() const;
 

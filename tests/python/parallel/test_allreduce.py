@@ -149,6 +149,7 @@ def test_grouped(in_place: bool) -> None:
     mine = [v[hvd.rank()].clone() for v in values]
     call = hvd.grouped_allreduce_ if in_place else hvd.grouped_allreduce
     results = call(mine, op=hvd.Sum, name="group")
+    assert isinstance(results, tuple if in_place else list)
     for tensor, result, v in zip(mine, results, values):
         assert close(result, expected_of(v, hvd.Sum))
         assert (result is tensor) == in_place

@@ -25,7 +25,9 @@ def test_allreduce() -> None:
 
 def test_grouped_allreduce() -> None:
     x, y = torch.ones(3, requires_grad=True), torch.ones(4, requires_grad=True)
-    a, b = hvd.grouped_allreduce([x, y], op=hvd.Sum)
+    outputs = hvd.grouped_allreduce([x, y], op=hvd.Sum)
+    assert isinstance(outputs, list)
+    a, b = outputs
     torch.autograd.backward([a, b], [weights((3,)), weights((4,))])
     assert torch.allclose(x.grad, total((3,)))
     assert torch.allclose(y.grad, total((4,)))
@@ -82,6 +84,7 @@ def test_grouped_reducescatter_gathers() -> None:
     rank, size = hvd.rank(), hvd.size()
     x, y = torch.ones(size, requires_grad=True), torch.ones(2 * size, requires_grad=True)
     outputs = hvd.grouped_reducescatter([x, y], op=hvd.Sum)
+    assert isinstance(outputs, list)
     torch.autograd.backward(outputs, [torch.full_like(o, rank + 1.0) for o in outputs])
     assert x.grad.tolist() == [(r + 1.0) * size for r in range(size)]
     assert y.grad.tolist() == [(r // 2 + 1.0) * size for r in range(2 * size)]

@@ -106,6 +106,16 @@ def test_alltoall_without_splits_returns_the_output_alone() -> None:
     assert received.tolist() == [1] * size
 
 
+@pytest.mark.parametrize("splits", [[], torch.zeros(0, dtype=torch.int32)], ids=["list", "tensor"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_alltoall_with_empty_splits_divides_evenly(splits: object, requires_grad: bool) -> None:
+    size, rank = hvd.size(), hvd.rank()
+    tensor = (torch.arange(2.0 * size) + 100 * rank).requires_grad_(requires_grad)
+    output, received = hvd.alltoall(tensor, splits)
+    assert close(output.detach(), torch.cat([torch.arange(2.0 * rank, 2 * rank + 2) + 100 * r for r in range(size)]))
+    assert received.tolist() == [2] * size
+
+
 def test_alltoall_may_send_less_than_it_has_and_nothing() -> None:
     size = hvd.size()
     output, received = hvd.alltoall(torch.arange(size + 5), [1] * size)
@@ -167,6 +177,7 @@ def test_reducescatter_with_factors() -> None:
 def test_grouped_reducescatter() -> None:
     values = [inputs((rows, 2), torch.float32) for rows in (6, 3, 9)]
     results = hvd.grouped_reducescatter([v[hvd.rank()] for v in values], op=hvd.Sum)
+    assert isinstance(results, list)
     assert all(close(result, share(torch.stack(v).sum(0))) for result, v in zip(results, values))
 
 

@@ -15,6 +15,19 @@ def test_ranks_that_have_less_data_join() -> None:
     assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2
 
 
+def test_unnamed_operations_are_counted_anew_after_a_join() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for step in range(rank + 2):  # another number of unnamed ones on every rank
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size - max(0, step - 1)] * 2
+    in_flight = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name="in flight") if rank == size - 1 else None
+    hvd.join()
+    for _ in range(2):
+        assert hvd.allgather(torch.full((1,), rank)).tolist() == list(range(size))
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2
+    if in_flight is not None:
+        assert hvd.synchronize(in_flight).tolist() == [1.0] * 3
+
+
 def test_average_divides_by_all_ranks() -> None:
     if hvd.size() < 2:
         pytest.skip("needs two ranks")

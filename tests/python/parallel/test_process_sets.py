@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import horovod.torch as hvd
 import pytest
 import torch
@@ -85,6 +88,33 @@ def test_duplicates_are_refused_and_ids_are_reused() -> None:
             if again.included():
                 assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=again).item() == 2
     assert len(ids) < 6
+
+
+def test_init_of_a_running_engine_looks_sets_up() -> None:
+    if hvd.size() < 2:
+        pytest.skip("needs two ranks")
+    with process_set([hvd.size() - 1]) as known:
+        again, unknown = hvd.ProcessSet([hvd.size() - 1]), hvd.ProcessSet([0, 77])
+        with pytest.raises(ValueError, match=r"ranks=\[0, 77\]"):
+            hvd.init(process_sets=[again, unknown])
+        assert (again.process_set_id, unknown.process_set_id) == (None, None)
+        hvd.init(process_sets=[again])
+        assert again.process_set_id == known.process_set_id
+        if again.included():
+            assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=again).item() == 1
+    with pytest.raises(ValueError, match="Invalid type of argument comm"):
+        hvd.init(comm="everyone")
+    hvd.init()
+
+
+def test_a_set_can_be_copied() -> None:
+    with process_set([0]) as known:
+        copies = [copy.copy(known), copy.deepcopy(known), pickle.loads(pickle.dumps(known))]  # noqa: S301
+        for entry in copies:
+            assert (entry.process_set_id, entry.ranks) == (known.process_set_id, [0])
+        if known.included():  # they share the numbers of unnamed operations
+            handles = [hvd.allreduce_async(torch.ones(1), process_set=entry) for entry in [known, *copies]]
+            assert [hvd.synchronize(handle).item() for handle in handles] == [1] * 4
 
 
 def test_arguments() -> None:

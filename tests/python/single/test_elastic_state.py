@@ -173,6 +173,19 @@ def test_another_model_is_saved_when_it_is_set(lone_rank: Callable[[int, int], N
     assert torch.equal(replacement.weight, weight)
 
 
+def test_a_model_that_is_not_given_is_a_plain_attribute(lone_rank: Callable[[int, int], None]) -> None:
+    state = TorchState(batch=0)
+    assert (state.model, state.optimizer) == (None, None)
+    state.model = "made later"
+    state.restore()
+    assert state.model is None
+    state.model = "made later"
+    state.commit()
+    state.model = "another"
+    state.restore()
+    assert state.model == "made later"
+
+
 def test_handlers_of_ones_own(lone_rank: Callable[[int, int], None]) -> None:
     class Counter:
         value = 0
@@ -209,6 +222,7 @@ def test_sampler_shares_out_what_is_left(lone_rank: Callable[[int, int], None]) 
     lone_rank(1, 2)
     sampler = ElasticSampler(dataset, shuffle=False)
     assert list(sampler) == [1, 3, 5, 7, 9]
+    assert sampler.indices == [1, 3, 5, 7, 9]
     assert len(sampler) == 5
     sampler.record_batch(0, 1)  # each of two workers did one
     lone_rank(2, 3)

@@ -21,6 +21,36 @@ def test_split_list() -> None:
             assert max(map(len, chunks)) - min(map(len, chunks)) <= 1
 
 
+def test_split_list_takes_its_arguments_by_name() -> None:
+    assert util.split_list(l=(1, 2, 3), n=2) == [[1, 2], [3]]
+
+
+def test_average_is_the_older_spelling_of_op() -> None:
+    class Reductions:
+        Average, Sum = "mean", "total"
+
+    reduction = util.get_average_backwards_compatibility_fun(Reductions)
+    assert (reduction(None, None), reduction("least", None)) == ("mean", "least")
+    with pytest.warns(DeprecationWarning):
+        assert (reduction(None, True), reduction(None, False)) == ("mean", "total")
+    with pytest.raises(ValueError, match="supersedes average"):
+        reduction("least", True)
+
+
+def test_names_that_other_code_takes_from_mpi_ops() -> None:
+    code = """
+import horovod.torch as hvd
+from horovod.torch import mpi_ops
+assert mpi_ops.mpi_lib is mpi_ops.mpi_lib_v2 is hvd.mpi_lib_v2
+assert mpi_ops.add_process_set is hvd.add_process_set and mpi_ops.remove_process_set is hvd.remove_process_set
+assert mpi_ops.HorovodInternalError is hvd.HorovodInternalError
+assert mpi_ops.num_rank_is_power_2(4) and not mpi_ops.num_rank_is_power_2(3)
+assert mpi_ops.gpu_available("torch") in (True, False)
+mpi_ops.check_installed_version("pytorch", "2.0.0")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_powers_of_two() -> None:
     assert [n for n in range(0, 65) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8, 16, 32, 64]
 
@@ -91,6 +121,14 @@ for question in (*numbers, hvd.is_homogeneous):
         assert str(error) == "Horovod has not been initialized; use hvd.init().", error
     else:
         raise AssertionError(question)
+import torch
+for call in (hvd.allreduce, lambda t, op: hvd.grouped_allreduce([t], op=op)):
+    try:
+        call(torch.ones(1), op=hvd.Adasum)
+    except ValueError as error:
+        assert "has not been initialized" in str(error), error
+    else:
+        raise AssertionError(call)
 assert not hvd.is_initialized()
 for question in (hvd.mpi_built, hvd.gloo_built, hvd.ddl_built, hvd.ccl_built, hvd.cuda_built, hvd.rocm_built):
     assert question() in (True, False)

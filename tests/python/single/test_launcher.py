@@ -312,3 +312,10 @@ def test_version_and_check_build(horovodrun: Launch) -> None:
     assert [line[8:] for line in lines[3:6]] == ["TensorFlow", "PyTorch", "MXNet"]
     assert "    [X] PyTorch" in lines
     assert [line[8:] for line in lines[-5:]] == ["NCCL", "DDL", "CCL", "MPI", "Gloo"]
+
+
+def test_a_part_of_the_ranks_needs_a_launcher_that_can_share_them_out(horovodrun: Launch) -> None:
+    script = "from horovod.common.basics import HorovodBasics; HorovodBasics().init(comm=[0])"
+    done = horovodrun("-np", "2", "--gloo", PYTHON, "-c", script)
+    assert done.returncode != 0
+    assert "init with a list of 1 of the job's 2 ranks needs a launcher" in done.stderr

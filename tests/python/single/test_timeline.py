@@ -51,6 +51,13 @@ def test_timeline_started_and_stopped_by_calls(horovodrun: Launch, tmp_path: Pat
     assert "CYCLE_START" in check(path)
 
 
+def test_a_timeline_that_is_not_armed_cannot_be_stopped(horovodrun: Launch) -> None:
+    script = "import horovod.torch as hvd; hvd.init(); hvd.stop_timeline()"
+    done = horovodrun("-np", "1", sys.executable, "-c", script)
+    assert done.returncode != 0
+    assert "ValueError: Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage." in done.stderr
+
+
 def test_a_timeline_that_is_not_armed_cannot_be_started(horovodrun: Launch, tmp_path: Path) -> None:
     done = horovodrun("-np", "1", sys.executable, "-c", SCRIPT, str(tmp_path / "timeline.json"))
     assert done.returncode != 0

@@ -11,11 +11,18 @@ from horovod import _roda
 from horovod.common import mpi_comm, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
-from horovod.common.process_sets import ProcessSet, bind_static_process_sets, find_duplicate, forget_process_sets
+from horovod.common.process_sets import (
+    ProcessSet,
+    bind_registered_sets,
+    bind_static_process_sets,
+    find_duplicate,
+    forget_process_sets,
+)
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+_NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
 _INIT_FAILED = "Horovod initialization failed. Please check log messages above for a more descriptive error."
 
 
@@ -50,6 +57,15 @@ def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | No
         )
 
 
+def _bind_while_running(process_sets: Sequence[ProcessSet], comm: Any) -> None:
+    unknown = [process_set for process_set in process_sets if process_set.ranks is None]
+    if unknown and not mpi_comm.is_communicator(comm):
+        raise NotImplementedError(_NEEDS_COMMUNICATOR)
+    for process_set in filter(lambda entry: mpi_comm.is_member(entry.mpi_comm), unknown):
+        process_set.ranks = mpi_comm.ranks_within(process_set.mpi_comm, comm)
+    bind_registered_sets(process_sets)
+
+
 class HorovodBasics:
     """Wrapper of the engine's life cycle, as the framework modules re-export it.
 
@@ -64,7 +80,7 @@ class HorovodBasics:
     # --- life cycle ---
 
     def init(self, comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-        """Start the engine; collective over the job. Does nothing while it runs.
+        """Start the engine; collective over the job. While it runs, only look up the sets that are given.
 
         Parameters
         ----------
@@ -76,23 +92,27 @@ class HorovodBasics:
         Raises
         ------
         ValueError
-            When an argument is wrong or the engine could not start; the text says why.
+            When an argument is wrong, the engine could not start, or it runs and does not know one of the sets; the
+            text says why.
         """
-        if _roda.is_initialized():
-            return
         sets: list[ProcessSet] = []
         if isinstance(process_sets, str):
             if process_sets.lower() != "dynamic":
                 raise ValueError(f"process_sets must be a list of ProcessSet or 'dynamic', got {process_sets!r}.")
-            os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+            if not _roda.is_initialized():
+                os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         elif process_sets is not None:
             sets = list(process_sets)
-        ranks, communicator = _world_ranks(comm), _communicator(comm)
+        ranks = _world_ranks(comm)
+        if _roda.is_initialized():
+            _bind_while_running(sets, comm)
+            return
+        communicator = _communicator(comm)
         if communicator is not None:
             lists = mpi_comm.resolve_process_sets(sets, comm)
         else:
             if any(process_set.ranks is None for process_set in sets):
-                raise NotImplementedError("Process sets made from MPI communicators need an MPI communicator as comm.")
+                raise NotImplementedError(_NEEDS_COMMUNICATOR)
             _check_duplicates(sets)
             lists = [list(process_set.ranks or ()) for process_set in sets]
         try:

@@ -34,7 +34,6 @@ class ProcessSet:
     mpi_comm: Any = None
 
     def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
-        self._unnamed = itertools.count(1)
         if type(ranks_or_comm).__module__.partition(".")[0] == "mpi4py":
             self.mpi_comm = ranks_or_comm
             return
@@ -49,20 +48,17 @@ class ProcessSet:
             )
         self.ranks = sorted(ranks)
 
-    def _bind(self, set_id: int) -> None:
-        self.process_set_id = set_id
-        self._unnamed = itertools.count(1)
-
     def _invalidate(self) -> None:
         self.process_set_id = None
 
-    def next_unnamed(self) -> int:
+    def next_unnamed(self) -> str:
         """Return the number of the next operation that got no name.
 
         Every set counts for itself, from its registration on: so ranks which are members of different sets still agree
         on the numbers, as long as the members of each set call its unnamed operations in the same order.
         """
-        return next(self._unnamed)
+        numbers = _numbers.get(self.process_set_id) or _numbers.setdefault(self.process_set_id, _Numbers())
+        return numbers.next()
 
     def size(self) -> int | None:
         """Return the number of members, or None while the set is not registered."""
@@ -105,9 +101,24 @@ class _GlobalProcessSet(ProcessSet):
         self.ranks = None
 
     def _invalidate(self) -> None:
-        self._bind(0)
         self.ranks = None
 
+
+class _Numbers:
+    """Numbers of unnamed operations. They begin anew after a join: the ranks counted differently before it."""
+
+    def __init__(self, joins: int = 0) -> None:
+        self.joins = joins
+        self._count = itertools.count(1)
+
+    def next(self) -> str:
+        # What was started before the join may still be in flight under its number: the names must differ.
+        number = next(self._count)
+        return f"{self.joins}.{number}" if self.joins else str(number)
+
+
+# By the set's id, so that copies of a ProcessSet count together.
+_numbers: dict[int | None, _Numbers] = {}
 
 global_process_set: ProcessSet = _GlobalProcessSet()
 
@@ -124,13 +135,41 @@ def find_duplicate(process_sets: Sequence[ProcessSet], world: ProcessSet | None 
     return None
 
 
+def _bind(process_set: ProcessSet, set_id: int) -> None:
+    process_set.process_set_id = set_id
+    if process_set is not global_process_set and not any(entry is process_set for entry in _registered):
+        _registered.append(process_set)
+
+
+def restart_numbers_after_join() -> None:
+    """Begin the numbers of the global set's unnamed operations anew, on all ranks, after all of them joined."""
+    _numbers[0] = _Numbers(_numbers[0].joins + 1 if 0 in _numbers else 1)
+
+
 def bind_static_process_sets(process_sets: Sequence[ProcessSet]) -> None:
     """Give every set of `process_sets` the id under which the engine registered it, after init."""
+    _numbers.clear()
     global_process_set.ranks = list(range(_roda.size()))
+    bind_registered_sets(process_sets)
+
+
+def bind_registered_sets(process_sets: Sequence[ProcessSet]) -> None:
+    """Give every set of `process_sets` the id under which the engine knows its ranks.
+
+    Raises
+    ------
+    ValueError
+        When the engine does not know one of them; then none is given an id.
+    """
     id_by_ranks = {tuple(_roda.process_set_ranks(set_id) or ()): set_id for set_id in _roda.process_set_ids()}
     for process_set in process_sets:
-        process_set._bind(id_by_ranks[tuple(process_set.ranks or ())])
-        _registered.append(process_set)
+        if tuple(process_set.ranks or ()) not in id_by_ranks:
+            raise ValueError(
+                f"Horovod runs already, and no process set with these ranks is registered: {process_set}. "
+                "Use hvd.add_process_set()."
+            )
+    for process_set in process_sets:
+        _bind(process_set, id_by_ranks[tuple(process_set.ranks or ())])
 
 
 def forget_process_sets() -> None:
@@ -138,6 +177,7 @@ def forget_process_sets() -> None:
     for process_set in _registered:
         process_set._invalidate()
     _registered.clear()
+    _numbers.clear()
     global_process_set._invalidate()
 
 
@@ -185,8 +225,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
             "it exists already" if result == _EXISTS else f"a rank is named twice or not in a job of {_roda.size()}"
         )
         _raise_for(result, "adding", f"A process set with ranks {process_set.ranks} cannot be added: {reason}.")
-    process_set._bind(result)
-    _registered.append(process_set)
+    _numbers.pop(result, None)  # ids are reused
+    _bind(process_set, result)
     return process_set
 
 

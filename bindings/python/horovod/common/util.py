@@ -7,8 +7,8 @@ import importlib.util
 import os
 import sysconfig
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from packaging import version as _version
 
@@ -124,11 +124,11 @@ def num_rank_is_power_2(num_rank: int) -> bool:
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
-def split_list(items: Sequence[T], n: int) -> list[list[T]]:
-    """Cut `items` into `n` consecutive chunks whose lengths differ by at most one."""
-    quotient, remainder = divmod(len(items), n)
+def split_list(l: Sequence[T], n: int) -> list[list[T]]:  # noqa: E741 (Horovod's name)
+    """Cut `l` into `n` consecutive chunks whose lengths differ by at most one."""
+    quotient, remainder = divmod(len(l), n)
     starts = [i * quotient + min(i, remainder) for i in range(n + 1)]
-    return [list(items[begin:end]) for begin, end in zip(starts, starts[1:])]
+    return [list(l[begin:end]) for begin, end in zip(starts, starts[1:])]
 
 
 def is_iterable(x: object) -> bool:
@@ -159,16 +159,26 @@ def check_installed_version(name: str, version: str, exception: Exception | None
         raise exception
 
 
-def handle_average_backwards_compatibility(op: int | None, average: bool | None) -> int:
-    """Return the reduction that the pair (`op`, deprecated `average`) asks for."""
-    if average is None:
-        return 0 if op is None else op
-    if op is not None:
-        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
-    warnings.warn(
-        "Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3
-    )
-    return 0 if average else 1
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | None, bool | None], int]:
+    """Return what turns the pair (`op`, deprecated `average`) into one reduction of `reduce_ops`.
+
+    Parameters
+    ----------
+    reduce_ops : object
+        Has the attributes ``Average`` and ``Sum``, as :class:`horovod.common.basics.HorovodBasics` does.
+    """
+
+    def reduction(op: int | None, average: bool | None) -> int:
+        if average is None:
+            return reduce_ops.Average if op is None else op
+        if op is not None:
+            raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+        warnings.warn(
+            "Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3
+        )
+        return reduce_ops.Average if average else reduce_ops.Sum
+
+    return reduction
 
 
 def check_num_rank_power_of_2(num_rank: int) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 
 from horovod import _roda
-from horovod.common.basics import Average, Sum
+from horovod.common.basics import Average, HorovodBasics, Sum
 from horovod.common.process_sets import ProcessSet
-from horovod.common.util import handle_average_backwards_compatibility as reduction
+from horovod.common.util import get_average_backwards_compatibility_fun
 from horovod.torch import _ops
 
 Tensor = torch.Tensor
+
+reduction = get_average_backwards_compatibility_fun(HorovodBasics)
 
 
 def _averaged(grad: Tensor, process_set: ProcessSet) -> Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from horovod import _roda
-from horovod.common.basics import Adasum
-from horovod.common.process_sets import ProcessSet
+from horovod.common.basics import NOT_INITIALIZED, Adasum
+from horovod.common.process_sets import ProcessSet, restart_numbers_after_join
 from horovod.common.util import check_num_rank_power_of_2
 from horovod.torch import _engine
 from horovod.torch._engine import adopt, check_tensor, on_host, request, set_id_of, tensor_name, write_back
@@ -45,6 +45,8 @@ def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in
 
 
 def _check_adasum(process_set: ProcessSet) -> None:
+    if not _roda.is_initialized():
+        raise ValueError(NOT_INITIALIZED)
     if process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     check_num_rank_power_of_2(_roda.size())
@@ -170,7 +172,7 @@ def _split_list(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None
         raise ValueError("alltoall expects a 1D splits tensor")
     if splits.dtype != torch.int32:
         raise ValueError("alltoall expects splits to contain 32-bit integer elements.")
-    return splits.tolist()
+    return splits.tolist() or None  # no entries: Horovod's way to ask for an even division
 
 
 def prepare_alltoall(
@@ -252,4 +254,6 @@ def run_barrier(process_set: ProcessSet) -> None:
 
 def run_join() -> int:
     """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
-    return _roda.run([_engine.bare_request(_engine.JOIN, 0)], 1)[0][2]
+    last = _roda.run([_engine.bare_request(_engine.JOIN, 0)], 1)[0][2]
+    restart_numbers_after_join()
+    return last

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.process_sets import ProcessSet, set_of_id
+from horovod.common.process_sets import ProcessSet, restart_numbers_after_join, set_of_id
 from horovod.torch import _engine, _ops
 
 Tensor = torch.Tensor
@@ -127,6 +127,7 @@ def horovod_torch_join(output_last_joined_rank: Tensor, device: int) -> int:
 
     def collect(outputs: Any) -> None:
         output_last_joined_rank.fill_(outputs[0][2])
+        restart_numbers_after_join()
 
     return _engine.start([_engine.bare_request(_engine.JOIN, 0)], 1, collect)
 

@@ -12,9 +12,15 @@ from collections.abc import Callable, Sequence
 import torch
 
 from horovod.common.basics import Adasum, Average, HorovodBasics, Max, Min, Product, Sum
+from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.util import handle_average_backwards_compatibility
-from horovod.torch import _engine, _ops
+from horovod.common.process_sets import add_process_set as add_process_set
+from horovod.common.process_sets import remove_process_set as remove_process_set
+from horovod.common.util import check_installed_version as check_installed_version
+from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.common.util import gpu_available as gpu_available
+from horovod.common.util import num_rank_is_power_2 as num_rank_is_power_2
+from horovod.torch import _engine, _ops, mpi_lib_v2
 from horovod.torch._autograd import (
     HorovodAllgather,
     HorovodAllreduce,
@@ -30,7 +36,10 @@ from horovod.torch.compression import Compression, Compressor
 
 Tensor = torch.Tensor
 
+mpi_lib = mpi_lib_v2  # Horovod's name for its extension
+
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 
 init = _basics.init
 is_initialized = _basics.is_initialized
@@ -179,7 +188,7 @@ def grouped_allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Reduce several tensors that complete together; differentiable. Parameters as in :func:`allreduce`."""
     op = handle_average_backwards_compatibility(op, average)
     pairs = [compression.compress(tensor) for tensor in tensors]
@@ -189,7 +198,7 @@ def grouped_allreduce(
         reduced = HorovodGroupedAllreduce.apply(None, name, *arguments, *compressed)
     else:
         reduced = _ops.execute(_ops.prepare_grouped_allreduce(compressed, False, name, *arguments))
-    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs))
+    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
 
 
 def grouped_allreduce_async_(
@@ -372,7 +381,7 @@ def alltoall(
     tensor : torch.Tensor
         Contiguous.
     splits : sequence of int or int32 tensor, optional
-        Rows for each rank; without it the rows are divided evenly.
+        Rows for each rank; without it, or with an empty one, the rows are divided evenly.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
@@ -460,7 +469,7 @@ def grouped_reducescatter(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Reducescatter several tensors that complete together; differentiable. Parameters as in :func:`reducescatter`."""
     pairs = [compression.compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
@@ -469,7 +478,7 @@ def grouped_reducescatter(
         reduced = HorovodGroupedReducescatter.apply(name, *arguments, *compressed)
     else:
         reduced = _ops.execute(_ops.prepare_grouped_reducescatter(compressed, name, *arguments))
-    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs))
+    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
 
 
 # --- without tensors ---

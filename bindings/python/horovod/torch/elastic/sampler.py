@@ -33,6 +33,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.rank = 0
         self.num_replicas = 1
         self.remaining_indices: list[int] = []
+        self.indices: list[int] = []  # of this worker, in the iteration that began last
         self.num_samples = 0
         self.total_size = 0
         self.reset()
@@ -73,7 +74,8 @@ class ElasticSampler(torch.utils.data.Sampler):
         left = self.remaining_indices
         repeats = -(-self.total_size // len(left)) if left else 0
         padded = (left * repeats)[: self.total_size]
-        return iter(padded[self.rank :: self.num_replicas])
+        self.indices = padded[self.rank :: self.num_replicas]
+        return iter(self.indices)
 
     def __len__(self) -> int:
         return self.num_samples

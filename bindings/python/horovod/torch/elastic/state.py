@@ -132,7 +132,7 @@ class TorchState(ObjectState):
             handler = _handler_for(value)
             if handler is not None:
                 handlers[name] = handler
-            elif value is not None or name not in ("model", "optimizer"):
+            else:
                 plain[name] = value
             super().__setattr__(name, value)
         super().__setattr__("_handlers", handlers)
