@@ -102,6 +102,7 @@ def test_init_of_a_running_engine_looks_sets_up() -> None:
         assert again.process_set_id == known.process_set_id
         if again.included():
             assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=again).item() == 1
+    assert again.process_set_id is None  # it went with the set
     with pytest.raises(ValueError, match="Invalid type of argument comm"):
         hvd.init(comm="everyone")
     hvd.init()

@@ -241,9 +241,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     set_id = process_set.process_set_id
     if set_id is None or set_id == 0:
         return False
-    process_set._invalidate()
-    if process_set in _registered:
-        _registered.remove(process_set)
+    for entry in [process_set, *(entry for entry in _registered if entry.process_set_id == set_id)]:
+        entry._invalidate()  # init() of a running engine may have bound several objects to one set
+    _registered[:] = [entry for entry in _registered if entry.process_set_id is not None]
     result = _roda.remove_process_set(set_id)
     if result == _UNKNOWN:
         return False
