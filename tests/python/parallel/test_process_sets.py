@@ -109,6 +109,8 @@ def test_init_of_a_running_engine_looks_sets_up() -> None:
 
 
 def test_a_set_can_be_copied() -> None:
+    if hvd.size() == 1:
+        pytest.skip("a lone rank has no other set than the global one")
     with process_set([0]) as known:
         copies = [copy.copy(known), copy.deepcopy(known), pickle.loads(pickle.dumps(known))]  # noqa: S301
         for entry in copies:
