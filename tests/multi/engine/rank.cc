@@ -10,12 +10,12 @@ void Job::SetUp() {
 
 void Job::TearDown() { roda_shutdown(); }
 
-roda_op make_op(int collective, const std::string& name, const std::vector<std::int64_t>& shape, const void* input,
+roda_op make_op(int collective, const char* name, const std::vector<std::int64_t>& shape, const void* input,
                 void* output, int dtype) {
   roda_op op{};
   op.struct_size = sizeof op;
   op.collective = collective;
-  op.name = name.c_str();
+  op.name = name;
   op.dtype = dtype;
   op.ndim = static_cast<int32_t>(shape.size());
   op.shape = shape.data();

@@ -23,8 +23,13 @@ struct Outcome {
   std::string message;
 };
 
-roda_op make_op(int collective, const std::string& name, const std::vector<std::int64_t>& shape, const void* input,
+// The name and the shape must live until the op is submitted.
+roda_op make_op(int collective, const char* name, const std::vector<std::int64_t>& shape, const void* input,
                 void* output, int dtype = RODA_FLOAT32);
+inline roda_op make_op(int collective, const std::string& name, const std::vector<std::int64_t>& shape,
+                       const void* input, void* output, int dtype = RODA_FLOAT32) {
+  return make_op(collective, name.c_str(), shape, input, output, dtype);
+}
 
 // Submits and hands out the handle; the strings and shapes of ops may go afterwards.
 Outcome submit(const std::vector<roda_op>& ops, roda_handle* handle);
