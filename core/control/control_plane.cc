@@ -236,8 +236,9 @@ bool ControlPlane::pending() const {
 Status ControlPlane::set_timer() {
   const auto due = combiner_->deadline();
   if (due >= timer_due_) return {};
-  // A clock of zero would stop the timer.
-  const auto left = std::max(due - wire::Combiner::Clock::now(), wire::Combiner::Clock::duration(1));
+  const auto now = wire::Combiner::Clock::now();
+  if (due <= now) return {};  // pending() says so: nobody goes to sleep
+  const auto left = due - now;
   itimerspec when{};
   when.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
