@@ -327,9 +327,9 @@ bool Engine::settle() {
 bool Engine::is_fatal(const Status& status) { return status.code() != RODA_ERR_UNSUPPORTED; }
 
 // A transport may notice a broken connection a moment before the kernel says that its process ended. That it ended is
-// the better cause.
+// the better cause, and on a busy machine the moment is not short.
 void Engine::look_for_the_dead() {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(100);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(500);
   while (!parts_.control->is_aborted() && Clock::now() < deadline) {
     if (!parts_.control->service(true).ok()) return;
     std::this_thread::yield();
