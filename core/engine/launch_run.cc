@@ -399,7 +399,7 @@ Status LaunchRun::prepare_reducescatter(execute::StageArgs* args) {
   args->recv_counts = recv_counts_.data();
   args->input = op->input;
   args->output = op->output;
-  if (prescale() == 1.0) return {};
+  if (prescale() == 1.0 || op->bytes() == 0) return {};
   RODA_RETURN_IF_ERROR(fused_.ensure(group(), op->bytes()));
   std::memcpy(fused_.data(), op->input, op->bytes());
   args->input = fused_.data();
