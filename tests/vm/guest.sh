@@ -40,8 +40,8 @@ conform() {
 in_job() {
   local name=$1 ranks=$2
   shift 2
-  check "$name" 120 env HOROVOD_CPU_OPERATIONS=verbs HOROVOD_DYNAMIC_PROCESS_SETS=1 RODA_VERBS_DEVICES=rxe1,rxe2 \
-    "$engine/run_ranks" -n "$ranks" --seconds 110 "$@"
+  check "$name" 250 env HOROVOD_CPU_OPERATIONS=verbs HOROVOD_DYNAMIC_PROCESS_SETS=1 RODA_VERBS_DEVICES=rxe1,rxe2 \
+    "$engine/run_ranks" -n "$ranks" --seconds 240 "$@"
 }
 
 lossy() { # lossy PERCENT: on every wire

@@ -11,7 +11,7 @@ build=$(cd "$1" && pwd)
 report=$2 prefix=${3:-}
 results=$build/vm-results
 # Emulated, everything takes six to twenty times as long as here: a whole run is two to five minutes.
-LIMIT=${RODA_VM_SECONDS:-900}
+LIMIT=${RODA_VM_SECONDS:-1200}
 
 rm -rf "$results"
 mkdir -p "$results"
