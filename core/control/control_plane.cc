@@ -94,13 +94,13 @@ Status ControlPlane::watch() {
   return watch_fd(poll_.get(), links_->fd(), kLinks);
 }
 
-Status ControlPlane::append_to(LogRing& ring, int reader_to_wake, std::span<const std::byte> record, bool* accepted) {
+Status ControlPlane::append_to(LogRing& ring, std::span<const std::byte> record, bool* accepted) {
   const LogRing::Append result = ring.append(record);
   *accepted = result == LogRing::Append::kDone;
   if (result == LogRing::Append::kTooLong) {
     return Status::unknown("a control record of " + std::to_string(record.size()) + " bytes exceeds the log's limit");
   }
-  if (result == LogRing::Append::kFull) segment_->wake(reader_to_wake);
+  if (result == LogRing::Append::kFull) segment_->wake(static_cast<int>(ring.slowest_reader()));
   return {};
 }
 
@@ -110,10 +110,8 @@ Status ControlPlane::append(std::span<const std::byte> record, bool* accepted) {
     combiner_->take(record, wire::Combiner::Clock::now());
     return set_timer();
   }
-  if (!spans_hosts_) {
-    return append_to(segment_->log(), static_cast<int>(segment_->log().slowest_reader()), record, accepted);
-  }
-  RODA_RETURN_IF_ERROR(append_to(segment_->up(), 0, record, accepted));
+  if (!spans_hosts_) return append_to(segment_->log(), record, accepted);
+  RODA_RETURN_IF_ERROR(append_to(segment_->up(), record, accepted));
   if (*accepted) segment_->wake(0);
   return {};
 }
@@ -122,8 +120,7 @@ bool ControlPlane::read(std::vector<std::byte>* record) { return segment_->log()
 
 // The next record of the log, on its way down: into the log of this host, and to the hosts below.
 Status ControlPlane::spread(std::span<const std::byte> record, bool* accepted) {
-  RODA_RETURN_IF_ERROR(
-      append_to(segment_->log(), static_cast<int>(segment_->log().slowest_reader()), record, accepted));
+  RODA_RETURN_IF_ERROR(append_to(segment_->log(), record, accepted));
   if (!*accepted) return {};
   segment_->wake_all();
   links_->send_down(record);

@@ -90,7 +90,7 @@ class ControlPlane {
   Status spread(std::span<const std::byte> record, bool* accepted);
   Status set_timer();
   void tell_other_hosts();
-  Status append_to(LogRing& ring, int reader_to_wake, std::span<const std::byte> record, bool* accepted);
+  Status append_to(LogRing& ring, std::span<const std::byte> record, bool* accepted);
 
   Topology topology_;
   std::unique_ptr<HostSegment> segment_;
