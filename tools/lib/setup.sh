@@ -110,7 +110,8 @@ ensure_product() {
   say "Building Roda and installing it into .venv with $JOBS jobs (a few minutes the first time; log: build/install.log)"
   rm -f "$stamp"
   PATH=$VENV/bin:$PATH logged build/install.log "$VENV/bin/python" -m pip install --no-build-isolation --no-deps \
-    --force-reinstall -v -Cbuild-dir=build/wheel "-Ccompile-args=-j$JOBS" . || die "Roda could not be built"
+    --force-reinstall -v --config-settings=build-dir=build/wheel "--config-settings=compile-args=-j$JOBS" . ||
+    die "Roda could not be built"
   printf '%s' "$fingerprint" >"$stamp"
 }
 
