@@ -142,8 +142,15 @@ class TransportGroup {
   void* map(int peer, std::uint32_t window) {
     return table_->window_map == nullptr ? nullptr : table_->window_map(group_, peer, window);
   }
+  // Native collectives are told apart by their order alone, and a transport may put one off (RODA_AGAIN): each draws a
+  // number when its turn is fixed, and starts when all numbers before it have.
+  std::uint64_t draw_number() { return numbers_drawn_++; }
+  bool is_next(std::uint64_t number) const { return number == collectives_started_; }
+  // Of the one whose number is next.
   int start_collective(const roda_collective_args& args, roda_request** request) {
-    return table_->collective_start(group_, &args, request, &error_);
+    const int code = table_->collective_start(group_, &args, request, &error_);
+    if (code != RODA_AGAIN) ++collectives_started_;
+    return code;
   }
   // What the last failing call said.
   Status error(int code) const { return Status::from(code, error_); }
@@ -195,6 +202,8 @@ class TransportGroup {
   mutable std::mutex cause_mutex_;
   Status cause_;  // guarded by cause_mutex_
   roda_error error_ = make_error();
+  std::uint64_t numbers_drawn_ = 0;
+  std::uint64_t collectives_started_ = 0;
   std::uint32_t slots_ = 0;
   std::uint32_t blocks_per_slot_ = 0;
   std::vector<Block> blocks_;

@@ -26,6 +26,7 @@ Status NativeStage::start(const StageArgs& args) {
   args_.stream = args.stream;
   request_ = nullptr;
   failure_ = Status();
+  number_ = group_.draw_number();
   running_ = true;
   started_ = false;
   return {};
@@ -40,6 +41,7 @@ Status NativeStage::test(bool* done) {
       *done = true;
       return failure_ = group_.cause();
     }
+    if (!group_.is_next(number_)) return {};
     const int code = group_.start_collective(args_, &request_);
     if (code == RODA_AGAIN) return {};
     started_ = true;

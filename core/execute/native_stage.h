@@ -26,7 +26,8 @@ class NativeStage final : public Stage {
   roda_collective_args args_{};
   roda_request* request_ = nullptr;
   bool running_ = false;
-  bool started_ = false;  // false: the transport said RODA_AGAIN so far
+  std::uint64_t number_ = 0;  // among the collectives of the group
+  bool started_ = false;      // false: it is not its turn, or the transport said RODA_AGAIN so far
   std::uint64_t moves_ = 0;
   Status failure_;
 };

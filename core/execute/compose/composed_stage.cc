@@ -9,32 +9,60 @@ namespace {
 // More gain nothing: while one piece is between hosts, one is on its way there and one on its way back.
 constexpr std::uint32_t kMostLanes = 3;
 
-// Pieces in flight per launch that the groups have slots for, at most `most`. 0: a group has fewer slots than launches.
-std::uint32_t lanes_for(const std::vector<CompositionStep>& steps, std::uint32_t launches, std::uint32_t most) {
-  for (const CompositionStep& step : steps) {
-    if (step.pool == nullptr) continue;
-    // Without slots there are only messages, told apart by their tags.
-    if (const std::uint32_t slots = step.pool->group().slots(); slots != 0) most = std::min(most, slots / launches);
-  }
-  return most;
-}
+// StageArgs::stage, of which there are 16, tells lane and step apart. The same on every rank, whatever groups it is in.
+std::size_t lanes_for(std::size_t steps) { return std::clamp<std::size_t>(16 / steps, 1, kMostLanes); }
 
 }  // namespace
 
 ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches)
-    : name_(std::move(name)), composition_(std::move(composition)), launches_(launches) {
+    : name_(std::move(name)),
+      composition_(std::move(composition)),
+      launches_(launches),
+      lanes_(lanes_for(composition_->steps().size())),
+      turns_(lanes_.size(), rivals()) {}
+
+std::uint32_t ComposedStage::slots_per_launch(const CompositionStep& step) const {
+  const std::uint32_t slots = step.pool->group().slots();
+  return slots == 0 ? 0 : std::max(slots / launches_, 1u);
+}
+
+// Whether the group tells stages apart by their order, or has too few slots for all lanes.
+bool ComposedStage::needs_order(const CompositionStep& step) const {
+  const std::uint32_t slots = slots_per_launch(step);
+  return step.algorithm == "native" || (slots != 0 && slots < lanes_.size());
+}
+
+std::vector<std::vector<std::size_t>> ComposedStage::rivals() const {
   const auto& steps = composition_->steps();
-  const auto by_tags = static_cast<std::uint32_t>(16 / steps.size());  // StageArgs::stage tells lane and step apart
-  lanes_.resize(std::max(lanes_for(steps, launches, std::min(kMostLanes, by_tags)), 1u));
-  started_.resize(steps.size());
+  std::vector<std::vector<std::size_t>> rivals(steps.size());
+  for (std::size_t a = 0; a < steps.size(); ++a) {
+    for (std::size_t b = 0; b < steps.size(); ++b) {
+      const bool share = a != b && steps[a].pool != nullptr && steps[a].pool == steps[b].pool;
+      if (share && needs_order(steps[a]) && needs_order(steps[b])) rivals[a].push_back(b);
+    }
+  }
+  return rivals;
+}
+
+// Where lanes outnumber slots a stage waits for the one that has its slot, which began before it on every rank.
+bool ComposedStage::slot_is_free(std::uint32_t index) const {
+  const auto& steps = composition_->steps();
+  const CompositionStep& step = steps[lanes_[index].step];
+  const std::uint32_t slots = slots_per_launch(step);
+  if (slots == 0 || slots >= lanes_.size()) return true;
+  for (std::uint32_t other = 0; other < lanes_.size(); ++other) {
+    const bool shares = lanes_[other].stage != nullptr && steps[lanes_[other].step].pool == step.pool;
+    if (shares && other % slots == index % slots) return false;
+  }
+  return true;
 }
 
 Status ComposedStage::start(const StageArgs& args) {
   args_ = args;
   failure_ = Status();
   begun_ = ended_ = 0;
-  std::fill(started_.begin(), started_.end(), 0);
   RODA_RETURN_IF_ERROR(composition_->begin(args_, static_cast<std::uint32_t>(lanes_.size())));
+  turns_.reset(composition_->pieces());
   running_ = true;
   return {};
 }
@@ -51,8 +79,9 @@ Status ComposedStage::start_step(std::uint32_t index) {
   args.launch = args_.launch;
   args.generation = args_.generation;
   args.stage = index * static_cast<std::uint32_t>(composition_->steps().size()) + static_cast<std::uint32_t>(lane.step);
-  const std::uint32_t slots = step.pool->group().slots();
-  args.slot = slots == 0 ? 0 : (args_.slot % launches_ * static_cast<std::uint32_t>(lanes_.size()) + index) % slots;
+  if (const std::uint32_t slots = slots_per_launch(step); slots != 0) {
+    args.slot = (args_.slot % launches_ * slots + index % slots) % step.pool->group().slots();
+  }
   composition_->fill(lane.piece, index, lane.step, &args);
   if (Status s = lane.stage->start(args); !s.ok()) {
     lane.stage.reset();
@@ -75,9 +104,12 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
   Lane& lane = lanes_[index];
   while (lane.busy) {
     if (lane.stage == nullptr) {
-      if (started_[lane.step] != lane.piece) return {};
-      if (composition_->steps()[lane.step].pool != nullptr) RODA_RETURN_IF_ERROR(start_step(index));
-      ++started_[lane.step];
+      if (!turns_.may_begin(lane.step, lane.piece)) return {};
+      if (composition_->steps()[lane.step].pool != nullptr) {
+        if (!slot_is_free(index)) return {};
+        RODA_RETURN_IF_ERROR(start_step(index));
+      }
+      turns_.begun(lane.step);
       *moved = true;
     }
     bool done = true;

@@ -1,7 +1,6 @@
 // Runs a composition: pieces in lanes, each piece step after step.
 //
-// A step of a piece starts when the step before it has ended and the same step of the piece before has started: so
-// every group sees its stages in one order on all ranks, which native collectives and slots need.
+// A step of a piece starts when the step before it has ended and it is its turn (turns.h).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "core/execute/compose/composition.h"
+#include "core/execute/compose/turns.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {
@@ -37,6 +37,11 @@ class ComposedStage final : public Stage {
   };
   Status advance(bool* moved);
   Status advance(std::uint32_t index, bool* moved);
+  // Slots of the step's group that one launch may use. 0: stages need none.
+  std::uint32_t slots_per_launch(const CompositionStep& step) const;
+  bool needs_order(const CompositionStep& step) const;
+  std::vector<std::vector<std::size_t>> rivals() const;
+  bool slot_is_free(std::uint32_t index) const;
   Status start_step(std::uint32_t index);
   void end_step(Lane* lane);
   Status end_failed(bool* done);
@@ -46,7 +51,7 @@ class ComposedStage final : public Stage {
   std::unique_ptr<Composition> composition_;
   std::uint32_t launches_;
   std::vector<Lane> lanes_;
-  std::vector<std::size_t> started_;  // [steps] pieces whose step has started
+  Turns turns_;
   StageArgs args_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;

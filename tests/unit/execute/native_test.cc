@@ -80,6 +80,26 @@ TEST_F(NativeStage, AFailureEndsTheGroup) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST_F(NativeStage, OneThatIsPutOffIsNotOvertaken) {
+  const auto body = [](Rank& self) {
+    unsigned char first[5] = {}, second[3] = {};
+    StageHandle stages[2];
+    for (StageHandle& stage : stages) ASSERT_TRUE(self.pool.acquire(RODA_BROADCAST, "native", 0, &stage).ok());
+    ASSERT_TRUE(stages[0]->start(broadcast(first, 5)).ok());
+    ASSERT_TRUE(stages[1]->start(broadcast(second, 3)).ok());
+    bool done = false;
+    EXPECT_TRUE(stages[0]->test(&done).ok());  // put off
+    EXPECT_TRUE(stages[1]->test(&done).ok());
+    EXPECT_FALSE(done);
+    EXPECT_EQ(calls, 1);
+    EXPECT_TRUE(self.finish(*stages[0]).ok());
+    EXPECT_EQ(seen.count, 5u);
+    EXPECT_TRUE(self.finish(*stages[1]).ok());
+    EXPECT_EQ(seen.count, 3u);
+  };
+  run_world(1, tiny_options(), body, &transport_);
+}
+
 TEST_F(NativeStage, WhatTheTransportLacksIsRefusedAtTheStart) {
   const auto body = [](Rank& self) {
     float value = 1;

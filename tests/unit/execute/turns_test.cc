@@ -1,0 +1,116 @@
+// The order in which pieces of a composition begin their steps: equal on ranks that are differently fast, and never a
+// ring of waits.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "core/execute/compose/turns.h"
+
+namespace roda::execute {
+namespace {
+
+using Begun = std::vector<std::pair<std::size_t, std::size_t>>;  // (step, piece) in the order in which they began
+
+struct Pipeline {
+  std::size_t lanes;
+  std::size_t steps;
+  std::size_t pieces;
+  std::vector<std::size_t> ordered;  // steps that share a group which needs one order
+
+  std::vector<std::vector<std::size_t>> rivals() const {
+    std::vector<std::vector<std::size_t>> rivals(steps);
+    for (const std::size_t a : ordered) {
+      for (const std::size_t b : ordered) {
+        if (a != b) rivals[a].push_back(b);
+      }
+    }
+    return rivals;
+  }
+  bool is_ordered(std::size_t step) const { return !rivals()[step].empty(); }
+};
+
+// One rank on its own: its lanes move in random order, and a step that has begun ends at once or much later.
+Begun run(const Pipeline& pipeline, unsigned seed) {
+  struct Lane {
+    std::size_t piece = 0;
+    std::size_t step = 0;
+    bool busy = false;
+    bool runs = false;
+  };
+  std::mt19937 random(seed);
+  Turns turns(pipeline.lanes, pipeline.rivals());
+  turns.reset(pipeline.pieces);
+  std::vector<Lane> lanes(pipeline.lanes);
+  Begun begun;
+  std::size_t entered = 0;
+  std::size_t ended = 0;
+  for (std::size_t idle = 0; ended < pipeline.pieces && idle < 1000; ++idle) {
+    const std::size_t index = random() % lanes.size();
+    Lane& lane = lanes[index];
+    if (!lane.busy && entered < pipeline.pieces && entered % lanes.size() == index) lane = {entered++, 0, true, false};
+    if (!lane.busy) continue;
+    if (!lane.runs && turns.may_begin(lane.step, lane.piece)) {
+      turns.begun(lane.step);
+      begun.emplace_back(lane.step, lane.piece);
+      lane.runs = true;
+      idle = 0;
+    } else if (lane.runs && random() % 4 == 0) {
+      lane.runs = false;
+      lane.busy = ++lane.step < pipeline.steps;
+      ended += lane.busy ? 0 : 1;
+      idle = 0;
+    }
+  }
+  EXPECT_EQ(ended, pipeline.pieces) << "nothing may begin any more";
+  return begun;
+}
+
+Begun of_ordered(const Pipeline& pipeline, const Begun& begun) {
+  Begun kept;
+  for (const auto& one : begun) {
+    if (pipeline.is_ordered(one.first)) kept.push_back(one);
+  }
+  return kept;
+}
+
+TEST(Turns, OneOrderOnRanksOfAnySpeed) {
+  for (std::size_t lanes = 1; lanes <= 5; ++lanes) {
+    for (const auto& [steps, ordered] : std::vector<std::pair<std::size_t, std::vector<std::size_t>>>{
+             {2, {0, 1}}, {3, {0, 2}}, {5, {0, 4}}, {5, {1, 3}}, {7, {0, 2, 3, 6}}}) {
+      const Pipeline pipeline{lanes, steps, 11, ordered};
+      const Begun wanted = of_ordered(pipeline, run(pipeline, 0));
+      for (unsigned seed = 1; seed < 20; ++seed) {
+        EXPECT_EQ(of_ordered(pipeline, run(pipeline, seed)), wanted) << lanes << " lanes, " << steps << " steps";
+      }
+    }
+  }
+}
+
+TEST(Turns, WithoutRivalsOnlyTheSameStepIsWaitedFor) {
+  Turns turns(2, {{}, {}, {}});
+  turns.reset(2);
+  EXPECT_FALSE(turns.may_begin(0, 1));
+  turns.begun(0);
+  EXPECT_TRUE(turns.may_begin(0, 1));
+  turns.begun(0);
+  turns.begun(1);
+  turns.begun(2);
+  EXPECT_TRUE(turns.may_begin(1, 1));
+}
+
+TEST(Turns, ARivalGoesFirstWhereThePipelineHasItFirst) {
+  Turns turns(2, {{2}, {}, {0}});
+  turns.reset(4);
+  turns.begun(0);
+  turns.begun(0);
+  EXPECT_FALSE(turns.may_begin(0, 2));  // pieces 0 and 1 have a lane each, and piece 2 comes after the end of piece 0
+  turns.begun(2);
+  EXPECT_FALSE(turns.may_begin(0, 2));  // the same tick: the older piece first
+  turns.begun(2);
+  EXPECT_TRUE(turns.may_begin(0, 2));
+}
+
+}  // namespace
+}  // namespace roda::execute
