@@ -180,6 +180,29 @@ hvd.allreduce(torch.ones(1))
     assert run_ranks(2, code, HOROVOD_CPU_OPERATIONS="mpi").returncode != 0
 
 
+@needs_mpi4py
+def test_survivors_of_a_killed_rank_end_although_mpi4py_finalises_mpi() -> None:
+    code = """
+from mpi4py import MPI
+import os, signal, horovod.torch as hvd, torch
+hvd.init()
+hvd.allreduce(torch.ones(1))
+if hvd.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    while True:
+        hvd.allreduce(torch.ones(1))
+except hvd.HorovodInternalError as error:
+    assert "Rank 1" in str(error), error
+    tell("survived", hvd.rank())
+"""
+    # In a recovery mode mpirun does not end the others itself.
+    done = run_ranks(
+        3, code, HOROVOD_CPU_OPERATIONS="mpi", HOROVOD_ABORT_TIMEOUT_SECONDS="2", OMPI_MCA_orte_enable_recovery="1"
+    )
+    assert said(done, "survived") == [[0], [2]]
+
+
 @needs_mpi4py  # without it MPI_Init itself waits for the other rank
 def test_a_rank_that_never_comes_is_a_time_out(folder: Path) -> None:
     code = f"""
