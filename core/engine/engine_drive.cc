@@ -411,14 +411,15 @@ void Engine::fail(const Status& cause) {
     const std::scoped_lock lock(mutex_);
     if (ended_.ok()) ended_ = failed_;
   }
+  // Before anybody learns of the error, and may leave the process with it.
+  const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
+  if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
   settle_aborted_runs(cause);
   waiting_.clear();
   next_run_.reset();
   complete_all(failed_);
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
-  const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
-  if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
   baton_.pulse();
 }
 
