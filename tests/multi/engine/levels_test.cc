@@ -74,6 +74,23 @@ TEST(Levels, Allreduce) {
   }
 }
 
+// More pieces than a composition has in flight: its first stage of a later piece meets the last one of an earlier.
+TEST(Levels, AllreduceOfManyPieces) {
+  for (int round = 0; round < 3; ++round) {
+    const Shape shape{5'000'000 + round};
+    const auto input = values(rank(), static_cast<std::size_t>(shape[0]));
+    std::vector<float> output(input.size(), -1);
+    const Outcome outcome =
+        run(make_op(RODA_ALLREDUCE, "many" + std::to_string(round), shape, input.data(), output.data()));
+    ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      float sum = 0;
+      for (int r = 0; r < size(); ++r) sum += value_of(r, i);
+      ASSERT_EQ(output[i], sum) << "at " << i;
+    }
+  }
+}
+
 TEST(Levels, Broadcast) {
   Sizes sizes(2);
   for (int round = 0; round < kRounds; ++round) {
