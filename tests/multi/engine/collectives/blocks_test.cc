@@ -1,0 +1,98 @@
+// Collectives that move blocks: allgather, broadcast, alltoall, reduce-scatter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/multi/engine/collectives/values.h"
+
+namespace roda::test {
+namespace {
+
+TEST(Allgather, RowsMayDifferAndBeNone) {
+  for (int round = 0; round < 3; ++round) {
+    const std::int64_t rows = rank() == 1 ? 0 : rank() + 1 + round;
+    const Shape shape{rows, 2};
+    const std::vector<std::int32_t> in(static_cast<std::size_t>(rows * 2), rank());
+    const auto out = run_owned<std::int32_t>(make_op(RODA_ALLGATHER, "gather", shape, in.data(), nullptr, RODA_INT32));
+    ASSERT_EQ(out.outcome.code, RODA_OK) << out.outcome.message;
+    std::vector<std::int32_t> expected;
+    for (int r = 0; r < size(); ++r)
+      expected.insert(expected.end(), r == 1 ? 0u : 2u * static_cast<unsigned>(r + 1 + round), r);
+    EXPECT_EQ(out.values, expected);
+    EXPECT_EQ(out.shape, (Shape{static_cast<std::int64_t>(expected.size()) / 2, 2}));
+  }
+}
+
+TEST(Broadcast, FromEveryRoot) {
+  for (int root = 0; root < size(); ++root) {
+    for (const std::size_t n : {1u, 1000u, 500000u}) {
+      std::vector<float> data(n);
+      for (std::size_t i = 0; i < n; ++i) data[i] = value_of(rank(), i);
+      const Shape shape{static_cast<std::int64_t>(n)};
+      const std::string name = "bcast";
+      roda_op op = make_op(RODA_BROADCAST, name, shape, data.data(), data.data());
+      op.root = root;
+      ASSERT_EQ(run(op).code, RODA_OK);
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(data[i], value_of(root, i));
+    }
+  }
+}
+
+TEST(Alltoall, WithSplitsAndWithout) {
+  std::vector<std::int32_t> splits;
+  std::vector<std::int32_t> in;
+  for (int to = 0; to < size(); ++to) {
+    splits.push_back((rank() + to) % 3);
+    in.insert(in.end(), static_cast<std::size_t>(splits.back()), rank() * 100 + to);
+  }
+  const Shape shape{static_cast<std::int64_t>(in.size())};
+  const std::string name = "a2a";
+  roda_op op = make_op(RODA_ALLTOALL, name, shape, in.data(), nullptr, RODA_INT32);
+  op.splits = splits.data();
+  op.num_splits = size();
+  const auto out = run_owned<std::int32_t>(op);
+  ASSERT_EQ(out.outcome.code, RODA_OK) << out.outcome.message;
+  std::vector<std::int32_t> expected;
+  std::vector<std::int32_t> received;
+  for (int from = 0; from < size(); ++from) {
+    received.push_back((from + rank()) % 3);
+    expected.insert(expected.end(), static_cast<std::size_t>(received.back()), from * 100 + rank());
+  }
+  EXPECT_EQ(out.values, expected);
+  EXPECT_EQ(out.splits, received);
+
+  std::vector<double> even(static_cast<std::size_t>(size()) * 1000, rank());
+  const Shape even_shape{static_cast<std::int64_t>(even.size())};
+  const auto spread = run_owned<double>(make_op(RODA_ALLTOALL, "even", even_shape, even.data(), nullptr, RODA_FLOAT64));
+  ASSERT_EQ(spread.outcome.code, RODA_OK) << spread.outcome.message;
+  for (std::size_t i = 0; i < even.size(); ++i) ASSERT_EQ(spread.values[i], static_cast<double>(i / 1000));
+}
+
+TEST(Reducescatter, SplitsRowsEvenly) {
+  for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::int64_t{30000}}) {
+    const Shape shape{rows, 3};
+    std::vector<float> in(static_cast<std::size_t>(rows * 3));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = value_of(rank(), i);
+    const std::string name = "rs" + std::to_string(rows);
+    for (const double factor : {1.0, 0.5}) {
+      roda_op op = make_op(RODA_REDUCESCATTER, name, shape, in.data(), nullptr);
+      op.prescale = factor;
+      const auto out = run_owned<float>(op);
+      ASSERT_EQ(out.outcome.code, RODA_OK) << out.outcome.message;
+      std::int64_t begin = 0;
+      for (int r = 0; r < rank(); ++r) begin += rows / size() + (r < rows % size() ? 1 : 0);
+      const std::int64_t own = rows / size() + (rank() < rows % size() ? 1 : 0);
+      ASSERT_EQ(out.shape, (Shape{own, 3}));
+      for (std::size_t i = 0; i < out.values.size(); ++i) {
+        ASSERT_EQ(out.values[i], static_cast<float>(factor) * sum_of(static_cast<std::size_t>(begin * 3) + i));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace roda::test
