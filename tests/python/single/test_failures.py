@@ -48,3 +48,58 @@ def test_a_rank_that_shuts_down_ends_the_others_operations(horovodrun: Launch, t
     done = horovodrun("-np", "2", sys.executable, str(script), str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "0").read_text().startswith("Horovod has been shut down.")
+
+
+# The victim dies in the middle of a backward pass, with reductions under way.
+TRAINING = """
+import os, signal, sys, torch
+import horovod.torch as hvd
+import torch.distributed as dist
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+kind, victim, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+layers = [torch.nn.Linear(16, 16) for _ in range(6)]
+model = torch.nn.Sequential(*layers)
+if kind == "ddp":
+    dist.init_process_group("roda")
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+else:
+    hvd.init()
+    options = {"sharded": {"sharded": True}, "groups": {"groups": 2}, "adasum": {"op": hvd.Adasum}}.get(kind, {})
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+step = 0
+
+
+def die(gradient):
+    if hvd.rank() == victim and step == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+layers[3].weight.register_hook(die)
+try:
+    for step in range(10000):
+        optimizer.zero_grad()
+        model(torch.ones(2, 16)).sum().backward()
+        optimizer.step()
+except RuntimeError as error:
+    with open(os.path.join(folder, str(hvd.rank())), "w") as file:
+        file.write(str(error))
+    if kind == "ddp":
+        dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "victim"),
+    [("plain", 3, 2), ("groups", 2, 1), ("sharded", 3, 2), ("adasum", 2, 1), ("ddp", 3, 2), ("ddp", 2, 0)],
+)
+def test_a_rank_that_dies_in_a_training_step(
+    horovodrun: Launch, tmp_path: Path, kind: str, size: int, victim: int
+) -> None:
+    script = tmp_path / "training.py"
+    script.write_text(TRAINING)
+    arguments = [sys.executable, str(script), kind, str(victim), str(tmp_path)]
+    done = horovodrun("--termination-grace-seconds", "60", "-np", str(size), *arguments)
+    assert done.returncode == 137
+    for rank in set(range(size)) - {victim}:
+        assert f"Rank {victim} (localhost) died" in (tmp_path / str(rank)).read_text(), done.stderr

@@ -14,7 +14,7 @@ from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._groups import assign_groups
-from horovod.torch._hooks import on_gradient
+from horovod.torch._hooks import on_gradient, zero_gradient
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import (
     allreduce_async_,
@@ -67,6 +67,8 @@ class DistributedMixin:
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, _Reduction] = {}
+        # Those whose gradients are sparse, as far as this rank knows.
+        self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
         self._synchronized = False
         self._should_synchronize = True
         self._hooks: list[Any] = []
@@ -82,6 +84,8 @@ class DistributedMixin:
         if parameter in self._running or self._delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False  # true of the gradients before, whose step was perhaps left out
+        if parameter.grad.is_sparse:
+            self._sparse.add(parameter)
         self._delay[parameter] -= 1
         if self._delay[parameter] > 0:
             return
@@ -190,7 +194,7 @@ class DistributedMixin:
             members = self._group_of.get(parameter, [parameter])
             for member in members:
                 if member.grad is None:
-                    member.grad = torch.zeros_like(member)
+                    member.grad = zero_gradient(member, member in self._sparse)
             if parameter in self._group_of:
                 self._reduce_group(members)
             else:
@@ -237,7 +241,17 @@ class DistributedMixin:
         return self._step_locally(closure)
 
     def _step_locally(self, closure: Callable[[], Any] | None = None) -> Any:
-        return super().step(closure) if closure is not None else super().step()  # type: ignore[misc]
+        if closure is None:
+            return super().step()  # type: ignore[misc]
+        return super().step(lambda: self._evaluate(closure))  # type: ignore[misc]
+
+    def _evaluate(self, closure: Callable[[], Any]) -> Any:
+        """Call the closure; what its backward passes computed is reduced before the optimizer looks at it."""
+        loss = closure()
+        if any(delay != self.backward_passes_per_step for delay in self._delay.values()):
+            self.synchronize()
+            self._synchronized = False
+        return loss
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while reductions of them are under way."""

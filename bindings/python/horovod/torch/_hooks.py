@@ -1,7 +1,8 @@
-"""Being told when a parameter's gradient is complete."""
+"""Gradients: being told when one is complete, and standing in for one that does not come."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +12,39 @@ import torch
 def on_gradient(parameter: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> Any:
     """Call ``callback(parameter)`` in every backward pass, once ``parameter.grad`` holds the pass's gradient.
 
+    Parameters
+    ----------
+    parameter : torch.Tensor
+        A leaf that requires a gradient.
+    callback : bound method
+        Its object is not kept alive: when that dies, the hook goes with it.
+
     Returns
     -------
     object
-        Keeps the hook alive; drop it to lose the hook (before torch 2.1), or call its ``remove()``.
+        Keeps the hook alive (before torch 2.1); its ``remove()`` ends it.
     """
+    method = weakref.WeakMethod(callback)
+
+    def call(ready: torch.Tensor) -> None:
+        target = method()
+        if target is not None:
+            target(ready)
+
     register = getattr(parameter, "register_post_accumulate_grad_hook", None)
     if register is not None:
-        return register(callback)
+        hook = register(call)
+        weakref.finalize(callback.__self__, hook.remove).atexit = False
+        return hook
     # Older torch: the node that accumulates the gradient is reached through a view of the parameter.
     accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-    accumulator.register_hook(lambda *_: callback(parameter))
+    accumulator.register_hook(lambda *_: call(parameter))
     return accumulator
+
+
+def zero_gradient(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
+    """Return zeros to stand in for a gradient, sparse ones as the backward pass of an embedding makes them."""
+    if not is_sparse:
+        return torch.zeros_like(parameter)
+    no_rows = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)
+    return torch.sparse_coo_tensor(no_rows, parameter.new_empty((0, *parameter.shape[1:])), parameter.shape)

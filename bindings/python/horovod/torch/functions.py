@@ -11,6 +11,7 @@ import torch
 
 from horovod import _roda
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch._hooks import zero_gradient
 from horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, rank, synchronize
 
 
@@ -28,7 +29,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     if isinstance(params, Mapping):
         named = sorted(params.items())
     elif isinstance(params, list):
-        named = [p if isinstance(p, tuple) else (f"noname.{index}", p) for index, p in enumerate(params)]
+        named = [p if isinstance(p, tuple) else (None, p) for p in params]
     else:
         raise ValueError(f"invalid params of type: {type(params)}")
     waiting: list[tuple[int, torch.Tensor, torch.Tensor]] = []
@@ -37,7 +38,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
             continue
         target = parameter.detach()
         buffer = target.contiguous()  # the tensor itself unless it is strided
-        handle = broadcast_async_(buffer, root_rank, f"broadcast_parameters.{name}")
+        handle = broadcast_async_(buffer, root_rank, name)
         waiting.append((handle, target, buffer))
     for handle, target, buffer in waiting:
         synchronize(handle)
@@ -128,8 +129,10 @@ def broadcast_optimizer_state(
     if hasattr(optimizer, "_broadcast_state"):  # sharded: the ranks have different parts
         optimizer._broadcast_state(root_rank)
         return
+    sparse = _sparse_parameters(optimizer, model)
+    getattr(optimizer, "_sparse", set()).update(sparse)  # a distributed one: what to send for an unused embedding
     if not optimizer.state:
-        _create_gradients(optimizer, model)
+        _create_gradients(optimizer, sparse)
     plan = broadcast_object(_describe(optimizer) if rank() == root_rank else None, root_rank, "optimizer_state")
     for group, options in zip(optimizer.param_groups, plan["options"]):
         group.update(options)
@@ -189,9 +192,7 @@ def _sparse_parameters(optimizer: torch.optim.Optimizer, model: torch.nn.Module 
     return {m.weight for m in modules if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse}
 
 
-def _create_gradients(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
-    sparse = _sparse_parameters(optimizer, model)
+def _create_gradients(optimizer: torch.optim.Optimizer, sparse: set[torch.Tensor]) -> None:
     for parameter in (p for group in optimizer.param_groups for p in group["params"]):
         if parameter.requires_grad and parameter.grad is None:
-            zeros = torch.zeros_like(parameter)
-            parameter.grad = zeros.to_sparse() if parameter in sparse else zeros
+            parameter.grad = zero_gradient(parameter, parameter in sparse)

@@ -1,0 +1,126 @@
+"""Legal, but unusual uses of the distributed optimizer."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import horovod.torch as hvd
+import pytest
+import torch
+from torch.nn import functional
+
+needs_two = pytest.mark.skipif("hvd.size() == 1", reason="a lone rank reduces nothing")
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)).double()
+
+
+def data(step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return (torch.randn(6, width, generator=generator, dtype=torch.float64) for width in (4, 3))
+
+
+def loss_of(model: torch.nn.Module, step: int, ranks: list[int]) -> torch.Tensor:
+    pairs = [data(step, rank) for rank in ranks]
+    return torch.stack([functional.mse_loss(model(x), y) for x, y in pairs]).mean()
+
+
+def flat(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+
+
+def same_everywhere(model: torch.nn.Module) -> bool:
+    gathered = hvd.allgather(flat(model).reshape(1, -1))
+    return torch.allclose(gathered, gathered[:1].expand_as(gathered))
+
+
+CLOSURES = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    # Without its tolerances, which look at the loss of this rank's batch, it makes the same steps on all ranks.
+    "lbfgs": lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=4, tolerance_grad=0, tolerance_change=0),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSURES)
+def test_a_closure_that_runs_the_backward_pass(kind: str) -> None:
+    models = make_model(), make_model()
+    alone = CLOSURES[kind](models[0].parameters())
+    distributed = hvd.DistributedOptimizer(CLOSURES[kind](models[1].parameters()), models[1].named_parameters())
+    for step in range(3):
+        for model, optimizer, ranks in (
+            (models[0], alone, list(range(hvd.size()))),
+            (models[1], distributed, [hvd.rank()]),
+        ):
+
+            def closure(model=model, optimizer=optimizer, ranks=ranks, step=step) -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = loss_of(model, step, ranks)
+                loss.backward()
+                return loss
+
+            assert optimizer.step(closure) is not None
+    assert torch.allclose(flat(models[0]), flat(models[1]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"sharded": True}, {"op": hvd.Adasum}], ids=str)
+def test_a_dropped_optimizer_leaves_the_model_alone(options: dict[str, object]) -> None:
+    if options.get("op") == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum needs a power of two")
+    model = make_model()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), **options)
+    loss_of(model, 0, [hvd.rank()]).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+    for step in range(2):  # twice: nobody counts the passes any more
+        loss_of(model, step, [hvd.rank()]).backward()
+    model.zero_grad()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    loss_of(model, 1, [hvd.rank()]).backward()
+    optimizer.step()
+    assert same_everywhere(model)
+
+
+@pytest.mark.parametrize("options", [{}, {"sharded": True}], ids=str)
+def test_wrapping_twice_is_refused(options: dict[str, object]) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+    with pytest.raises(ValueError, match="distributed already"):
+        hvd.DistributedOptimizer(optimizer)
+
+
+@needs_two
+@pytest.mark.parametrize("sparse_as_dense", [False, True])
+@pytest.mark.parametrize("first", ["wrap", "broadcast"])
+def test_an_embedding_that_only_some_ranks_use(sparse_as_dense: bool, first: str) -> None:
+    rank, size = hvd.rank(), hvd.size()
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    torch.nn.init.zeros_(table.weight)
+    optimizer = torch.optim.SGD(table.parameters(), lr=1.0)
+    if first == "broadcast":
+        hvd.broadcast_optimizer_state(optimizer, 0, model=table)
+    optimizer = hvd.DistributedOptimizer(optimizer, table.named_parameters(), sparse_as_dense=sparse_as_dense)
+    if first == "wrap":
+        hvd.broadcast_optimizer_state(optimizer, 0, model=table)
+    for step in range(size):
+        optimizer.zero_grad()
+        if rank == step:
+            table(torch.tensor([1, 3])).sum().backward()
+        optimizer.step()
+        assert table.weight.grad.is_sparse
+    assert torch.allclose(table.weight, torch.tensor([[0.0] * 2, [-1.0] * 2, [0.0] * 2, [-1.0] * 2]))
+
+
+@needs_two
+def test_parameters_travel_under_their_own_names() -> None:
+    mine = torch.ones(2 + hvd.rank() % 2)
+    with pytest.raises(hvd.HorovodInternalError, match=r"Mismatched BROADCAST tensor shapes.*'broadcast\.a\.weight'"):
+        hvd.broadcast_parameters({"a.weight": mine}, 0)
