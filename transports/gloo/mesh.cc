@@ -9,7 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "transports/gloo/fork_sockets.h"
+#include "plugins/base/foreign_sockets.h"
+#include "transports/gloo/sockets.h"
 
 namespace roda::gloo {
 namespace {
@@ -85,7 +86,7 @@ std::vector<char> Mesh::endpoints() {
       local.push_back(tcp->getSockaddr());
     }
   }
-  guard_sockets(this, local);
+  guard_sockets(this, connections_at(local));
   return cards;
 }
 

@@ -1,31 +1,11 @@
-// Helper threads that take no part in the process's signals.
+// Threads of ours and of Gloo.
 #pragma once
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
-#include <thread>
-#include <utility>
+#include "plugins/base/helper_thread.h"
 
 namespace roda::gloo {
-
-// While it lives this thread has every signal blocked, and so have the threads that it starts. Gloo writes to sockets
-// without MSG_NOSIGNAL: a peer's death would otherwise raise SIGPIPE, and the user's handlers would run on our threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // While it lives, threads that this one starts do not preempt others by waking up. Gloo's loop thread would otherwise
 // push aside the thread that is just writing to a pair, find the pair's lock taken, and spin on it for a whole time
@@ -46,14 +26,5 @@ class WakesPolitely {
   }
   bool changed_;
 };
-
-// `name` is at most 15 characters; it is what top and gdb show.
-template <typename Body>
-std::thread start_thread(const char* name, Body&& body) {
-  SignalsBlocked blocked;
-  std::thread thread(std::forward<Body>(body));
-  pthread_setname_np(thread.native_handle(), name);
-  return thread;
-}
 
 }  // namespace roda::gloo

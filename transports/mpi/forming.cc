@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "transports/mpi/thread.h"
+#include "plugins/base/helper_thread.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {

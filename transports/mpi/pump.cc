@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transports/mpi/thread.h"
+#include "plugins/base/helper_thread.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {

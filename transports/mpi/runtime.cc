@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "transports/mpi/thread.h"
+#include "plugins/base/helper_thread.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transports/nccl/thread.h"
+#include "plugins/base/helper_thread.h"
 
 namespace roda::nccl {
 namespace {

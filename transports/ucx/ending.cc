@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "plugins/base/foreign_sockets.h"
 #include "transports/ucx/errors.h"
-#include "transports/ucx/fork_sockets.h"
 #include "transports/ucx/group.h"
 
 namespace roda::ucx {

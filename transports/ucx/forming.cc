@@ -7,10 +7,11 @@
 #include <cstring>
 #include <fstream>
 
+#include "plugins/base/foreign_sockets.h"
 #include "transports/ucx/errors.h"
-#include "transports/ucx/fork_sockets.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/lanes.h"
+#include "transports/ucx/sockets.h"
 
 namespace roda::ucx {
 namespace {
@@ -182,7 +183,7 @@ bool Group::greet() {
     peer.lanes = lanes_of(peer.endpoint);
     some_buffer_ = some_buffer_ || peer.lanes.some_buffer;
   });
-  guard_sockets(this, worker_->event_fd());
+  guard_sockets(this, sockets_of(worker_->event_fd()));
   return true;
 }
 

@@ -1,31 +1,13 @@
 #include "transports/ucx/worker.h"
 
-#include <pthread.h>
 #include <ucs/debug/log_def.h>
 
-#include <csignal>
-
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/locked_memory.h"
 #include "transports/ucx/errors.h"
 
 namespace roda::ucx {
 namespace {
-
-// UCX starts a helper thread with its first worker, which inherits the mask: signals are the program's business.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // UCX warns of settings that none of its transports here took, and of what an abort left unfinished: both are expected.
 class WarningsHidden {
@@ -45,6 +27,7 @@ class WarningsHidden {
 }  // namespace
 
 Worker::Worker(const Library& library) {
+  // UCX starts a helper thread with its first worker, which inherits the mask.
   const SignalsBlocked blocked;
   const WarningsHidden hidden;
   ucp_worker_params_t params{};

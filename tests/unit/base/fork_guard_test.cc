@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugins/base/unique_fd.h"
+#include "tests/unit/base/in_child.h"
 
 namespace roda {
 namespace {
@@ -19,24 +20,6 @@ bool is_null_device(int fd) {
   }, null{};
   return ::fstat(fd, &here) == 0 && ::stat("/dev/null", &null) == 0 && here.st_rdev == null.st_rdev &&
          S_ISCHR(here.st_mode);
-}
-
-// What `check` says in a forked child. By a pipe: the thread sanitizer changes the exit status of such children.
-template <typename Check>
-bool in_child(Check check) {
-  int answer[2];
-  EXPECT_EQ(::pipe2(answer, O_CLOEXEC), 0);
-  pid_t child = ::fork();
-  if (child == 0) {
-    char yes = check() ? 1 : 0;
-    ::_exit(::write(answer[1], &yes, 1) == 1 ? 0 : 1);
-  }
-  ::close(answer[1]);
-  char yes = 0;
-  EXPECT_EQ(::read(answer[0], &yes, 1), 1);
-  ::close(answer[0]);
-  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
-  return yes == 1;
 }
 
 UniqueFd make_pipe(UniqueFd* other) {

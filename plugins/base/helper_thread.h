@@ -7,9 +7,10 @@
 #include <thread>
 #include <utility>
 
-namespace roda::mpi {
+namespace roda {
 
-// While it lives this thread has every signal blocked, and so have the threads that it starts.
+// While it lives this thread has every signal blocked, and so have the threads that it starts: the user's handlers must
+// not run on our threads or a library's, and a peer's death must not raise SIGPIPE there.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -34,4 +35,4 @@ std::thread start_thread(const char* name, Body&& body) {
   return thread;
 }
 
-}  // namespace roda::mpi
+}  // namespace roda
