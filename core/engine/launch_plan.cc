@@ -99,8 +99,7 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
     if (pools_[i] == nullptr) continue;
     const std::uint32_t slots = pools_[i]->group().slots();
     const bool runs_in_pieces = plan.is_composed() || plan.staged;
-    needs_whole_group_ =
-        needs_whole_group_ || slots == 1 || (runs_in_pieces && plan.stages[i].algorithm == "native");
+    needs_whole_group_ = needs_whole_group_ || slots == 1 || (runs_in_pieces && plan.stages[i].algorithm == "native");
   }
   const bool is_plain = !plan.is_composed() && !plan.staged && head().collective != RODA_ADASUM_ALLREDUCE;
   if (is_plain) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);

@@ -124,10 +124,10 @@ class LaunchRun {
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels
   execute::DeviceQueue queue_;
-  std::string devices_;      // of all members, in words; "" in host memory
-  std::string route_name_;   // on devices
-  int op_ = RODA_SUM;        // as the stages know it: an average only where the transport has it
-  bool has_ended_ = false;   // the stage
+  std::string devices_;     // of all members, in words; "" in host memory
+  std::string route_name_;  // on devices
+  int op_ = RODA_SUM;       // as the stages know it: an average only where the transport has it
+  bool has_ended_ = false;  // the stage
   std::shared_ptr<execute::DeviceEvent> completion_;
   std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
   FusionBuffer fused_;

@@ -14,7 +14,9 @@ Status DeviceQueue::scale(void* data, std::size_t count, int dtype, double facto
   return Status::from(device->scale(data, count, dtype, factor, stream, &error), error);
 }
 
-Status DeviceQueue::wait_for(const DeviceEvent* event) const { return event == nullptr ? Status() : event->hold(stream); }
+Status DeviceQueue::wait_for(const DeviceEvent* event) const {
+  return event == nullptr ? Status() : event->hold(stream);
+}
 
 Status DeviceEvent::record(const DeviceQueue& queue, std::shared_ptr<DeviceEvent>* event) {
   roda_error error = make_error();

@@ -16,7 +16,7 @@ struct ExecuteOptions {
   std::size_t level_bytes = 2 << 20;      // piece of a composition: levels work on different pieces at the same time
   // The same on a device: its collectives cost more to begin and less to move.
   std::size_t device_piece_bytes = 8 << 20;
-  std::size_t test_bytes = 1 << 20;       // data moved by one test()
+  std::size_t test_bytes = 1 << 20;  // data moved by one test()
 };
 
 }  // namespace roda::execute

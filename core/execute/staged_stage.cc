@@ -40,8 +40,8 @@ std::size_t StagedStage::output_bytes() const {
 Status StagedStage::prepare_buffers() {
   const DeviceQueue& queue = *args_.queue;
   const auto staging = DeviceMemory::Place::kStaging;
-  const bool in_place = args_.collective != RODA_ALLGATHER && args_.collective != RODA_ALLTOALL &&
-                        args_.collective != RODA_REDUCESCATTER;
+  const bool in_place =
+      args_.collective != RODA_ALLGATHER && args_.collective != RODA_ALLTOALL && args_.collective != RODA_REDUCESCATTER;
   RODA_RETURN_IF_ERROR(output_.reserve(queue, staging, std::max(output_bytes(), kLine)));
   if (!in_place) RODA_RETURN_IF_ERROR(input_.reserve(queue, staging, std::max(input_bytes(), kLine)));
   host_args_ = args_;

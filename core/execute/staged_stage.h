@@ -22,8 +22,8 @@ class StagedStage final : public Stage {
   StagedStage() = default;
   void wrap(Stage* stage, int rank, int size);
 
-  // The data are still being copied down, or the copy has ended and it was not let in yet. Stages that must begin in one
-  // order on every rank are let in by whoever knows it.
+  // The data are still being copied down, or the copy has ended and it was not let in yet. Stages that must begin in
+  // one order on every rank are let in by whoever knows it.
   bool is_outside() const { return phase_ == Phase::kDown; }
   void let_in(bool may_enter) { may_enter_ = may_enter; }
 

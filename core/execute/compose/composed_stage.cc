@@ -34,8 +34,8 @@ bool ComposedStage::needs_order(const CompositionStep& step) const {
   return step.algorithm == "native" || (slots != 0 && slots < lanes_.size());
 }
 
-// Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its peers
-// holds up what is behind it.
+// Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
+// peers holds up what is behind it.
 bool ComposedStage::share_order(std::size_t a, std::size_t b) const {
   const CompositionStep &one = composition_->steps()[a], &other = composition_->steps()[b];
   if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
