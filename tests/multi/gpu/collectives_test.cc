@@ -33,11 +33,11 @@ TEST(GpuAllreduce, SumsAtEverySizeInPlaceAndNot) {
     const Shape shape{static_cast<std::int64_t>(n)};
     const auto in = on_gpu(mine(n));
     const auto out = on_gpu(std::vector<float>(n, -1));
-    const Outcome o = run(gpu_op(RODA_ALLREDUCE, "out" + std::to_string(n), shape, in.data(), out.data()));
+    const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, "out" + std::to_string(n), shape, in.data(), out.data()));
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     expect_sum(out.read<float>());
     EXPECT_EQ(in.read<float>(), mine(n)) << "the input is not touched";
-    ASSERT_EQ(run(gpu_op(RODA_ALLREDUCE, "in" + std::to_string(n), shape, in.data(), in.data())).code, RODA_OK);
+    ASSERT_EQ(run_gpu(gpu_op(RODA_ALLREDUCE, "in" + std::to_string(n), shape, in.data(), in.data())).code, RODA_OK);
     expect_sum(in.read<float>());
   }
 }
@@ -60,7 +60,7 @@ TEST(GpuAllreduce, AppliesOpsAndFactors) {
     op.op = c.op;
     op.prescale = c.pre;
     op.postscale = c.post;
-    const Outcome o = run(op);
+    const Outcome o = run_gpu(op);
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     for (const double x : out.read<double>()) EXPECT_DOUBLE_EQ(x, c.expected) << roda_reduce_op_name(c.op);
   }
@@ -71,7 +71,7 @@ void sum_of(int dtype) {
   const Shape shape{1001};
   const auto data = on_gpu(std::vector<T>(1001, static_cast<T>(rank() + 1)));
   const std::string name = std::string("dtype ") + roda_dtype_name(dtype);
-  const Outcome o = run(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), dtype));
+  const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), dtype));
   ASSERT_EQ(o.code, RODA_OK) << o.message;
   EXPECT_EQ(data.template read<T>(), std::vector<T>(1001, static_cast<T>(size() * (size() + 1) / 2))) << name;
 }
@@ -92,7 +92,7 @@ TEST(GpuAllreduce, AveragesOfIntegersAreCutTowardsZero) {
   const auto in = on_gpu(std::vector<std::int32_t>{rank() == 0 ? 3 : 0, rank() == 0 ? -3 : 0});
   roda_op op = gpu_op(RODA_ALLREDUCE, "int_average", shape, in.data(), in.data(), RODA_INT32);
   op.op = RODA_AVERAGE;
-  ASSERT_EQ(run(op).code, RODA_OK);
+  ASSERT_EQ(run_gpu(op).code, RODA_OK);
   EXPECT_EQ(in.read<std::int32_t>(), (std::vector<std::int32_t>{3 / size(), -3 / size()}));
 }
 
@@ -116,7 +116,7 @@ TEST(GpuAllreduce, ManyAtOnceSomeInHostMemory) {
       ASSERT_EQ(o.code, RODA_OK) << o.message;
     }
     for (std::size_t t = 0; t < kTensors; ++t) {
-      const Outcome o = wait(handles[t]);
+      const Outcome o = wait_on_stream(handles[t]);
       ASSERT_EQ(o.code, RODA_OK) << o.message;
       expect_sum(t % 3 == 0 ? host[t] : gpu[t]->read<float>(), 1.0f / static_cast<float>(size()));
     }
@@ -141,7 +141,7 @@ TEST(GpuAllreduce, GroupsWithFactors) {
   }
   roda_handle handle = 0;
   ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
-  const Outcome o = wait(handle);
+  const Outcome o = wait_on_stream(handle);
   ASSERT_EQ(o.code, RODA_OK) << o.message;
   for (const auto& d : data) expect_sum(d->read<float>(), 2);
 }
@@ -153,7 +153,7 @@ TEST(GpuAllreduce, OnEitherGpuOfARank) {
     const auto data = on_gpu(mine(1000), gpu);
     const Shape shape{1000};
     const std::string name = "gpu" + std::to_string(other);
-    const Outcome o = run(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), RODA_FLOAT32, gpu));
+    const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), RODA_FLOAT32, gpu), gpu);
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     expect_sum(data.read<float>());
   }
@@ -254,7 +254,7 @@ TEST(GpuBroadcast, FromEveryRootAloneAndFused) {
     }
     roda_handle handle = 0;
     ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
-    const Outcome o = wait(handle);
+    const Outcome o = wait_on_stream(handle);
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     for (const auto& d : data) {
       const std::vector<float> got = d->read<float>();
@@ -308,21 +308,21 @@ TEST(GpuErrors, OneRankInHostMemory) {
   std::vector<float> host = mine(10);
   const auto gpu = on_gpu(host);
   const Shape shape{10};
-  const Outcome o = run(rank() == 0 ? make_op(RODA_ALLREDUCE, "kinds", shape, host.data(), host.data())
-                                    : gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
+  const Outcome o = run_gpu(rank() == 0 ? make_op(RODA_ALLREDUCE, "kinds", shape, host.data(), host.data())
+                                        : gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
   EXPECT_EQ(o.code, RODA_ERR_PRECONDITION);
   EXPECT_NE(o.message.find("Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device CPU, but another "
                            "rank specified device GPU."),
             std::string::npos)
       << o.message;
-  const Outcome after = run(gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
+  const Outcome after = run_gpu(gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
   EXPECT_EQ(after.code, RODA_OK) << after.message;
 }
 
 TEST(GpuErrors, HostMemoryGivenForAGpus) {
   std::vector<float> host = mine(10);
   const Shape shape{10};
-  const Outcome o = run(gpu_op(RODA_ALLREDUCE, "not there", shape, host.data(), host.data()));
+  const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, "not there", shape, host.data(), host.data()));
   EXPECT_EQ(o.code, RODA_ERR_INVALID);
   EXPECT_NE(o.message.find("'not there': the caller says that it lies on GPU"), std::string::npos) << o.message;
   EXPECT_NE(o.message.find("but it lies in host memory"), std::string::npos) << o.message;
@@ -345,7 +345,7 @@ TEST(GpuJoin, JoinedRanksGiveZeros) {
                   RODA_OK);
       }
       for (std::size_t t = 0; t < 4; ++t) {
-        const Outcome o = wait(handles[t]);
+        const Outcome o = wait_on_stream(handles[t]);
         ASSERT_EQ(o.code, RODA_OK) << o.message;
         EXPECT_EQ(data[t]->read<float>(), std::vector<float>(100, expected));
       }

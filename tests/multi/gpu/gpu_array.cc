@@ -83,4 +83,17 @@ void read_gpu(const void* address, std::size_t bytes, std::int32_t gpu, void* to
   synchronise(own_stream(gpu));
 }
 
+Outcome wait_on_stream(roda_handle handle, std::int32_t gpu) {
+  roda_error error = no_error();
+  const int code = roda_wait_on_stream(handle, own_stream(gpu), &error);
+  roda_release(handle);
+  return {code, code == RODA_OK ? "" : error.message};
+}
+
+Outcome run_gpu(const roda_op& op, std::int32_t gpu) {
+  roda_handle handle = 0;
+  const Outcome outcome = submit({op}, &handle);
+  return outcome.code == RODA_OK ? wait_on_stream(handle, gpu) : outcome;
+}
+
 }  // namespace roda::test

@@ -62,4 +62,8 @@ roda_op gpu_op(int collective, const Name& name, const std::vector<std::int64_t>
   return op;
 }
 
+// As wait() and run(); own_stream is told to wait, and what is read in its order is complete.
+Outcome wait_on_stream(roda_handle handle, std::int32_t gpu = own_gpu());
+Outcome run_gpu(const roda_op& op, std::int32_t gpu = own_gpu());
+
 }  // namespace roda::test
