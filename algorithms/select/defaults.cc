@@ -11,6 +11,8 @@ namespace {
 //
 // Ranks on several hosts go by levels wherever the ranks of a host have something faster than the network between them.
 //
+// On devices: what works on their memory. What is staged through host memory goes by the rules for that.
+//
 // The last options are for RODA_DETERMINISTIC, which excludes those before them.
 //
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
@@ -23,11 +25,13 @@ allreduce@host = levels/hierarchical
 allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
 allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
 allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
+allreduce@cuda = */native, levels/hierarchical
 allreduce = */native, */ring, */recursive_doubling, */direct, */twoshot, tcp/ordered, */ordered
 
 broadcast@host = levels/hierarchical
 broadcast@host:0-64K = */direct, tcp/binomial, */binomial, */native
 broadcast@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
+broadcast@cuda = */native, levels/hierarchical
 broadcast = */native, */double_binary_tree, */binomial, */direct
 
 allgather@host = levels/hierarchical

@@ -161,6 +161,20 @@ int32_t roda_wait(roda_handle handle, roda_error* error) {
   return engine->wait(state).to(error);
 }
 
+int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error) {
+  Engine* engine = nullptr;
+  HandleState* state = nullptr;
+  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
+  if (Status s = engine->wait(state); !s.ok()) return s.to(error);
+  const roda::execute::DeviceEvent* last = nullptr;
+  for (const Operation& op : state->operations) {
+    if (op.completion == nullptr || op.completion.get() == last) continue;
+    last = op.completion.get();
+    if (Status s = last->hold(stream); !s.ok()) return s.to(error);
+  }
+  return RODA_OK;
+}
+
 int32_t roda_get_output(roda_handle handle, int32_t index, roda_output* output, roda_error* error) {
   Engine* engine = nullptr;
   HandleState* state = nullptr;

@@ -69,7 +69,19 @@ typedef enum roda_op_flags {
   RODA_OP_WILL_WAIT = 1u << 0, /* the caller waits right after: do not wake the engine's thread for it */
 } roda_op_flags;
 
-/* What one rank wants done with one tensor. Buffers must stay valid and untouched until the handle is done. */
+/* What one rank wants done with one tensor. Buffers must stay valid and untouched until the handle is done.
+ *
+ * Tensors on a GPU. `device` is the GPU's number in this process, and input and output lie on it. `stream` is the
+ * stream that gives the input its value: the collective waits for what lies on it at the time of roda_submit, on the
+ * GPU, and the caller needs no synchronisation. The stream's context is current to the calling thread, as it is to
+ * every thread that uses the GPU through CUDA's runtime or PyTorch. NULL: the input has its value already. CUDA's
+ * default stream, whose handle is NULL, is therefore given as CU_STREAM_LEGACY, which is (void*)1, and the per-thread
+ * default stream as CU_STREAM_PER_THREAD, (void*)2.
+ *
+ * The handle is done when the outputs have their values. With HOROVOD_ENABLE_ASYNC_COMPLETION it is done as soon as all
+ * work lies on a stream of the engine's; the outputs have their values, and buffers may be given back or written to,
+ * only in the order of a stream that was told to wait by roda_wait_on_stream. An error that the GPU meets after that
+ * ends the job: the next operation returns it. */
 typedef struct roda_op {
   uint32_t struct_size;
   int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN */
@@ -82,7 +94,7 @@ typedef struct roda_op {
    * whose input is then copied). NULL for ALLGATHER, ALLTOALL and REDUCESCATTER: the engine owns the output, see
    * roda_output. A non-NULL REDUCESCATTER output must have the size that roda_reducescatter_rows gives. */
   void* output;
-  int32_t device; /* -1: host */
+  int32_t device; /* -1: host. JOIN: where to supply zeros for tensors on GPUs; -1: on the GPU used last */
   int32_t op;     /* roda_reduce_op */
   int32_t root;   /* world rank */
   int32_t process_set;
@@ -91,7 +103,7 @@ typedef struct roda_op {
   const int32_t* splits; /* ALLTOALL: rows for each rank, NULL for an even split */
   int32_t num_splits;
   uint32_t flags; /* roda_op_flags */
-  void* stream;   /* device stream that produces the input; NULL on the host */
+  void* stream;   /* of the device, gives the input its value (see above); NULL on the host */
 } roda_op;
 
 /* Submits `count` operations as one group: all or none are queued, and the handle is done when the last one is. Returns
@@ -104,6 +116,10 @@ RODA_API int32_t roda_poll(roda_handle handle);
 /* Blocks until the handle is done (driving the engine on this thread while it is free) and returns its outcome. The
  * handle stays valid until roda_release. Call without the GIL. */
 RODA_API int32_t roda_wait(roda_handle handle, roda_error* error);
+
+/* The same, and what the caller puts on `stream` of a GPU from now on waits, on the GPU, for the outputs. The stream is
+ * given as in roda_op, never NULL. Outputs in host memory have their values on return. */
+RODA_API int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error);
 
 /* Output of member `index` of a done handle, where the engine owns it. Memory is reference-counted and outlives
  * shutdown: `owner` holds one reference that roda_output_release drops. */

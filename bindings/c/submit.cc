@@ -111,14 +111,49 @@ Status check_basics(const roda_op& op) {
     return Status::invalid(title + " '" + op.name + "': " + std::to_string(elements) + " elements of " +
                            roda_dtype_name(op.dtype) + " are more than memory can hold.");
   }
-  if (op.device >= 0) {
-    return Status::unsupported(title + " '" + op.name +
-                               "': GPU tensors are not supported by this version; copy them to the host.");
-  }
   const bool writes_in_place = op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST;
   if (elements > 0 &&
       ((op.input == nullptr && op.collective != RODA_BROADCAST) || (writes_in_place && op.output == nullptr))) {
     return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
+  }
+  return {};
+}
+
+// The tensor lies where the caller says, and something here can work there.
+Status check_device(const Engine& engine, const roda_op& op, const Operation& checked) {
+  if (op.device < 0) return {};
+  const std::string tensor = std::string(op_title(op.collective)) + " '" + op.name + "': ";
+  const roda_device* device = engine.device();
+  if (device == nullptr || device->event_record == nullptr) {
+    return Status::unavailable(tensor +
+                               "it lies on a GPU, but no plugin for GPUs' memory is usable here; `roda-info` "
+                               "says why. Copy the tensor to the host, or install what is missing.");
+  }
+  if (checked.request.elements() == 0 || device->device_of == nullptr) return {};
+  for (const void* address : {op.input, static_cast<const void*>(op.output)}) {
+    const std::int32_t lies_on = address == nullptr ? op.device : device->device_of(address);
+    if (lies_on == op.device) continue;
+    return Status::invalid(tensor + "the caller says that it lies on GPU " + std::to_string(op.device) +
+                           ", but it lies " +
+                           (lies_on < 0 ? "in host memory." : "on GPU " + std::to_string(lies_on) + "."));
+  }
+  return {};
+}
+
+// When the inputs are complete, as their producers' streams tell. One event for neighbours of one stream.
+Status note_producers(const Engine& engine, const roda_op* ops, std::vector<Operation>* operations) {
+  void* last = nullptr;
+  for (std::size_t i = 0; i < operations->size(); ++i) {
+    const roda_op& op = ops[i];
+    const bool moves_data = op.collective != RODA_JOIN && op.collective != RODA_BARRIER;
+    if (op.device < 0 || op.stream == nullptr || !moves_data) continue;
+    std::shared_ptr<execute::DeviceEvent>& ready = (*operations)[i].ready;
+    if (i > 0 && op.stream == last) ready = (*operations)[i - 1].ready;
+    last = op.stream;
+    if (ready != nullptr) continue;
+    const Status s = execute::DeviceEvent::record({engine.device(), op.device, op.stream}, &ready);
+    if (!s.ok())
+      return {s.code(), std::string(op_title(op.collective)) + " '" + op.name + "': its stream: " + s.message()};
   }
   return {};
 }
@@ -134,6 +169,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.collective = op.collective;
   if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) {
     r.name = op.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
+    if (op.collective == RODA_JOIN) r.device = op.device;
     return {};
   }
   r.name = op.name;
@@ -147,6 +183,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.shape.assign(op.shape, op.shape + op.ndim);
   out->input = op.input;
   out->output = op.output;
+  RODA_RETURN_IF_ERROR(check_device(engine, op, *out));
   if (op.collective == RODA_BROADCAST) {
     int root_position = -1;
     engine.find_member(op.process_set, op.root, &size, &root_position);
@@ -186,6 +223,7 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
     status = roda::convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
   }
   if (status.ok()) roda::name_group(&state->operations);
+  if (status.ok()) status = roda::note_producers(*engine, ops, &state->operations);
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);

@@ -37,6 +37,8 @@ Engine::Engine(Parts parts)
       negotiator_(settings_of(parts_), parts_.topology.rank),
       announcer_(negotiator_, parts_.topology.rank),
       contexts_(parts_.host),
+      streams_(parts_.device, parts_.knobs.num_nccl_streams),
+      last_device_(parts_.topology.local_rank),
       stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
                    std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)),
       engine_poll_(epoll_create1(EPOLL_CLOEXEC)),

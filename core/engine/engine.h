@@ -24,6 +24,7 @@
 #include "core/control/control_plane.h"
 #include "core/engine/announcer.h"
 #include "core/engine/baton.h"
+#include "core/engine/device_streams.h"
 #include "core/engine/launch_run.h"
 #include "core/engine/operation.h"
 #include "core/engine/planner.h"
@@ -47,6 +48,7 @@ struct Parts {
   std::unique_ptr<Planner> planner;
   Levels levels;  // of all ranks
   const roda_host* host = nullptr;
+  const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
   std::vector<std::vector<std::int32_t>> static_sets;
   std::string job_key;  // prefix of names that must be unique per job generation
@@ -67,6 +69,8 @@ class Engine final : private negotiate::Outcome {
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
   const Levels& levels() const { return parts_.levels; }
+  // Of memory that is not the host's; null: none is usable here.
+  const roda_device* device() const { return parts_.device; }
 
   // Queues the operations of one handle (made by handles().create) as a group: all or none. Their requests are
   // complete but for the rank. `will_wait`: the caller waits right after.
@@ -133,6 +137,7 @@ class Engine final : private negotiate::Outcome {
   bool settle();
   void put_in_log();
   bool slot_is_free(const negotiate::Launch& launch) const;
+  Status begin_next();
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
   void look_for_the_dead();
   void settle_aborted_runs(const Status& cause);
@@ -215,11 +220,14 @@ class Engine final : private negotiate::Outcome {
   Contexts contexts_;
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
   std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
+  DeviceStreams streams_;
+  std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   struct Waiting {
     negotiate::Launch launch;
     std::vector<Operation*> operations;
     SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
   };
+  std::int32_t device_of(const Waiting& waiting);
   std::deque<Waiting> waiting_;                      // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;

@@ -78,6 +78,7 @@ int Engine::timeout_ms() const {
   for (const auto& context : contexts_.all()) {
     if (moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
+  if (std::any_of(running_.begin(), running_.end(), [](const auto& run) { return run->is_on_device(); })) timeout = 1;
   if (!unsent_.empty() || parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
@@ -254,27 +255,48 @@ void Engine::hold_ready_tensors() {
 bool Engine::slot_is_free(const negotiate::Launch& launch) const {
   return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
+    if (launch.tensors.front()->on_device() && run->needs_whole_device()) return true;
     return other.set == launch.set &&
            (run->needs_whole_group() || other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight);
   });
+}
+
+// Where this rank's tensors of the launch lie, or its zeros, if it has joined. -1: in host memory.
+std::int32_t Engine::device_of(const Waiting& waiting) {
+  const auto& devices = waiting.launch.tensors.front()->devices;
+  if (devices.empty()) return -1;
+  const std::int32_t agreed = devices[static_cast<std::size_t>(waiting.set->options().rank)];
+  if (agreed >= 0) return last_device_ = agreed;
+  const std::scoped_lock lock(mutex_);
+  const Operation* join = find_operation(waiting.launch.set, kJoinName);
+  return join != nullptr && join->request.device >= 0 ? join->request.device : last_device_;
+}
+
+Status Engine::begin_next() {
+  Waiting& front = waiting_.front();
+  if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
+  next_run_ = std::move(idle_runs_.back());
+  idle_runs_.pop_back();
+  execute::DeviceQueue queue;
+  const std::int32_t device = device_of(front);
+  const Status status = device < 0 ? Status() : streams_.next(device, &queue);
+  const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
+  next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue);
+  waiting_.pop_front();
+  return status;
 }
 
 // Starts launches in their order; one whose group is still forming holds up those behind it.
 bool Engine::start_launches() {
   bool moved = false;
   while (next_run_ != nullptr || !waiting_.empty()) {
+    Status status;
     if (next_run_ == nullptr) {
-      Waiting& front = waiting_.front();
-      if (!slot_is_free(front.launch)) break;
-      if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
-      next_run_ = std::move(idle_runs_.back());
-      idle_runs_.pop_back();
-      const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
-      next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot);
-      waiting_.pop_front();
+      if (!slot_is_free(waiting_.front().launch)) break;
+      status = begin_next();
     }
     bool started = false;
-    Status status = next_run_->start(parts_.planner.get(), &contexts_, &started);
+    if (status.ok()) status = next_run_->start(parts_.planner.get(), &contexts_, &started);
     if (status.ok()) status = watch_new_contexts();
     if (status.ok() && !started) break;
     moved = true;
@@ -305,6 +327,10 @@ bool Engine::run_launches() {
       moved = true;
     }
     if (!done && status.ok()) {
+      if (parts_.knobs.enable_async_completion && run.lies_on_stream()) {
+        end_operations(run.operations(), status);
+        run.forget_operations();
+      }
       ++i;
       continue;
     }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "algorithms/select/names.h"
+#include "core/engine/device_choice.h"
 #include "core/engine/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
@@ -22,27 +23,6 @@ plugins::HostServices services() {
   s.knob = [](const char* name) { return static_cast<const char*>(std::getenv(name)); };
   s.cpu = roda_cpu_device();
   return s;
-}
-
-// Why the transport can't carry data here; "" when it can.
-std::string why_unusable(const plugins::Loader& loader, const std::string& name) {
-  const plugins::PluginRecord* record = loader.find(name);
-  if (record == nullptr) {
-    return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
-  }
-  if (!record->usable) return "which can't be used here: " + record->reason;
-  if (record->transport == nullptr) return "which is a plugin of kind '" + record->kind + "' and carries no data";
-  return "";
-}
-
-// "shm+gloo" -> shm, gloo.
-std::vector<std::string> names_in(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream in(text);
-  for (std::string name; std::getline(in, name, '+');) {
-    if (!name.empty()) names.push_back(name);
-  }
-  return names;
 }
 
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
@@ -99,8 +79,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   if (knobs.select_by != "table" && knobs.select_by != "model") {
     return Status::invalid("RODA_SELECT_BY=" + knobs.select_by + ": give table or model");
   }
-  Planner::Options options{
-      knobs.hierarchical_allreduce, knobs.hierarchical_allgather, knobs.hierarchical_adasum, {}, knobs.deterministic};
+  Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather,
+                           knobs.hierarchical_adasum,    {},
+                           knobs.deterministic,          {}};
   select::Table table = select::Table::defaults();
   RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
   if (knobs.torus_allreduce) {
@@ -116,7 +97,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     table = table.overridden_by(*user);
     for (const select::Table::Rule& rule : user->rules()) options.ordered_by_user.insert(rule.collective);
   }
-  *planner = std::make_unique<Planner>(std::move(table), in_order_of_preference(std::move(usable), named), options);
+  auto for_host = in_order_of_preference(std::move(usable), named);
+  RODA_RETURN_IF_ERROR(choose_for_devices(knobs, loader_, for_host, &options.on_device));
+  *planner = std::make_unique<Planner>(std::move(table), std::move(for_host), std::move(options));
   return {};
 }
 

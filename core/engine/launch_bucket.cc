@@ -52,9 +52,9 @@ Status LaunchRun::pack_allgather(execute::StageArgs* args) {
   bucket_.lay_out_allgather(members_.data(), members_.size(), head().dtype, set_->options().rank, set_->size());
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
-  RODA_RETURN_IF_ERROR(fused_.ensure(group(), own + bucket_.recv_counts()[self] * element));
+  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), own + bucket_.recv_counts()[self] * element));
   char* buffer = static_cast<char*>(fused_.data());
-  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0, nullptr));
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0, queue_.stream));
   RODA_RETURN_IF_ERROR(
       copy(buffer + own, buffer + bucket_.own_begin() * element, bucket_.recv_counts()[self] * element));
   args->input = buffer + own;
@@ -70,9 +70,9 @@ Status LaunchRun::pack_reducescatter(execute::StageArgs* args) {
   bucket_.lay_out_reduce_scatter(members_.data(), members_.size(), head().dtype, set_->options().rank, set_->size());
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
-  RODA_RETURN_IF_ERROR(fused_.ensure(group(), result + bucket_.recv_counts()[self] * element));
+  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), result + bucket_.recv_counts()[self] * element));
   char* buffer = static_cast<char*>(fused_.data());
-  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale(), nullptr));
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale(), queue_.stream));
   args->input = buffer;
   args->output = unpacked_from_ = buffer + result;
   args->count = bucket_.elements();
@@ -88,8 +88,8 @@ Status LaunchRun::pack_broadcast(execute::StageArgs* args) {
     operations_[i]->result_shape = operations_[i]->request.shape;
   }
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
-  RODA_RETURN_IF_ERROR(fused_.ensure(group(), bucket_.bytes()));
-  if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0, nullptr));
+  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), bucket_.bytes()));
+  if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0, queue_.stream));
   args->output = unpacked_from_ = fused_.data();
   args->count = bucket_.elements();
   if (fused_.is_transports()) args->output_memory = fused_.memory();
@@ -97,7 +97,7 @@ Status LaunchRun::pack_broadcast(execute::StageArgs* args) {
 }
 
 Status LaunchRun::unpack_bucket() {
-  return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0, nullptr);
+  return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0, queue_.stream);
 }
 
 }  // namespace roda::engine

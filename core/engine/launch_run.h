@@ -1,15 +1,24 @@
 // One launch on its way through this rank: buffers in, stage, buffers out, completions.
 //
+// The work of one in host memory has been done when its stage has ended. On a device everything is put on one stream:
+// the wait for the tensors' producers, packing, the collective where its transport works on the device's memory,
+// unpacking, and an event behind it all.
+//
 // Owned by the holder of the baton. Pooled: a run is used again for later launches.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "core/engine/fusion_buffer.h"
 #include "core/engine/operation.h"
 #include "core/engine/planner.h"
 #include "core/engine/set_runtime.h"
+#include "core/execute/device_queue.h"
 #include "core/execute/pack.h"
 #include "core/execute/stage_pool.h"
 #include "core/negotiate/negotiator.h"
@@ -19,30 +28,13 @@ namespace roda::engine {
 // Launches of one process set that run at once: what the transports' groups are divided among.
 inline constexpr std::uint32_t kLaunchesInFlight = 2;
 
-// A buffer that outlives its launch, taken from the group's transport where it hands out memory.
-class FusionBuffer {
- public:
-  FusionBuffer() = default;
-  FusionBuffer(const FusionBuffer&) = delete;
-  FusionBuffer& operator=(const FusionBuffer&) = delete;
-  ~FusionBuffer() { release(); }
-  // At least `bytes`, from `group` when it has memory of its own. Contents are lost.
-  Status ensure(execute::TransportGroup* group, std::size_t bytes);
-  void release();
-  roda_memory* memory() { return &memory_; }
-  void* data() const { return memory_.address; }
-  bool is_transports() const { return group_ != nullptr; }
-
- private:
-  execute::TransportGroup* group_ = nullptr;
-  roda_memory memory_{};
-};
-
 class LaunchRun {
  public:
   LaunchRun();
-  // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros.
-  void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot);
+  // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros. `queue`:
+  // where the tensors lie, and the stream for the work on them.
+  void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
+             const execute::DeviceQueue& queue);
 
   // Prepares and starts the stage when its group is ready; *started stays false until then.
   Status start(Planner* planner, Contexts* contexts, bool* started);
@@ -54,10 +46,19 @@ class LaunchRun {
 
   const negotiate::Launch& launch() const { return launch_; }
   std::vector<Operation*>& operations() { return operations_; }
+  // All work lies on the device's stream, and an event behind it: whoever uses that stream's order needs to wait no
+  // longer. The operations carry the event.
+  bool lies_on_stream() const { return completion_ != nullptr; }
+  // The operations have been told of their end; the run goes on without them.
+  void forget_operations() { std::fill(operations_.begin(), operations_.end(), nullptr); }
   SetRuntime* set() const { return set_; }
   bool started() const { return stage_ != nullptr || local_; }
   // Its groups have room for one launch at a time, or tell launches apart by their order alone.
   bool needs_whole_group() const { return needs_whole_group_; }
+  bool is_on_device() const { return !queue_.is_host(); }
+  // It starts collectives on a device when its peers' data have come, so that what else started there meanwhile would
+  // be in another order on every rank.
+  bool needs_whole_device() const { return is_on_device() && needs_whole_group_ && pools_.size() > 1; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
@@ -79,11 +80,19 @@ class LaunchRun {
   double prescale() const;
   double postscale() const;
   std::size_t plan_bytes() const;
+  Status find_plan(Planner* planner, const Plan** plan);
+  // What tells the plan's groups and stages from others: on devices, also whose.
+  const std::string& route_name(const Plan& plan) const { return queue_.is_host() ? plan.text : route_name_; }
+  void name_route(const Plan& plan);
   Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
   Status acquire(const Plan& plan, int root);
+  Status make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage);
+  Status wait_for_producers();
+  Status end_on_stream();
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
+  Status make_composed(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   void lay_out_bucket();
   Status prepare_allgather(execute::StageArgs* args);
   Status prepare_alltoall(execute::StageArgs* args);
@@ -101,7 +110,10 @@ class LaunchRun {
   Status allocate_result(Operation* op, std::size_t bytes);
   Status run_locally();
   Status finish_outputs();
-  Status scale(void* data, std::size_t count, double factor);
+  Status copy(void* to, const void* from, std::size_t bytes) const { return queue_.copy(to, from, bytes); }
+  Status scale(void* data, std::size_t count, double factor) const {
+    return queue_.scale(data, count, head().dtype, factor);
+  }
 
   negotiate::Launch launch_;
   std::vector<Operation*> operations_;
@@ -111,6 +123,13 @@ class LaunchRun {
   bool needs_whole_group_ = false;
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels
+  execute::DeviceQueue queue_;
+  std::string devices_;     // of all members, in words; "" in host memory
+  std::string route_name_;  // on devices
+  int op_ = RODA_SUM;       // as the stages know it: an average only where the transport has it
+  bool has_ended_ = false;  // the stage
+  std::shared_ptr<execute::DeviceEvent> completion_;
+  std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
   FusionBuffer fused_;
   execute::Bucket bucket_;
   bool bucket_given_ = false;  // the stage packs, scales and unpacks by itself
@@ -122,9 +141,6 @@ class LaunchRun {
   std::vector<std::size_t> recv_counts_;
   std::vector<std::size_t> all_counts_;  // of a composed alltoall
 };
-
-// Host memory; nothing when both are the same.
-Status copy(void* dst, const void* src, std::size_t bytes);
 
 // What a sum over `members` ranks is multiplied by for their average. Whole numbers are truncated after that: a factor
 // that came out a little too small would turn 49 / 49 into 0, so it is the next larger one then.

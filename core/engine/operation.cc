@@ -9,14 +9,30 @@ OutputBlock* OutputBlock::allocate(std::size_t bytes) {
   const std::size_t total = (kHeader + bytes + 63) / 64 * 64;
   void* memory = std::aligned_alloc(64, total);
   if (memory == nullptr) return nullptr;
-  auto* block = new (memory) OutputBlock;
-  block->bytes = bytes;
-  return block;
+  return new (memory) OutputBlock;
+}
+
+Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block) {
+  OutputBlock* made = allocate(queue.is_host() ? bytes : 0);
+  if (made == nullptr) return Status::no_memory("there is not so much host memory");
+  if (!queue.is_host()) {
+    roda_error error = make_error();
+    made->memory.struct_size = sizeof made->memory;
+    const int code = queue.device->alloc(queue.number, bytes, &made->memory, &error);
+    if (code < 0) {
+      made->release();
+      return Status::from(code, error);
+    }
+    made->device = queue.device;
+  }
+  *block = made;
+  return {};
 }
 
 void OutputBlock::release() {
   static_assert(sizeof(OutputBlock) <= kHeader);
   if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (device != nullptr) device->free(&memory);
   this->~OutputBlock();
   std::free(this);
 }

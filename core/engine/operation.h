@@ -26,6 +26,8 @@ struct Operation {
   const void* input = nullptr;
   void* output = nullptr;  // the caller's; null: the engine allocates `result`
   OutputRef result;
+  // On a device: when the input is complete (null: it is), and when the outputs are.
+  std::shared_ptr<execute::DeviceEvent> ready, completion;
   std::vector<std::int64_t> result_shape;
   std::vector<std::int32_t> received_splits;
   std::int32_t value = 0;  // join: the rank that joined last

@@ -1,22 +1,30 @@
-// Memory of results whose size is known only after negotiation: reference-counted, and it outlives the engine.
+// Memory of results whose size is known only after negotiation, on the host or on a device: reference-counted, and it
+// outlives the engine.
 #pragma once
+
+#include <roda/abi/device.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "core/execute/device_queue.h"
+
 namespace roda::engine {
 
 // A block with its count in front. Threads: the count is atomic; the contents belong to whoever owns the result.
 struct OutputBlock {
   std::atomic<std::uint32_t> references{1};
-  std::size_t bytes = 0;
-  void* data() { return reinterpret_cast<std::byte*>(this) + kHeader; }
-  static constexpr std::size_t kHeader = 64;
+  const roda_device* device = nullptr;  // that `memory` is of; null: the contents lie behind this header
+  roda_memory memory{};
+  void* data() { return device == nullptr ? reinterpret_cast<std::byte*>(this) + kHeader : memory.address; }
+  static constexpr std::size_t kHeader = 128;
 
-  // nullptr when there is no memory.
+  // In host memory; nullptr when there is none.
   static OutputBlock* allocate(std::size_t bytes);
+  // Where the queue's work goes.
+  static Status allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block);
   void retain() { references.fetch_add(1, std::memory_order_relaxed); }
   void release();
 };

@@ -75,12 +75,16 @@ std::size_t stage_bytes(const PlanQuery& q, const GridFacts& facts, const plan::
 }  // namespace
 
 Planner::Planner(select::Table table, std::vector<const roda_transport*> transports, Options options)
-    : table_(std::move(table)), transports_(std::move(transports)), options_(options) {}
+    : table_(std::move(table)), transports_(std::move(transports)), options_(std::move(options)) {}
 
 std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
-  if (q.collective == RODA_ADASUM_ALLREDUCE) return adasum_candidates(q);
+  if (q.memory_kind != RODA_MEMORY_HOST) return device_candidates(q);
+  return q.collective == RODA_ADASUM_ALLREDUCE ? adasum_candidates(q) : host_candidates(q, transports_);
+}
+
+std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const Transports& transports) const {
   std::vector<select::Offer> offers;
-  for (const roda_transport* t : transports_) {
+  for (const roda_transport* t : transports) {
     if ((t->capabilities & RODA_CAP_SAME_HOST) != 0 && q.hosts > 1) continue;
     select::Offer offer;
     offer.transport = t->name;
@@ -158,14 +162,13 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
 }
 
 Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
+  if (q.memory_kind != RODA_MEMORY_HOST) return device_plan_of(q, option);
   Plan plan;
   if (option.transport == select::kLevels) {
     static_cast<void>(compose(q, option.algorithm, &plan));
     return plan;
   }
-  const auto t = std::find_if(transports_.begin(), transports_.end(),
-                              [&](const roda_transport* x) { return option.transport == x->name; });
-  plan.stages = {{q.collective, *t, option.algorithm}};
+  plan.stages = {{q.collective, transport_named(option.transport), option.algorithm}};
   plan.places = {""};
   return plan;
 }
@@ -186,7 +189,9 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
       stage.collective != schedule::Collective::kAllreduce && stage.collective != schedule::Collective::kReduceScatter;
   if (moves_only) part.op = RODA_SUM;
   std::string refused;
-  for (const select::Verdict& v : candidates(part)) {
+  const bool is_on_device = part.memory_kind != RODA_MEMORY_HOST;
+  const bool crosses_hosts = axis.hosts > 1 && plan->composition.name != kTorus;
+  for (const select::Verdict& v : is_on_device ? stage_candidates(part, crosses_hosts, *plan) : candidates(part)) {
     const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, v.option.algorithm);
     const bool fits = v.usable && std::all_of(axis.sizes.begin(), axis.sizes.end(), [&](int size) {
                         return algorithm == nullptr || algorithm->accepts(size);
@@ -195,7 +200,9 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
                (v.usable ? "does not run on every group" : v.reason);
     if (!fits) continue;
     stage.algorithm = v.option.algorithm;
-    plan->stages.push_back({part.collective, plan_of(part, v.option).stages.front().transport, v.option.algorithm});
+    const Plan chosen = plan_of(part, v.option);
+    plan->stages.push_back(
+        {part.collective, chosen.stages.front().transport, v.option.algorithm, is_on_device && chosen.staged});
     plan->places.push_back(place_in_words(facts, stage.axis, plan->composition.name == kTorus));
     return {};
   }
@@ -246,15 +253,21 @@ bool Planner::fuses_without_copies(const PlanQuery& q) {
   return algorithm != nullptr && execute::takes_buckets(*algorithm);
 }
 
+bool Planner::averages(const PlanQuery& q) {
+  const Plan* chosen = nullptr;
+  if (q.memory_kind == RODA_MEMORY_HOST || !plan(q, &chosen).ok()) return false;
+  return !chosen->is_composed() && !chosen->staged;
+}
+
 std::string Plan::describe() const {
   std::string text;
   for (std::size_t number = 0; number < stages.size(); ++number) {
     const PlanStage& stage = stages[number];
     text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
             (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
-            stage.algorithm;
+            stage.algorithm + (stage.staged ? " (staged through host memory)" : "");
   }
-  return text;
+  return text + (staged ? ", staged through host memory" : "");
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,

@@ -58,6 +58,7 @@ struct PlanStage {
   int collective = RODA_ALLREDUCE;
   const roda_transport* transport = nullptr;
   std::string algorithm;
+  bool staged = false;  // data on a device go through host memory for it, though not for all other stages
 };
 
 // One stage over all ranks, or a composition. The same value on every rank.
@@ -66,6 +67,7 @@ struct Plan {
   plan::Plan composition;           // of the same stages, over shape's grid of its name; without stages: there is one
   std::vector<std::string> places;  // of each stage, in words: "on each host"; "" for all ranks
   std::string text;                 // describe(), made once
+  bool staged = false;              // data on a device go through host memory for the whole of it
 
   bool is_composed() const { return !composition.stages.empty(); }
   // "reducescatter on each host by shm/direct, then ..."; tells plans apart.
@@ -82,6 +84,13 @@ struct Prediction {
 // nullopt: it can't be told.
 using Predict = std::function<std::optional<Prediction>(const PlanQuery& query, const Plan& plan)>;
 
+// What may carry tensors on devices.
+struct DeviceChoice {
+  std::vector<const roda_transport*> transports;  // in order of preference
+  // Compositions before anything else: the user asked for them, or named beside what works on devices what does not.
+  bool composes = false;
+};
+
 class Planner {
  public:
   struct Options {
@@ -96,6 +105,8 @@ class Planner {
     std::set<schedule::Collective> ordered_by_user;
     // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
     bool deterministic = false;
+    // By collective; what is missing goes by the transports for host memory.
+    std::map<schedule::Collective, DeviceChoice> on_device;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
@@ -108,6 +119,9 @@ class Planner {
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
 
+  // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
+  bool averages(const PlanQuery& query);
+
   // Whether the plan works through a bucket where its tensors lie, so that fusing costs no copy (Stage::takes_buckets).
   bool fuses_without_copies(const PlanQuery& query);
 
@@ -118,8 +132,23 @@ class Planner {
 
   const select::Table& table() const { return table_; }
   const std::vector<const roda_transport*>& transports() const { return transports_; }
+  // What may carry tensors of the collective on devices.
+  const DeviceChoice& on_device(int collective) const;
+  // Whether a transport of them has the collective natively on the memory of the query.
+  bool works_on_device(const PlanQuery& query) const;
 
  private:
+  using Transports = std::vector<const roda_transport*>;
+  // Of tensors in host memory.
+  std::vector<select::Verdict> host_candidates(const PlanQuery& query, const Transports& transports) const;
+  // Of tensors on devices (planner_device.cc).
+  std::vector<select::Verdict> device_candidates(const PlanQuery& query) const;
+  std::vector<select::Verdict> device_adasum_candidates(const PlanQuery& query) const;
+  std::vector<select::Verdict> staged_candidates(const PlanQuery& query) const;
+  std::vector<select::Verdict> stage_candidates(const PlanQuery& part, bool crosses_hosts, const Plan& plan) const;
+  std::string device_obstacle(const PlanQuery& query, const std::string& composition) const;
+  Plan device_plan_of(const PlanQuery& query, const select::Option& option) const;
+  const roda_transport* transport_named(const std::string& name) const;
   static constexpr std::size_t kMostPlans = 4096;
   Status choose(const PlanQuery& query, Plan* plan) const;
   Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;

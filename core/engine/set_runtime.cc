@@ -30,12 +30,27 @@ struct SetRuntime::Group {
   std::unique_ptr<execute::StagePool> pool;  // after the group in life, before it in death
 };
 
+namespace {
+
+// Names go into stores and messages.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLongest = 40;
+  if (text.size() <= kLongest) return text;
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return ".x" + std::to_string(hash);
+}
+
+}  // namespace
+
 SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
 SetRuntime::~SetRuntime() = default;
 
 // Equal on all members of the group and no one else's: the members by number, as a hash where they are many.
-std::string SetRuntime::group_name(const execute::TransportContext& context, const Members& members) const {
+std::string SetRuntime::group_name(const execute::TransportContext& context, const GroupPlace& place) const {
+  const Members& members = place.members;
   std::string name = options_.name + "/" + context.name();
+  if (!place.devices.empty()) name += "/devices" + shortened(place.devices);
   constexpr std::size_t kMostNumbers = 16;
   std::uint64_t hash = 0xcbf29ce484222325u;
   std::string numbers;
@@ -48,14 +63,16 @@ std::string SetRuntime::group_name(const execute::TransportContext& context, con
   return name + "/group" + numbers;
 }
 
-Status SetRuntime::stages(execute::TransportContext& context, const Members& members, execute::StagePool** pool,
+Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool,
                           bool* ready) {
   *ready = false;
-  std::unique_ptr<Group>& entry = groups_[{context.name(), members}];
+  const Members& members = place.members;
+  std::unique_ptr<Group>& entry = groups_[{context.name(), members, place.devices}];
   if (entry == nullptr) {
     auto made = std::make_unique<Group>();
     execute::GroupOptions group;
-    group.name = group_name(context, members);
+    group.name = group_name(context, place);
+    group.device = place.device;
     for (const int member : members) group.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
     group.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
     if (members.empty()) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,10 +48,14 @@ class SetRuntime {
   SetRuntime(Options options, Store* store);
   ~SetRuntime();
 
-  // The stages over that transport among some members of the set, in that order, this rank among others; empty: all of
-  // them. The group is formed at the first call. *ready false: ask again later.
-  Status stages(execute::TransportContext& context, const std::vector<std::int32_t>& members, execute::StagePool** pool,
-                bool* ready);
+  // Whose group, and where its members' memory lies.
+  struct GroupPlace {
+    std::vector<std::int32_t> members;  // of the set, in that order, this rank among others; empty: all of them
+    std::string devices;                // of all members of the set, in words that are equal on them; "": host memory
+    std::int32_t device = -1;           // of this rank
+  };
+  // The stages over that transport in the group. It is formed at the first call. *ready false: ask again later.
+  Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool, bool* ready);
   // What a composition runs over, by plan and root. Made by whoever asks for it first.
   struct Route {
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
@@ -102,9 +107,9 @@ class SetRuntime {
   Options options_;
   Store* store_;
   using Members = std::vector<std::int32_t>;
-  std::string group_name(const execute::TransportContext& context, const Members& members) const;
+  std::string group_name(const execute::TransportContext& context, const GroupPlace& place) const;
 
-  std::map<std::pair<std::string, Members>, std::unique_ptr<Group>> groups_;  // by transport
+  std::map<std::tuple<std::string, Members, std::string>, std::unique_ptr<Group>> groups_;  // by transport and devices
   // Found without making a key of its own.
   struct ByPlanAndRoot {
     using is_transparent = void;

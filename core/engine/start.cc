@@ -40,6 +40,15 @@ Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
   return {};
 }
 
+std::string device_transports(const Planner& planner) {
+  std::string text;
+  for (const int collective : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
+    text += (text.empty() ? "" : ", ") + std::string(roda_collective_name(collective)) + ":";
+    for (const roda_transport* t : planner.on_device(collective).transports) text += std::string(" ") + t->name;
+  }
+  return text;
+}
+
 // What must be equal on all ranks, one NAME=value a line.
 std::string fingerprint(const Knobs& knobs, const Planner& planner, const topology::Cluster& cluster,
                         const std::vector<std::vector<std::int32_t>>& sets) {
@@ -53,7 +62,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const topolo
     text += std::string(separator) + t->name;
     separator = " ";
   }
-  text += "\nprocess sets=";
+  text += "\ntransports on devices=" + device_transports(planner) + "\nprocess sets=";
   for (const auto& set : sets) {
     text += "[";
     for (const std::int32_t r : set) text += std::to_string(r) + " ";
@@ -189,6 +198,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   mine = control::ControlPlane::connect(*parts.store, parts.topology, options, &parts.control);
   RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/connected", mine, deadline));
   parts.host = environment.host();
+  parts.device = environment.loader().device_for(RODA_MEMORY_CUDA);
   parts.static_sets = std::move(static_sets);
   parts.generation = static_cast<std::uint64_t>(round);
   *engine = std::make_unique<Engine>(std::move(parts));

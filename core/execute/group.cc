@@ -56,6 +56,8 @@ Status TransportGroup::create(TransportContext& context, GroupOptions options, s
   desc.generation = kept.generation;
   desc.timeout_ns = kept.timeout_ns;
   desc.exchange = kept.exchange;
+  desc.has_device = kept.device >= 0 ? 1 : 0;
+  desc.device = kept.device;
   const int code = group->table_->group_create(context.get(), &desc, &group->group_, &group->error_);
   RODA_RETURN_IF_ERROR(group->error(code));
   *out = std::move(group);

@@ -77,6 +77,7 @@ struct GroupOptions {
   std::vector<std::int32_t> world_ranks;
   std::uint64_t generation = 0;
   std::uint64_t timeout_ns = 0;  // 0: none
+  std::int32_t device = -1;      // that this member's memory lies on; -1: none in particular
   roda_exchange exchange{};      // what it points to outlives the group
 };
 
@@ -151,6 +152,11 @@ class TransportGroup {
     const int code = table_->collective_start(group_, &args, request, &error_);
     if (code != RODA_AGAIN) ++collectives_started_;
     return code;
+  }
+  // Whether all work of a collective that was given a stream lies on it; false also where the transport can't tell. An
+  // error comes from test_request().
+  bool is_on_stream(roda_request* request) {
+    return table_->request_on_stream != nullptr && table_->request_on_stream(group_, request, &error_) == RODA_OK;
   }
   // What the last failing call said.
   Status error(int code) const { return Status::from(code, error_); }

@@ -1,11 +1,12 @@
 #include "core/execute/native_stage.h"
 
+#include "core/execute/device_queue.h"
 #include "core/execute/run_view.h"
 
 namespace roda::execute {
 
 Status NativeStage::start(const StageArgs& args) {
-  const int kind = args.output_memory == nullptr ? int{RODA_MEMORY_HOST} : args.output_memory->kind;
+  const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
   if (!group_.context().supports(args.collective, args.dtype, args.op, kind)) {
     return Status::unsupported(std::string(group_.context().name()) + " has no native " +
                                roda_collective_name(args.collective) + " for " + roda_dtype_name(args.dtype));
@@ -23,7 +24,7 @@ Status NativeStage::start(const StageArgs& args) {
   args_.send_counts = args.send_counts;
   args_.recv_counts = args.recv_counts;
   args_.tag = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();
-  args_.stream = args.stream;
+  args_.stream = args.queue == nullptr ? nullptr : args.queue->stream;
   request_ = nullptr;
   failure_ = Status();
   number_ = group_.draw_number();
@@ -65,6 +66,10 @@ Status NativeStage::finish(int code) {
   if (failure_.ok()) failure_ = status;
   if (!failure_.ok()) group_.abort(failure_);
   return failure_;
+}
+
+bool NativeStage::is_on_stream() {
+  return running_ && started_ && args_.stream != nullptr && group_.is_on_stream(request_);
 }
 
 void NativeStage::abort(const Status& cause) {

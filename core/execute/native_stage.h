@@ -15,6 +15,7 @@ class NativeStage final : public Stage {
 
   Status start(const StageArgs& args) override;
   Status test(bool* done) override;
+  bool is_on_stream() override;
   void abort(const Status& cause) override;
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override;

@@ -14,7 +14,9 @@ struct ExecuteOptions {
   std::size_t block_bytes = 256 << 10;    // staging block per rank (one-sided on memory that peers can't reach)
   std::size_t get_bytes = 256 << 10;      // longest transport get or put
   std::size_t level_bytes = 2 << 20;      // piece of a composition: levels work on different pieces at the same time
-  std::size_t test_bytes = 1 << 20;       // data moved by one test()
+  // The same on a device: its collectives cost more to begin and less to move.
+  std::size_t device_piece_bytes = 8 << 20;
+  std::size_t test_bytes = 1 << 20;  // data moved by one test()
 };
 
 }  // namespace roda::execute

@@ -35,7 +35,7 @@ void Bucket::add_out(void* tensor, std::size_t offset, std::size_t bytes) {
   if (bytes > 0 && tensor != nullptr) out_.push_back({tensor, offset, bytes});
 }
 
-void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype) {
+void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps) {
   begin(dtype);
   const std::size_t element = roda_dtype_size(dtype);
   std::size_t offset = 0;
@@ -44,7 +44,7 @@ void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, i
     add_in(tensors[t].input, offset, bytes);
     add_out(tensors[t].output, offset, bytes);
     const std::size_t next = t + 1 < count ? align_up(offset + bytes) : offset + bytes;
-    add_in(nullptr, offset + bytes, next - offset - bytes);
+    if (zeroes_gaps) add_in(nullptr, offset + bytes, next - offset - bytes);
     offset = next;
   }
   elements_ = own_elements_ = out_elements_ = offset / element;
@@ -100,13 +100,22 @@ void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t cou
 }
 
 Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream) {
-  roda_error error = make_error();
   for (const roda_pack_item& item : items) {
-    for (std::size_t done = 0; done < item.bytes; done += sizeof kZeros) {
-      char* to = static_cast<char*>(buffer) + item.offset + done;
-      const std::size_t bytes = std::min(sizeof kZeros, item.bytes - done);
-      RODA_RETURN_IF_ERROR(Status::from(device_->copy(to, kZeros, bytes, stream, &error), error));
-    }
+    RODA_RETURN_IF_ERROR(zero(static_cast<char*>(buffer) + item.offset, item.bytes, stream));
+  }
+  return {};
+}
+
+// What is zero already is the source of the next, so that a device is called a few times only.
+Status Bucket::zero(char* to, std::size_t bytes, void* stream) {
+  roda_error error = make_error();
+  std::size_t done = std::min(sizeof kZeros, bytes);
+  RODA_RETURN_IF_ERROR(Status::from(device_->copy(to, kZeros, done, stream, &error), error));
+  while (done < bytes) {
+    const std::size_t more = std::min(stream == nullptr ? sizeof kZeros : done, bytes - done);
+    const char* from = stream == nullptr ? kZeros : to;
+    RODA_RETURN_IF_ERROR(Status::from(device_->copy(to + done, from, more, stream, &error), error));
+    done += more;
   }
   return {};
 }
@@ -114,6 +123,10 @@ Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer, void
 Status Bucket::pack(void* buffer, double prescale, void* stream) {
   RODA_RETURN_IF_ERROR(zero(zeros_, buffer, stream));
   roda_error error = make_error();
+  if (prescale != 1.0 && device_->pack_as != nullptr) {
+    return Status::from(device_->pack_as(buffer, dtype_, in_.data(), in_.size(), dtype_, prescale, stream, &error),
+                        error);
+  }
   RODA_RETURN_IF_ERROR(Status::from(device_->pack(buffer, in_.data(), in_.size(), stream, &error), error));
   if (prescale == 1.0) return {};
   char* own = static_cast<char*>(buffer) + own_begin_ * roda_dtype_size(dtype_);
@@ -122,6 +135,10 @@ Status Bucket::pack(void* buffer, double prescale, void* stream) {
 
 Status Bucket::unpack(void* buffer, double postscale, void* stream) {
   roda_error error = make_error();
+  if (postscale != 1.0 && device_->unpack_as != nullptr) {
+    return Status::from(device_->unpack_as(buffer, dtype_, out_.data(), out_.size(), dtype_, postscale, stream, &error),
+                        error);
+  }
   if (postscale != 1.0) {
     RODA_RETURN_IF_ERROR(Status::from(device_->scale(buffer, out_elements_, dtype_, postscale, stream, &error), error));
   }

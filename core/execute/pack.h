@@ -1,6 +1,6 @@
 // Several tensors as one: how a bucket lies in its buffer, and the copies in and out.
 //
-//   allreduce       back to back in order, each tensor beginning on a 64-byte line; gaps are zeroed
+//   allreduce       back to back in order, each tensor beginning on a 64-byte line; gaps may be zeroed
 //   allgather       rank-major blocks, inside a rank the tensors in order
 //   reduce-scatter  rank-major slices of every tensor
 //
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/execute/device_queue.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -33,10 +34,13 @@ class Bucket {
  public:
   // `device` does the copies and the scaling; it outlives the bucket.
   explicit Bucket(const roda_device* device) : device_(device) {}
+  // From the next layout on another one does.
+  void use(const roda_device* device) { device_ = device; }
 
   // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
   // order; equal counts on all ranks.
-  void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype);
+  // `zeroes_gaps` false: what lies between the tensors of an allreduce's buffer is left as it is, as nobody reads it.
+  void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps = true);
   void lay_out_allgather(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
   void lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
 
@@ -66,6 +70,7 @@ class Bucket {
   void add_in(const void* tensor, std::size_t offset, std::size_t bytes);
   void add_out(void* tensor, std::size_t offset, std::size_t bytes);
   Status zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream);
+  Status zero(char* to, std::size_t bytes, void* stream);
   const std::vector<roda_pack_item>& clip(const std::vector<roda_pack_item>& items, std::size_t begin,
                                           std::size_t bytes);
 

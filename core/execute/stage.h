@@ -15,6 +15,7 @@
 namespace roda::execute {
 
 class Bucket;
+struct DeviceQueue;
 
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
@@ -55,7 +56,9 @@ struct StageArgs {
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;
-  void* stream = nullptr;  // device stream of a native collective
+  // Where input and output lie, and the stream on which the work goes; null: host memory. Lives until the stage is
+  // done.
+  const DeviceQueue* queue = nullptr;
 };
 
 // One reusable run of a collective. start, then test until done; then start again.
@@ -74,6 +77,10 @@ class Stage {
   // group was aborted with it, no request of the stage is pending, and the output is undefined. Ask
   // TransportGroup::quiesced() before the buffers are given back.
   virtual Status test(bool* done) = 0;
+
+  // Of a running stage on a device: whether all of its work lies on the stream, so that what the caller puts there next
+  // comes after it. The stage is still to be tested to its end.
+  virtual bool is_on_stream() { return false; }
 
   // Ends the stage with `cause`: aborts the group; test() says when it is over.
   virtual void abort(const Status& cause) = 0;

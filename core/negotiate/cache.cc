@@ -16,8 +16,8 @@ int Cache::find(const Request& r, int member) const {
   if (bit < 0) return -1;
   const Agreed& a = *slot(bit).agreed;
   if (a.collective != r.collective || a.dtype != r.dtype || a.op != r.op || a.root != r.root ||
-      a.on_device != (r.device >= 0) || a.prescale != r.prescale || a.postscale != r.postscale ||
-      a.shape.size() != r.shape.size() || !(a.group == r.group)) {
+      (a.on_device() ? a.devices[static_cast<std::size_t>(member)] : -1) != r.device || a.prescale != r.prescale ||
+      a.postscale != r.postscale || a.shape.size() != r.shape.size() || !(a.group == r.group)) {
     return -1;
   }
   if (!r.shape.empty() && a.rows[static_cast<std::size_t>(member)] != r.shape[0]) return -1;

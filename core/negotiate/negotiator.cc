@@ -261,7 +261,7 @@ void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome
     r.dtype = agreed->dtype;
     r.op = agreed->op;
     r.root = agreed->root;
-    r.device = agreed->on_device ? 0 : -1;
+    r.device = agreed->on_device() ? agreed->devices[static_cast<std::size_t>(m)] : -1;
     r.prescale = agreed->prescale;
     r.postscale = agreed->postscale;
     r.name = agreed->name;

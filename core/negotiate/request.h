@@ -39,7 +39,7 @@ struct Request {
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;
   std::int32_t root = 0;
-  std::int32_t device = -1;
+  std::int32_t device = -1;  // where the tensor lies: the number of this rank's GPU; -1: host memory
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;
@@ -67,7 +67,8 @@ struct Agreed {
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;
   std::int32_t root = 0;
-  bool on_device = false;
+  // Per member: its GPU, -1 where it joined; empty: host memory.
+  std::vector<std::int32_t> devices;
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;
@@ -78,6 +79,7 @@ struct Agreed {
   Group group;  // none unless all members named the same one
   std::int32_t cache_bit = -1;
 
+  bool on_device() const { return !devices.empty(); }
   std::int64_t elements(std::size_t member) const { return rows[member] * row_elements; }
   std::size_t bytes(std::size_t member) const {
     return static_cast<std::size_t>(elements(member)) * roda_dtype_size(dtype);

@@ -244,7 +244,12 @@ AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<i
   agreed->dtype = a.dtype;
   agreed->op = a.op;
   agreed->root = a.root;
-  agreed->on_device = a.device >= 0;
+  if (a.device >= 0) {
+    agreed->devices.assign(static_cast<std::size_t>(members), -1);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      agreed->devices[static_cast<std::size_t>(position[i])] = requests[i]->device;
+    }
+  }
   agreed->prescale = a.prescale;
   agreed->postscale = a.postscale;
   agreed->name = a.name;

@@ -14,10 +14,12 @@ std::size_t lanes_for(std::size_t steps) { return std::clamp<std::size_t>(16 / s
 
 }  // namespace
 
-ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches)
+ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
+                             std::vector<bool> staged)
     : name_(std::move(name)),
       composition_(std::move(composition)),
       launches_(launches),
+      staged_(std::move(staged)),
       lanes_(lanes_for(composition_->steps().size())),
       turns_(lanes_.size(), rivals()) {}
 
@@ -32,13 +34,20 @@ bool ComposedStage::needs_order(const CompositionStep& step) const {
   return step.algorithm == "native" || (slots != 0 && slots < lanes_.size());
 }
 
+// Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
+// peers holds up what is behind it.
+bool ComposedStage::share_order(std::size_t a, std::size_t b) const {
+  const CompositionStep &one = composition_->steps()[a], &other = composition_->steps()[b];
+  if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
+  const bool on_one_stream = !staged_.empty() && !staged_[a] && !staged_[b];
+  return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
+}
+
 std::vector<std::vector<std::size_t>> ComposedStage::rivals() const {
-  const auto& steps = composition_->steps();
-  std::vector<std::vector<std::size_t>> rivals(steps.size());
-  for (std::size_t a = 0; a < steps.size(); ++a) {
-    for (std::size_t b = 0; b < steps.size(); ++b) {
-      const bool share = a != b && steps[a].pool != nullptr && steps[a].pool == steps[b].pool;
-      if (share && needs_order(steps[a]) && needs_order(steps[b])) rivals[a].push_back(b);
+  std::vector<std::vector<std::size_t>> rivals(composition_->steps().size());
+  for (std::size_t a = 0; a < rivals.size(); ++a) {
+    for (std::size_t b = 0; b < rivals.size(); ++b) {
+      if (share_order(a, b)) rivals[a].push_back(b);
     }
   }
   return rivals;
@@ -82,16 +91,31 @@ Status ComposedStage::start_step(std::uint32_t index) {
   if (const std::uint32_t slots = slots_per_launch(step); slots != 0) {
     args.slot = (args_.slot % launches_ * slots + index % slots) % step.pool->group().slots();
   }
+  args.queue = args_.queue;
   composition_->fill(lane.piece, index, lane.step, &args);
-  if (Status s = lane.stage->start(args); !s.ok()) {
+  TransportGroup& group = step.pool->group();
+  lane.runs = lane.stage.get();
+  if (is_staged(lane.step)) {
+    lane.staging.wrap(lane.stage.get(), group.rank(), group.size());
+    lane.runs = &lane.staging;
+  }
+  if (Status s = lane.runs->start(args); !s.ok()) {
     lane.stage.reset();
     return s;
   }
   return {};
 }
 
+// Copies of later pieces may be seen to end before those of earlier ones; their stages begin in the pieces' order.
+bool ComposedStage::is_first_outside(std::uint32_t index) const {
+  const Lane& mine = lanes_[index];
+  return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+    return other.stage != nullptr && other.step == mine.step && other.piece < mine.piece && other.staging.is_outside();
+  });
+}
+
 void ComposedStage::end_step(Lane* lane) {
-  if (lane->stage != nullptr) moves_ += lane->stage->moves() + 1;
+  if (lane->stage != nullptr) moves_ += lane->runs->moves() + 1;
   lane->stage.reset();
   if (++lane->step < composition_->steps().size()) return;
   composition_->finish(lane->piece, static_cast<std::uint32_t>(lane - lanes_.data()));
@@ -114,7 +138,8 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
     }
     bool done = true;
     if (lane.stage != nullptr) {
-      if (Status s = lane.stage->test(&done); !s.ok()) {
+      lane.staging.let_in(is_first_outside(index));
+      if (Status s = lane.runs->test(&done); !s.ok()) {
         lane.stage.reset();
         return s;
       }
@@ -161,7 +186,7 @@ Status ComposedStage::end_failed(bool* done) {
   *done = true;
   for (Lane& lane : lanes_) {
     bool ended = true;
-    if (lane.stage != nullptr) static_cast<void>(lane.stage->test(&ended));
+    if (lane.stage != nullptr) static_cast<void>(lane.runs->test(&ended));
     *done = *done && ended;
     if (!ended) continue;
     lane.stage.reset();
@@ -172,6 +197,9 @@ Status ComposedStage::end_failed(bool* done) {
 }
 
 void ComposedStage::abort_groups(const Status& cause) {
+  for (Lane& lane : lanes_) {
+    if (lane.stage != nullptr) lane.runs->abort(cause);
+  }
   for (const CompositionStep& step : composition_->steps()) {
     if (step.pool != nullptr) step.pool->group().abort(cause);
   }
@@ -185,7 +213,7 @@ void ComposedStage::abort(const Status& cause) {
 std::uint64_t ComposedStage::moves() const {
   std::uint64_t moves = moves_;
   for (const Lane& lane : lanes_) {
-    if (lane.stage != nullptr) moves += lane.stage->moves();
+    if (lane.stage != nullptr) moves += lane.runs->moves();
   }
   return moves;
 }
@@ -196,7 +224,7 @@ std::string ComposedStage::describe() const {
   const std::size_t pieces = composition_->pieces();
   text += ", part " + std::to_string(std::min(ended_ + 1, pieces)) + " of " + std::to_string(pieces);
   const Lane& oldest = lanes_[ended_ % lanes_.size()];
-  if (oldest.stage != nullptr) text += ": " + oldest.stage->describe();
+  if (oldest.stage != nullptr) text += ": " + oldest.runs->describe();
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "core/execute/compose/composition.h"
 #include "core/execute/compose/turns.h"
 #include "core/execute/stage.h"
+#include "core/execute/staged_stage.h"
 
 namespace roda::execute {
 
@@ -19,7 +20,9 @@ class ComposedStage final : public Stage {
  public:
   // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is
   // below it.
-  ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches);
+  // `staged`: [step] of data on a device, works in host memory and is copied there and back; empty: none.
+  ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
+                std::vector<bool> staged = {});
 
   Status start(const StageArgs& args) override;
   Status test(bool* done) override;
@@ -34,13 +37,18 @@ class ComposedStage final : public Stage {
     std::size_t step = 0;
     bool busy = false;
     StageHandle stage;  // null: the step has not started
+    StagedStage staging;
+    Stage* runs = nullptr;  // the stage, or the staging around it
   };
   Status advance(bool* moved);
   Status advance(std::uint32_t index, bool* moved);
   // Slots of the step's group that one launch may use. 0: stages need none.
   std::uint32_t slots_per_launch(const CompositionStep& step) const;
   bool needs_order(const CompositionStep& step) const;
+  bool share_order(std::size_t a, std::size_t b) const;
   std::vector<std::vector<std::size_t>> rivals() const;
+  bool is_staged(std::size_t step) const { return !staged_.empty() && staged_[step]; }
+  bool is_first_outside(std::uint32_t index) const;
   bool slot_is_free(std::uint32_t index) const;
   Status start_step(std::uint32_t index);
   void end_step(Lane* lane);
@@ -50,6 +58,7 @@ class ComposedStage final : public Stage {
   std::string name_;
   std::unique_ptr<Composition> composition_;
   std::uint32_t launches_;
+  std::vector<bool> staged_;  // [step] empty: host memory
   std::vector<Lane> lanes_;
   Turns turns_;
   StageArgs args_;

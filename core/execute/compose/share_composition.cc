@@ -22,6 +22,19 @@ Status ShareComposition::begin(const StageArgs& args, std::uint32_t lanes) {
   element_ = roda_dtype_size(args.dtype);
   pieces_ = pieces_of(args.count * element_, piece_bytes_);
   lanes_.resize(lanes);
+  return args.queue == nullptr ? Status() : reserve_shards();
+}
+
+// On a device: every lane's at once, as long as they may get.
+Status ShareComposition::reserve_shards() {
+  const auto is_scatter = [](const plan::Stage& s) { return s.collective == Collective::kReduceScatter; };
+  const auto depth = static_cast<std::size_t>(std::count_if(plan_.stages.begin(), plan_.stages.end(), is_scatter));
+  for (LaneData& lane : lanes_) {
+    lane.shards_on_device.resize(depth);
+    for (DeviceMemory& shard : lane.shards_on_device) {
+      RODA_RETURN_IF_ERROR(shard.reserve(*args_.queue, DeviceMemory::Place::kDevice, piece_bytes_ + kLine));
+    }
+  }
   return {};
 }
 
@@ -44,6 +57,10 @@ void ShareComposition::count_shares(std::size_t step, LaneData* lane) const {
 // Where the rank's share goes after the reduce-scatter `step`.
 ShareComposition::Place ShareComposition::shard(std::size_t step, LaneData* lane) {
   const std::size_t depth = lane->places.size();
+  if (args_.queue != nullptr) {
+    char* data = lane->shards_on_device[depth - 1].data();
+    return {data, data};
+  }
   if (lane->shards.size() < depth) lane->shards.resize(depth);
   const auto index = static_cast<std::size_t>(parts_[step].index);
   const bool owns = parts_[step].index < parts_[step].shares;

@@ -8,6 +8,7 @@
 #include "algorithms/plan/plan.h"
 #include "core/execute/buffer.h"
 #include "core/execute/compose/composition.h"
+#include "core/execute/device_queue.h"
 
 namespace roda::execute {
 
@@ -28,13 +29,15 @@ class ShareComposition final : public Composition {
     char* output = nullptr;
   };
   struct LaneData {
-    std::vector<Buffer> shards;       // [depth - 1]
-    std::vector<std::size_t> counts;  // elements of the share that each member of the step's group keeps
-    std::vector<Place> places;        // [depth]
+    std::vector<Buffer> shards;                  // [depth - 1]
+    std::vector<DeviceMemory> shards_on_device;  // likewise, of data on a device
+    std::vector<std::size_t> counts;             // elements of the share that each member of the step's group keeps
+    std::vector<Place> places;                   // [depth]
   };
   std::size_t begin_of(std::size_t step, std::size_t share) const;
   void replay(std::size_t steps, LaneData* lane);
   Place shard(std::size_t step, LaneData* lane);
+  Status reserve_shards();
   void count_shares(std::size_t step, LaneData* lane) const;
 
   plan::Plan plan_;

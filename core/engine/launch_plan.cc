@@ -1,0 +1,158 @@
+// LaunchRun: from the plan to the stage that runs it.
+#include <algorithm>
+
+#include "core/engine/launch_run.h"
+#include "core/execute/adasum/adasum_stage.h"
+#include "core/execute/compose/composed_stage.h"
+#include "core/execute/compose/make.h"
+#include "core/execute/compose/piece_composition.h"
+#include "core/execute/staged_stage.h"
+
+namespace roda::engine {
+
+// What the selection table calls the size: see select::Query::bytes.
+std::size_t LaunchRun::plan_bytes() const {
+  const std::size_t element = roda_dtype_size(head().dtype);
+  const auto members = static_cast<std::size_t>(set_->size());
+  std::size_t bytes = 0;
+  switch (head().collective) {
+    case RODA_ALLGATHER:
+      for (const auto& t : launch_.tensors) {
+        for (std::size_t m = 0; m < members; ++m) bytes += t->bytes(m);
+      }
+      return bytes;
+    case RODA_ALLTOALL:
+      for (std::size_t to = 0; to < members; ++to) {
+        std::size_t rows = 0;
+        for (std::size_t from = 0; from < members; ++from) {
+          rows += static_cast<std::size_t>(head().splits[from * members + to]);
+        }
+        bytes = std::max(bytes, rows * static_cast<std::size_t>(head().row_elements) * element);
+      }
+      return bytes;
+    case RODA_BARRIER:
+      return 0;
+    default:
+      for (const auto& t : launch_.tensors) bytes += t->bytes(0);
+      return bytes;
+  }
+}
+
+// An average is the transport's own where the plan is one collective of a transport that has it on the device; else the
+// sum is scaled.
+Status LaunchRun::find_plan(Planner* planner, const Plan** plan) {
+  PlanQuery query;
+  query.collective = head().collective;
+  query.dtype = head().dtype;
+  query.memory_kind = queue_.memory_kind();
+  query.bytes = plan_bytes();
+  query.lie_on(set_->options().shape);
+  op_ = head().op;
+  if (op_ == RODA_AVERAGE) {
+    query.op = RODA_AVERAGE;
+    if (planner->averages(query)) return planner->plan(query, plan);
+    op_ = RODA_SUM;
+  }
+  query.op = op_;
+  return planner->plan(query, plan);
+}
+
+void LaunchRun::name_route(const Plan& plan) {
+  if (!queue_.is_host()) route_name_ = plan.text + " on devices" + devices_;
+}
+
+// The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
+Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready) {
+  *ready = true;
+  SetRuntime::Route& route = set_->route(route_name(plan), root);
+  if (route.groups.empty()) {
+    route.groups.resize(1);
+    const Shape& shape = set_->options().shape;
+    const auto& composition = plan.composition;
+    if (plan.is_composed()) {
+      route.groups = execute::groups_of(composition, shape.grid(composition.name).grid, shape.self(), root);
+    }
+  }
+  pools_ = route.pools;
+  if (!pools_.empty()) return {};
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    execute::StagePool* pool = nullptr;
+    if (!plan.is_composed() || !route.groups[i].empty()) {
+      execute::TransportContext* context = nullptr;
+      RODA_RETURN_IF_ERROR(contexts->get(plan.stages[i].transport, &context));
+      SetRuntime::GroupPlace place{route.groups[i], "", -1};
+      const bool is_on_device = !queue_.is_host() && !plan.stages[i].staged;
+      if (is_on_device) place = {route.groups[i], devices_, queue_.number};
+      bool formed = false;
+      RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pool, &formed));
+      *ready = *ready && formed;
+    }
+    pools_.push_back(pool);
+  }
+  if (*ready) route.pools = pools_;
+  return {};
+}
+
+Status LaunchRun::acquire(const Plan& plan, int root) {
+  needs_whole_group_ = false;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i] == nullptr) continue;
+    const std::uint32_t slots = pools_[i]->group().slots();
+    const bool runs_in_pieces = plan.is_composed() || plan.staged;
+    needs_whole_group_ = needs_whole_group_ || slots == 1 || (runs_in_pieces && plan.stages[i].algorithm == "native");
+  }
+  const bool is_plain = !plan.is_composed() && !plan.staged && head().collective != RODA_ADASUM_ALLREDUCE;
+  if (is_plain) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
+  const bool goes_by_root = head().collective != RODA_ADASUM_ALLREDUCE;
+  const auto make = [&](std::unique_ptr<execute::Stage>* stage) { return make_stage(plan, root, stage); };
+  return set_->composed(route_name(plan), goes_by_root ? root : 0, make, &stage_);
+}
+
+Status LaunchRun::make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) {
+  const int rank = set_->options().rank;
+  const bool is_adasum = head().collective == RODA_ADASUM_ALLREDUCE;
+  if (plan.staged && !plan.is_composed() && !is_adasum) {
+    const PlanStage& only = plan.stages.front();
+    auto pieces = std::make_unique<execute::PieceComposition>(
+        execute::CompositionStep{pools_.front(), only.collective, only.algorithm, root},
+        set_->options().execute.device_piece_bytes);
+    *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(pieces), kLaunchesInFlight,
+                                                      std::vector<bool>{true});
+    return {};
+  }
+  std::unique_ptr<execute::Stage> made;
+  RODA_RETURN_IF_ERROR(is_adasum ? make_adasum(plan, &made) : make_composed(plan, root, &made));
+  *stage = plan.staged ? std::make_unique<execute::StagedStage>(std::move(made), rank, set_->size()) : std::move(made);
+  return {};
+}
+
+Status LaunchRun::make_composed(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
+  const Shape& shape = set_->options().shape;
+  const execute::ExecuteOptions& options = set_->options().execute;
+  const plan::Plan& composition = plan.composition;
+  const bool is_on_device = !queue_.is_host() && !plan.staged;
+  const execute::Rendition rendition{shape.self(), root, pools_,
+                                     is_on_device ? options.device_piece_bytes : options.level_bytes};
+  std::vector<bool> staged;
+  for (const PlanStage& part : plan.stages) staged.push_back(is_on_device && part.staged);
+  *stage = std::make_unique<execute::ComposedStage>(
+      plan.text, execute::make_composition(composition, shape.grid(composition.name).grid, rendition),
+      kLaunchesInFlight, std::move(staged));
+  return {};
+}
+
+// Places in the tree go by hosts, so that the ranks of one host share its first levels.
+Status LaunchRun::make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const {
+  const Shape& shape = set_->options().shape;
+  execute::AdasumStage::Arrangement arrangement;
+  for (const auto& host : shape.table()) {
+    arrangement.rank_at.insert(arrangement.rank_at.end(), host.begin(), host.end());
+  }
+  if (plan.stages.front().algorithm == kVectorHalvingAcross) {
+    arrangement.averaged = static_cast<int>(shape.table().front().size());
+  }
+  *stage = std::make_unique<execute::AdasumStage>(pools_.front()->group(), set_->options().execute, arrangement);
+  return {};
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,175 @@
+// Planner: what carries tensors on devices. What works on their memory comes first: a library's own collective, or a
+// composition with such parts; then everything that works in host memory, to which the data are copied and back.
+#include <algorithm>
+
+#include "algorithms/select/names.h"
+#include "core/engine/planner.h"
+
+namespace roda::engine {
+namespace {
+
+bool works_on(const roda_transport* t, const PlanQuery& q) {
+  return (t->capabilities & RODA_CAP_NATIVE) != 0 && t->collective_supported != nullptr &&
+         t->collective_supported(nullptr, q.collective, q.dtype, q.op, q.memory_kind) == 1;
+}
+
+bool reaches(const roda_transport* t, const PlanQuery& q) {
+  return (t->capabilities & RODA_CAP_SAME_HOST) == 0 || q.hosts <= 1;
+}
+
+// The same tensors in host memory.
+PlanQuery in_host_memory(const PlanQuery& q) {
+  PlanQuery host = q;
+  host.memory_kind = RODA_MEMORY_HOST;
+  if (host.op == RODA_AVERAGE) host.op = RODA_SUM;
+  return host;
+}
+
+select::Query to_select(const PlanQuery& q, bool deterministic) {
+  select::Query query;
+  query.collective = static_cast<schedule::Collective>(q.collective);
+  query.memory = select::Memory::kCuda;
+  query.bytes = q.bytes;
+  query.size = q.size;
+  query.in_rank_order = deterministic && q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
+  return query;
+}
+
+// Those compositions whose parts can hand a device's memory on to one another.
+bool is_composed_on_devices(int collective) { return collective == RODA_ALLREDUCE || collective == RODA_BROADCAST; }
+
+}  // namespace
+
+const DeviceChoice& Planner::on_device(int collective) const {
+  const bool is_adasum = collective == RODA_ADASUM_ALLREDUCE;
+  const auto found =
+      options_.on_device.find(static_cast<schedule::Collective>(is_adasum ? int{RODA_ALLREDUCE} : collective));
+  if (found != options_.on_device.end()) return found->second;
+  static const DeviceChoice none;
+  return none;
+}
+
+const roda_transport* Planner::transport_named(const std::string& name) const {
+  const auto is_it = [&](const roda_transport* t) { return name == t->name; };
+  if (const auto t = std::find_if(transports_.begin(), transports_.end(), is_it); t != transports_.end()) return *t;
+  for (const auto& [collective, choice] : options_.on_device) {
+    const auto& those = choice.transports;
+    if (const auto t = std::find_if(those.begin(), those.end(), is_it); t != those.end()) return *t;
+  }
+  return nullptr;
+}
+
+bool Planner::works_on_device(const PlanQuery& q) const {
+  const auto& those = on_device(q.collective).transports;
+  return std::any_of(those.begin(), those.end(), [&](const roda_transport* t) { return works_on(t, q); });
+}
+
+std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) const {
+  if (q.collective == RODA_ADASUM_ALLREDUCE) return device_adasum_candidates(q);
+  const DeviceChoice& choice = on_device(q.collective);
+  std::vector<select::Offer> offers;
+  for (const roda_transport* t : choice.transports) {
+    if (!reaches(t, q) || !works_on(t, q)) continue;
+    select::Offer offer;
+    offer.transport = t->name;
+    offer.native = true;
+    offers.push_back(std::move(offer));
+  }
+  select::Offer levels;
+  levels.transport = select::kLevels;
+  for (const char* name : {"hierarchical", "two_step", "torus"}) {
+    if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
+      levels.compositions[name] = device_obstacle(q, name);
+    }
+  }
+  offers.push_back(std::move(levels));
+  std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
+  if (choice.composes) {
+    std::stable_partition(verdicts.begin(), verdicts.end(),
+                          [](const select::Verdict& v) { return v.option.transport == select::kLevels; });
+  }
+  for (select::Verdict& v : staged_candidates(q)) {
+    const bool is_known = std::any_of(verdicts.begin(), verdicts.end(), [&](const select::Verdict& known) {
+      return known.usable && known.option == v.option;
+    });
+    if (!is_known) verdicts.push_back(std::move(v));
+  }
+  return verdicts;
+}
+
+std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) const {
+  std::vector<select::Verdict> verdicts = host_candidates(in_host_memory(q), on_device(q.collective).transports);
+  for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
+  return verdicts;
+}
+
+// As Horovod's on GPUs: averages inside hosts and Adasum between them, where something works on the devices' memory;
+// else Adasum over all ranks.
+std::vector<select::Verdict> Planner::device_adasum_candidates(const PlanQuery& q) const {
+  std::vector<select::Verdict> verdicts = adasum_candidates(in_host_memory(q));
+  for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
+  return verdicts;
+}
+
+// Of one stage of a composition. Between hosts comes something else than what serves inside them: that could have
+// carried the whole.
+std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bool crosses_hosts,
+                                                       const Plan& plan) const {
+  const auto serves_inside = [&](const roda_transport* t) {
+    return crosses_hosts && std::any_of(plan.stages.begin(), plan.stages.end(),
+                                        [&](const PlanStage& stage) { return stage.transport == t && !stage.staged; });
+  };
+  std::vector<select::Verdict> verdicts;
+  Transports others;
+  for (const roda_transport* t :
+       on_device(plan.composition.collective == schedule::Collective::kBroadcast ? int{RODA_BROADCAST}
+                                                                                 : int{RODA_ALLREDUCE})
+           .transports) {
+    if (serves_inside(t)) continue;
+    others.push_back(t);
+    if (reaches(t, part) && works_on(t, part)) {
+      verdicts.push_back({{t->name, select::kNative}, true, "works on the devices' memory"});
+    }
+  }
+  const auto add_staged = [&](const Transports& transports) {
+    for (select::Verdict& v : host_candidates(in_host_memory(part), transports)) {
+      // Two stages of one group would have to keep an order that copies do not keep.
+      const bool keeps_order = v.option.algorithm != select::kNative || part.collective == RODA_ALLREDUCE;
+      if (v.option.transport != select::kLevels && keeps_order) verdicts.push_back(std::move(v));
+    }
+  };
+  add_staged(others);
+  add_staged(transports_);
+  return verdicts;
+}
+
+std::string Planner::device_obstacle(const PlanQuery& q, const std::string& composition) const {
+  if (!is_composed_on_devices(q.collective) || composition == "two_step") return "not composed on devices";
+  if (q.shape == nullptr) return "all ranks are on one host";
+  const GridFacts& facts = q.shape->grid(composition);
+  if (!facts.missing.empty()) return facts.missing;
+  if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
+  Plan plan;
+  if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
+  const bool any_works = std::any_of(plan.stages.begin(), plan.stages.end(), [](const auto& s) { return !s.staged; });
+  return any_works ? "" : "nothing of it works on the devices' memory";
+}
+
+Plan Planner::device_plan_of(const PlanQuery& q, const select::Option& option) const {
+  Plan plan;
+  if (option.transport == select::kLevels) {
+    if (device_obstacle(q, option.algorithm).empty()) {
+      static_cast<void>(compose(q, option.algorithm, &plan));
+      return plan;
+    }
+    plan = plan_of(in_host_memory(q), option);
+  } else {
+    plan.stages = {{q.collective, transport_named(option.transport), option.algorithm}};
+    plan.places = {""};
+  }
+  const bool is_native = option.algorithm == select::kNative && plan.stages.size() == 1;
+  plan.staged = !is_native || !works_on(plan.stages.front().transport, q);
+  return plan;
+}
+
+}  // namespace roda::engine

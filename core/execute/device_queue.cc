@@ -1,0 +1,63 @@
+#include "core/execute/device_queue.h"
+
+namespace roda::execute {
+
+Status DeviceQueue::copy(void* dst, const void* src, std::size_t bytes) const {
+  if (dst == src || bytes == 0) return {};
+  roda_error error = make_error();
+  return Status::from(device->copy(dst, src, bytes, stream, &error), error);
+}
+
+Status DeviceQueue::scale(void* data, std::size_t count, int dtype, double factor) const {
+  if (factor == 1.0 || count == 0) return {};
+  roda_error error = make_error();
+  return Status::from(device->scale(data, count, dtype, factor, stream, &error), error);
+}
+
+Status DeviceQueue::wait_for(const DeviceEvent* event) const {
+  return event == nullptr ? Status() : event->hold(stream);
+}
+
+Status DeviceEvent::record(const DeviceQueue& queue, std::shared_ptr<DeviceEvent>* event) {
+  roda_error error = make_error();
+  void* made = nullptr;
+  RODA_RETURN_IF_ERROR(Status::from(queue.device->event_record(queue.stream, &made, &error), error));
+  event->reset(new DeviceEvent(queue.device, made));
+  return {};
+}
+
+Status DeviceEvent::test(bool* over) const {
+  roda_error error = make_error();
+  const int code = device_->event_test(event_, &error);
+  *over = code != RODA_IN_PROGRESS;
+  return Status::from(code, error);
+}
+
+Status DeviceEvent::hold(void* stream) const {
+  roda_error error = make_error();
+  return Status::from(device_->event_wait(stream, event_, &error), error);
+}
+
+Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes) {
+  const bool same_device = device_ == queue.device && memory_.device == queue.number;
+  if (memory_.address != nullptr && same_device && memory_.length >= bytes) return {};
+  release();
+  memory_.struct_size = sizeof memory_;
+  roda_error error = make_error();
+  const auto allocate = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
+  const Status status = Status::from(allocate(queue.number, bytes, &memory_, &error), error);
+  if (status.ok()) {
+    device_ = queue.device;
+  } else {
+    memory_ = roda_memory{};
+  }
+  return status;
+}
+
+void DeviceMemory::release() {
+  if (device_ != nullptr) device_->free(&memory_);
+  device_ = nullptr;
+  memory_ = roda_memory{};
+}
+
+}  // namespace roda::execute

@@ -1,0 +1,140 @@
+#include "core/execute/staged_stage.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/execute/layout.h"
+
+namespace roda::execute {
+namespace {
+
+std::size_t sum(const std::size_t* counts, int size) { return std::accumulate(counts, counts + size, std::size_t{0}); }
+
+}  // namespace
+
+StagedStage::StagedStage(std::unique_ptr<Stage> stage, int rank, int size) : own_(std::move(stage)) {
+  wrap(own_.get(), rank, size);
+}
+
+void StagedStage::wrap(Stage* stage, int rank, int size) {
+  inner_ = stage;
+  rank_ = rank;
+  size_ = size;
+}
+
+std::size_t StagedStage::input_bytes() const {
+  const std::size_t element = roda_dtype_size(args_.dtype);
+  if (args_.collective == RODA_ALLGATHER) return args_.recv_counts[rank_] * element;
+  return (args_.collective == RODA_ALLTOALL ? sum(args_.send_counts, size_) : args_.count) * element;
+}
+
+std::size_t StagedStage::output_bytes() const {
+  const std::size_t element = roda_dtype_size(args_.dtype);
+  if (args_.collective == RODA_REDUCESCATTER) return args_.recv_counts[rank_] * element;
+  const bool gathers = args_.collective == RODA_ALLGATHER || args_.collective == RODA_ALLTOALL;
+  return (gathers ? sum(args_.recv_counts, size_) : args_.count) * element;
+}
+
+// What is reduced or broadcast stays where it is.
+Status StagedStage::prepare_buffers() {
+  const DeviceQueue& queue = *args_.queue;
+  const auto staging = DeviceMemory::Place::kStaging;
+  const bool in_place =
+      args_.collective != RODA_ALLGATHER && args_.collective != RODA_ALLTOALL && args_.collective != RODA_REDUCESCATTER;
+  RODA_RETURN_IF_ERROR(output_.reserve(queue, staging, std::max(output_bytes(), kLine)));
+  if (!in_place) RODA_RETURN_IF_ERROR(input_.reserve(queue, staging, std::max(input_bytes(), kLine)));
+  host_args_ = args_;
+  host_args_.queue = nullptr;
+  host_args_.output = output_.data();
+  host_args_.input = in_place ? output_.data() : input_.data();
+  if (args_.collective == RODA_BROADCAST) host_args_.input = nullptr;
+  return {};
+}
+
+Status StagedStage::copy_down() {
+  const void* from = args_.input == nullptr ? args_.output : args_.input;
+  void* to = host_args_.input == nullptr ? host_args_.output : const_cast<void*>(host_args_.input);
+  if (reads_input()) RODA_RETURN_IF_ERROR(args_.queue->copy(to, from, input_bytes()));
+  return DeviceEvent::record(*args_.queue, &copied_);
+}
+
+Status StagedStage::copy_up() {
+  RODA_RETURN_IF_ERROR(args_.queue->copy(args_.output, output_.data(), output_bytes()));
+  return DeviceEvent::record(*args_.queue, &copied_);
+}
+
+Status StagedStage::start(const StageArgs& args) {
+  args_ = args;
+  failure_ = Status();
+  RODA_RETURN_IF_ERROR(prepare_buffers());
+  RODA_RETURN_IF_ERROR(copy_down());
+  phase_ = Phase::kDown;
+  return {};
+}
+
+// One phase further, unless something has to come first.
+Status StagedStage::advance(bool* waits) {
+  bool over = false;
+  switch (phase_) {
+    case Phase::kDown:
+      RODA_RETURN_IF_ERROR(copied_->test(&over));
+      over = over && may_enter_;
+      if (over) RODA_RETURN_IF_ERROR(inner_->start(host_args_));
+      if (over) is_inside_ = true;
+      break;
+    case Phase::kInside:
+      if (const Status status = inner_->test(&over); !status.ok()) {
+        is_inside_ = false;
+        return status;
+      }
+      is_inside_ = !over;
+      if (over) RODA_RETURN_IF_ERROR(copy_up());
+      break;
+    default:
+      RODA_RETURN_IF_ERROR(copied_->test(&over));
+      break;
+  }
+  *waits = !over;
+  if (!over) return {};
+  ++moves_;
+  phase_ = phase_ == Phase::kDown ? Phase::kInside : phase_ == Phase::kInside ? Phase::kUp : Phase::kIdle;
+  return {};
+}
+
+Status StagedStage::test(bool* done) {
+  bool waits = phase_ == Phase::kIdle;
+  while (!waits && failure_.ok() && phase_ != Phase::kIdle) {
+    if (const Status status = advance(&waits); !status.ok()) {
+      failure_ = status;
+      inner_->abort(status);
+    }
+  }
+  if (!failure_.ok() && is_inside_) {
+    bool ended = false;
+    static_cast<void>(inner_->test(&ended));
+    is_inside_ = !ended;
+  }
+  if (!failure_.ok() && !is_inside_) phase_ = Phase::kIdle;
+  *done = phase_ == Phase::kIdle;
+  return *done ? failure_ : Status();
+}
+
+void StagedStage::abort(const Status& cause) {
+  if (phase_ != Phase::kIdle && failure_.ok()) failure_ = cause;
+  inner_->abort(cause);
+}
+
+std::string StagedStage::describe() const {
+  const std::string text = inner_ == nullptr ? "nothing" : inner_->describe();
+  switch (phase_) {
+    case Phase::kDown:
+      return text + ": being copied from the device";
+    case Phase::kUp:
+      return text + ": being copied to the device";
+    default:
+      return text;
+  }
+}
+
+}  // namespace roda::execute

@@ -1,0 +1,361 @@
+// Tensors on GPUs through the engine; every rank of a job runs these, in the same order. CUDA and NCCL are DOUBLES
+// (tests/doubles): this proves our logic, and nothing about a GPU.
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "tests/multi/gpu/gpu_array.h"
+
+namespace roda::test {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+float value_of(int rank, std::size_t i) { return static_cast<float>((rank + 1) * static_cast<int>(i % 7 + 1)); }
+
+std::vector<float> mine(std::size_t n) {
+  std::vector<float> v(n);
+  for (std::size_t i = 0; i < n; ++i) v[i] = value_of(rank(), i);
+  return v;
+}
+
+void expect_sum(const std::vector<float>& got, float factor = 1) {
+  const float ranks = static_cast<float>(size() * (size() + 1) / 2);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_FLOAT_EQ(got[i], ranks * static_cast<float>(i % 7 + 1) * factor) << "element " << i;
+  }
+}
+
+TEST(GpuAllreduce, SumsAtEverySizeInPlaceAndNot) {
+  for (const std::size_t n : {0u, 1u, 3u, 1000u, 300001u, 6000000u}) {
+    const Shape shape{static_cast<std::int64_t>(n)};
+    const auto in = on_gpu(mine(n));
+    const auto out = on_gpu(std::vector<float>(n, -1));
+    const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, "out" + std::to_string(n), shape, in.data(), out.data()));
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    expect_sum(out.read<float>());
+    EXPECT_EQ(in.read<float>(), mine(n)) << "the input is not touched";
+    ASSERT_EQ(run_gpu(gpu_op(RODA_ALLREDUCE, "in" + std::to_string(n), shape, in.data(), in.data())).code, RODA_OK);
+    expect_sum(in.read<float>());
+  }
+}
+
+TEST(GpuAllreduce, AppliesOpsAndFactors) {
+  const double n = size();
+  double factorial = 1;
+  for (int i = 2; i <= size(); ++i) factorial *= i;
+  const double sum = n * (n + 1) / 2;
+  const struct {
+    int op;
+    double pre, post, expected;
+  } cases[] = {{RODA_AVERAGE, 1, 1, sum / n},   {RODA_MIN, 1, 1, 1},          {RODA_MAX, 1, 1, n},
+               {RODA_PRODUCT, 1, 1, factorial}, {RODA_SUM, 2, 0.25, sum / 2}, {RODA_AVERAGE, 4, 0.5, 2 * sum / n}};
+  for (const auto& c : cases) {
+    const auto in = on_gpu(std::vector<double>(5, rank() + 1));
+    const auto out = on_gpu(std::vector<double>(5));
+    const Shape shape{5};
+    roda_op op = gpu_op(RODA_ALLREDUCE, "op", shape, in.data(), out.data(), RODA_FLOAT64);
+    op.op = c.op;
+    op.prescale = c.pre;
+    op.postscale = c.post;
+    const Outcome o = run_gpu(op);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    for (const double x : out.read<double>()) EXPECT_DOUBLE_EQ(x, c.expected) << roda_reduce_op_name(c.op);
+  }
+}
+
+template <typename T>
+void sum_of(int dtype) {
+  const Shape shape{1001};
+  const auto data = on_gpu(std::vector<T>(1001, static_cast<T>(rank() + 1)));
+  const std::string name = std::string("dtype ") + roda_dtype_name(dtype);
+  const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), dtype));
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+  EXPECT_EQ(data.template read<T>(), std::vector<T>(1001, static_cast<T>(size() * (size() + 1) / 2))) << name;
+}
+
+// The library behind the double has no 16-bit integers: those are staged through host memory.
+TEST(GpuAllreduce, TakesEveryDtype) {
+  sum_of<std::uint8_t>(RODA_UINT8);
+  sum_of<std::int8_t>(RODA_INT8);
+  sum_of<std::uint16_t>(RODA_UINT16);
+  sum_of<std::int16_t>(RODA_INT16);
+  sum_of<std::int32_t>(RODA_INT32);
+  sum_of<std::int64_t>(RODA_INT64);
+  sum_of<double>(RODA_FLOAT64);
+}
+
+TEST(GpuAllreduce, AveragesOfIntegersAreCutTowardsZero) {
+  const Shape shape{2};
+  const auto in = on_gpu(std::vector<std::int32_t>{rank() == 0 ? 3 : 0, rank() == 0 ? -3 : 0});
+  roda_op op = gpu_op(RODA_ALLREDUCE, "int_average", shape, in.data(), in.data(), RODA_INT32);
+  op.op = RODA_AVERAGE;
+  ASSERT_EQ(run_gpu(op).code, RODA_OK);
+  EXPECT_EQ(in.read<std::int32_t>(), (std::vector<std::int32_t>{3 / size(), -3 / size()}));
+}
+
+// Fused among themselves, never across kinds of memory.
+TEST(GpuAllreduce, ManyAtOnceSomeInHostMemory) {
+  constexpr std::size_t kTensors = 90;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<GpuArray>> gpu;
+    std::vector<std::vector<float>> host;
+    std::vector<roda_handle> handles(kTensors);
+    host.reserve(kTensors);
+    for (std::size_t t = 0; t < kTensors; ++t) {
+      host.push_back(mine(t % 17 == 0 ? 100000 : 1 + t));
+      const Shape shape{static_cast<std::int64_t>(host[t].size())};
+      gpu.push_back(std::make_unique<GpuArray>(host[t].data(), host[t].size() * sizeof(float)));
+      const std::string name = "many" + std::to_string(t);
+      roda_op op = t % 3 == 0 ? make_op(RODA_ALLREDUCE, name, shape, host[t].data(), host[t].data())
+                              : gpu_op(RODA_ALLREDUCE, name, shape, gpu[t]->data(), gpu[t]->data());
+      op.op = RODA_AVERAGE;
+      const Outcome o = submit({op}, &handles[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+    for (std::size_t t = 0; t < kTensors; ++t) {
+      const Outcome o = wait_on_stream(handles[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      expect_sum(t % 3 == 0 ? host[t] : gpu[t]->read<float>(), 1.0f / static_cast<float>(size()));
+    }
+  }
+}
+
+TEST(GpuAllreduce, GroupsWithFactors) {
+  std::vector<std::unique_ptr<GpuArray>> data;
+  std::vector<roda_op> ops;
+  std::vector<std::string> names;
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const std::vector<float> values = mine(10 * i + 1);
+    data.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
+    names.push_back("group_" + std::to_string(i));
+    shapes.push_back({static_cast<std::int64_t>(10 * i + 1)});
+  }
+  for (std::size_t i = 0; i < 20; ++i) {
+    ops.push_back(gpu_op(RODA_ALLREDUCE, names[i], shapes[i], data[i]->data(), data[i]->data()));
+    ops.back().prescale = 0.5;
+    ops.back().postscale = 4;
+  }
+  roda_handle handle = 0;
+  ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
+  const Outcome o = wait_on_stream(handle);
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+  for (const auto& d : data) expect_sum(d->read<float>(), 2);
+}
+
+// One process with tensors on two GPUs.
+TEST(GpuAllreduce, OnEitherGpuOfARank) {
+  for (const int other : {0, 1, 0}) {
+    const std::int32_t gpu = size() * other + rank();
+    const auto data = on_gpu(mine(1000), gpu);
+    const Shape shape{1000};
+    const std::string name = "gpu" + std::to_string(other);
+    const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, name, shape, data.data(), data.data(), RODA_FLOAT32, gpu), gpu);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    expect_sum(data.read<float>());
+  }
+}
+
+struct Owned {
+  Outcome outcome;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+  std::int32_t device = -1;
+};
+
+// Waits, reads what the engine owns.
+Owned finish(roda_handle handle, int index = 0) {
+  Owned owned;
+  roda_error error{};
+  error.struct_size = sizeof error;
+  owned.outcome.code = roda_wait_on_stream(handle, own_stream(own_gpu()), &error);
+  if (owned.outcome.code != RODA_OK) {
+    owned.outcome.message = error.message;
+    return owned;
+  }
+  roda_output output{};
+  output.struct_size = sizeof output;
+  EXPECT_EQ(roda_get_output(handle, index, &output, &error), RODA_OK);
+  owned.shape.assign(output.shape, output.shape + output.ndim);
+  owned.device = output.device;
+  owned.values.resize(static_cast<std::size_t>(
+      std::accumulate(owned.shape.begin(), owned.shape.end(), std::int64_t{1}, std::multiplies<>())));
+  if (!owned.values.empty()) {
+    EXPECT_EQ(gpu_device().device_of(output.data), own_gpu());
+    read_gpu(output.data, owned.values.size() * sizeof(float), own_gpu(), owned.values.data());
+  }
+  roda_output_release(output.owner);
+  return owned;
+}
+
+TEST(GpuAllgather, UnevenRowsAloneAndFused) {
+  std::vector<roda_handle> handles(8);
+  std::vector<std::unique_ptr<GpuArray>> inputs;
+  for (int t = 0; t < 8; ++t) {
+    const std::int64_t rows = rank() + t % 3;
+    const Shape shape{rows, 3};
+    const std::vector<float> values(static_cast<std::size_t>(rows * 3), static_cast<float>(rank() * 10 + t));
+    inputs.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
+    const std::string name = "gather" + std::to_string(t);
+    ASSERT_EQ(submit({gpu_op(RODA_ALLGATHER, name, shape, inputs.back()->data(), nullptr)},
+                     &handles[static_cast<std::size_t>(t)])
+                  .code,
+              RODA_OK);
+  }
+  for (int t = 0; t < 8; ++t) {
+    const Owned got = finish(handles[static_cast<std::size_t>(t)]);
+    ASSERT_EQ(got.outcome.code, RODA_OK) << got.outcome.message;
+    std::vector<float> expected;
+    for (int r = 0; r < size(); ++r) {
+      expected.insert(expected.end(), static_cast<std::size_t>((r + t % 3) * 3), static_cast<float>(r * 10 + t));
+    }
+    EXPECT_EQ(got.values, expected);
+    EXPECT_EQ(got.device, own_gpu());
+    roda_release(handles[static_cast<std::size_t>(t)]);
+  }
+}
+
+TEST(GpuReducescatter, SumsAndAverages) {
+  for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::int64_t{4000}}) {
+    for (const int op : {RODA_SUM, RODA_AVERAGE}) {
+      const auto in = on_gpu(std::vector<float>(static_cast<std::size_t>(rows * 2), static_cast<float>(rank() + 1)));
+      const Shape shape{rows, 2};
+      const std::string name = "scatter" + std::to_string(rows) + roda_reduce_op_name(op);
+      roda_op asked = gpu_op(RODA_REDUCESCATTER, name, shape, in.data(), nullptr);
+      asked.op = op;
+      asked.prescale = 2;
+      roda_handle handle = 0;
+      ASSERT_EQ(submit({asked}, &handle).code, RODA_OK);
+      const Owned got = finish(handle);
+      ASSERT_EQ(got.outcome.code, RODA_OK) << got.outcome.message;
+      const float sum = static_cast<float>(size() * (size() + 1));
+      for (const float x : got.values) EXPECT_FLOAT_EQ(x, op == RODA_SUM ? sum : sum / static_cast<float>(size()));
+      EXPECT_EQ(got.shape[0], rows / size() + (rank() < rows % size() ? 1 : 0));
+      roda_release(handle);
+    }
+  }
+}
+
+TEST(GpuBroadcast, FromEveryRootAloneAndFused) {
+  for (int root = 0; root < size(); ++root) {
+    std::vector<std::unique_ptr<GpuArray>> data;
+    std::vector<roda_op> ops;
+    std::vector<std::string> names;
+    const Shape shapes[] = {{5}, {3000000}, {100}};
+    for (int t = 0; t < 3; ++t) names.push_back("cast" + std::to_string(root) + "." + std::to_string(t));
+    for (std::size_t t = 0; t < 3; ++t) {
+      const std::vector<float> values(static_cast<std::size_t>(shapes[t][0]), static_cast<float>(rank()));
+      data.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
+      ops.push_back(gpu_op(RODA_BROADCAST, names[t], shapes[t], data.back()->data(), data.back()->data()));
+      ops.back().root = root;
+    }
+    roda_handle handle = 0;
+    ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
+    const Outcome o = wait_on_stream(handle);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    for (const auto& d : data) {
+      const std::vector<float> got = d->read<float>();
+      EXPECT_EQ(got, std::vector<float>(got.size(), static_cast<float>(root)));
+    }
+  }
+}
+
+TEST(GpuAlltoall, UnevenSplits) {
+  std::vector<std::int32_t> splits;
+  std::vector<float> values;
+  for (int to = 0; to < size(); ++to) {
+    splits.push_back(rank() + to);
+    values.insert(values.end(), static_cast<std::size_t>(2 * (rank() + to)), static_cast<float>(rank() * 100 + to));
+  }
+  const auto in = on_gpu(values);
+  const Shape shape{static_cast<std::int64_t>(values.size()) / 2, 2};
+  roda_op op = gpu_op(RODA_ALLTOALL, "all", shape, in.data(), nullptr);
+  op.splits = splits.data();
+  op.num_splits = size();
+  roda_handle handle = 0;
+  ASSERT_EQ(submit({op}, &handle).code, RODA_OK);
+  const Owned got = finish(handle);
+  ASSERT_EQ(got.outcome.code, RODA_OK) << got.outcome.message;
+  std::vector<float> expected;
+  for (int from = 0; from < size(); ++from) {
+    expected.insert(expected.end(), static_cast<std::size_t>(2 * (from + rank())),
+                    static_cast<float>(from * 100 + rank()));
+  }
+  EXPECT_EQ(got.values, expected);
+  roda_release(handle);
+}
+
+// What comes on the caller's stream after roda_wait_on_stream sees the outputs, with and without async completion.
+TEST(GpuStreams, OutputsAreThereInTheStreamsOrder) {
+  for (int round = 0; round < 20; ++round) {
+    const auto data = on_gpu(mine(50000));
+    const Shape shape{50000};
+    roda_handle handle = 0;
+    ASSERT_EQ(submit({gpu_op(RODA_ALLREDUCE, "ordered", shape, data.data(), data.data())}, &handle).code, RODA_OK);
+    roda_error error{};
+    error.struct_size = sizeof error;
+    ASSERT_EQ(roda_wait_on_stream(handle, own_stream(own_gpu()), &error), RODA_OK) << error.message;
+    roda_release(handle);
+    expect_sum(data.read<float>());
+  }
+}
+
+TEST(GpuErrors, OneRankInHostMemory) {
+  if (size() == 1) GTEST_SKIP() << "nobody to disagree with";
+  std::vector<float> host = mine(10);
+  const auto gpu = on_gpu(host);
+  const Shape shape{10};
+  const Outcome o = run_gpu(rank() == 0 ? make_op(RODA_ALLREDUCE, "kinds", shape, host.data(), host.data())
+                                        : gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
+  EXPECT_EQ(o.code, RODA_ERR_PRECONDITION);
+  EXPECT_NE(o.message.find("Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device CPU, but another "
+                           "rank specified device GPU."),
+            std::string::npos)
+      << o.message;
+  const Outcome after = run_gpu(gpu_op(RODA_ALLREDUCE, "kinds", shape, gpu.data(), gpu.data()));
+  EXPECT_EQ(after.code, RODA_OK) << after.message;
+}
+
+TEST(GpuErrors, HostMemoryGivenForAGpus) {
+  std::vector<float> host = mine(10);
+  const Shape shape{10};
+  const Outcome o = run_gpu(gpu_op(RODA_ALLREDUCE, "not there", shape, host.data(), host.data()));
+  EXPECT_EQ(o.code, RODA_ERR_INVALID);
+  EXPECT_NE(o.message.find("'not there': the caller says that it lies on GPU"), std::string::npos) << o.message;
+  EXPECT_NE(o.message.find("but it lies in host memory"), std::string::npos) << o.message;
+}
+
+// Ranks that have joined give zeros, on a GPU.
+TEST(GpuJoin, JoinedRanksGiveZeros) {
+  const Shape shape{100};
+  float expected = 0;
+  for (int r = 1; r < size(); ++r) expected += static_cast<float>(r + 1);
+  if (rank() != 0) {
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::unique_ptr<GpuArray>> data;
+      std::vector<roda_handle> handles(4);
+      for (std::size_t t = 0; t < 4; ++t) {
+        const std::vector<float> values(100, static_cast<float>(rank() + 1));
+        data.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
+        const std::string name = "joined" + std::to_string(t);
+        ASSERT_EQ(submit({gpu_op(RODA_ALLREDUCE, name, shape, data[t]->data(), data[t]->data())}, &handles[t]).code,
+                  RODA_OK);
+      }
+      for (std::size_t t = 0; t < 4; ++t) {
+        const Outcome o = wait_on_stream(handles[t]);
+        ASSERT_EQ(o.code, RODA_OK) << o.message;
+        EXPECT_EQ(data[t]->read<float>(), std::vector<float>(100, expected));
+      }
+    }
+  }
+  roda_op join = make_op(RODA_JOIN, "", {}, nullptr, nullptr);
+  join.device = own_gpu();
+  const Outcome o = run(join);
+  EXPECT_EQ(o.code, RODA_OK) << o.message;
+}
+
+}  // namespace
+}  // namespace roda::test
