@@ -77,8 +77,8 @@ struct GroupOptions {
   std::vector<std::int32_t> world_ranks;
   std::uint64_t generation = 0;
   std::uint64_t timeout_ns = 0;  // 0: none
-  std::int32_t device = -1;      // that this member's memory lies on; -1: none in particular
   roda_exchange exchange{};      // what it points to outlives the group
+  std::int32_t device = -1;      // that this member's memory lies on; -1: none in particular
 };
 
 // Blocks that one slot has, where the transport's signals and windows suffice: a stage works through its data with that
