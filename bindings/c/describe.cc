@@ -123,3 +123,7 @@ int32_t roda_transport_usable(const char* name) {
   const auto* record = Environment::get().loader().find(name);
   return record != nullptr && record->usable ? 1 : 0;
 }
+
+int32_t roda_device_usable(int32_t memory_kind) {
+  return memory_kind == RODA_MEMORY_HOST || Environment::get().loader().device_for(memory_kind) != nullptr ? 1 : 0;
+}

@@ -164,6 +164,9 @@ RODA_API void roda_free_text(char* text);
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */
 RODA_API int32_t roda_transport_usable(const char* name);
 
+/* 1 when tensors in memory of that roda_memory_kind can be submitted on this machine. Callable before init. */
+RODA_API int32_t roda_device_usable(int32_t memory_kind);
+
 /* --- timeline (Chrome trace) ----------------------------------------------------------------------------------------
  */
 

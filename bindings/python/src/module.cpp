@@ -83,12 +83,14 @@ class DoneHandle {
   roda_handle handle_;
 };
 
-nb::object finish(roda_handle handle, std::int32_t num_outputs) {
+// `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host.
+nb::object finish(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
   roda_error error = make_error();
   std::int32_t code = RODA_OK;
   {
     nb::gil_scoped_release release;
-    code = roda_wait(handle, &error);
+    code = stream == 0 ? roda_wait(handle, &error)
+                       : roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
   }
   const DoneHandle done(handle);
   check(code, error);
@@ -98,7 +100,7 @@ nb::object finish(roda_handle handle, std::int32_t num_outputs) {
   return outputs;
 }
 
-nb::object run(nb::list requests, std::int32_t num_outputs) { return finish(submit(requests, true), num_outputs); }
+nb::object run(nb::list requests, std::int32_t num_outputs) { return finish(submit(requests, true), num_outputs, 0); }
 
 // --- process sets and texts ---
 
@@ -192,8 +194,8 @@ void bind_operations(nb::module_& m) {
   m.def("submit", &submit, "requests"_a, "will_wait"_a = false,
         "Queue a group of request tuples; returns the engine's handle.");
   m.def("poll", &poll, "handle"_a);
-  m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0,
-        "Wait, collect the first `num_outputs` outputs that the engine owns as (capsule, splits, value), forget the "
+  m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0, "stream"_a = 0,
+        "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the engine owns as (capsule, splits, value), forget the "
         "handle.");
   m.def("run", &run, "requests"_a, "num_outputs"_a = 0, "submit and finish in one call.");
 }
@@ -208,6 +210,7 @@ void bind_introspection(nb::module_& m) {
   m.def("explain", &explain, "collective"_a, "bytes"_a, "size"_a = 0, "as_json"_a = false);
   m.def(
       "transport_usable", [](const std::string& name) { return roda_transport_usable(name.c_str()) > 0; }, "name"_a);
+  m.def("cuda_usable", [] { return roda_device_usable(RODA_MEMORY_CUDA) > 0; });
   m.def("start_timeline", &roda_start_timeline, "path"_a, "mark_cycles"_a, nb::call_guard<nb::gil_scoped_release>());
   m.def("stop_timeline", &roda_stop_timeline, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<RendezvousServer>(m, "RendezvousServer")

@@ -230,7 +230,7 @@ class HorovodBasics:
 
     def cuda_built(self) -> bool:
         """Tell whether collectives can work on CUDA memory here."""
-        return bool(util.nccl_built())
+        return _roda.cuda_usable()
 
     def rocm_built(self) -> bool:
         """ROCm is not supported."""

@@ -1,8 +1,9 @@
-"""From torch tensors to the engine's requests and back: dtypes, names, handles, staging of device memory."""
+"""From torch tensors to the engine's requests and back: dtypes, names, handles, devices and their streams."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,9 @@ DTYPES: dict[torch.dtype, int] = {
 }
 
 _HOST = -1
+_DEVICE_FIELD = 12  # of a request
+# The engine's name for CUDA's default stream, whose handle is 0; roda.h has it from CUDA.
+_DEFAULT_STREAM = 1
 
 # Turns the engine's outputs into the caller's result. It also keeps the tensors alive whose memory the engine uses.
 Collect = Callable[[Any], Any]
@@ -34,7 +38,7 @@ Collect = Callable[[Any], Any]
 # --- handles ---
 
 _handle_numbers: Iterator[int] = itertools.count(1)
-_pending: dict[int, tuple[int, int, Collect]] = {}
+_pending: dict[int, tuple[int, int, Collect, torch.cuda.Stream | None]] = {}
 
 
 def tensor_name(operation: str, name: str | None, process_set: ProcessSet) -> str:
@@ -46,8 +50,26 @@ def start(requests: list[tuple], num_outputs: int, collect: Collect) -> int:
     """Submit a group of requests; return a handle for :func:`synchronize`."""
     native = _roda.submit(requests)
     handle = next(_handle_numbers)
-    _pending[handle] = (native, num_outputs, collect)
+    _pending[handle] = (native, num_outputs, collect, _stream_of(requests))
     return handle
+
+
+def run(requests: list[tuple], num_outputs: int, collect: Collect) -> Any:
+    """Submit a group of requests, wait and collect."""
+    stream = _stream_of(requests)
+    if stream is None:
+        return collect(_roda.run(requests, num_outputs))
+    return collect(_finish(_roda.submit(requests, True), num_outputs, stream))
+
+
+def _finish(native: int, num_outputs: int, stream: torch.cuda.Stream | None) -> Any:
+    if stream is None:
+        return _roda.finish(native, num_outputs)
+    outputs = _roda.finish(native, num_outputs, stream.cuda_stream or _DEFAULT_STREAM)
+    current = torch.cuda.current_stream(stream.device)
+    if current != stream:
+        current.wait_stream(stream)
+    return outputs
 
 
 def is_pending(handle: int) -> bool:
@@ -84,15 +106,15 @@ def synchronize(handle: int) -> Any:
     entry = _pending.pop(handle, None)
     if entry is None:
         return None
-    native, num_outputs, collect = entry
-    return collect(_roda.finish(native, num_outputs))
+    native, num_outputs, collect, stream = entry
+    return collect(_finish(native, num_outputs, stream))
 
 
 def forget_handles() -> None:
     """Drop all handles and start the numbering again; only while the engine does not run."""
     global _handle_numbers
     while _pending:
-        native, _, _ = _pending.popitem()[1]
+        native = _pending.popitem()[1][0]
         with contextlib.suppress(HorovodInternalError, ValueError):  # ended by the shutdown, as it must
             _roda.finish(native, 0)
     _handle_numbers = itertools.count(1)
@@ -111,17 +133,40 @@ def check_tensor(tensor: torch.Tensor) -> int:
     return dtype
 
 
-def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return `tensor`, or a copy of it when it lies on a device or its memory is the negative of its values."""
-    if tensor.is_cpu and not tensor.is_neg():
-        return tensor
-    if not tensor.is_cpu:
-        _warn_about_staging(tensor.device.type)
+@functools.cache
+def _takes(device_type: str) -> bool:
+    """Tell whether the engine works on memory of such devices as it lies there."""
+    return device_type == "cuda" and torch.version.hip is None and _roda.cuda_usable()
+
+
+def reachable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return `tensor`, or a copy that the engine can read: it takes no memory of strangers, nor negated views."""
+    if tensor.is_cpu or _takes(tensor.device.type):
+        return tensor if not tensor.is_neg() else tensor.detach().resolve_neg()
+    _warn_about_staging(tensor.device.type)
     return tensor.detach().cpu().resolve_neg()
 
 
+def _stream_of(requests: list[tuple]) -> torch.cuda.Stream | None:
+    """Return the current stream of the device that the requests' tensors are on; None for the host."""
+    device = requests[0][_DEVICE_FIELD]
+    return None if device == _HOST else torch.cuda.current_stream(device)
+
+
+def _place(source: torch.Tensor, output: torch.Tensor | None) -> tuple[int, int]:
+    """Return the engine's number of the tensors' device, and the stream that gives `source` its value."""
+    if source.is_cpu:
+        return _HOST, 0
+    stream = torch.cuda.current_stream(source.device)
+    # The engine reads and writes in the order of this stream, which may not be the one they were allocated on.
+    source.record_stream(stream)
+    if output is not None:
+        output.record_stream(stream)
+    return stream.device_index, stream.cuda_stream or _DEFAULT_STREAM
+
+
 def write_back(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Copy the result of an in-place operation into the tensor that :func:`on_host` made a copy of; return that."""
+    """Copy the result of an in-place operation into the tensor that :func:`reachable` made a copy of; return that."""
     with torch.no_grad():
         return tensor.copy_(result)
 
@@ -133,8 +178,8 @@ def _warn_about_staging(device: str) -> None:
     if device not in _warned_devices:
         _warned_devices.add(device)
         warnings.warn(
-            f"No transport of this installation works on {device} memory: {device} tensors are copied to the host and "
-            "back for every collective.",
+            f"Nothing in this installation works on {device} memory (roda-info says why): {device} tensors are copied to "
+            "the host and back for every collective.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -145,7 +190,7 @@ def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
     tensor = from_dlpack(output[0])
     if like.dtype == torch.bool:
         tensor = tensor.view(torch.bool)  # DLPack carries it as bytes
-    return tensor if like.is_cpu else tensor.to(like.device)
+    return tensor if tensor.device == like.device else tensor.to(like.device)
 
 
 def set_id_of(process_set: ProcessSet) -> int:
@@ -183,8 +228,7 @@ def request(
         prescale,
         postscale,
         splits,
-        _HOST,
-        0,
+        *_place(source, output),
     )
 
 

@@ -16,15 +16,14 @@ from horovod.common.basics import NOT_INITIALIZED, Adasum
 from horovod.common.process_sets import ProcessSet, restart_numbers_after_join
 from horovod.common.util import check_num_rank_power_of_2
 from horovod.torch import _engine
-from horovod.torch._engine import adopt, check_tensor, on_host, request, set_id_of, tensor_name, write_back
+from horovod.torch._engine import adopt, check_tensor, reachable, request, set_id_of, tensor_name, write_back
 
 Prepared = tuple[list[tuple], int, _engine.Collect]
 
 
 def execute(prepared: Prepared) -> Any:
     """Submit, wait and collect."""
-    requests, num_outputs, collect = prepared
-    return collect(_roda.run(requests, num_outputs))
+    return _engine.run(*prepared)
 
 
 def _member_names(operation: str, name: str | None, process_set: ProcessSet, count: int) -> list[str]:
@@ -66,7 +65,7 @@ def prepare_allreduce(
     set_id = set_id_of(process_set)
     if op == Adasum:
         _check_adasum(process_set)
-    source = on_host(tensor)
+    source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     name = tensor_name("allreduce", name, process_set)
     entry = request(
@@ -89,7 +88,7 @@ def prepare_grouped_allreduce(
     set_id = set_id_of(process_set)
     if op == Adasum:
         _check_adasum(process_set)
-    sources = [on_host(tensor) for tensor in tensors]
+    sources = [reachable(tensor) for tensor in tensors]
     results = sources if in_place else [torch.empty_like(source) for source in sources]
     names = _member_names("grouped_allreduce", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
@@ -125,7 +124,7 @@ def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: Proce
     """Concatenation of every rank's tensor along the first dimension."""
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
-    source = on_host(tensor)
+    source = reachable(tensor)
     entry = request(_engine.ALLGATHER, tensor_name("allgather", name, process_set), dtype, source, None, set_id)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
@@ -134,7 +133,7 @@ def prepare_grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None,
     """Allgather of several tensors that complete together."""
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
-    sources = [on_host(tensor) for tensor in tensors]
+    sources = [reachable(tensor) for tensor in tensors]
     names = _member_names("grouped_allgather", name, process_set, len(tensors))
     requests = [
         request(_engine.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
@@ -152,7 +151,7 @@ def prepare_broadcast(
     """The root's tensor, everywhere."""
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
-    source = on_host(tensor)
+    source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     entry = request(
         _engine.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
@@ -182,7 +181,7 @@ def prepare_alltoall(
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
     rows = _split_list(splits)
-    source = on_host(tensor)
+    source = reachable(tensor)
     name = tensor_name("alltoall", name, process_set)
     entry = request(_engine.ALLTOALL, name, dtype, source, None, set_id, splits=rows)
     device = splits.device if isinstance(splits, torch.Tensor) else None
@@ -214,7 +213,7 @@ def prepare_reducescatter(
     """This rank's slice, along the first dimension, of the reduced tensor."""
     dtype = _check_reducescatter(tensor)
     set_id = set_id_of(process_set)
-    source = on_host(tensor)
+    source = reachable(tensor)
     name = tensor_name("reducescatter", name, process_set)
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     entry = request(_engine.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
@@ -232,7 +231,7 @@ def prepare_grouped_reducescatter(
     """Reducescatter of several tensors that complete together."""
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
-    sources = [on_host(tensor) for tensor in tensors]
+    sources = [reachable(tensor) for tensor in tensors]
     names = _member_names("grouped_reducescatter", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     requests = [
