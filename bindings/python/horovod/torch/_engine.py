@@ -178,8 +178,8 @@ def _warn_about_staging(device: str) -> None:
     if device not in _warned_devices:
         _warned_devices.add(device)
         warnings.warn(
-            f"Nothing in this installation works on {device} memory (roda-info says why): {device} tensors are copied to "
-            "the host and back for every collective.",
+            f"Nothing in this installation works on {device} memory (roda-info says why): {device} tensors are copied "
+            "to the host and back for every collective.",
             RuntimeWarning,
             stacklevel=2,
         )
