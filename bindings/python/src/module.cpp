@@ -89,8 +89,8 @@ nb::object finish(roda_handle handle, std::int32_t num_outputs, std::uintptr_t s
   std::int32_t code = RODA_OK;
   {
     nb::gil_scoped_release release;
-    code = stream == 0 ? roda_wait(handle, &error)
-                       : roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
+    code =
+        stream == 0 ? roda_wait(handle, &error) : roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
   }
   const DoneHandle done(handle);
   check(code, error);
@@ -195,7 +195,8 @@ void bind_operations(nb::module_& m) {
         "Queue a group of request tuples; returns the engine's handle.");
   m.def("poll", &poll, "handle"_a);
   m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0, "stream"_a = 0,
-        "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the engine owns as (capsule, splits, value), forget the "
+        "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the "
+        "engine owns as (capsule, splits, value), forget the "
         "handle.");
   m.def("run", &run, "requests"_a, "num_outputs"_a = 0, "submit and finish in one call.");
 }
