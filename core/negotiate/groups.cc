@@ -5,8 +5,10 @@
 namespace roda::negotiate {
 
 std::optional<Groups::Closed> Groups::settle(const Group& group, Open* open) {
+  open->size = group.size;
   if (++open->settled < group.size) return std::nullopt;
   Closed closed = std::move(open->result);
+  num_held_ -= closed.agreed.size();
   open_.erase(group.id);
   return closed;
 }
@@ -15,6 +17,7 @@ std::optional<Groups::Closed> Groups::agree(AgreedPtr tensor) {
   const Group group = tensor->group;
   Open& open = open_[group.id];
   open.result.agreed.push_back(std::move(tensor));
+  ++num_held_;
   return settle(group, &open);
 }
 
@@ -24,6 +27,20 @@ std::optional<Groups::Closed> Groups::refuse(const Group& group, const Status& e
     open.result.error = Status(error.code(), "Another tensor of the same group was refused: " + error.message());
   }
   return settle(group, &open);
+}
+
+std::optional<Groups::Closed> Groups::leave(const Group& group, std::vector<std::int32_t> apart) {
+  last_apart_ = std::move(apart);
+  return settle(group, &open_[group.id]);
+}
+
+std::vector<Groups::Held> Groups::held() const {
+  std::vector<Held> out;
+  for (const auto& [id, open] : open_) {
+    if (open.result.agreed.empty()) continue;
+    out.push_back({id, open.result.agreed.front().get(), open.size - open.settled});
+  }
+  return out;
 }
 
 }  // namespace roda::negotiate

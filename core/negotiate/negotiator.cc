@@ -67,14 +67,32 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
       if (slot.agreed == nullptr || slot.arrivals == 0) continue;
       report(slot.agreed->name, [&slot](int m) { return slot.arrived[static_cast<std::size_t>(m)]; });
     }
+    add_held_groups(id, set, &out);
   }
   return out;
+}
+
+// Where a member of the group is pending, that says it all.
+void Negotiator::add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out) {
+  for (const Groups::Held& held : set.groups.held()) {
+    const bool is_pending = std::any_of(set.pending.begin(), set.pending.end(), [&held](const auto& entry) {
+      const auto& requests = entry.second.requests;
+      return std::any_of(requests.begin(), requests.end(),
+                         [&held](const auto& request) { return request != nullptr && request->group.id == held.id; });
+    });
+    if (is_pending) continue;
+    out->push_back({id,
+                    held.first->name + " (agreed on, but not " + std::to_string(held.missing) + " of the " +
+                        std::to_string(held.first->group.size) +
+                        " tensors of its group, which this rank submitted in another call)",
+                    set.groups.last_apart()});
+  }
 }
 
 bool Negotiator::is_waiting() const {
   return std::any_of(sets_.begin(), sets_.end(), [](const auto& entry) {
     const Set& set = entry.second;
-    if (!set.pending.empty()) return true;
+    if (!set.pending.empty() || set.groups.holds_any()) return true;
     for (int bit = 0; bit < set.cache.slots(); ++bit) {
       if (set.cache.slot(bit).agreed != nullptr && set.cache.slot(bit).arrivals != 0) return true;
     }
@@ -315,18 +333,38 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   if (requests.empty()) return;
   if (Status error = validate(requests, set->size(), set->joined_count != 0); !error.ok()) {
     const Group group = common_group(requests);
-    set->pending.erase(it);
     outcome->refuse(id, name, error);
-    if (group.size < 2) return;
-    if (auto closed = set->groups.refuse(group, error)) close_group(id, set, std::move(*closed), outcome);
+    if (group.size < 2) {
+      leave_groups(id, set, requests, outcome);
+    } else if (auto closed = set->groups.refuse(group, error)) {
+      close_group(id, set, std::move(*closed), outcome);
+    }
+    set->pending.erase(it);
     return;
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
     if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_settled(id, bit);
   }
+  if (agreed->group.size < 2) leave_groups(id, set, requests, outcome);
   set->pending.erase(it);
   settle(id, set, std::move(agreed), outcome);
+}
+
+// A tensor whose ranks named different groups, or not all of them one, is a member of none.
+void Negotiator::leave_groups(std::int32_t id, Set* set, const std::vector<const Request*>& requests,
+                              Outcome* outcome) {
+  std::map<std::uint64_t, Group> named;
+  for (const Request* request : requests) {
+    if (request->group.size > 1) named.emplace(request->group.id, request->group);
+  }
+  for (const auto& [group_id, group] : named) {
+    std::vector<std::int32_t> apart;
+    for (const Request* request : requests) {
+      if (!(request->group == group)) apart.push_back(request->rank);
+    }
+    if (auto closed = set->groups.leave(group, std::move(apart))) close_group(id, set, std::move(*closed), outcome);
+  }
 }
 
 void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {

@@ -96,11 +96,12 @@ class Negotiator {
   bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
   std::uint64_t ready_count(std::int32_t set) const { return sets_.at(set).ready_count; }
 
-  // Tensors that some members announced and others did not: for the stall report.
+  // Tensors that some members announced and others did not, and agreed ones that wait for a group which nobody
+  // completes: for the stall report.
   struct Waiting {
     std::int32_t set;
     std::string name;
-    std::vector<std::int32_t> missing;  // world ranks
+    std::vector<std::int32_t> missing;  // world ranks; of a group's tensor: who submitted a member outside the group
   };
   std::vector<Waiting> waiting() const;
   bool is_waiting() const;
@@ -140,6 +141,8 @@ class Negotiator {
   void to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome);
   static void settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome);
   static void close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome);
+  static void leave_groups(std::int32_t id, Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
+  static void add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out);
   bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import horovod.torch as hvd
@@ -179,9 +180,71 @@ def test_groups() -> None:
         dist.all_gather(received, torch.tensor([float(rank)]), group=group)
         assert [t.item() for t in received] == [float(r) for r in members]
         dist.barrier(group)
+        dist.destroy_process_group(group)
     dist.barrier()
     if hvd.size() > 1:
         remove_sets(even, odd, *([[0]] if even != [0] else []))
+
+
+def test_groups_that_only_their_members_make() -> None:
+    rank = hvd.rank()
+    halves = [[r for r in ranks() if r % 2 == parity] for parity in (0, 1)]
+    members = halves[rank % 2]
+    for _ in range(2):  # the second time by the same name
+        group = dist.new_group(members, use_local_synchronization=True)
+        tensor = torch.full((2,), float(rank))
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [float(sum(members))] * 2
+        dist.destroy_process_group(group)
+        dist.barrier()
+        if hvd.size() > 1:
+            remove_sets(*halves)
+
+
+def test_a_group_that_torch_calls_by_several_names_is_refused_on_all_its_ranks() -> None:
+    if hvd.size() == 1:
+        pytest.skip("a lone rank agrees with itself")
+    alone = dist.new_group([0], use_local_synchronization=True)
+    ends = [0, hvd.size() - 1]
+    if hvd.rank() in ends:
+        with pytest.raises(ValueError, match=rf"torch calls the group of .* on rank {ends[1]} and .* on rank 0"):
+            dist.new_group(ends, use_local_synchronization=True)
+    dist.barrier()
+    if hvd.rank() == 0:
+        dist.destroy_process_group(alone)
+    remove_sets([0], *([ends] if hvd.size() > 2 else []))
+
+
+@pytest.mark.skipif(
+    "sort_ranks" not in inspect.signature(dist.new_group).parameters, reason="this torch always sorts a group's ranks"
+)
+def test_a_group_in_an_order_of_its_own() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    members = [*range(1, size), 0]
+    group = dist.new_group(members, sort_ranks=False)
+    own = members.index(rank)
+    assert dist.get_rank(group) == own
+    received = [torch.empty(2) for _ in members]
+    dist.all_gather(received, torch.full((2,), float(rank)), group=group)
+    assert [t[0].item() for t in received] == members
+    whole = torch.empty(size)
+    dist.all_gather_into_tensor(whole, torch.tensor([float(rank)]), group=group)
+    assert whole.tolist() == members
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
+        share = torch.empty(3)
+        dist.reduce_scatter_tensor(share, torch.arange(size).repeat_interleave(3).float(), op, group=group)
+        assert share.tolist() == [own * (size if op == dist.ReduceOp.SUM else 1.0)] * 3
+    exchanged = torch.empty(sum(r + 1 for r in members))
+    dist.all_to_all_single(
+        exchanged, torch.full(((rank + 1) * size,), float(rank)), [r + 1 for r in members], [rank + 1] * size, group
+    )
+    assert exchanged.tolist() == [float(r) for r in members for _ in range(r + 1)]
+    mine = torch.empty(1)
+    parts = [torch.tensor([float(r)]) for r in members] if rank == members[0] else None
+    dist.scatter(mine, parts, members[0], group=group)
+    assert mine.item() == rank
+    dist.broadcast(mine, members[-1], group=group)
+    assert mine.item() == members[-1]
 
 
 def test_an_error_reaches_every_way_of_waiting() -> None:

@@ -131,6 +131,44 @@ TEST(Negotiator, RanksMayGroupDifferently) {
   EXPECT_EQ(job.diary().lines.back(), "launch 0#2 b");
 }
 
+// A member that one rank submitted alone, by agreement or by an error: the rest of the group does not wait for it.
+TEST(Negotiator, AGroupDoesNotWaitForWhatIsSubmittedOutsideIt) {
+  for (const std::int64_t rows : {4, 5}) {
+    Job job(settings_for(2));
+    for (const char* name : {"a", "b"}) job.submit(grouped(0, name, {"a", "b"}));
+    job.submit(make_request(1, "b", {rows}));
+    EXPECT_EQ(job.diary().lines, Lines{rows == 4 ? "launch 0#1 b" : "refuse 0 b"});
+    job.submit(grouped(1, "a", {"a", "b"}));
+    EXPECT_EQ(job.diary().lines.back(), rows == 4 ? "launch 0#2 a" : "launch 0#1 a");
+    EXPECT_FALSE(job.at(0).is_waiting());
+    job.expect_equal_diaries();
+  }
+  Job job(settings_for(2));
+  for (const char* name : {"a", "b"}) job.submit(grouped(0, name, {"a", "b"}));
+  job.submit(make_request(1, "b"));
+  job.submit(make_request(1, "", {}, RODA_JOIN));
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 b", "launch 0#2 a"}));
+}
+
+TEST(Negotiator, AGroupThatNobodyCompletesIsReported) {
+  Job job(settings_for(3));
+  for (int r : {0, 2}) {
+    for (const char* name : {"a", "b"}) job.submit(grouped(r, name, {"a", "b"}));
+  }
+  job.submit(make_request(1, "b"));
+  job.submit(grouped(1, "a", {"a", "b"}));
+  job.submit(grouped(1, "b", {"a", "b"}));  // the others' are done
+  ASSERT_EQ(job.at(0).waiting().size(), 1u);
+  EXPECT_EQ(job.at(0).waiting()[0].name, "b");
+  EXPECT_EQ(job.at(0).waiting()[0].missing, (std::vector<std::int32_t>{0, 2}));
+  for (int r : {0, 2}) job.submit(make_request(r, "", {}, RODA_JOIN));
+  EXPECT_EQ(job.diary().lines.size(), 2u);
+  EXPECT_TRUE(job.at(0).is_waiting());
+  ASSERT_EQ(job.at(0).waiting().size(), 1u);
+  EXPECT_EQ(job.at(0).waiting()[0].name.find("b (agreed on, but not 1 of the 2 tensors of its group"), 0u);
+  EXPECT_EQ(job.at(0).waiting()[0].missing, std::vector<std::int32_t>{1});
+}
+
 TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
   Job job(settings_for(3));
   job.submit(make_request(0, "a", {4}));

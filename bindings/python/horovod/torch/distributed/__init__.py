@@ -23,7 +23,7 @@ def _create(options: Any, _: Any) -> dist.ProcessGroup:
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     if not dist.is_initialized():  # the default group: everybody
         _rendezvous.start_engine(options.store, rank, options.group_size)
-        _sets.open_registrar(options.store)
+        _sets.open_registrar(options.store, rank, options.group_size)
         return _process_group.RodaProcessGroup(name, rank, list(range(options.group_size)), global_process_set)
     process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
     return _process_group.RodaProcessGroup(name, rank, ranks, process_set)

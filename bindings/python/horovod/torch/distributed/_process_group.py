@@ -40,6 +40,14 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([_flat(tensor) for tensor in tensors])
 
 
+def _reordered(flat: Tensor, counts: Sequence[int], order: Sequence[int]) -> Tensor:
+    """Return the blocks of `flat`, which have `counts` elements, in another order."""
+    if all(place == member for place, member in enumerate(order)):
+        return flat
+    blocks = flat.split(list(counts))
+    return torch.cat([blocks[member] for member in order])
+
+
 def _fill(outputs: Sequence[Tensor], flat: Tensor) -> None:
     """Share out a flat result among tensors, which may be strided."""
     begin = 0
@@ -67,11 +75,36 @@ class RodaProcessGroup(dist.ProcessGroup):
 
     def __init__(self, name: str, rank: int, ranks: list[int], process_set: ProcessSet) -> None:
         super().__init__(rank, len(ranks))
-        self._name = name
+        self._name = self._group_name = name
+        self._group_desc = ""
         self._ranks = ranks
+        # The engine counts members by ascending world rank, torch by the place in its list (sort_ranks=False).
+        self._to_set = sorted(range(len(ranks)), key=ranks.__getitem__)
+        self._from_set = [self._to_set.index(member) for member in range(len(ranks))]
         self._own_rank = rank
         self._set = process_set
         self._numbers = itertools.count()
+
+    # torch keeps a group's name and description in its backends, of which a group in Python has none.
+
+    def getGroupName(self) -> str:  # noqa: N802 (torch's name)
+        """Return what torch calls the group."""
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802 (torch's name)
+        """Take note of what torch calls the group."""
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802 (torch's name)
+        """Return torch's description of the group."""
+        return self._group_desc
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802 (torch's name)
+        """Take note of torch's description of the group."""
+        self._group_desc = description
+
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """Return the name under which the backend is registered."""
@@ -127,7 +160,7 @@ class RodaProcessGroup(dist.ProcessGroup):
     def _reduce_scatter(self, outputs: list[Tensor], flat: Tensor, counts: list[int], opts: Any) -> Work:
         op = _op_of(opts or dist.ReduceScatterOptions())
         if op in (Sum, Average) and len(set(counts)) == 1 and flat.numel() == sum(counts):
-            rows = flat.view(len(counts), counts[0])
+            rows = _reordered(flat, counts, self._to_set).view(len(counts), counts[0])
             prepared = _ops.prepare_reducescatter(rows, self._next(), op, self._set, 1.0, 1.0)
             return self._start(prepared, lambda own: _fill(outputs, own.view(-1)), outputs)
         begin = sum(counts[: self._own_rank])
@@ -161,7 +194,7 @@ class RodaProcessGroup(dist.ProcessGroup):
 
         def finish(results: Any) -> None:
             for output, result in zip(outputs, results):
-                _fill([output], result)
+                _fill([output], self._gathered(result))
 
         return self._start(_ops.prepare_grouped_allgather(flats, self._next(), self._set), finish, outputs)
 
@@ -172,7 +205,11 @@ class RodaProcessGroup(dist.ProcessGroup):
 
     def _gather(self, receivers: Sequence[Tensor], tensor: Tensor, outputs: Any) -> Work:
         prepared = _ops.prepare_allgather(_flat(tensor), self._next(), self._set)
-        return self._start(prepared, lambda flat: _fill(receivers, flat), outputs)
+        return self._start(prepared, lambda flat: _fill(receivers, self._gathered(flat)), outputs)
+
+    def _gathered(self, flat: Tensor) -> Tensor:
+        size = len(self._ranks)
+        return _reordered(flat, [flat.numel() // size] * size, self._from_set)
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Work:
         """Copy everybody's tensor into the root's list."""
@@ -208,8 +245,15 @@ class RodaProcessGroup(dist.ProcessGroup):
         return self._exchange([output], _flat(input), [count * width for count in rows])
 
     def _exchange(self, outputs: Sequence[Tensor], flat: Tensor, splits: list[int]) -> Work:
+        flat = _reordered(flat, splits, self._to_set)
+        splits = [splits[member] for member in self._to_set]
         prepared = _ops.prepare_alltoall(flat, splits, self._next(), self._set)
-        return self._start(prepared, lambda result: _fill(outputs, result[0]), outputs)
+
+        def finish(result: Any) -> None:
+            output, received = result
+            _fill(outputs, _reordered(output, received.tolist(), self._from_set))
+
+        return self._start(prepared, finish, outputs)
 
     def barrier(self, opts: Any = None) -> Work:
         """Wait for everybody."""

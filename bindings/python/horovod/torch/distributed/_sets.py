@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import threading
+from collections import Counter
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -16,6 +17,7 @@ from horovod.common.process_sets import ProcessSet, add_process_set, registered_
 _STOP = b"stop"
 _FOREVER = timedelta(days=3650)
 _EXIT_SECONDS = 5.0
+_FAREWELL_SECONDS = 2.0
 
 
 class SetRegistrar:
@@ -28,13 +30,19 @@ class SetRegistrar:
     ----------
     store : torch.distributed.Store
         The same on all ranks. It must be possible to clone it, because a waiting store keeps others waiting.
+    rank, size : int
+        Of this process in the job. Rank 0 may be the store's server, and leaves last.
     """
 
-    def __init__(self, store: dist.Store) -> None:
+    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
         self._store = dist.PrefixStore("roda/sets", store)
+        self._rank, self._size = rank, size
         self._progress = threading.Condition()
         self._done = 0
+        self._asked: Counter[tuple[int, ...]] = Counter()  # groups of these ranks so far
         self._errors: dict[int, ValueError] = {}
+        self._ending = threading.Lock()  # held while the store is told something that it must live to hear
+        self._ended = False
         self._owner = os.getpid()
         listening = self._store.clone()
         listening.set_timeout(_FOREVER)
@@ -47,19 +55,11 @@ class SetRegistrar:
         Raises
         ------
         ValueError
-            When the engine refuses the set.
+            When the engine refuses the set, or torch has different names for the group: it would wait for ever.
         TimeoutError
             When some rank of the job did not register it within `timeout`.
         """
-        found = registered_set(ranks)
-        if found is not None:
-            return found
-        if is_first:
-            number = self._store.add("count", 1)
-            self._store.set(f"entry/{number}", json.dumps(ranks))
-            self._store.set(f"of/{group}", str(number))
-        else:
-            number = int(self._store.get(f"of/{group}"))
+        number = self._meet(ranks, group, is_first)
         with self._progress:
             if not self._progress.wait_for(lambda: self._done >= number, timeout.total_seconds()):
                 raise TimeoutError(f"Not every rank registered the process set of the ranks {ranks} within {timeout}.")
@@ -70,43 +70,75 @@ class SetRegistrar:
             raise ValueError(f"The process set of the ranks {ranks} was removed while its group was made.")
         return result
 
+    def _meet(self, ranks: list[int], group: str, is_first: bool) -> int:
+        """Return the number of the entry to wait for, once all members are there and call the group by one name."""
+        key = f"{ranks}/{self._asked[tuple(ranks)]}"
+        self._asked[tuple(ranks)] += 1
+        if is_first:  # it decides: another one's thread may have registered the set already, or not yet
+            number = self._done
+            if registered_set(ranks) is None:
+                number = self._store.add("count", 1)
+                self._store.set(f"entry/{number}", json.dumps(ranks))
+            self._store.set(f"of/{key}", json.dumps([number, group]))
+        number, name = json.loads(self._store.get(f"of/{key}"))
+        if name != group:
+            self._store.set(f"odd/{key}", f"{group!r} on rank {self._rank} and {name!r} on rank {ranks[0]}")
+        if self._store.add(f"met/{key}", 1) == len(ranks):
+            disagree = self._store.check([f"odd/{key}"])
+            self._store.set(f"verdict/{key}", self._store.get(f"odd/{key}") if disagree else "")
+        if odd := self._store.get(f"verdict/{key}").decode():
+            raise ValueError(
+                f"torch calls the group of the ranks {ranks} {odd}: it counts a process's groups, and these ranks are "
+                "in different numbers of them. Have every rank of the job call new_group(), for every group and in one "
+                "order, without use_local_synchronization=True; or make as many groups on each of these ranks."
+            )
+        return number
+
     def _run(self, store: dist.Store) -> None:
-        while True:
-            try:
-                entry = store.get(f"entry/{self._done + 1}")
-            except RuntimeError:  # the store is gone, and with it the groups
-                return
-            if entry == _STOP:
-                return
-            error = None
-            try:
-                if registered_set(ranks := json.loads(entry)) is None:
-                    add_process_set(ranks)
-            except ValueError as refused:
-                error = refused
-            with self._progress:
-                if error is not None:
-                    self._errors[self._done + 1] = error
-                self._done += 1
-                self._progress.notify_all()
+        with contextlib.suppress(RuntimeError):  # the store is gone, and with it the groups
+            while (entry := store.get(f"entry/{self._done + 1}")) != _STOP:
+                error = _register(json.loads(entry))
+                with self._progress:
+                    if error is not None:
+                        self._errors[self._done + 1] = error
+                    self._done += 1
+                    self._progress.notify_all()
+            with self._ending:
+                self._ended = True
+                store.set(f"ended/{self._rank}", "")
 
     def stop(self) -> None:
         """End the threads, on all ranks; in a forked child do nothing."""
         if os.getpid() != self._owner or not self._thread.is_alive():
             return
         with contextlib.suppress(RuntimeError):  # the store is gone
-            self._store.set(f"entry/{self._store.add('count', 1)}", _STOP)
-        self._thread.join(_EXIT_SECONDS)
+            with self._ending:
+                if not self._ended:
+                    self._store.set(f"entry/{self._store.add('count', 1)}", _STOP)
+            self._thread.join(_EXIT_SECONDS)
+            if self._rank == 0:  # a store that goes away while others wait for it makes them complain
+                others = [f"ended/{rank}" for rank in range(self._size)]
+                self._store.wait(others, timedelta(seconds=_FAREWELL_SECONDS))
+
+
+def _register(ranks: list[int]) -> ValueError | None:
+    """Register a set unless it is; return why that was refused."""
+    try:
+        if registered_set(ranks) is None:
+            add_process_set(ranks)
+    except ValueError as refused:
+        return refused if registered_set(ranks) is None else None  # the user's own call came first
+    return None
 
 
 _current: SetRegistrar | None = None
 
 
-def open_registrar(store: dist.Store) -> None:
+def open_registrar(store: dist.Store, rank: int, size: int) -> None:
     """Serve the groups of a new default group; what served the last one ends. Nothing where stores have no clones."""
     global _current
     close_registrar()
-    _current = SetRegistrar(store) if hasattr(store, "clone") else None
+    _current = SetRegistrar(store, rank, size) if hasattr(store, "clone") else None
 
 
 @atexit.register
