@@ -83,7 +83,9 @@ Status read_links(const std::string& path, Links* links) {
   all << file.rdbuf();
   if (!file) return Status::invalid("RODA_LINKS: " + path + ": can't be read");
   const Status status = parse_links(all.str(), path, links);
-  return status.ok() ? status : Status::invalid("RODA_LINKS: " + status.message());
+  if (!status.ok()) return Status::invalid("RODA_LINKS: " + status.message());
+  links->are_measured = true;
+  return {};
 }
 
 std::string one_line(const Links& links) {

@@ -25,7 +25,7 @@ struct Links {
   double reduce_GBps = 6;     // of one rank
   double copy_GBps = 10;
   std::string source = "assumed";  // where the figures are from, in words
-  bool are_measured = false;       // all that this job's plans go by
+  bool are_measured = false;       // or given by the user: all that this job's plans go by
 
   friend bool operator==(const Links&, const Links&) = default;
 };
