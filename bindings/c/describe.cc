@@ -4,7 +4,9 @@
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
+#include "core/engine/engine.h"
 #include "core/engine/environment.h"
+#include "core/engine/find_links.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/print.h"
@@ -44,8 +46,21 @@ std::string describe(const Cluster& cluster, bool as_json) {
   return text;
 }
 
-// `cluster`: where the ranks are; null: all on one host.
-char* explain(roda::engine::PlanQuery query, const Cluster* cluster, bool as_json, roda_error* error) {
+// What the predictions go by: the running job's links; else those of the cluster of a file, or of this host.
+Status links_for(const roda::Knobs& knobs, const roda::engine::Planner& planner, const Cluster* cluster,
+                 const roda::engine::Engine* job, roda::engine::Links* links) {
+  if (job != nullptr) {
+    *links = job->links();
+    return {};
+  }
+  RODA_RETURN_IF_ERROR(roda::engine::given_links(knobs, cluster != nullptr ? *cluster : Cluster(), links));
+  if (cluster == nullptr) roda::engine::look_up_links(knobs, planner, links);
+  return {};
+}
+
+// `cluster`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
+char* explain(roda::engine::PlanQuery query, const Cluster* cluster, const roda::engine::Engine* job, bool as_json,
+              roda_error* error) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
@@ -58,11 +73,11 @@ char* explain(roda::engine::PlanQuery query, const Cluster* cluster, bool as_jso
     query.lie_on(shape);
   }
   roda::engine::Links links;
-  status = Environment::find_links(knobs, cluster != nullptr ? *cluster : Cluster(), &links);
+  status = links_for(knobs, *planner, cluster, job, &links);
   if (!status.ok()) return refuse(status, error);
   const roda::engine::Predict predict = Environment::get().predict(links, roda::engine::kManySteps);
   // As the job would decide.
-  if (knobs.select_by == "model") planner->order_by(Environment::get().predict(links, roda::engine::kFewSteps));
+  Environment::get().order(knobs, links, planner.get());
   return give(roda::engine::explain(*planner, query, predict, as_json));
 }
 
@@ -102,7 +117,8 @@ char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_
   query.bytes = bytes;
   query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
   const bool is_this_job = size <= 0 && engine != nullptr;
-  return explain(query, is_this_job ? &engine->cluster() : nullptr, as_json != 0, error);
+  return explain(query, is_this_job ? &engine->cluster() : nullptr, is_this_job ? engine : nullptr, as_json != 0,
+                 error);
 }
 
 char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size, int32_t as_json,
@@ -114,7 +130,7 @@ char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t by
   roda::engine::PlanQuery query;
   query.collective = collective;
   query.bytes = bytes;
-  return explain(query, &cluster, as_json != 0, error);
+  return explain(query, &cluster, nullptr, as_json != 0, error);
 }
 
 void roda_free_text(char* text) { std::free(text); }

@@ -7,6 +7,7 @@
 
 #include "algorithms/select/names.h"
 #include "core/engine/device_choice.h"
+#include "core/engine/find_links.h"
 #include "core/engine/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
@@ -25,8 +26,18 @@ plugins::HostServices services() {
   return s;
 }
 
+// How much quicker the model must find an option than the table's first one to overrule the table, which was measured.
+constexpr Planner::Margin kClearly{2, 20e-6};
+
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status check_word(const std::string& name, const std::string& value, const std::vector<std::string>& words) {
+  if (is_among(words, value)) return {};
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : word == words.back() ? " or " : ", ") + word;
+  return Status::invalid(name + "=" + value + ": give " + text);
 }
 
 // A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
@@ -75,10 +86,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   }
   RODA_RETURN_IF_ERROR(load_user_algorithms(knobs, loader_));
   Links checked;
-  RODA_RETURN_IF_ERROR(find_links(knobs, topology::Cluster(), &checked));
-  if (knobs.select_by != "table" && knobs.select_by != "model") {
-    return Status::invalid("RODA_SELECT_BY=" + knobs.select_by + ": give table or model");
-  }
+  RODA_RETURN_IF_ERROR(given_links(knobs, topology::Cluster(), &checked));
+  RODA_RETURN_IF_ERROR(check_word("RODA_SELECT_BY", knobs.select_by, {"auto", "table", "model"}));
+  RODA_RETURN_IF_ERROR(check_word("RODA_MEASURE_LINKS", knobs.measure_links, {"auto", "always", "never"}));
   Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather,
                            knobs.hierarchical_adasum,    {},
                            knobs.deterministic,          {}};
@@ -103,9 +113,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   return {};
 }
 
-Status Environment::find_links(const Knobs& knobs, const topology::Cluster& cluster, Links* links) {
-  *links = links_of(cluster);
-  return knobs.links.empty() ? Status() : read_links(knobs.links, links);
+void Environment::order(const Knobs& knobs, const Links& links, Planner* planner) const {
+  if (knobs.select_by == "model") planner->order_by(predict(links, kFewSteps), {});
+  if (knobs.select_by == "auto" && links.are_measured) planner->order_by(predict(links, kVeryFewSteps), kClearly);
 }
 
 Predict Environment::predict(const Links& links, double most_steps) const {

@@ -25,8 +25,8 @@ class Environment {
   // error with the reason; nothing is used in its place.
   Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const;
 
-  // The links that predictions for the cluster go by: RODA_LINKS, or what the topology tells.
-  static Status find_links(const Knobs& knobs, const topology::Cluster& cluster, Links* links);
+  // Lets the model have its say in the planner's order, as RODA_SELECT_BY has it.
+  void order(const Knobs& knobs, const Links& links, Planner* planner) const;
   // The simulator's model over these links, or what a plugin of algorithms says instead. Valid for the process' life.
   Predict predict(const Links& links, double most_steps) const;
 

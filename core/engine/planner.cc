@@ -1,5 +1,7 @@
 #include "core/engine/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cctype>
@@ -108,26 +110,44 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
   return verdicts;
 }
 
-// The usable ones before the others, the cheaper before the dearer.
+Planner::Cost Planner::cost(const PlanQuery& q, const select::Verdict& v) const {
+  if (!v.usable) return {2, 0};
+  const auto [known, is_new] = costs_.try_emplace({q, v.option.transport + "/" + v.option.algorithm});
+  if (is_new) {
+    const auto prediction = predict_(q, plan_of(q, v.option));
+    known->second = prediction ? Cost{0, prediction->seconds} : Cost{1, 0};
+  }
+  return known->second;
+}
+
 void Planner::order_by_cost(const PlanQuery& q, std::vector<select::Verdict>* verdicts) const {
   const auto collective = static_cast<schedule::Collective>(q.collective);
   if (q.size < 2 || q.memory_kind != RODA_MEMORY_HOST || options_.ordered_by_user.count(collective) != 0) return;
   // Sizes between two powers of two cost alike.
   PlanQuery rounded = q;
   rounded.bytes = std::bit_ceil(std::max<std::size_t>(q.bytes, 1));
-  const auto cost = [&](const select::Verdict& v) {
-    if (!v.usable) return std::pair{2, 0.0};
-    const auto [known, is_new] = costs_.try_emplace({rounded, v.option.transport + "/" + v.option.algorithm});
-    if (is_new) {
-      const auto prediction = predict_(rounded, plan_of(q, v.option));
-      known->second = prediction ? std::pair{0, prediction->seconds} : std::pair{1, 0.0};
-    }
-    return known->second;
-  };
-  std::vector<std::pair<std::pair<int, double>, select::Verdict>> priced;
-  for (const select::Verdict& v : *verdicts) priced.emplace_back(cost(v), v);
+  std::vector<Cost> costs;
+  for (const select::Verdict& v : *verdicts) costs.push_back(cost(rounded, v));
+  if (margin_.times > 0) return prefer_the_quickest(costs, verdicts);
+  std::vector<std::pair<Cost, select::Verdict>> priced;
+  for (std::size_t i = 0; i < costs.size(); ++i) priced.emplace_back(costs[i], (*verdicts)[i]);
   std::stable_sort(priced.begin(), priced.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < priced.size(); ++i) (*verdicts)[i] = priced[i].second;
+}
+
+// The table's order, but for one that the margin lets overtake.
+void Planner::prefer_the_quickest(const std::vector<Cost>& costs, std::vector<select::Verdict>* verdicts) const {
+  const auto is_usable = [](const Cost& c) { return c.first < 2; };
+  const auto first = std::find_if(costs.begin(), costs.end(), is_usable);
+  const auto quickest = std::min_element(costs.begin(), costs.end());
+  if (first == costs.end() || first->first != 0 || quickest->first != 0) return;
+  if (quickest->second * margin_.times > first->second || quickest->second + margin_.seconds > first->second) return;
+  const auto from = verdicts->begin() + (quickest - costs.begin());
+  from->reason += fmt::format("; predicted to be {:.1f} times as quick as {}/{}, which the table puts first",
+                              first->second / quickest->second,
+                              (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.transport,
+                              (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.algorithm);
+  std::rotate(verdicts->begin(), from, from + 1);
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {

@@ -112,9 +112,19 @@ class Planner {
   // transport whose ranks are threads of one process is taken seriously.
   Planner(select::Table table, std::vector<const roda_transport*> transports, Options options);
 
-  // From now on what the table offers is ordered by the predictions, for tensors in host memory; what can't be
-  // predicted comes last. They are the same on every rank.
-  void order_by(Predict predict) { predict_ = std::move(predict); }
+  // From now on predictions, which are the same on every rank, have a say in the order of what the table offers for
+  // tensors in host memory. Without a margin they alone decide, and what can't be predicted comes last. Else the
+  // table's first option gives way only to one that is predicted to be that many times as quick and that much quicker.
+  struct Margin {
+    double times = 0;
+    double seconds = 0;
+  };
+  void order_by(Predict predict, const Margin& margin) {
+    predict_ = std::move(predict);
+    margin_ = margin;
+    plans_.clear();
+    costs_.clear();
+  }
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
@@ -155,14 +165,17 @@ class Planner {
   Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
+  using Cost = std::pair<int, double>;  // 0 and the seconds; 1: not predictable; 2: not usable
+  Cost cost(const PlanQuery& query, const select::Verdict& verdict) const;
   void order_by_cost(const PlanQuery& query, std::vector<select::Verdict>* verdicts) const;
+  void prefer_the_quickest(const std::vector<Cost>& costs, std::vector<select::Verdict>* verdicts) const;
 
   select::Table table_;
   std::vector<const roda_transport*> transports_;
   Options options_;
   Predict predict_;  // null: the table's order stands
-  // What was predicted, by size and option: whether it could be, and the seconds.
-  mutable std::map<std::pair<PlanQuery, std::string>, std::pair<int, double>> costs_;
+  Margin margin_;
+  mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and option
   std::map<PlanQuery, std::unique_ptr<Plan>> plans_;
 };
 

@@ -6,6 +6,7 @@
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
+#include "core/engine/find_links.h"
 #include "core/engine/user_algorithms.h"
 #include "core/engine/version.h"
 #include "core/topology/exchange.h"
@@ -124,14 +125,17 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
   RODA_RETURN_IF_ERROR(vote(store, topology, parts->job_key + "/settings", mine, deadline));
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
-  Links links;
-  RODA_RETURN_IF_ERROR(Environment::find_links(parts->knobs, parts->cluster, &links));
-  if (parts->knobs.select_by == "model") parts->planner->order_by(Environment::get().predict(links, kFewSteps));
+  RODA_RETURN_IF_ERROR(given_links(parts->knobs, parts->cluster, &parts->links));
   const std::string common =
-      fingerprint(parts->knobs, *parts->planner, parts->cluster, sets) + "links=" + one_line(links);
+      fingerprint(parts->knobs, *parts->planner, parts->cluster, sets) + "links=" + one_line(parts->links);
   RODA_RETURN_IF_ERROR(
       check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement", common + "\n", deadline));
   RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
+  const LinkSearch search{
+      parts->knobs,      topology, *parts->planner, Environment::get().host(), store, parts->job_key + "/links",
+      parts->generation, deadline};
+  RODA_RETURN_IF_ERROR(find_links(search, &parts->links));
+  Environment::get().order(parts->knobs, parts->links, parts->planner.get());
   show(parts->cluster, *parts);
   return {};
 }
@@ -177,6 +181,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   Status mine = topology::look(parts.knobs, topology::DiscoverOptions(), &view);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
+  parts.generation = static_cast<std::uint64_t>(round);
   RODA_RETURN_IF_ERROR(claim_rank(*parts.store, rank, this_host(parts.knobs.hostname), parts.job_key, deadline));
   // Before anything whose form may differ between versions.
   RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/version",
@@ -200,7 +205,6 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   parts.host = environment.host();
   parts.device = environment.loader().device_for(RODA_MEMORY_CUDA);
   parts.static_sets = std::move(static_sets);
-  parts.generation = static_cast<std::uint64_t>(round);
   *engine = std::make_unique<Engine>(std::move(parts));
   RODA_LOG(debug, "engine started: {} of {}", rank, size);
   return {};

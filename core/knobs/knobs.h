@@ -54,7 +54,8 @@ struct Knobs {
   std::string topology_file, topology_dump_file;  // paths; empty: none
   bool hierarchical_allreduce{}, hierarchical_allgather{}, hierarchical_adasum{}, torus_allreduce{};
   std::string links;              // path; empty: assumed
-  std::string select_by;          // table or model
+  std::string measure_links;      // auto, always or never
+  std::string select_by;          // auto, table or model
   std::string schedules;          // paths; empty: none
   std::string levels;             // of compositions; empty: hosts
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen

@@ -26,6 +26,27 @@ struct Report {
   std::vector<std::string> lines;
 };
 
+// What places ranks.
+Machine places(const Machine& machine) {
+  Machine bare;
+  if (machine.absent.contains("cpus") || machine.absent.contains("machine")) return bare;
+  bare.cpus = machine.cpus;
+  bare.cores = machine.cores;
+  bare.packages = machine.packages;
+  for (Package& package : bare.packages) package.model.clear();
+  for (const NumaNode& node : machine.numa_nodes) bare.numa_nodes.push_back({node.number, node.cpus, 0, {}});
+  bare.caches = machine.caches;
+  for (CacheLevel& level : bare.caches) level.kib = 0;
+  return bare;
+}
+
+template <typename List>
+void drop_unless_both(List* a, List* b) {
+  if (!a->empty() && !b->empty()) return;
+  a->clear();
+  b->clear();
+}
+
 std::string shown(const json* value) { return value == nullptr ? "missing" : value->dump(); }
 
 const json* member(const json& value, const std::string& key) {
@@ -66,6 +87,16 @@ std::string difference(const Machine& a, const Machine& b, const std::string& he
   Report report{here, there, {}};
   compare(&first, &second, "", &report);
   return fmt::format("{}", fmt::join(report.lines, "; "));
+}
+
+std::string contradiction(const Machine& a, const Machine& b, const std::string& here, const std::string& there) {
+  Machine first = places(a), second = places(b);
+  drop_unless_both(&first.cpus, &second.cpus);
+  drop_unless_both(&first.cores, &second.cores);
+  drop_unless_both(&first.packages, &second.packages);
+  drop_unless_both(&first.numa_nodes, &second.numa_nodes);
+  drop_unless_both(&first.caches, &second.caches);
+  return difference(first, second, here, there);
 }
 
 }  // namespace roda::topology

@@ -93,18 +93,40 @@ class Shapes {
   std::map<std::string, Machine> known_;
 };
 
-// Says which ranks of a host see something else than its lowest rank; that rank does the talking.
-void report_differences(const Host& host, const std::vector<Note>& notes, const Shapes& shapes, int rank) {
-  const int first = host.ranks.front();
-  if (rank != first) return;
-  for (const int other : host.ranks) {
-    if (notes[at(other)].hash == notes[at(first)].hash) continue;
-    RODA_LOG(warning, "ranks {} and {} are both on {} and see different machines: {}; rank {}'s view counts", first,
-             other, host.name,
-             difference(shapes.find(notes[at(first)].hash), shapes.find(notes[at(other)].hash),
-                        fmt::format("for rank {}", first), fmt::format("for rank {}", other)),
-             first);
+// The ranks of a host that see something else than its lowest rank, by what they see.
+std::map<std::string, std::vector<int>> dissenters(const Host& host, const std::vector<Note>& notes) {
+  std::map<std::string, std::vector<int>> others;
+  const std::string& expected = notes[at(host.ranks.front())].hash;
+  for (const int rank : host.ranks) {
+    if (notes[at(rank)].hash != expected) others[notes[at(rank)].hash].push_back(rank);
   }
+  return others;
+}
+
+// What can't be true of one host is an error, the same on every rank of the job. What else differs is a warning of the
+// host's own ranks.
+Status compare_views(const Host& host, const std::vector<Note>& notes, const Shapes& shapes, int rank) {
+  const int first = host.ranks.front();
+  const Machine& expected = shapes.find(notes[at(first)].hash);
+  for (const auto& [hash, ranks] : dissenters(host, notes)) {
+    const std::string here = fmt::format("for rank {}", first);
+    const std::string there = fmt::format("for rank{} {}", ranks.size() > 1 ? "s" : "", print_cpus(ranks));
+    const std::string who = fmt::format("rank {} and rank{} {} are on one host, {}, and see different machines", first,
+                                        ranks.size() > 1 ? "s" : "", print_cpus(ranks), host.name);
+    const std::string wrong = contradiction(expected, shapes.find(hash), here, there);
+    if (!wrong.empty()) {
+      return Status(RODA_ERR_PRECONDITION,
+                    fmt::format("{}: {}; give every rank the same HWLOC_* variables and the same view of /sys, or, if "
+                                "these are several machines, a HOROVOD_HOSTNAME of its own to each",
+                                who, wrong),
+                    ranks.front());
+    }
+    if (std::binary_search(host.ranks.begin(), host.ranks.end(), rank)) {
+      RODA_LOG(warning, "{}: {}; rank {}'s view counts", who, difference(expected, shapes.find(hash), here, there),
+               first);
+    }
+  }
+  return {};
 }
 
 Status discovered(Store& store, const Topology& topology, const std::vector<Note>& notes, const Machine& mine,
@@ -119,7 +141,7 @@ Status discovered(Store& store, const Topology& topology, const std::vector<Note
     const auto [known, is_new] = index.emplace(hash, static_cast<int>(found.machines.size()));
     if (is_new) found.machines.push_back({fmt::format("m{:02}", known->second), shapes.find(hash)});
     host.machine = known->second;
-    report_differences(host, notes, shapes, topology.rank);
+    RODA_RETURN_IF_ERROR(compare_views(host, notes, shapes, topology.rank));
   }
   for (int rank = 0; rank < topology.size; ++rank) {
     const Host& host = found.hosts[at(topology.host_of[at(rank)])];

@@ -30,10 +30,10 @@ Status look(const Knobs& knobs, const DiscoverOptions& options, View* view);
 std::string note_of(const View& view);
 
 // Collective; `topology` holds every rank's note and budget. Machines of one shape travel once, and only to those who
-// see another: a job on machines of one kind sends nothing. Ranks of one host that see different machines are reported
-// in the log, with the difference, and the lowest rank's view counts. Files must be equal on all ranks and agree with
-// the job: an error names the ranks, or the contradiction, on every rank. Blocks, at most to the deadline. Keys stay
-// below
+// see another: a job on machines of one kind sends nothing. Ranks of one host whose views contradict each other (see
+// contradiction()) are an error of every rank of the job, which names them and the difference; what else differs is a
+// warning of the host's ranks, and the lowest rank's view counts. Files must be equal on all ranks and agree with the
+// job: an error names the ranks, or the contradiction, on every rank. Blocks, at most to the deadline. Keys stay below
 // "<prefix>/"; a prefix is used once per store.
 Status share(Store& store, const Topology& topology, const View& mine, const std::string& prefix,
              Store::Clock::time_point deadline, Cluster* cluster);

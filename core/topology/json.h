@@ -38,5 +38,8 @@ std::string hash(const Cluster& cluster);
 
 // What differs, by path, at most three places: "/numa_nodes/0/memory_gib is 24 here and 32 there". Empty: nothing.
 std::string difference(const Machine& a, const Machine& b, const std::string& here, const std::string& there);
+// What can't both be true of one machine: its CPUs, and which of them make up cores, packages, NUMA nodes and caches,
+// as far as both descriptions tell. Devices, names and memory may come and go, or be hidden from one process.
+std::string contradiction(const Machine& a, const Machine& b, const std::string& here, const std::string& there);
 
 }  // namespace roda::topology

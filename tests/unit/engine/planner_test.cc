@@ -205,11 +205,13 @@ TEST(Costs, CountBytesBetweenHosts) {
 TEST(Costs, OrderTheCandidatesWhereTheyAreAsked) {
   Planner p = planner();
   const PlanQuery q = allreduce(64 << 20, {2, 2});
-  p.order_by([](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
-    if (plan.stages.front().algorithm == "recursive_doubling") return Prediction{1e-6, 0, 0, "a test"};
-    if (plan.is_composed()) return std::nullopt;
-    return Prediction{1, 0, 0, "a test"};
-  });
+  p.order_by(
+      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
+        if (plan.stages.front().algorithm == "recursive_doubling") return Prediction{1e-6, 0, 0, "a test"};
+        if (plan.is_composed()) return std::nullopt;
+        return Prediction{1, 0, 0, "a test"};
+      },
+      {});
   const auto verdicts = p.candidates(q);
   EXPECT_EQ(verdicts.front().option.algorithm, "recursive_doubling");
   const std::string words = explain(
@@ -221,6 +223,42 @@ TEST(Costs, OrderTheCandidatesWhereTheyAreAsked) {
       false);
   EXPECT_NE(words.find("2 ms predicted"), std::string::npos) << words;
   EXPECT_NE(words.find("3 ms predicted, 50 % more than what runs"), std::string::npos) << words;
+}
+
+// The option that the table puts first for 1 MB between hosts, and what overtakes it, if it is that much quicker.
+TEST(Costs, OverruleTheTableByAMarginOnly) {
+  const PlanQuery q = allreduce(1 << 20, {1, 1, 1, 1});
+  const auto first = [&](double seconds, std::string* reason) {
+    Planner p = planner();
+    p.order_by(
+        [=](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
+          const std::string& algorithm = plan.stages.front().algorithm;
+          if (algorithm == "ordered") return std::nullopt;
+          return Prediction{algorithm == "recursive_doubling" ? seconds : 1e-3, 0, 0, "a test"};
+        },
+        {2, 20e-6});
+    const auto verdicts = p.candidates(q);
+    const auto chosen = std::find_if(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.usable; });
+    *reason = chosen->reason;
+    return chosen->option.algorithm;
+  };
+  std::string reason;
+  EXPECT_EQ(first(0.4e-3, &reason), "recursive_doubling");
+  EXPECT_NE(reason.find("predicted to be 2.5 times as quick as far/ring, which the table puts first"),
+            std::string::npos)
+      << reason;
+  EXPECT_EQ(first(0.6e-3, &reason), "ring");
+}
+
+TEST(Costs, OverruleTheTableForWorthwhileGainsOnly) {
+  Planner p = planner();
+  const PlanQuery q = allreduce(4, {1, 1});
+  p.order_by(
+      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
+        return Prediction{plan.stages.front().algorithm == "ring" ? 1e-6 : 10e-6, 0, 0, "a test"};
+      },
+      {2, 20e-6});
+  EXPECT_EQ(described(std::move(p), q), "allreduce by far/recursive_doubling");
 }
 
 TEST(Costs, OfLinksThatAFileSays) {

@@ -100,10 +100,43 @@ TEST(Exchange, RanksOfOneHostThatDifferFollowTheLowest) {
   expect_one_view(outcomes);
   ASSERT_EQ(outcomes[0].cluster.machines.size(), 1u);
   EXPECT_EQ(outcomes[0].cluster.machines[0].machine, sample_machine());
-  EXPECT_NE(log.find("ranks 0 and 1 are both on a and see different machines: /numa_nodes/0/memory_gib is 16 for rank "
-                     "0 and 8 for rank 1; rank 0's view counts"),
-            std::string::npos)
+  EXPECT_NE(
+      log.find(
+          "rank 0 and rank 1 are on one host, a, and see different machines: /numa_nodes/0/memory_gib is 16 for rank "
+          "0 and 8 for rank 1; rank 0's view counts"),
+      std::string::npos)
       << log;
+}
+
+TEST(Exchange, RanksOfOneHostThatContradictEachOtherAreEverybodysError) {
+  LocalStore store;
+  Machine other = sample_machine();
+  other.cores = {{0, 1}, {2, 3}};
+  const auto outcomes =
+      share_among(store, {view_of(sample_machine()), view_of(sample_machine()), view_of(other), view_of(other)},
+                  {"elsewhere", "a", "a", "a"});
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.status.code(), RODA_ERR_PRECONDITION);
+    EXPECT_EQ(outcome.status.rank(), 2);
+    EXPECT_NE(outcome.status.message().find(
+                  "rank 1 and ranks 2-3 are on one host, a, and see different machines: /cores/0 is \"0,2\" for rank 1 "
+                  "and \"0-1\" for ranks 2-3; /cores/1 is \"1,3\" for rank 1 and \"2-3\" for ranks 2-3; give every "),
+              std::string::npos)
+        << outcome.status.message();
+  }
+}
+
+// A rank that is told less than its neighbours contradicts nobody.
+TEST(Exchange, WhatOneRankCannotKnowIsNoContradiction) {
+  LocalStore store;
+  Machine other = sample_machine();
+  other.cores.clear();
+  other.caches.clear();
+  other.gpus.clear();
+  other.packages[0].model = "unknown";
+  const auto outcomes = share_among(store, {view_of(sample_machine()), view_of(other)}, {"a", "a"});
+  expect_one_view(outcomes);
+  EXPECT_EQ(outcomes[0].cluster.machines[0].machine, sample_machine());
 }
 
 TEST(Exchange, TooManyKindsAreBounded) {
