@@ -1,10 +1,12 @@
 #include "core/negotiate/validate.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace roda::negotiate {
 namespace {
@@ -81,13 +83,18 @@ std::string check_rows(const Requests& requests) {
   return "";
 }
 
+// An average is a factor too, where sums and averages are all there is. Factors are compared as bits: NaN is itself.
 std::string check_scales(const Requests& requests) {
   const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) { return std::pair(r.prescale, r.postscale); });
+  const Request* b = odd_one(requests, [](const Request& r) {
+    const int op = r.collective == RODA_REDUCESCATTER ? r.op : 0;
+    return std::tuple(std::bit_cast<std::uint64_t>(r.prescale), std::bit_cast<std::uint64_t>(r.postscale), op);
+  });
   if (b == nullptr) return "";
   auto text = [](const Request& r) {
     std::ostringstream out;
     out << "prescale " << r.prescale << ", postscale " << r.postscale;
+    if (r.collective == RODA_REDUCESCATTER) out << ", op " << roda_reduce_op_name(r.op);
     return out.str();
   };
   return "Mismatched prescale and/or postscale factors: One rank sent factors (" + text(a) +

@@ -163,5 +163,29 @@ TEST(Faults, ARankNeverSubmits) {
   EXPECT_TRUE(named) << o.message;
 }
 
+// The same for a group that one rank submits whole, after it submitted one of its tensors alone, and then joins.
+TEST(Faults, AGroupIsNeverCompleted) {
+  std::vector<float> data(2, 1);
+  const Shape one{1};
+  const std::vector<roda_op> group = {make_op(RODA_ALLREDUCE, "a", one, &data[0], &data[0]),
+                                      make_op(RODA_ALLREDUCE, "b", one, &data[1], &data[1])};
+  roda_handle handle = 0;
+  Outcome o;
+  if (rank() == 0) {
+    ASSERT_EQ(submit(group, &handle).code, RODA_OK);
+    o = run(make_op(RODA_JOIN, "", {}, nullptr, nullptr));
+    EXPECT_EQ(wait(handle).code, RODA_OK);  // the others' "a" completed it
+  } else {
+    float alone = 1;
+    ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "b", one, &alone, &alone)).code, RODA_OK);
+    ASSERT_EQ(submit(group, &handle).code, RODA_OK);
+    o = wait(handle);
+  }
+  EXPECT_EQ(o.code, RODA_ERR_TIMEOUT);
+  for (const char* text : {"1!: [b (agreed on, but not 1 of the 2 tensors of its group", "2!: [b (agreed on"}) {
+    EXPECT_NE(o.message.find(text), std::string::npos) << o.message;
+  }
+}
+
 }  // namespace
 }  // namespace roda::test

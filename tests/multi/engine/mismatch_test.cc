@@ -81,6 +81,8 @@ std::vector<Case> cases() {
   }
   all.push_back({"reduce op", [=](bool odd) { return with_op(RODA_ALLREDUCE, odd ? RODA_MAX : RODA_MIN); },
                  "Mismatched reduction operation: One rank requested 3, but another rank requested 4.", "max", "min"});
+  all.push_back({"sum or average", [=](bool odd) { return with_op(RODA_REDUCESCATTER, odd ? RODA_SUM : RODA_AVERAGE); },
+                 "Mismatched prescale and/or postscale factors: ", "op sum", "op average"});
   const auto rooted = [=](bool odd) {
     roda_op op = make(RODA_BROADCAST, kFour);
     op.root = odd ? 1 : 0;
@@ -188,6 +190,25 @@ TEST(Join, OtherCollectivesAreRefusedMeanwhile) {
     roda_release(handle);
     expect_sum();
   }
+}
+
+// One rank submits two tensors as a group, the others one of them alone, and no more: nobody waits for the group.
+TEST(Join, AGroupThatOthersSubmitInPart) {
+  if (size() < 2) GTEST_SKIP() << "needs two ranks";
+  float first = 1, second = 1;
+  const Shape one{1};
+  const roda_op shared = make_op(RODA_ALLREDUCE, "part", one, &second, &second);
+  if (rank() == 0) {
+    roda_handle handle = 0;
+    ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "rest", one, &first, &first), shared}, &handle).code, RODA_OK);
+    ASSERT_EQ(wait(handle).code, RODA_OK);
+    EXPECT_EQ(first, 1.0f);
+  } else {
+    ASSERT_EQ(run(shared).code, RODA_OK);
+  }
+  EXPECT_EQ(second, static_cast<float>(size()));
+  ASSERT_EQ(run(make_op(RODA_JOIN, "", {}, nullptr, nullptr)).code, RODA_OK);
+  expect_sum();
 }
 
 // Joins, and once more before that is over. False: it was over already, and the second join was a join of its own.

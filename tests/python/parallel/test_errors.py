@@ -52,6 +52,10 @@ MISMATCHES: dict[str, tuple[Callable[[str], object], str]] = {
         "Mismatched ALLGATHER tensor shapes",
     ),
     "gather of scalars": (lambda name: hvd.allgather(torch.tensor(1.0), name=name), "tried to ALLGATHER a rank-zero"),
+    "sum or average": (
+        lambda name: hvd.reducescatter(torch.ones(4), op=odd_one(hvd.Sum, hvd.Average), name=name),
+        "Mismatched prescale and/or postscale factors",
+    ),
     "scatter shape": (
         lambda name: hvd.reducescatter(torch.ones(odd_one(4, 5)), name=name),
         "Mismatched REDUCESCATTER tensor shapes",
@@ -92,6 +96,22 @@ def test_unknown_handles() -> None:
     assert hvd.synchronize(10**9) is None
     with pytest.raises(ValueError, match="was not created or has been cleared"):
         hvd.poll(10**9)
+
+
+@pytest.mark.parametrize("kind", ["meta", "nested", "sparse", "csr"])
+def test_tensors_that_have_no_memory_to_work_on(kind: str) -> None:
+    tensor = {
+        "meta": lambda: torch.ones(3, device="meta"),
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "sparse": lambda: torch.ones(3).to_sparse(),
+        "csr": lambda: torch.ones(3, 3).to_sparse_csr(),
+    }[kind]()
+    with pytest.raises(ValueError, match="Tensor type .* is not supported."):
+        hvd.allreduce(tensor)
+
+
+def test_factors_that_are_no_numbers_agree_with_themselves() -> None:
+    assert hvd.allreduce(torch.ones(3), op=hvd.Sum, prescale_factor=float("nan")).isnan().all()
 
 
 def test_tensors_of_a_group_share_a_device_and_there_is_one() -> None:

@@ -40,6 +40,18 @@ def test_allgather_object_is_ordered_by_rank() -> None:
     assert [len(r["data"]) for r in results] == [100 * r for r in range(hvd.size())]
 
 
+def test_an_object_that_cannot_be_pickled_is_an_error_on_all_ranks() -> None:
+    last = hvd.size() - 1
+    mine = (i for i in range(3)) if hvd.rank() == last else 5
+    for call in (
+        lambda: hvd.broadcast_object(mine, last, name="unpicklable"),
+        lambda: hvd.allgather_object(mine, name="unpicklable"),
+    ):
+        with pytest.raises(ValueError, match=rf"The object of rank {last} cannot be pickled: .*generator"):
+            call()
+    assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
+
+
 def test_broadcast_parameters_of_a_model() -> None:
     model = make_model(hvd.rank())
     hvd.broadcast_parameters(model.state_dict(), 0)

@@ -46,9 +46,10 @@ def test_grouped_allgather() -> None:
     groups = [
         [rows_of(r, dtype, r + extra) for r in range(size)] for dtype, extra in ((torch.float32, 1), (torch.int16, 0))
     ]
-    results = hvd.grouped_allgather([group[rank] for group in groups], name="gathers")
-    assert len(results) == 2
-    assert all(close(result, torch.cat(group)) for result, group in zip(results, groups))
+    for given in ([group[rank] for group in groups], (group[rank] for group in groups)):
+        results = hvd.grouped_allgather(given, name="gathers")
+        assert len(results) == 2
+        assert all(close(result, torch.cat(group)) for result, group in zip(results, groups))
 
 
 def test_gathered_memory_outlives_the_handle() -> None:
@@ -131,6 +132,7 @@ def test_alltoall_may_send_less_than_it_has_and_nothing() -> None:
     [
         (4, torch.ones(2, 2, dtype=torch.int32), "alltoall expects a 1D splits tensor"),
         (4, torch.ones(2, dtype=torch.int64), "alltoall expects splits to contain 32-bit integer elements."),
+        (4, [1.5] * 2, "alltoall expects splits to contain 32-bit integer elements."),
         (1, "too many", "Sum of splits entries is greater than"),
         (4, "too long", "Number of entries in splits does not equal"),
     ],

@@ -10,7 +10,7 @@ from horovod.torch import _ops
 
 @pytest.fixture(autouse=True)
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ops, "on_host", torch.Tensor.clone)
+    monkeypatch.setattr(_ops, "reachable", torch.Tensor.clone)
 
 
 def test_results_come_back_and_inputs_stay() -> None:

@@ -126,11 +126,20 @@ def forget_handles() -> None:
 def check_tensor(tensor: torch.Tensor) -> int:
     """Return the engine's dtype of `tensor`, or raise ValueError when the engine cannot work on it."""
     dtype = DTYPES.get(tensor.dtype)
-    if dtype is None or tensor.is_sparse:
-        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+    if dtype is None or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
+        raise ValueError(f"Tensor type {_type_name(tensor)} is not supported.")
     if not tensor.is_contiguous():
         raise ValueError("Tensor is required to be contiguous.")
     return dtype
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        return f"nested {tensor.dtype}"
+    try:
+        return f"{tensor.type()} ({tensor.device})" if tensor.is_meta else tensor.type()
+    except RuntimeError:  # the newer sparse layouts have no such name
+        return f"{tensor.layout} {tensor.dtype}"
 
 
 @functools.cache

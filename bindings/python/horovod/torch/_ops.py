@@ -166,7 +166,8 @@ def _split_list(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None
     if splits is None:
         return None
     if not isinstance(splits, torch.Tensor):
-        splits = torch.tensor(splits, dtype=torch.int32)
+        given = torch.tensor(splits)
+        splits = given if given.is_floating_point() and given.numel() else given.to(torch.int32)
     if splits.dim() != 1:
         raise ValueError("alltoall expects a 1D splits tensor")
     if splits.dtype != torch.int32:

@@ -66,16 +66,37 @@ def broadcast_object(
     -------
     object
         `obj` on the root, a copy of the root's elsewhere.
+
+    Raises
+    ------
+    ValueError
+        On all ranks, when the root's object cannot be pickled.
     """
     name = type(obj).__name__ if name is None else name
     is_root = _roda.rank() == root_rank
-    payload = torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8) if is_root else None
-    size = torch.tensor([0 if payload is None else payload.numel()], dtype=torch.int64)
-    broadcast_(size, root_rank, f"{name}.sz", process_set)
+    payload, size, error = _pickled(obj) if is_root else (None, 0, None)
+    sizes = torch.tensor([size], dtype=torch.int64)
+    broadcast_(sizes, root_rank, f"{name}.sz", process_set)
     if payload is None:
-        payload = torch.empty(int(size), dtype=torch.uint8)
+        payload = torch.empty(abs(int(sizes)), dtype=torch.uint8)
     broadcast_(payload, root_rank, f"{name}.t", process_set)
+    if int(sizes) < 0:
+        raise ValueError(_not_pickled(root_rank, payload.numpy().tobytes())) from error
     return obj if is_root else cloudpickle.load(io.BytesIO(payload.numpy().tobytes()))
+
+
+def _pickled(obj: Any) -> tuple[torch.Tensor, int, Exception | None]:
+    """Return the pickled object and its size, or why it cannot be pickled and a negative size: for all to know."""
+    try:
+        text, error = cloudpickle.dumps(obj), None
+    except Exception as refused:  # noqa: BLE001 (any that the object's own class raises)
+        text, error = f"{type(refused).__name__}: {refused}".encode(), refused
+    payload = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    return payload, -payload.numel() if error else payload.numel(), error
+
+
+def _not_pickled(rank: int, reason: bytes) -> str:
+    return f"The object of rank {rank} cannot be pickled: {reason.decode()}"
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
@@ -92,16 +113,24 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     -------
     list
         Ordered by rank.
+
+    Raises
+    ------
+    ValueError
+        On all ranks, when one rank's object cannot be pickled.
     """
     name = type(obj).__name__ if name is None else name
-    payload = torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8)
-    sizes = allgather(torch.tensor([payload.numel()], dtype=torch.int64), f"{name}.sz").tolist()
+    payload, size, error = _pickled(obj)
+    sizes = allgather(torch.tensor([size], dtype=torch.int64), f"{name}.sz").tolist()
     gathered = allgather(payload, f"{name}.t").numpy().tobytes()
-    objects, begin = [], 0
+    parts, begin = [], 0
     for size in sizes:
-        objects.append(cloudpickle.loads(gathered[begin : begin + size]))
-        begin += size
-    return objects
+        parts.append(gathered[begin : begin + abs(size)])
+        begin += abs(size)
+    for owner, (size, part) in enumerate(zip(sizes, parts)):
+        if size < 0:
+            raise ValueError(_not_pickled(owner, part)) from error
+    return [cloudpickle.loads(part) for part in parts]
 
 
 # --- optimizer state ---

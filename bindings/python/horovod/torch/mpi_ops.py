@@ -305,6 +305,7 @@ def grouped_allgather(
     tensors: Sequence[Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> tuple[Tensor, ...]:
     """Allgather several tensors that complete together; differentiable. Parameters as in :func:`allgather`."""
+    tensors = list(tensors)
     if _needs_gradient(*tensors):
         return HorovodGroupedAllgather.apply(name, process_set, *tensors)
     return _ops.execute(_ops.prepare_grouped_allgather(tensors, name, process_set))
