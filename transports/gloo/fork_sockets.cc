@@ -63,21 +63,26 @@ void in_child() {
 
 }  // namespace
 
-void guard_sockets(const void* owner, const std::vector<sockaddr_storage>& local) {
+std::vector<int> guard_sockets(const void* owner, const std::vector<sockaddr_storage>& local) {
   static const int registered = ::pthread_atfork(before_fork, in_parent, in_child);
   static_cast<void>(registered);
+  std::vector<int> found(local.size(), -1), count(local.size(), 0);
   DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return;
+  if (folder == nullptr) return found;
   std::lock_guard lock(guard_mutex());
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
     sockaddr_storage here{}, there{};
     if (fd <= 2 || !endpoints(fd, &here, &there)) continue;
-    if (std::none_of(local.begin(), local.end(), [&](const sockaddr_storage& a) { return same(a, here); })) continue;
+    const auto end = std::find_if(local.begin(), local.end(), [&](const auto& address) { return same(address, here); });
+    if (end == local.end()) continue;
+    const auto index = static_cast<std::size_t>(end - local.begin());
+    found[index] = ++count[index] == 1 ? fd : -1;
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     guarded().push_back({owner, fd, here, there});
   }
   ::closedir(folder);
+  return found;
 }
 
 void forget_sockets(const void* owner) {

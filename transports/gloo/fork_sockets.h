@@ -12,8 +12,8 @@
 namespace roda::gloo {
 
 // Finds this process's descriptors that are bound to one of `local`, marks them close-on-exec, and remembers them as
-// `owner`'s for forks. Any thread.
-void guard_sockets(const void* owner, const std::vector<sockaddr_storage>& local);
+// `owner`'s for forks. Gives back one for each of `local`, -1 where there is none or more than one. Any thread.
+std::vector<int> guard_sockets(const void* owner, const std::vector<sockaddr_storage>& local);
 void forget_sockets(const void* owner);
 
 }  // namespace roda::gloo
