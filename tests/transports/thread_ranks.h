@@ -88,6 +88,7 @@ class Member {
     }
     return code_;
   }
+  void progress() { table_->progress(context_); }
   // Until what has ended needs no progress any more: before this rank stops making any.
   void settle() {
     while (table_->settle != nullptr && table_->settle(context_) == RODA_AGAIN) {

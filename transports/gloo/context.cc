@@ -1,5 +1,6 @@
 #include "transports/gloo/context.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace roda::gloo {
@@ -35,6 +36,33 @@ std::chrono::milliseconds Context::timeout(std::uint64_t group_timeout_ns) const
   if (group_timeout_ns == 0) return kDefaultTimeout;
   const auto given = std::chrono::duration_cast<milliseconds>(std::chrono::nanoseconds(group_timeout_ns));
   return std::max(given, milliseconds(1));
+}
+
+void Context::remove(Pumped* group) { std::erase(groups_, group); }
+
+int Context::pump() {
+  int moved = 0;
+  for (Pumped* group : groups_) moved += group->pump();
+  has_moved_ |= moved > 0;
+  return moved;
+}
+
+bool Context::arm() {
+  wakeups_.arm();
+  bool awaits_messages = false;
+  for (Pumped* group : groups_) awaits_messages |= group->prepare_sleep(wakeups_);
+  if (!awaits_messages) {
+    wakeups_.stop_ticking();
+    return true;
+  }
+  // What came before the sockets were watched, or was still being handled when they were last looked at.
+  if (const int moved = pump(); moved > 0) {
+    events_.fetch_add(moved);
+    return false;
+  }
+  wakeups_.tick(has_moved_);
+  has_moved_ = false;
+  return true;
 }
 
 }  // namespace roda::gloo

@@ -3,7 +3,6 @@
 
 #include <gloo/transport/device.h>
 #include <roda/abi/transport.h>
-#include <roda/sdk/doorbell.hpp>
 
 #include <array>
 #include <atomic>
@@ -11,11 +10,25 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "transports/gloo/collectives.h"
 #include "transports/gloo/device.h"
+#include "transports/gloo/wakeups.h"
 
 namespace roda::gloo {
+
+// What the context moves on and prepares for sleep: a group.
+class Pumped {
+ public:
+  // Moves messages on; returns how many things moved.
+  virtual int pump() = 0;
+  // Sees to it that data for pending messages wake the sleeper, and only those. True when there are pending ones.
+  virtual bool prepare_sleep(Wakeups& wakeups) = 0;
+
+ protected:
+  ~Pumped() = default;
+};
 
 // notify() and device() from any thread, the rest from the context's caller.
 class Context {
@@ -31,26 +44,31 @@ class Context {
   // Something ended, or a step of a group's forming is done.
   void notify() {
     events_.fetch_add(1);
-    doorbell_.ring();
+    wakeups_.ring();
   }
 
+  void add(Pumped* group) { groups_.push_back(group); }
+  void remove(Pumped* group);
+  Wakeups& wakeups() { return wakeups_; }
+
   // The entries of the ABI.
-  int progress() { return events_.exchange(0); }
-  int event_fd() const { return doorbell_.fd(); }
-  bool arm() {
-    doorbell_.arm();
-    return true;
-  }
-  void disarm() { doorbell_.disarm(); }
+  int progress() { return events_.exchange(0) + pump(); }
+  int event_fd() const { return wakeups_.fd(); }
+  bool arm();
+  void disarm() { wakeups_.disarm(); }
   static bool collective_supported(int collective, int dtype, int op, int memory_kind) {
     return memory_kind == RODA_MEMORY_HOST && is_supported(collective, dtype, op);
   }
 
  private:
+  int pump();
+
   const roda_host* const host_;
   std::string interfaces_;
   std::chrono::milliseconds timeout_{0};
-  sdk::Doorbell doorbell_;
+  Wakeups wakeups_;
+  std::vector<Pumped*> groups_;
+  bool has_moved_ = false;  // since the last sleep
   std::atomic<int> events_{0};
   std::mutex mutex_;
   std::array<std::shared_ptr<::gloo::transport::Device>, 2> devices_;

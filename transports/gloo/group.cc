@@ -11,8 +11,6 @@ namespace roda::gloo {
 namespace {
 
 constexpr std::size_t kIdentityBytes = 128;
-// While messages are pending the sleeper is woken this often, to look at their deadlines.
-constexpr std::chrono::seconds kDeadlineTick{1};
 
 std::string seconds(std::chrono::milliseconds time) {
   std::string text = std::to_string(time.count() / 1000);
@@ -36,6 +34,7 @@ Group::Group(Context& context, const roda_group_desc& desc)
       created_(Clock::now()),
       exchange_(desc.exchange),
       links_(static_cast<std::size_t>(desc.size)) {
+  context.add(this);
   if (size_ == 1) {
     step_ = Step::kReady;
     return;
@@ -48,6 +47,8 @@ Group::Group(Context& context, const roda_group_desc& desc)
 }
 
 Group::~Group() {
+  context_->remove(this);
+  if (is_watched_) context_->wakeups().exclude(*sockets_);
   cause_.set(sdk::Failure(RODA_ERR_ABORTED, label() + " was destroyed"));
   bool must_poison = false;
   {
@@ -168,19 +169,8 @@ void Group::run_on_worker(std::function<void()> job) {
 void Group::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (messages_pending_ > 0) {
-      const auto woken = [this] { return stopping_ || !jobs_.empty(); };
-      if (!jobs_changed_.wait_for(lock, std::min<std::chrono::milliseconds>(kDeadlineTick, timeout_), woken)) {
-        context_->notify();
-        continue;
-      }
-    } else {
-      jobs_changed_.wait(lock, [this] { return stopping_ || !jobs_.empty() || messages_pending_ > 0; });
-    }
-    if (jobs_.empty()) {
-      if (stopping_) return;
-      continue;
-    }
+    jobs_changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
     const std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
@@ -209,10 +199,8 @@ void Group::break_with(const sdk::Failure& failure) {
 void Group::tear_down() {
   mesh_->poison();
   waits_.give_up();
-  std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<Link>& link : links_) {
-    if (link != nullptr) link->give_up();
-  }
+  is_torn_down_ = true;
+  context_->notify();
 }
 
 void Group::abort(const sdk::Failure& cause) { break_with(cause); }

@@ -6,6 +6,7 @@
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/request_pool.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -23,7 +24,7 @@
 namespace roda::gloo {
 
 // Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
-class Group {
+class Group final : public Pumped {
  public:
   using Request = roda::gloo::Request;
 
@@ -43,6 +44,9 @@ class Group {
   // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
   int32_t test(Request* request);
   bool is_quiet(const void* base, std::size_t bytes) const;
+
+  int pump() override;
+  bool prepare_sleep(Wakeups& wakeups) override;
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
@@ -64,11 +68,13 @@ class Group {
   sdk::Failure explain_collective(const Collective& what, const std::string& text);
   sdk::Failure explain_message(int peer, int32_t code, const std::string& text);
 
-  enum class Begun { kDone, kPending, kAgain };
   int32_t start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
-                        Begun (*begin)(Link&, Request*));
+                        Link::Begun (Link::*begin)(Request*));
   Link& link(int peer);
-  Request* keep(Request* request);
+  // Once the connections are torn down; returns how many.
+  int end_messages();
+  // Sleeping on connections that are still there.
+  void watch_links();
   void release(Request* request);
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
   std::string label() const { return "group " + name_; }
@@ -95,12 +101,17 @@ class Group {
   std::deque<std::function<void()>> jobs_;
   bool stopping_ = false;
   bool worker_idle_ = true;
-  int messages_pending_ = 0;
   std::thread worker_;
   std::thread poisoner_;
 
-  Waits waits_;                               // of collectives
-  std::vector<std::unique_ptr<Link>> links_;  // changed under mutex_
+  Waits waits_;  // of collectives
+  std::atomic<bool> is_torn_down_{false};
+
+  // The caller's thread only.
+  std::vector<std::unique_ptr<Link>> links_;
+  std::unique_ptr<SocketSet> sockets_ = std::make_unique<SocketSet>();
+  int messages_pending_ = 0;
+  bool is_watched_ = false;
   sdk::RequestPool<Request> pool_;
   std::vector<Request*> live_;
 };

@@ -14,9 +14,8 @@ Link& Group::link(int peer) {
     const auto explain = [this, peer](int32_t code, const std::string& text) {
       return explain_message(peer, code, text);
     };
-    auto made = std::make_unique<Link>(mesh_->context(), peer, explain, [context = context_] { context->notify(); });
-    std::lock_guard lock(mutex_);
-    link = std::move(made);
+    link = std::make_unique<Link>(*mesh_, peer, explain, [this](const sdk::Failure& cause) { break_with(cause); });
+    sockets_->add(mesh_->socket(peer));
   }
   return *link;
 }
@@ -33,55 +32,86 @@ sdk::Failure Group::explain_message(int peer, int32_t code, const std::string& t
 
 int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
                     Request** request) {
-  return start_message(peer, tag, const_cast<void*>(data), bytes, request, [](Link& link, Request* message) {
-    return link.send(message) ? Begun::kPending : Begun::kAgain;
-  });
+  return start_message(peer, tag, const_cast<void*>(data), bytes, request, &Link::send);
 }
 
 int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
                        Request** request) {
-  return start_message(peer, tag, data, bytes, request, [](Link& link, Request* message) {
-    return link.receive(message) ? Begun::kDone : Begun::kPending;
-  });
+  return start_message(peer, tag, data, bytes, request, &Link::receive);
 }
 
 int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
-                             Begun (*begin)(Link&, Request*)) {
+                             Link::Begun (Link::*begin)(Request*)) {
   cause_.throw_if_set();
   Link& with = link(peer);
   Request* message = pool_.take();
   message->start_message(peer, tag, data, bytes);
-  Begun begun = Begun::kDone;
+  Link::Begun begun = Link::Begun::kDone;
   try {
-    begun = begin(with, message);
+    begun = (with.*begin)(message);
   } catch (...) {
     pool_.give_back(message);
     throw;
   }
-  if (begun == Begun::kPending) {
-    *request = keep(message);
+  if (begun == Link::Begun::kPending) {
+    live_.push_back(message);
+    ++messages_pending_;
+    *request = message;
   } else {
     pool_.give_back(message);
   }
-  return begun == Begun::kAgain ? RODA_AGAIN : RODA_OK;
+  return begun == Link::Begun::kAgain ? RODA_AGAIN : RODA_OK;
 }
 
-Group::Request* Group::keep(Request* request) {
-  live_.push_back(request);
-  bool first = false;
-  {
-    std::lock_guard lock(mutex_);
-    first = messages_pending_++ == 0;
+int Group::pump() {
+  if (messages_pending_ == 0) return 0;
+  if (cause_.is_set()) return is_torn_down_ ? end_messages() : 0;
+  int moved = 0;
+  bool lost_one = false;
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link == nullptr || link->is_broken()) continue;
+    moved += link->pump();
+    lost_one |= link->is_broken();
   }
-  if (first) jobs_changed_.notify_one();
-  return request;
+  if (lost_one) watch_links();
+  return moved;
+}
+
+int Group::end_messages() {
+  int ended = 0;
+  try {
+    cause_.throw_if_set();
+  } catch (const sdk::Failure& first) {
+    for (const std::unique_ptr<Link>& link : links_) {
+      if (link != nullptr) ended += link->end_all(first);
+    }
+  }
+  return ended;
+}
+
+void Group::watch_links() {
+  // A new set: a closed socket that a child still holds would stay in the old one, and be readable for ever.
+  auto sockets = std::make_unique<SocketSet>();
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto& link = links_[static_cast<std::size_t>(peer)];
+    if (link != nullptr && !link->is_broken()) sockets->add(mesh_->socket(peer));
+  }
+  if (is_watched_) context_->wakeups().exclude(*sockets_);
+  is_watched_ = false;
+  sockets_ = std::move(sockets);
+}
+
+bool Group::prepare_sleep(Wakeups& wakeups) {
+  const bool awaits_messages = messages_pending_ > 0;
+  if (awaits_messages != is_watched_) {
+    awaits_messages ? wakeups.include(*sockets_) : wakeups.exclude(*sockets_);
+    is_watched_ = awaits_messages;
+  }
+  return awaits_messages;
 }
 
 void Group::release(Request* request) {
-  if (request->is_message()) {
-    std::lock_guard lock(mutex_);
-    --messages_pending_;
-  }
+  if (request->is_message()) --messages_pending_;
   std::erase(live_, request);
   pool_.give_back(request);
 }

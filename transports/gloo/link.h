@@ -1,102 +1,129 @@
-// Messages with one peer over its Gloo pair.
+// Messages with one peer over its Gloo pair, moved on by whoever asks about them.
 //
-// Gloo offers no way to ask whether a buffer is done without blocking, so two threads per peer wait: one sends, one
-// receives. Messages travel as a stream in the order they were sent; the receiving thread takes each as it comes,
-// straight into the posted receive, or into memory of its own until one is posted. So neither thread ever waits for the
-// application of the other side, and the order in which the two sides post cannot deadlock.
+// Short messages travel as frames into a ring of posted receives, and wait on the receiver's side until they are asked
+// for. Gloo's sends are a rendezvous: data leave once the receiver has said that a buffer is posted. For a long message
+// that buffer is the user's own, posted when it is asked for, on a slot made of tag and length, so that no message but
+// the data themselves is on the way; the sender keeps it until then. Whichever side comes first, nobody waits in a
+// call.
+//
+// Equal tags keep their order: frames share one slot, equal lengths share one slot, and any other mixture of one tag is
+// sent one by one. So the first receive of a tag is always the one that the sender's oldest message of that tag is for.
+// If their lengths differ they never meet: a receive that nothing came for asks the sender, who refuses it by name.
 #pragma once
 
-#include <gloo/context.h>
 #include <roda/sdk/error.hpp>
 
 #include <array>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <string>
 #include <vector>
 
+#include "transports/gloo/frame.h"
+#include "transports/gloo/mesh.h"
 #include "transports/gloo/request.h"
-#include "transports/gloo/waits.h"
 
 namespace roda::gloo {
 
 // Makes what the link's requests end with out of a roda_code and a text; it names the peer and the group.
 using Explain = std::function<sdk::Failure(int32_t code, const std::string& text)>;
 
-// send(), receive(), withdraw(): one thread at a time. give_up(): any thread; it, and poisoning the mesh, come before
-// the destructor, which joins the threads.
+// One thread at a time. Gloo's pairs are closed before the destructor.
 class Link {
  public:
-  // `notify` is called after a request ended, from the link's threads.
-  Link(std::shared_ptr<::gloo::Context> context, int peer, Explain explain, std::function<void()> notify);
-  ~Link();
+  // `give_up`: lengths differ, and a buffer lies with Gloo that can't be taken back; the group has to end.
+  Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // False: too many are queued, try again.
-  bool send(Request* request);
-  // True: done at once. Messages that came before the link broke can still be received.
-  bool receive(Request* request);
-  // Gives up a receive that nothing arrives for, or a send that did not begin. False: its data are moving.
+  enum class Begun { kDone, kPending, kAgain };
+  // kAgain: too many are queued.
+  Begun send(Request* request);
+  // Messages that came before the link broke can still be received.
+  Begun receive(Request* request);
+  // Gives up what Gloo has not been given. False: only closing the pairs ends it.
   bool withdraw(Request* request);
-  // Ends both threads' waits.
-  void give_up() { waits_.give_up(); }
+
+  // Moves everything on; returns how much moved.
+  int pump();
+  // After the pairs were closed, when nobody touches the requests' memory any more: they all end with `cause`. Returns
+  // how many.
+  int end_all(const sdk::Failure& cause);
+  bool is_broken() const { return broken_ != nullptr; }
 
  private:
-  static constexpr std::size_t kInlineBytes = 8192;
   static constexpr std::size_t kQueueLimit = 1024;
-  static constexpr std::size_t kFrames = 4;
+  static constexpr std::size_t kFrames = 16;
+  static constexpr std::size_t kFramesOut = 64;
+  static constexpr std::size_t kAsksKept = 1024;
+  // Receives that nothing came for in this time are asked about.
+  static constexpr std::chrono::milliseconds kPatience{50};
 
-  // What goes ahead of every message; a short one is in it.
-  struct Frame {
-    std::uint64_t tag;
-    std::uint64_t bytes;
-    std::array<char, kInlineBytes> payload;
+  struct Sending {
+    Request* request = nullptr;          // null: a word between the links
+    std::unique_ptr<FrameBuffer> frame;  // of a short one that has started
+    Buffer data;                         // of a long one that has started
+
+    bool has_started() const { return frame != nullptr || data != nullptr; }
+    bool is_done() const;
   };
-  static constexpr std::size_t kHeaderBytes = offsetof(Frame, payload);
-
-  // A message that came, or is coming in, before it was asked for.
+  struct Receiving {
+    Request* request = nullptr;
+    Buffer data;              // of a long one
+    std::uint32_t asked = 0;  // the number of the question about it
+  };
   struct Unexpected {
     std::uint64_t tag = 0;
     std::vector<char> data;
-    bool complete = false;
-    Request* taker = nullptr;  // asked for it while it was coming in
   };
+  using Sends = std::deque<Sending>;
+  using Receives = std::deque<Receiving>;
 
-  void send_loop();
-  void receive_loop();
-  void send_one(Request* request, Frame* frame);
+  // link_send.cc
+  bool must_wait(Sends::const_iterator message) const;
+  bool goes_after(const Sending& earlier, const Request& request) const;
+  void start(Sending* message);
+  void start_waiting();
+  std::unique_ptr<FrameBuffer> take_idle_frame();
+  void recycle(Sending* message);
+  int end_sends();
+  void say(const FrameHeader& words);
+  void answer(const FrameHeader& question);
+  void answer_late(const Request& request);
+
+  // link_receive.cc
+  int end_long_receives();
+  int take_frames();
   void take(const Frame& frame);
-  void take_long(std::unique_lock<std::mutex>& lock, const Frame& frame, Request* request);
-  void receive_payload(void* data, std::size_t bytes);
-  Request* match(std::uint64_t tag);
-  void deliver(Request* request, const void* data, std::size_t bytes);
-  enum class Direction { kSend, kReceive };
-  void wait(::gloo::transport::UnboundBuffer* buffer, Direction direction);
-  void fail(const std::string& text);
-  sdk::Failure mismatch(const Request& request, std::size_t bytes) const;
+  void take_message(const Frame& frame);
+  void take_refusal(const FrameHeader& refusal);
+  void ask_about_late_ones();
+  void refuse(Receives::iterator receive, std::uint64_t bytes);
+  Receives::iterator first_of(std::uint64_t tag);
+  sdk::Failure mismatch(const Request& request, std::uint64_t bytes) const;
 
-  const std::shared_ptr<::gloo::Context> context_;
+  // Ends what is pending, but for what has come already.
+  int fail(const std::string& text);
+
+  Mesh& mesh_;
   const int peer_;
   const Explain explain_;
-  const std::function<void()> notify_;
-
-  Waits waits_;
-  std::mutex mutex_;
-  std::condition_variable outgoing_changed_;
-  bool stopping_ = false;
+  const std::function<void(const sdk::Failure&)> give_up_;
   std::unique_ptr<sdk::Failure> broken_;
-  std::deque<Request*> outgoing_;
-  std::deque<Request*> receives_;
-  std::list<Unexpected> unexpected_;
 
-  std::thread sender_;
-  std::thread receiver_;
+  Sends sends_;  // in order
+  std::vector<std::unique_ptr<FrameBuffer>> idle_frames_;
+  std::size_t frames_made_ = 0;
+  std::size_t waiting_ = 0;        // sends that have not started
+  std::deque<FrameHeader> asked_;  // the peer's questions about messages that are still to come
+
+  std::array<std::unique_ptr<FrameBuffer>, kFrames> ring_;
+  std::size_t next_ = 0;  // of the ring
+  Receives receives_;     // in order
+  std::deque<Unexpected> unexpected_;
+  std::uint32_t questions_ = 0;
+  Clock::time_point next_look_;
 };
 
 }  // namespace roda::gloo

@@ -3,14 +3,18 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <roda/sdk/error.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "plugins/base/foreign_sockets.h"
 #include "transports/gloo/sockets.h"
+#include "transports/gloo/thread.h"
 
 namespace roda::gloo {
 namespace {
@@ -30,6 +34,20 @@ class MeshContext : public ::gloo::Context {
     transportContext_ = std::move(pairs);
   }
 };
+
+template <typename Handler>
+concept DrivenByAnyone = requires(Handler& handler) { handler.handleEvents(EPOLLIN); };
+
+template <typename Handler>
+void handle(Handler& handler) {
+  if constexpr (DrivenByAnyone<Handler>) handler.handleEvents(EPOLLIN);
+}
+
+// The end of the stream, or an error, has come as well.
+bool has_come(int socket) {
+  char byte = 0;
+  return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
 
 // A card: two bytes of length, then the contents.
 void write_card(char* card, const void* data, std::size_t bytes) {
@@ -52,6 +70,8 @@ Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, i
       size_(size),
       pairs_(device->createContext(rank, size)),
       context_(std::make_shared<MeshContext>(rank, size, device, pairs_)),
+      sockets_(static_cast<std::size_t>(size), -1),
+      handlers_(static_cast<std::size_t>(size), nullptr),
       peer_names_(static_cast<std::size_t>(size)) {
   pairs_->setTimeout(timeout);
   context_->setTimeout(timeout);
@@ -77,22 +97,43 @@ void Mesh::connect(int peer, const char* card) { pairs_->getPair(peer)->connect(
 std::vector<char> Mesh::endpoints() {
   std::vector<char> cards(kCardBytes * static_cast<std::size_t>(size_));
   std::vector<sockaddr_storage> local;
+  std::vector<std::size_t> peers;  // of `local`
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const ::gloo::transport::Address& address = pairs_->getPair(peer)->address();
+    ::gloo::transport::Pair* pair = pairs_->getPair(peer).get();
+    handlers_[static_cast<std::size_t>(peer)] = dynamic_cast<::gloo::transport::tcp::Handler*>(pair);
+    const ::gloo::transport::Address& address = pair->address();
     const std::string text = address.str();
     write_card(&cards[kCardBytes * static_cast<std::size_t>(peer)], text.data(), text.size());
     if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&address)) {
       local.push_back(tcp->getSockaddr());
+      peers.push_back(static_cast<std::size_t>(peer));
     }
   }
-  guard_sockets(this, connections_at(local));
+  std::vector<int> found;
+  std::vector<int> count(local.size(), 0);
+  for (const auto& [socket, index] : connections_at(local)) {
+    found.push_back(socket);
+    sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
+  }
+  guard_sockets(this, found);
   return cards;
 }
 
 void Mesh::name_peer(int peer, const char* card) {
   const std::vector<char> text = read_card(card);
   peer_names_[static_cast<std::size_t>(peer)].assign(text.begin(), text.end());
+}
+
+void Mesh::drive(int peer) {
+  ::gloo::transport::tcp::Handler*& handler = handlers_[static_cast<std::size_t>(peer)];
+  if (handler == nullptr || socket(peer) < 0 || !has_come(socket(peer))) return;
+  const PipeSignalHeld held;
+  try {
+    handle(*handler);
+  } catch (const std::exception&) {
+    handler = nullptr;  // the pair is closed, and what was pending on it has been told
+  }
 }
 
 void Mesh::poison() noexcept {

@@ -7,6 +7,8 @@
 #include <gloo/context.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
+#include <gloo/transport/tcp/loop.h>
+#include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
 #include <memory>
@@ -14,6 +16,8 @@
 #include <vector>
 
 namespace roda::gloo {
+
+using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 class Mesh {
  public:
@@ -34,6 +38,12 @@ class Mesh {
   std::vector<char> endpoints();
   void name_peer(int peer, const char* card);
 
+  // Handles what has come from `peer`, on this thread instead of the device's own: no thread has to be woken. When that
+  // one is at it, and in versions of Gloo that leave it to that one alone, nothing happens here.
+  void drive(int peer);
+  // To sleep on; -1 if it isn't known. Gloo's: it may be closed at any time.
+  int socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
+
   // Ends everything that is pending or will be started on any pair, and connecting too, with an exception. Any thread;
   // takes a few ms per pair.
   void poison() noexcept;
@@ -50,7 +60,9 @@ class Mesh {
   const int size_;
   std::shared_ptr<::gloo::transport::Context> pairs_;
   std::shared_ptr<::gloo::Context> context_;
-  std::vector<std::string> peer_names_;  // as Gloo prints the far end of each connection
+  std::vector<int> sockets_;
+  std::vector<::gloo::transport::tcp::Handler*> handlers_;  // of the pairs; null once it is closed
+  std::vector<std::string> peer_names_;                     // as Gloo prints the far end of each connection
 };
 
 }  // namespace roda::gloo

@@ -14,8 +14,8 @@ namespace roda::gloo {
 
 using Clock = std::chrono::steady_clock;
 
-// Filled by the caller, ended once by a helper thread, read by the caller after is_done(). A helper does not touch it
-// any more once it called end().
+// Filled by the caller, ended once, by the caller (messages) or a helper thread (collectives), and read by the caller
+// after is_done(). A helper does not touch it any more once it called end().
 class Request {
  public:
   void start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes) {

@@ -33,17 +33,17 @@ bool is_connected(int fd, sockaddr_storage* local) {
 
 }  // namespace
 
-std::vector<int> connections_at(const std::vector<sockaddr_storage>& local) {
-  std::vector<int> connections;
+std::vector<std::pair<int, std::size_t>> connections_at(const std::vector<sockaddr_storage>& local) {
+  std::vector<std::pair<int, std::size_t>> connections;
   DIR* folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) return connections;
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
     sockaddr_storage here{};
     if (fd <= 2 || !is_connected(fd, &here)) continue;
-    const bool is_ours =
-        std::any_of(local.begin(), local.end(), [&](const auto& address) { return same(address, here); });
-    if (is_ours) connections.push_back(fd);
+    const auto found =
+        std::find_if(local.begin(), local.end(), [&](const auto& address) { return same(address, here); });
+    if (found != local.end()) connections.emplace_back(fd, static_cast<std::size_t>(found - local.begin()));
   }
   ::closedir(folder);
   return connections;

@@ -2,10 +2,34 @@
 #pragma once
 
 #include <sched.h>
+#include <signal.h>
+#include <time.h>
 
 #include "plugins/base/helper_thread.h"
 
 namespace roda::gloo {
+
+// While it lives, a write to a connection whose peer is gone raises no signal on this thread, which is the user's.
+class PipeSignalHeld {
+ public:
+  PipeSignalHeld() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~PipeSignalHeld() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    const timespec now{};
+    sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  PipeSignalHeld(const PipeSignalHeld&) = delete;
+  PipeSignalHeld& operator=(const PipeSignalHeld&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+};
 
 // While it lives, threads that this one starts do not preempt others by waking up. Gloo's loop thread would otherwise
 // push aside the thread that is just writing to a pair, find the pair's lock taken, and spin on it for a whole time

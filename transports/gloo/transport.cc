@@ -17,7 +17,7 @@ constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabiliti
     "gloo",
     "Gloo " RODA_GLOO_TEXT(GLOO_VERSION_MAJOR) "." RODA_GLOO_TEXT(GLOO_VERSION_MINOR) "." RODA_GLOO_TEXT(
         GLOO_VERSION_PATCH) " over TCP",
-    RODA_PROGRESS_THREAD);
+    RODA_PROGRESS_FD);
 
 }  // namespace
 }  // namespace roda::gloo
