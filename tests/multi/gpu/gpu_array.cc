@@ -50,6 +50,11 @@ const roda_device& gpu_device() {
   return *device;
 }
 
+std::int32_t own_gpu() {
+  const char* named = std::getenv("GPU_TEST_GPU");
+  return named != nullptr ? std::atoi(named) : roda_rank();
+}
+
 void* own_stream(std::int32_t gpu) {
   static std::map<std::int32_t, void*> streams;
   void*& stream = streams[gpu];

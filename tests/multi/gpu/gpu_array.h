@@ -14,8 +14,9 @@ namespace roda::test {
 
 // The device plugin that the job itself has loaded, from the file that GPU_TEST_DEVICE names. After init.
 const roda_device& gpu_device();
-// The GPU of this rank. Hosts of these tests are one machine, on which every rank has its own.
-inline std::int32_t own_gpu() { return roda_rank(); }
+// The GPU of this rank. Hosts of these tests are one machine, on which every rank has its own, unless GPU_TEST_GPU
+// names one for all.
+std::int32_t own_gpu();
 // A stream of this process for its own work on the GPU.
 void* own_stream(std::int32_t gpu);
 
