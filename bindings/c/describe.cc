@@ -1,4 +1,5 @@
 // The texts of roda.h: plugins, settings, topology, plans.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -58,15 +59,36 @@ Status links_for(const roda::Knobs& knobs, const roda::engine::Planner& planner,
   return {};
 }
 
+bool has_gpus(const Cluster& cluster) {
+  return std::none_of(cluster.machines.begin(), cluster.machines.end(),
+                      [](const auto& named) { return named.machine.gpus.empty(); });
+}
+
+// Which kind of memory a query is about: the one that is named, or that of the cluster's GPUs, where something works on
+// it.
+Status choose_memory(const char* named, const Cluster* cluster, const roda::engine::Planner& planner,
+                     roda::engine::PlanQuery* query) {
+  const std::string name = named == nullptr ? "" : named;
+  if (!name.empty() && name != "host" && name != "cuda") {
+    return Status::invalid("no memory '" + name + "': give host or cuda");
+  }
+  query->memory_kind = RODA_MEMORY_CUDA;
+  const bool is_usual = cluster != nullptr && has_gpus(*cluster) && planner.works_on_device(*query);
+  if (name == "host" || (name.empty() && !is_usual)) query->memory_kind = RODA_MEMORY_HOST;
+  return {};
+}
+
 // `cluster`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
-char* explain(roda::engine::PlanQuery query, const Cluster* cluster, const roda::engine::Engine* job, bool as_json,
-              roda_error* error) {
+// `memory`: null for the usual one.
+char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* cluster,
+              const roda::engine::Engine* job, bool as_json, roda_error* error) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
   if (status.ok()) status = Environment::get().make_planner(knobs, &planner);
   roda::engine::Levels levels = roda::engine::host_levels({0});
   if (status.ok() && cluster != nullptr) status = roda::engine::find_levels(knobs.levels, *cluster, &levels);
+  if (status.ok()) status = choose_memory(memory, cluster, *planner, &query);
   if (!status.ok()) return refuse(status, error);
   const roda::engine::Shape shape(levels, 0);
   if (cluster != nullptr) {
@@ -110,27 +132,31 @@ char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error*
   return status.ok() ? give(describe(cluster, as_json != 0)) : refuse(status, error);
 }
 
-char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error) {
-  const auto* engine = Process::get().running();
+char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
+                          int32_t size, int32_t as_json, roda_error* error) {
   roda::engine::PlanQuery query;
   query.collective = collective;
   query.bytes = bytes;
-  query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
-  const bool is_this_job = size <= 0 && engine != nullptr;
-  return explain(query, is_this_job ? &engine->cluster() : nullptr, is_this_job ? engine : nullptr, as_json != 0,
-                 error);
+  if (topology_file == nullptr) {
+    const auto* engine = Process::get().running();
+    query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
+    const bool is_this_job = size <= 0 && engine != nullptr;
+    return explain(query, memory, is_this_job ? &engine->cluster() : nullptr, is_this_job ? engine : nullptr,
+                   as_json != 0, error);
+  }
+  Cluster file, cluster;
+  Status status = roda::topology::load_file(topology_file, &file);
+  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &cluster);
+  return status.ok() ? explain(query, memory, &cluster, nullptr, as_json != 0, error) : refuse(status, error);
+}
+
+char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error) {
+  return roda_explain_memory("host", nullptr, collective, bytes, size, as_json, error);
 }
 
 char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size, int32_t as_json,
                       roda_error* error) {
-  Cluster file, cluster;
-  Status status = roda::topology::load_file(topology_file, &file);
-  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &cluster);
-  if (!status.ok()) return refuse(status, error);
-  roda::engine::PlanQuery query;
-  query.collective = collective;
-  query.bytes = bytes;
-  return explain(query, &cluster, nullptr, as_json != 0, error);
+  return roda_explain_memory(nullptr, topology_file, collective, bytes, size, as_json, error);
 }
 
 void roda_free_text(char* text) { std::free(text); }

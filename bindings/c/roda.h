@@ -159,6 +159,10 @@ RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, in
 /* The same on the hosts of a topology file, laid out for `size` ranks (0: as many as it has, or one host takes). */
 RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size,
                                int32_t as_json, roda_error* error);
+/* The same for tensors in one kind of memory: "host" or "cuda". NULL: "cuda" where the hosts of the file have GPUs and
+ * a usable transport works on their memory, else "host". `topology_file` NULL: as roda_explain. */
+RODA_API char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
+                                   int32_t size, int32_t as_json, roda_error* error);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */

@@ -119,23 +119,29 @@ Status check_basics(const roda_op& op) {
   return {};
 }
 
-// The tensor lies where the caller says, and something here can work there.
-Status check_device(const Engine& engine, const roda_op& op, const Operation& checked) {
-  if (op.device < 0) return {};
-  const std::string tensor = std::string(op_title(op.collective)) + " '" + op.name + "': ";
+// Something here can work where the tensor lies.
+Status check_device(const Engine& engine, const roda_op& op) {
   const roda_device* device = engine.device();
-  if (device == nullptr || device->event_record == nullptr) {
-    return Status::unavailable(tensor +
-                               "it lies on a GPU, but no plugin for GPUs' memory is usable here; `roda-info` "
-                               "says why. Copy the tensor to the host, or install what is missing.");
-  }
-  if (checked.request.elements() == 0 || device->device_of == nullptr) return {};
-  for (const void* address : {op.input, static_cast<const void*>(op.output)}) {
-    const std::int32_t lies_on = address == nullptr ? op.device : device->device_of(address);
-    if (lies_on == op.device) continue;
-    return Status::invalid(tensor + "the caller says that it lies on GPU " + std::to_string(op.device) +
-                           ", but it lies " +
-                           (lies_on < 0 ? "in host memory." : "on GPU " + std::to_string(lies_on) + "."));
+  if (op.device < 0 || (device != nullptr && device->event_record != nullptr)) return {};
+  return Status::unavailable(std::string(op_title(op.collective)) + " '" + op.name +
+                             "': it lies on a GPU, but no plugin for GPUs' memory is usable here; `roda-info` says "
+                             "why. Copy the tensor to the host, or install what is missing.");
+}
+
+// The tensors lie where the caller says. After a look at their streams: a GPU that has failed knows no memory either.
+Status check_places(const Engine& engine, const roda_op* ops, const std::vector<Operation>& operations) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& op = operations[i];
+    const std::int32_t named = op.request.device;
+    const bool has_tensor = named >= 0 && engine.device() != nullptr && op.request.elements() != 0;
+    if (!has_tensor || engine.device()->device_of == nullptr) continue;
+    for (const void* address : {op.input, static_cast<const void*>(op.output)}) {
+      const std::int32_t lies_on = address == nullptr ? named : engine.device()->device_of(address);
+      if (lies_on == named) continue;
+      return Status::invalid(std::string(op_title(ops[i].collective)) + " '" + op.request.name +
+                             "': the caller says that it lies on GPU " + std::to_string(named) + ", but it lies " +
+                             (lies_on < 0 ? "in host memory." : "on GPU " + std::to_string(lies_on) + "."));
+    }
   }
   return {};
 }
@@ -183,7 +189,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.shape.assign(op.shape, op.shape + op.ndim);
   out->input = op.input;
   out->output = op.output;
-  RODA_RETURN_IF_ERROR(check_device(engine, op, *out));
+  RODA_RETURN_IF_ERROR(check_device(engine, op));
   if (op.collective == RODA_BROADCAST) {
     int root_position = -1;
     engine.find_member(op.process_set, op.root, &size, &root_position);
@@ -224,6 +230,7 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
   }
   if (status.ok()) roda::name_group(&state->operations);
   if (status.ok()) status = roda::note_producers(*engine, ops, &state->operations);
+  if (status.ok()) status = roda::check_places(*engine, ops, state->operations);
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);

@@ -29,7 +29,8 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Predi
     row.is_chosen = !has_chosen;
     has_chosen = true;
     row.plan = planner.plan_of(q, verdict.option);
-    if (predict && q.size > 1) row.prediction = predict(q, row.plan);
+    const bool is_known = q.memory_kind == RODA_MEMORY_HOST;  // the model has no links to devices
+    if (predict && q.size > 1 && is_known) row.prediction = predict(q, row.plan);
   }
   return rows;
 }
@@ -38,6 +39,8 @@ const Row* chosen(const std::vector<Row>& rows) {
   const auto found = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.is_chosen; });
   return found == rows.end() ? nullptr : &*found;
 }
+
+const char* memory_name(const PlanQuery& q) { return q.memory_kind == RODA_MEMORY_HOST ? "host" : "cuda"; }
 
 std::string time_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
@@ -73,7 +76,8 @@ nlohmann::json json_of(const Row& row) {
 }
 
 nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
-  return {{"where", place.empty() ? "all" : place},
+  return {{"staged", stage.staged},
+          {"where", place.empty() ? "all" : place},
           {"collective", roda_collective_name(stage.collective)},
           {"transport", stage.transport->name},
           {"algorithm", stage.algorithm}};
@@ -81,11 +85,13 @@ nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
 
 std::string as_json(const std::vector<Row>& rows, const PlanQuery& q) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
+                   {"memory", memory_name(q)},
                    {"bytes", q.bytes},
                    {"ranks", q.size},
                    {"hosts", q.hosts},
                    {"same_host", q.hosts <= 1}};
   if (const Row* best = chosen(rows); best != nullptr) {
+    j["staged"] = best->plan.staged;
     for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
       j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
     }
@@ -115,16 +121,17 @@ std::string own_algorithms(const PlanQuery& q) {
 }
 
 std::string in_words(const std::vector<Row>& rows, const PlanQuery& q) {
-  std::string text = fmt::format("{} of {} bytes of {} over {} rank{}{}:\n", roda_collective_name(q.collective),
-                                 q.bytes, roda_dtype_name(q.dtype), q.size, q.size == 1 ? "" : "s",
-                                 q.hosts <= 1 ? " of one host" : fmt::format(" on {} hosts", q.hosts));
+  std::string text =
+      fmt::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
+                  roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
+                  q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : fmt::format(" on {} hosts", q.hosts));
   if (q.size == 1) text += "  one rank: nothing travels, the input is copied to the output\n";
   const Row* best = chosen(rows);
   for (const Row& row : rows) {
     const select::Option& option = row.verdict.option;
     text += fmt::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
                         prediction_text(row, best));
-    if (row.plan.is_composed()) text += "      " + row.plan.describe() + "\n";
+    if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
   }
   if (best == nullptr) text += "  nothing can run this\n";
   if (best != nullptr && best->prediction) {

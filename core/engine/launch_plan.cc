@@ -3,6 +3,7 @@
 
 #include "core/engine/launch_run.h"
 #include "core/execute/adasum/adasum_stage.h"
+#include "core/execute/adasum/device_adasum_stage.h"
 #include "core/execute/compose/composed_stage.h"
 #include "core/execute/compose/make.h"
 #include "core/execute/compose/piece_composition.h"
@@ -42,12 +43,16 @@ std::size_t LaunchRun::plan_bytes() const {
 // sum is scaled.
 Status LaunchRun::find_plan(Planner* planner, const Plan** plan) {
   PlanQuery query;
-  query.collective = head().collective;
+  query.collective = collective_ = head().collective;
   query.dtype = head().dtype;
   query.memory_kind = queue_.memory_kind();
   query.bytes = plan_bytes();
   query.lie_on(set_->options().shape);
-  op_ = head().op;
+  op_ = wanted_op_ = head().op;
+  if (collective_ == RODA_ADASUM_ALLREDUCE && query.hosts == 1 && planner->adds_on_device(query)) {
+    query.collective = collective_ = RODA_ALLREDUCE;
+    op_ = wanted_op_ = RODA_AVERAGE;
+  }
   if (op_ == RODA_AVERAGE) {
     query.op = RODA_AVERAGE;
     if (planner->averages(query)) return planner->plan(query, plan);
@@ -66,9 +71,10 @@ Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, boo
   *ready = true;
   SetRuntime::Route& route = set_->route(route_name(plan), root);
   if (route.groups.empty()) {
-    route.groups.resize(1);
+    route.groups.resize(plan.stages.size());
     const Shape& shape = set_->options().shape;
     const auto& composition = plan.composition;
+    if (is_scattered_adasum(plan)) route.groups = {own_host(), {}, own_host()};
     if (plan.is_composed()) {
       route.groups = execute::groups_of(composition, shape.grid(composition.name).grid, shape.self(), root);
     }
@@ -98,19 +104,19 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     if (pools_[i] == nullptr) continue;
     const std::uint32_t slots = pools_[i]->group().slots();
-    const bool runs_in_pieces = plan.is_composed() || plan.staged;
+    const bool runs_in_pieces = plan.stages.size() > 1 || plan.staged;
     needs_whole_group_ = needs_whole_group_ || slots == 1 || (runs_in_pieces && plan.stages[i].algorithm == "native");
   }
-  const bool is_plain = !plan.is_composed() && !plan.staged && head().collective != RODA_ADASUM_ALLREDUCE;
-  if (is_plain) return pools_.front()->acquire(head().collective, plan.stages.front().algorithm, root, &stage_);
-  const bool goes_by_root = head().collective != RODA_ADASUM_ALLREDUCE;
+  const bool is_plain = !plan.is_composed() && !plan.staged && collective_ != RODA_ADASUM_ALLREDUCE;
+  if (is_plain) return pools_.front()->acquire(collective_, plan.stages.front().algorithm, root, &stage_);
+  const bool goes_by_root = collective_ != RODA_ADASUM_ALLREDUCE;
   const auto make = [&](std::unique_ptr<execute::Stage>* stage) { return make_stage(plan, root, stage); };
   return set_->composed(route_name(plan), goes_by_root ? root : 0, make, &stage_);
 }
 
 Status LaunchRun::make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) {
   const int rank = set_->options().rank;
-  const bool is_adasum = head().collective == RODA_ADASUM_ALLREDUCE;
+  const bool is_adasum = collective_ == RODA_ADASUM_ALLREDUCE;
   if (plan.staged && !plan.is_composed() && !is_adasum) {
     const PlanStage& only = plan.stages.front();
     auto pieces = std::make_unique<execute::PieceComposition>(
@@ -141,9 +147,29 @@ Status LaunchRun::make_composed(const Plan& plan, int root, std::unique_ptr<exec
   return {};
 }
 
+bool LaunchRun::is_scattered_adasum(const Plan& plan) const {
+  return collective_ == RODA_ADASUM_ALLREDUCE && plan.stages.size() > 1;
+}
+
+// The members that are on this rank's host.
+std::vector<std::int32_t> LaunchRun::own_host() const {
+  const Shape& shape = set_->options().shape;
+  for (const std::vector<int>& host : shape.table()) {
+    if (std::find(host.begin(), host.end(), shape.self()) != host.end()) return {host.begin(), host.end()};
+  }
+  return {};
+}
+
 // Places in the tree go by hosts, so that the ranks of one host share its first levels.
 Status LaunchRun::make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const {
   const Shape& shape = set_->options().shape;
+  const execute::ExecuteOptions& options = set_->options().execute;
+  if (is_scattered_adasum(plan)) {
+    auto across = std::make_unique<execute::AdasumStage>(pools_[1]->group(), options,
+                                                         execute::DeviceAdasumStage::scattered(shape.table()));
+    *stage = std::make_unique<execute::DeviceAdasumStage>(*pools_.front(), std::move(across));
+    return {};
+  }
   execute::AdasumStage::Arrangement arrangement;
   for (const auto& host : shape.table()) {
     arrangement.rank_at.insert(arrangement.rank_at.end(), host.begin(), host.end());
@@ -151,7 +177,7 @@ Status LaunchRun::make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>*
   if (plan.stages.front().algorithm == kVectorHalvingAcross) {
     arrangement.averaged = static_cast<int>(shape.table().front().size());
   }
-  *stage = std::make_unique<execute::AdasumStage>(pools_.front()->group(), set_->options().execute, arrangement);
+  *stage = std::make_unique<execute::AdasumStage>(pools_.front()->group(), options, arrangement);
   return {};
 }
 

@@ -87,7 +87,7 @@ void LaunchRun::lay_out_bucket() {
     begins_.push_back(begin);
     begin += execute::aligned_elements(tensor.count, head().dtype);
   }
-  const bool reads_gaps = queue_.is_host() || head().collective == RODA_ADASUM_ALLREDUCE;
+  const bool reads_gaps = queue_.is_host() || collective_ == RODA_ADASUM_ALLREDUCE;
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype, reads_gaps);
 }
 

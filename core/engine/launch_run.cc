@@ -29,8 +29,9 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   bucket_.use(queue.device);
   devices_.clear();
   for (const std::int32_t device : head().devices) devices_ += "." + std::to_string(device);
-  local_ = false;
-  has_ended_ = false;
+  collective_ = head().collective;
+  wanted_op_ = head().op;
+  local_ = has_ended_ = has_groups_ = false;
   broken = false;
   seen_moves = 0;
   moved_at = std::chrono::steady_clock::now();
@@ -39,7 +40,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
 double LaunchRun::prescale() const { return head().prescale; }
 
 double LaunchRun::postscale() const {
-  const bool is_average = head().op == RODA_AVERAGE && op_ != RODA_AVERAGE;
+  const bool is_average = wanted_op_ == RODA_AVERAGE && op_ != RODA_AVERAGE;
   return is_average ? averaging_factor(head().dtype, head().postscale, set_->size()) : head().postscale;
 }
 
@@ -61,16 +62,17 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   name_route(*plan);
   RODA_RETURN_IF_ERROR(find_pools(*plan, root, contexts, started));
   if (!*started) return {};
+  has_groups_ = true;
   RODA_RETURN_IF_ERROR(wait_for_producers());
 
   execute::StageArgs args;
-  args.collective = head().collective;
+  args.collective = collective_;
   args.dtype = head().dtype;
   args.op = op_;
   args.launch = launch_.sequence;
   args.generation = set_->options().generation;
   args.slot = slot_;
-  if (!plan->is_composed() && !plan->staged && group()->slots() != 0) args.slot %= group()->slots();
+  if (plan->stages.size() == 1 && !plan->staged && group()->slots() != 0) args.slot %= group()->slots();
   args.root = root;
   if (!queue_.is_host()) args.queue = &queue_;
   RODA_RETURN_IF_ERROR(acquire(*plan, args.root));
@@ -181,7 +183,8 @@ bool LaunchRun::quiesced() {
 std::string LaunchRun::describe() const {
   std::string text = std::string(roda_collective_name(head().collective)) + " '" + head().name + "'";
   if (fused()) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
-  return stage_ == nullptr ? text + " (connecting)" : text + " (" + stage_->describe() + ")";
+  if (stage_ != nullptr) return text + " (" + stage_->describe() + ")";
+  return text + (has_groups_ || local_ ? " (being prepared)" : " (connecting)");
 }
 
 std::string LaunchRun::activity() const {

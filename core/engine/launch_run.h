@@ -73,7 +73,7 @@ class LaunchRun {
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
-  bool reduces_all() const { return head().collective == RODA_ALLREDUCE || head().collective == RODA_ADASUM_ALLREDUCE; }
+  bool reduces_all() const { return collective_ == RODA_ALLREDUCE || collective_ == RODA_ADASUM_ALLREDUCE; }
   bool fused() const { return launch_.tensors.size() > 1; }
   // Of a plan with one stage: where fusion buffers come from; null for compositions.
   execute::TransportGroup* group() const { return pools_.size() == 1 ? &pools_.front()->group() : nullptr; }
@@ -91,6 +91,8 @@ class LaunchRun {
   Status end_on_stream();
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
+  bool is_scattered_adasum(const Plan& plan) const;
+  std::vector<std::int32_t> own_host() const;
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
   Status make_composed(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
   void lay_out_bucket();
@@ -126,8 +128,12 @@ class LaunchRun {
   execute::DeviceQueue queue_;
   std::string devices_;     // of all members, in words; "" in host memory
   std::string route_name_;  // on devices
-  int op_ = RODA_SUM;       // as the stages know it: an average only where the transport has it
-  bool has_ended_ = false;  // the stage
+  // What is done: an Adasum of one host's devices is their average.
+  int collective_ = RODA_ALLREDUCE;
+  int wanted_op_ = RODA_SUM;
+  bool has_groups_ = false;  // they are connected
+  int op_ = RODA_SUM;        // as the stages know it: an average only where the transport has it
+  bool has_ended_ = false;   // the stage
   std::shared_ptr<execute::DeviceEvent> completion_;
   std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
   FusionBuffer fused_;

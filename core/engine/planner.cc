@@ -81,7 +81,8 @@ Planner::Planner(select::Table table, std::vector<const roda_transport*> transpo
 
 std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
   if (q.memory_kind != RODA_MEMORY_HOST) return device_candidates(q);
-  return q.collective == RODA_ADASUM_ALLREDUCE ? adasum_candidates(q) : host_candidates(q, transports_);
+  return q.collective == RODA_ADASUM_ALLREDUCE ? adasum_candidates(q, options_.hierarchical_adasum)
+                                               : host_candidates(q, transports_);
 }
 
 std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const Transports& transports) const {

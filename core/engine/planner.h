@@ -146,6 +146,8 @@ class Planner {
   const DeviceChoice& on_device(int collective) const;
   // Whether a transport of them has the collective natively on the memory of the query.
   bool works_on_device(const PlanQuery& query) const;
+  // Whether sums can be taken there: an Adasum is as on GPUs of Horovod's then, not as on CPUs.
+  bool adds_on_device(const PlanQuery& query) const;
 
  private:
   using Transports = std::vector<const roda_transport*>;
@@ -157,13 +159,15 @@ class Planner {
   std::vector<select::Verdict> staged_candidates(const PlanQuery& query) const;
   std::vector<select::Verdict> stage_candidates(const PlanQuery& part, bool crosses_hosts, const Plan& plan) const;
   std::string device_obstacle(const PlanQuery& query, const std::string& composition) const;
+  Plan device_adasum_plan_of(const PlanQuery& query, const select::Option& option) const;
+  const roda_transport* adder_inside(const PlanQuery& query) const;
   Plan device_plan_of(const PlanQuery& query, const select::Option& option) const;
   const roda_transport* transport_named(const std::string& name) const;
   static constexpr std::size_t kMostPlans = 4096;
   Status choose(const PlanQuery& query, Plan* plan) const;
   Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;
   Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
-  std::vector<select::Verdict> adasum_candidates(const PlanQuery& query) const;
+  std::vector<select::Verdict> adasum_candidates(const PlanQuery& query, bool across_hosts) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
   using Cost = std::pair<int, double>;  // 0 and the seconds; 1: not predictable; 2: not usable
   Cost cost(const PlanQuery& query, const select::Verdict& verdict) const;

@@ -22,7 +22,7 @@ std::string obstacle_across(const PlanQuery& q) {
 
 // Those that reach only this host first, then in the order in which the selection table would have them carry an
 // allreduce by messages.
-std::vector<select::Verdict> Planner::adasum_candidates(const PlanQuery& q) const {
+std::vector<select::Verdict> Planner::adasum_candidates(const PlanQuery& q, bool across_hosts) const {
   PlanQuery as_allreduce = q;
   as_allreduce.collective = RODA_ALLREDUCE;
   as_allreduce.op = RODA_SUM;
@@ -43,9 +43,9 @@ std::vector<select::Verdict> Planner::adasum_candidates(const PlanQuery& q) cons
   std::vector<select::Verdict> verdicts;
   for (const char* algorithm : {kVectorHalvingAcross, kVectorHalving}) {
     const bool across = algorithm == kVectorHalvingAcross;
-    if (across && !options_.hierarchical_adasum) continue;
+    if (across && !across_hosts) continue;
     const std::string reason = across ? obstacle_across(q) : size_refused;
-    const std::string chosen = across ? "RODA_HIERARCHICAL_ADASUM is set" : "the first that carries messages";
+    const std::string chosen = across ? "averages inside hosts" : "the first that carries messages";
     for (const std::string& name : carriers) {
       verdicts.push_back({{name, algorithm}, reason.empty(), reason.empty() ? chosen : reason});
     }

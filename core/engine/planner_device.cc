@@ -35,6 +35,11 @@ select::Query to_select(const PlanQuery& q, bool deterministic) {
   return query;
 }
 
+// Whether it can carry anything that lies in host memory.
+bool serves_host(const roda_transport* t, const PlanQuery& host) {
+  return (t->capabilities & (RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT)) != 0 || works_on(t, host);
+}
+
 // Those compositions whose parts can hand a device's memory on to one another.
 bool is_composed_on_devices(int collective) { return collective == RODA_ALLREDUCE || collective == RODA_BROADCAST; }
 
@@ -55,6 +60,20 @@ const roda_transport* Planner::transport_named(const std::string& name) const {
   for (const auto& [collective, choice] : options_.on_device) {
     const auto& those = choice.transports;
     if (const auto t = std::find_if(those.begin(), those.end(), is_it); t != those.end()) return *t;
+  }
+  return nullptr;
+}
+
+bool Planner::adds_on_device(const PlanQuery& q) const { return adder_inside(q) != nullptr; }
+
+// What scatters, sums and gathers on devices; null: nothing does.
+const roda_transport* Planner::adder_inside(const PlanQuery& q) const {
+  PlanQuery scatter = q, gather = q;
+  scatter.collective = RODA_REDUCESCATTER;
+  gather.collective = RODA_ALLGATHER;
+  scatter.op = gather.op = RODA_SUM;
+  for (const roda_transport* t : on_device(q.collective).transports) {
+    if (q.memory_kind != RODA_MEMORY_HOST && works_on(t, scatter) && works_on(t, gather)) return t;
   }
   return nullptr;
 }
@@ -84,6 +103,10 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
   }
   offers.push_back(std::move(levels));
   std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
+  // Schedules work in host memory: they are spoken of below.
+  std::erase_if(verdicts, [](const select::Verdict& v) {
+    return v.option.transport != select::kLevels && v.option.algorithm != select::kNative;
+  });
   if (choice.composes) {
     std::stable_partition(verdicts.begin(), verdicts.end(),
                           [](const select::Verdict& v) { return v.option.transport == select::kLevels; });
@@ -98,7 +121,10 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
 }
 
 std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) const {
-  std::vector<select::Verdict> verdicts = host_candidates(in_host_memory(q), on_device(q.collective).transports);
+  const PlanQuery host = in_host_memory(q);
+  Transports transports = on_device(q.collective).transports;
+  std::erase_if(transports, [&](const roda_transport* t) { return !serves_host(t, host); });
+  std::vector<select::Verdict> verdicts = host_candidates(host, transports);
   for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
   return verdicts;
 }
@@ -106,7 +132,8 @@ std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) cons
 // As Horovod's on GPUs: averages inside hosts and Adasum between them, where something works on the devices' memory;
 // else Adasum over all ranks.
 std::vector<select::Verdict> Planner::device_adasum_candidates(const PlanQuery& q) const {
-  std::vector<select::Verdict> verdicts = adasum_candidates(in_host_memory(q));
+  const bool across = options_.hierarchical_adasum || adds_on_device(q);
+  std::vector<select::Verdict> verdicts = adasum_candidates(in_host_memory(q), across);
   for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
   return verdicts;
 }
@@ -155,7 +182,26 @@ std::string Planner::device_obstacle(const PlanQuery& q, const std::string& comp
   return any_works ? "" : "nothing of it works on the devices' memory";
 }
 
+Plan Planner::device_adasum_plan_of(const PlanQuery& q, const select::Option& option) const {
+  Plan plan;
+  const roda_transport* across = transport_named(option.transport);
+  const bool has_neighbours = q.shape != nullptr && q.shape->table().front().size() > 1;
+  if (option.algorithm == kVectorHalvingAcross && has_neighbours && adds_on_device(q)) {
+    const roda_transport* inside = adder_inside(q);
+    plan.stages = {{RODA_REDUCESCATTER, inside, select::kNative, false},
+                   {q.collective, across, option.algorithm, true},
+                   {RODA_ALLGATHER, inside, select::kNative, false}};
+    plan.places = {"on each host", "across hosts", "on each host"};
+    return plan;
+  }
+  plan.stages = {{q.collective, across, option.algorithm}};
+  plan.places = {""};
+  plan.staged = true;
+  return plan;
+}
+
 Plan Planner::device_plan_of(const PlanQuery& q, const select::Option& option) const {
+  if (q.collective == RODA_ADASUM_ALLREDUCE) return device_adasum_plan_of(q, option);
   Plan plan;
   if (option.transport == select::kLevels) {
     if (device_obstacle(q, option.algorithm).empty()) {

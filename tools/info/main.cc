@@ -24,6 +24,7 @@ struct Options {
   bool json = false;
   int ranks = 0;                     // 0: not given
   std::string topology_file;         // empty: this machine
+  std::string memory;                // empty: not given
   std::vector<std::string> explain;  // collective, size
 };
 
@@ -105,12 +106,14 @@ int print_explanation(const Options& options) {
   const int as_json = options.json ? 1 : 0;
   const char* told = std::getenv("RODA_TOPOLOGY_FILE");
   const std::string file = options.topology_file.empty() && told != nullptr ? told : options.topology_file;
+  const char* memory = options.memory.empty() ? nullptr : options.memory.c_str();
   if (file.empty()) {
     const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
-    return print_text(take(roda_explain(*collective, *bytes, ranks, as_json, &error)), error);
+    return print_text(take(roda_explain_memory(memory, nullptr, *collective, *bytes, ranks, as_json, &error)), error);
   }
   const std::string path = find_topology(file);
-  return print_text(take(roda_explain_on(path.c_str(), *collective, *bytes, options.ranks, as_json, &error)), error);
+  char* text = roda_explain_memory(memory, path.c_str(), *collective, *bytes, options.ranks, as_json, &error);
+  return print_text(take(text), error);
 }
 
 int run(int argc, char** argv) {
@@ -137,6 +140,11 @@ int run(int argc, char** argv) {
                  "with --explain: the number of ranks, of one host without --topology FILE (a rank per core unless\n"
                  "given), else on as many of its hosts as they need (one rank per GPU, or else per core)")
       ->check(CLI::Range(1, 1 << 20));
+  app.add_option(
+         "--memory", options.memory,
+         "with --explain: where the tensors are, host or cuda (cuda where the hosts of --topology have GPUs and a\n"
+         "usable transport works on their memory, else host)")
+      ->check(CLI::IsMember({"host", "cuda"}));
   app.add_flag("--json", options.json, "print JSON");
   CLI11_PARSE(app, argc, argv);
   options.topology = topology->count() > 0;

@@ -29,9 +29,10 @@ Status AdasumStage::start(const StageArgs& args) {
   tag_ = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();
   received_.reserve(std::max<std::size_t>((args.count / 2 + 1) * element_, 1));
   failure_ = Status();
-  level_ = 0;
+  level_ = first_level();
+  origin_ = level_ == 0 ? 0 : levels_[level_ - 1].keeps.first;
   running_ = true;
-  enter(Phase::kCopy);
+  enter(level_ == 0 ? Phase::kCopy : level_ < levels_.size() ? Phase::kExchange : Phase::kDone);
   return {};
 }
 
@@ -83,7 +84,7 @@ void AdasumStage::begin_gather() {
 // Down the levels, then up again.
 void AdasumStage::next_level() {
   if (phase_ == Phase::kGather) {
-    if (level_ == 0) return enter(Phase::kDone);
+    if (level_ == first_level()) return enter(Phase::kDone);
     --level_;
     return enter(Phase::kGather);
   }

@@ -26,6 +26,9 @@ class AdasumStage final : public Stage {
   struct Arrangement {
     std::vector<int> rank_at;  // [size] by place
     int averaged = 1;
+    // Those levels are done: the ranks hold their averages, each the range that it would have by then, alone in its
+    // output; and there the result is left.
+    bool is_scattered = false;
   };
   // `group` and `options` outlive it.
   AdasumStage(TransportGroup& group, const ExecuteOptions& options, Arrangement arrangement);
@@ -56,7 +59,8 @@ class AdasumStage final : public Stage {
   bool averages() const { return level_ < averaged_levels_; }
   int rank_at(int position) const { return arrangement_.rank_at[static_cast<std::size_t>(position)]; }
   const adasum::Level& level() const { return levels_[level_]; }
-  char* at(std::size_t element) const { return data_ + element * element_; }
+  char* at(std::size_t element) const { return data_ + (element - origin_) * element_; }
+  std::size_t first_level() const { return arrangement_.is_scattered ? averaged_levels_ : 0; }
   std::size_t tensors() const { return begins_.size() - 1; }
   Status end_failed(bool* done);
 
@@ -68,7 +72,8 @@ class AdasumStage final : public Stage {
   Transfer transfer_;
 
   StageArgs args_;
-  char* data_ = nullptr;  // the output
+  char* data_ = nullptr;    // the output
+  std::size_t origin_ = 0;  // element that it begins with
   std::size_t element_ = 4;
   std::vector<std::size_t> begins_;  // [tensors + 1] elements
   std::vector<adasum::Level> levels_;

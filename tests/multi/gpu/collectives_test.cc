@@ -1,6 +1,7 @@
 // Tensors on GPUs through the engine; every rank of a job runs these, in the same order. CUDA and NCCL are DOUBLES
 // (tests/doubles): this proves our logic, and nothing about a GPU.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <string>
@@ -326,6 +327,30 @@ TEST(GpuErrors, HostMemoryGivenForAGpus) {
   EXPECT_EQ(o.code, RODA_ERR_INVALID);
   EXPECT_NE(o.message.find("'not there': the caller says that it lies on GPU"), std::string::npos) << o.message;
   EXPECT_NE(o.message.find("but it lies in host memory"), std::string::npos) << o.message;
+}
+
+// Averages inside hosts and Adasum between them, as it works in host memory when it is asked for by its knob.
+TEST(GpuAdasum, IsTheHostsOwnWithAveragesInside) {
+  if ((size() & (size() - 1)) != 0) GTEST_SKIP() << "needs a power of two of ranks";
+  std::vector<double> values(1003);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(value_of(rank(), i)) - 0.5 * rank();
+  for (const std::size_t n : {1u, 5u, 1003u}) {
+    const Shape shape{static_cast<std::int64_t>(n)};
+    const auto gpu = on_gpu(std::vector<double>(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n)));
+    std::vector<double> host(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
+    const bool is_average = roda_local_size() == size();
+    const std::string name = "adasum" + std::to_string(n);
+    roda_op op = make_op(RODA_ALLREDUCE, name, shape, host.data(), host.data(), RODA_FLOAT64);
+    op.op = is_average && std::getenv("GPU_TEST_STAGED") == nullptr ? RODA_AVERAGE : RODA_ADASUM;
+    Outcome o = run(op);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    op = gpu_op(RODA_ALLREDUCE, name, shape, gpu.data(), gpu.data(), RODA_FLOAT64);
+    op.op = RODA_ADASUM;
+    o = run_gpu(op);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    const std::vector<double> got = gpu.read<double>();
+    for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(got[i], host[i], 1e-9 * (1 + std::abs(host[i]))) << n << ": " << i;
+  }
 }
 
 // Ranks that have joined give zeros, on a GPU.
