@@ -1,5 +1,5 @@
-// Tensors on GPUs through the engine; every rank of a job runs these, in the same order. CUDA and NCCL are DOUBLES
-// (tests/doubles): this proves our logic, and nothing about a GPU.
+// Tensors on GPUs through the engine; every rank of a job runs these, in the same order. In tests/multi CUDA and NCCL
+// are DOUBLES (tests/doubles): that proves our logic, and nothing about a GPU. tests/gpu/run.sh runs them on a card.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -149,6 +149,7 @@ TEST(GpuAllreduce, GroupsWithFactors) {
 
 // One process with tensors on two GPUs.
 TEST(GpuAllreduce, OnEitherGpuOfARank) {
+  if (std::getenv("GPU_TEST_GPU") != nullptr) GTEST_SKIP() << "there is one GPU";
   for (const int other : {0, 1, 0}) {
     const std::int32_t gpu = size() * other + rank();
     const auto data = on_gpu(mine(1000), gpu);
