@@ -330,6 +330,20 @@ TEST(GpuErrors, HostMemoryGivenForAGpus) {
   EXPECT_NE(o.message.find("but it lies in host memory"), std::string::npos) << o.message;
 }
 
+// GPU_TEST_PLAN: what the job's settings are about is what runs.
+TEST(GpuPlan, IsWhatWasAskedFor) {
+  const char* expected = std::getenv("GPU_TEST_PLAN");
+  if (expected == nullptr) GTEST_SKIP() << "nothing is asked for";
+  roda_error error{};
+  error.struct_size = sizeof error;
+  const std::unique_ptr<char, void (*)(char*)> text(
+      roda_explain_memory("cuda", nullptr, RODA_ALLREDUCE, 64 << 20, 0, 0, &error), roda_free_text);
+  ASSERT_NE(text, nullptr) << error.message;
+  const std::string plans = text.get();
+  const std::string runs = plans.substr(plans.find("> "), plans.find("in reserve") - plans.find("> "));
+  EXPECT_NE(runs.find(expected), std::string::npos) << plans;
+}
+
 // Averages inside hosts and Adasum between them, as it works in host memory when it is asked for by its knob.
 TEST(GpuAdasum, IsTheHostsOwnWithAveragesInside) {
   if ((size() & (size() - 1)) != 0) GTEST_SKIP() << "needs a power of two of ranks";
