@@ -142,17 +142,12 @@ std::vector<select::Verdict> Planner::device_adasum_candidates(const PlanQuery& 
 // carried the whole.
 std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bool crosses_hosts,
                                                        const Plan& plan) const {
-  const auto serves_inside = [&](const roda_transport* t) {
-    return crosses_hosts && std::any_of(plan.stages.begin(), plan.stages.end(),
-                                        [&](const PlanStage& stage) { return stage.transport == t && !stage.staged; });
-  };
+  const Transports& all = on_device(static_cast<int>(plan.composition.collective)).transports;
+  const auto inside = std::find_if(all.begin(), all.end(), [&](const roda_transport* t) { return works_on(t, part); });
   std::vector<select::Verdict> verdicts;
   Transports others;
-  for (const roda_transport* t :
-       on_device(plan.composition.collective == schedule::Collective::kBroadcast ? int{RODA_BROADCAST}
-                                                                                 : int{RODA_ALLREDUCE})
-           .transports) {
-    if (serves_inside(t)) continue;
+  for (const roda_transport* t : all) {
+    if (crosses_hosts && inside != all.end() && t == *inside) continue;
     others.push_back(t);
     if (reaches(t, part) && works_on(t, part)) {
       verdicts.push_back({{t->name, select::kNative}, true, "works on the devices' memory"});

@@ -13,7 +13,8 @@ gather() {
   local build=$1 out=$2
   mkdir -p "$out"
   for file in tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth plugins/conformance/roda-conformance \
-    plugins/devices/cuda/roda_cuda.so transports/nccl/roda_nccl.so; do
+    plugins/devices/cuda/roda_cuda.so transports/nccl/roda_nccl.so transports/shm/roda_shm.so \
+    transports/tcp/roda_tcp.so tests/gpu/gpu_engine tests/multi/engine/run_ranks bindings/c/libroda.so.0; do
     strip --strip-debug -o "$out/${file##*/}" "$build/$file"
     chmod +x "$out/${file##*/}"
   done
@@ -29,8 +30,38 @@ find_nccl() {
   export RODA_NCCL_LIBRARY=$found/lib/libnccl.so.2
 }
 
+# Collectives on tensors of the card through the engine. `what` is said first; the rest is run_ranks' command line.
+engine() {
+  local folder=$1 what=$2
+  shift 2
+  echo "engine: $what"
+  GPU_TEST_DEVICE=$folder/roda_cuda.so RODA_HIERARCHICAL_ADASUM=1 LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+    timeout 300 "$folder/run_ranks" "$@" --seconds 240 "$folder/gpu_engine" --gtest_brief=1
+}
+
+# Two processes share the first card, which NCCL does not allow: what they exchange is staged through pinned memory.
+engines() {
+  local folder=$1 gpus=$2 failed=0
+  GPU_TEST_GPU=0 engine "$folder" "one rank" -n 1 || failed=1
+  GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=shm+tcp \
+    engine "$folder" "two ranks of one host on one card, staged" -n 2 || failed=1
+  GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=tcp HOROVOD_GLOO_IFACE=lo \
+    engine "$folder" "two hosts of one rank on one card, staged" -n 2 --hosts 2 || failed=1
+  GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=shm+tcp HOROVOD_ENABLE_ASYNC_COMPLETION=1 \
+    engine "$folder" "the same on one host, completed in stream order" -n 2 || failed=1
+  if [ "$gpus" -ge 4 ]; then
+    HOROVOD_GPU_OPERATIONS=nccl+tcp HOROVOD_GLOO_IFACE=lo \
+      engine "$folder" "two hosts of two cards, NCCL inside and TCP between" -n 4 --hosts 2 || failed=1
+  fi
+  if [ "$gpus" -ge 2 ]; then
+    HOROVOD_GPU_OPERATIONS=nccl engine "$folder" "two cards over NCCL" -n 2 || failed=1
+  fi
+  return $failed
+}
+
 run() {
-  local folder=$1 results=${2:-} failed=0 gpus
+  local folder results=${2:-} failed=0 gpus
+  folder=$(realpath "$1")
   if ! command -v nvidia-smi >/dev/null; then
     echo "no nvidia-smi: is there a GPU?"
     return 1
@@ -46,6 +77,7 @@ run() {
     echo "conformance kit over NCCL, $ranks ranks"
     timeout 300 "$folder/roda-conformance" --plugin nccl --ranks "$ranks" --memory cuda || failed=1
   done
+  engines "$folder" "$gpus" || failed=1
   return $failed
 }
 

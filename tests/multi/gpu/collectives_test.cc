@@ -1,5 +1,5 @@
-// Tensors on GPUs through the engine; every rank of a job runs these, in the same order. CUDA and NCCL are DOUBLES
-// (tests/doubles): this proves our logic, and nothing about a GPU.
+// Tensors on GPUs through the engine; every rank of a job runs these, in the same order. In tests/multi CUDA and NCCL
+// are DOUBLES (tests/doubles): that proves our logic, and nothing about a GPU. tests/gpu/run.sh runs them on a card.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -22,6 +22,9 @@ std::vector<float> mine(std::size_t n) {
   return v;
 }
 
+// Several pieces of a composition, and little enough for eight ranks on a small machine.
+std::size_t large() { return size() > 4 ? 2'500'000 : 6'000'000; }
+
 void expect_sum(const std::vector<float>& got, float factor = 1) {
   const float ranks = static_cast<float>(size() * (size() + 1) / 2);
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -30,7 +33,8 @@ void expect_sum(const std::vector<float>& got, float factor = 1) {
 }
 
 TEST(GpuAllreduce, SumsAtEverySizeInPlaceAndNot) {
-  for (const std::size_t n : {0u, 1u, 3u, 1000u, 300001u, 6000000u}) {
+  for (const std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{300001}, large()}) {
     const Shape shape{static_cast<std::int64_t>(n)};
     const auto in = on_gpu(mine(n));
     const auto out = on_gpu(std::vector<float>(n, -1));
@@ -149,6 +153,7 @@ TEST(GpuAllreduce, GroupsWithFactors) {
 
 // One process with tensors on two GPUs.
 TEST(GpuAllreduce, OnEitherGpuOfARank) {
+  if (std::getenv("GPU_TEST_GPU") != nullptr) GTEST_SKIP() << "there is one GPU";
   for (const int other : {0, 1, 0}) {
     const std::int32_t gpu = size() * other + rank();
     const auto data = on_gpu(mine(1000), gpu);
@@ -245,7 +250,7 @@ TEST(GpuBroadcast, FromEveryRootAloneAndFused) {
     std::vector<std::unique_ptr<GpuArray>> data;
     std::vector<roda_op> ops;
     std::vector<std::string> names;
-    const Shape shapes[] = {{5}, {3000000}, {100}};
+    const Shape shapes[] = {{5}, {static_cast<std::int64_t>(large() / 2)}, {100}};
     for (int t = 0; t < 3; ++t) names.push_back("cast" + std::to_string(root) + "." + std::to_string(t));
     for (std::size_t t = 0; t < 3; ++t) {
       const std::vector<float> values(static_cast<std::size_t>(shapes[t][0]), static_cast<float>(rank()));
@@ -327,6 +332,87 @@ TEST(GpuErrors, HostMemoryGivenForAGpus) {
   EXPECT_EQ(o.code, RODA_ERR_INVALID);
   EXPECT_NE(o.message.find("'not there': the caller says that it lies on GPU"), std::string::npos) << o.message;
   EXPECT_NE(o.message.find("but it lies in host memory"), std::string::npos) << o.message;
+}
+
+// Sets that overlap, whose operations every rank submits in another order: one GPU takes them in one order on all
+// ranks, be they a library's collectives or compositions with parts of it.
+TEST(GpuProcessSets, OverlapInAnyOrder) {
+  if (size() < 3) GTEST_SKIP() << "needs three ranks";
+  std::vector<std::vector<std::int32_t>> members(3);
+  for (int r = 0; r < size(); ++r) {
+    members[0].push_back(r);
+    if (r > 0) members[1].push_back(r);
+    if (r < size() - 1) members[2].push_back(r);
+  }
+  std::vector<std::int32_t> ids{0};
+  for (std::size_t s = 1; s < 3; ++s) ids.push_back(roda_add_process_set(members[s].data(), size() - 1));
+  const Shape shape{30000};
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::unique_ptr<GpuArray>> data;
+    std::vector<roda_handle> handles;
+    std::vector<std::size_t> sets;
+    for (std::size_t turn = 0; turn < 3; ++turn) {
+      const std::size_t set = (turn + static_cast<std::size_t>(rank())) % 3;
+      const auto& ranks = members[set];
+      if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end()) continue;
+      const std::vector<float> values(30000, static_cast<float>(rank()));
+      data.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
+      const std::string name = "set" + std::to_string(set);
+      roda_op op = gpu_op(RODA_ALLREDUCE, name, shape, data.back()->data(), data.back()->data());
+      op.process_set = ids[set];
+      handles.push_back(0);
+      sets.push_back(set);
+      const Outcome o = submit({op}, &handles.back());
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      const Outcome o = wait_on_stream(handles[i]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      const auto& ranks = members[sets[i]];
+      const auto sum = static_cast<float>(std::accumulate(ranks.begin(), ranks.end(), 0));
+      EXPECT_EQ(data[i]->read<float>(), std::vector<float>(30000, sum));
+    }
+  }
+  for (std::size_t s = 1; s < 3; ++s) EXPECT_EQ(roda_remove_process_set(ids[s]), ids[s]);
+}
+
+// Outputs outlive the engine, and the next one works on the same GPUs.
+TEST(ZGpuLifeCycle, ShutdownAndInitAgain) {
+  const Shape shape{100, 1};
+  const std::size_t ranks = static_cast<std::size_t>(size());
+  const std::int32_t gpu = own_gpu();
+  for (int round = 0; round < 2; ++round) {
+    const auto data = on_gpu(mine(100));
+    roda_handle handle = 0;
+    ASSERT_EQ(submit({gpu_op(RODA_ALLGATHER, "kept", shape, data.data(), nullptr)}, &handle).code, RODA_OK);
+    roda_error error{};
+    error.struct_size = sizeof error;
+    ASSERT_EQ(roda_wait_on_stream(handle, own_stream(own_gpu()), &error), RODA_OK) << error.message;
+    roda_output output{};
+    output.struct_size = sizeof output;
+    ASSERT_EQ(roda_get_output(handle, 0, &output, &error), RODA_OK);
+    roda_release(handle);
+    roda_shutdown();
+    std::vector<float> kept(100 * ranks);
+    read_gpu(output.data, kept.size() * sizeof(float), gpu, kept.data());
+    for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(kept[i], value_of(static_cast<int>(i / 100), i % 100));
+    roda_output_release(output.owner);
+    ASSERT_EQ(roda_init(nullptr, &error), RODA_OK) << error.message;
+  }
+}
+
+// GPU_TEST_PLAN: what the job's settings are about is what runs.
+TEST(GpuPlan, IsWhatWasAskedFor) {
+  const char* expected = std::getenv("GPU_TEST_PLAN");
+  if (expected == nullptr) GTEST_SKIP() << "nothing is asked for";
+  roda_error error{};
+  error.struct_size = sizeof error;
+  const std::unique_ptr<char, void (*)(char*)> text(
+      roda_explain_memory("cuda", nullptr, RODA_ALLREDUCE, 64 << 20, 0, 0, &error), roda_free_text);
+  ASSERT_NE(text, nullptr) << error.message;
+  const std::string plans = text.get();
+  const std::string runs = plans.substr(plans.find("> "), plans.find("in reserve") - plans.find("> "));
+  EXPECT_NE(runs.find(expected), std::string::npos) << plans;
 }
 
 // Averages inside hosts and Adasum between them, as it works in host memory when it is asked for by its knob.
