@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ _TIMEOUT = 5.0
 
 
 class Work(dist._Work):
-    """Ends when somebody waits for it; asked for a future, it has a thread of its own kind wait.
+    """Ends when somebody waits for it; asked for a future, it has a thread wait.
 
     Parameters
     ----------
@@ -84,30 +85,51 @@ class Work(dist._Work):
 
 
 class _Finisher:
-    """A thread that waits for works, in the order in which futures were asked for."""
+    """Threads that wait for works, in the order in which futures were asked for.
+
+    What follows upon a future runs on the thread that waited for its work, and may itself ask for futures and wait for
+    them (PowerSGD's hook does): there is always one thread more than are at that.
+    """
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Work, torch.futures.Future] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._free = 0  # threads that are not at what follows upon a future
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget_threads)
+
+    def _forget_threads(self) -> None:
+        self._queue = queue.SimpleQueue()
+        self._threads, self._free = [], 0
         self._lock = threading.Lock()
 
     def add(self, work: Work, trigger: torch.futures.Future) -> None:
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # also after a fork
-                self._thread = threading.Thread(target=self._run, name="roda-futures", daemon=True)
-                self._thread.start()
         self._queue.put((work, trigger))
+        self._count(0)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._free += change
+            if self._free > 0:
+                return
+            self._free += 1
+            thread = threading.Thread(target=self._run, name="roda-futures", daemon=True)
+            self._threads.append(thread)
+        thread.start()
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             work, trigger = item
             work._end()
+            self._count(-1)
             trigger.set_result(None)
+            self._count(1)
 
     def stop(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        for _ in self._threads:
             self._queue.put(None)
-            self._thread.join(_TIMEOUT)
+        for thread in self._threads:
+            thread.join(_TIMEOUT)
 
 
 _finisher = _Finisher()

@@ -1,0 +1,101 @@
+"""What torch builds upon process groups, over the backend roda."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import horovod.torch as hvd
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+BATCH = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_group(job: None) -> Iterator[None]:
+    dist.init_process_group("roda")
+    yield
+    dist.destroy_process_group()
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+
+
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, rows: slice) -> None:
+    for step in range(4):
+        generator = torch.Generator().manual_seed(step)
+        x, y = (torch.randn(hvd.size() * BATCH, width, generator=generator) for width in (6, 2))
+        optimizer.zero_grad()
+        functional.mse_loss(model(x[rows]), y[rows]).backward()
+        optimizer.step()
+
+
+def own_rows() -> slice:
+    return slice(hvd.rank() * BATCH, (hvd.rank() + 1) * BATCH)
+
+
+def trained_alone() -> list[torch.Tensor]:
+    model = make_model()
+    train(model, torch.optim.Adam(model.parameters(), lr=0.01), slice(None))
+    return list(model.parameters())
+
+
+def test_what_follows_a_future_may_wait_for_other_futures() -> None:
+    def again(done: torch.futures.Future) -> torch.Tensor:
+        inner = [dist.all_reduce(done.value()[0] * i, async_op=True).get_future() for i in range(3)]
+        return torch.stack([future.wait()[0] for future in inner])
+
+    futures = [dist.all_reduce(torch.ones(2), async_op=True).get_future().then(again) for _ in range(3)]
+    for future in futures:
+        assert future.wait().tolist() == [[float(i * hvd.size() ** 2)] * 2 for i in range(3)]
+
+
+def test_power_sgd() -> None:
+    model = DistributedDataParallel(make_model())
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), own_rows())
+    for parameter in model.parameters():
+        gathered = hvd.allgather(parameter.detach().unsqueeze(0))
+        assert torch.allclose(gathered, gathered[:1].expand_as(gathered))
+
+
+def test_half_precision_gradients() -> None:
+    model = DistributedDataParallel(make_model())
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    train(model, torch.optim.Adam(model.parameters(), lr=0.01), own_rows())
+    assert all(torch.allclose(a, b, atol=2e-2) for a, b in zip(model.parameters(), trained_alone()))
+
+
+def test_uneven_inputs() -> None:
+    model = DistributedDataParallel(make_model())
+    with model.join():
+        for _ in range(hvd.rank() + 1):
+            model(torch.ones(1, 6)).sum().backward()
+    dist.barrier()
+
+
+def test_optimizer_state_in_parts() -> None:
+    model = DistributedDataParallel(make_model())
+    train(model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01), own_rows())
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(model.parameters(), trained_alone()))
+
+
+def test_fully_sharded_parameters() -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip("this torch has no fully_shard")
+    mesh = dist.device_mesh.init_device_mesh("cpu", (hvd.size(),))
+    model = make_model()
+    for layer in (model[0], model[2], model):
+        fsdp.fully_shard(layer, mesh=mesh)
+    train(model, torch.optim.Adam(model.parameters(), lr=0.01), own_rows())
+    whole = [parameter.full_tensor() for parameter in model.parameters()]
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, trained_alone()))
