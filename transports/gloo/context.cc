@@ -1,7 +1,10 @@
 #include "transports/gloo/context.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace roda::gloo {
 namespace {
@@ -42,7 +45,7 @@ void Context::remove(Pumped* group) { std::erase(groups_, group); }
 
 int Context::pump() {
   int moved = 0;
-  for (Pumped* group : groups_) moved += group->pump();
+  for (Pumped* group : groups_) moved += group->pump(&data_came_);
   has_moved_ |= moved > 0;
   return moved;
 }
@@ -58,6 +61,11 @@ bool Context::arm() {
   // What came before the sockets were watched, or was still being handled when they were last looked at.
   if (const int moved = pump(); moved > 0) {
     events_.fetch_add(moved);
+    return false;
+  }
+  // In the middle of a message: more is on its way.
+  if (std::exchange(data_came_, false)) {
+    ::sched_yield();
     return false;
   }
   wakeups_.tick(has_moved_);

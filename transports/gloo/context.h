@@ -21,8 +21,8 @@ namespace roda::gloo {
 // What the context moves on and prepares for sleep: a group.
 class Pumped {
  public:
-  // Moves messages on; returns how many things moved.
-  virtual int pump() = 0;
+  // Moves messages on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
+  virtual int pump(bool* data_came) = 0;
   // Sees to it that data for pending messages wake the sleeper, and only those. True when there are pending ones.
   virtual bool prepare_sleep(Wakeups& wakeups) = 0;
 
@@ -69,6 +69,7 @@ class Context {
   Wakeups wakeups_;
   std::vector<Pumped*> groups_;
   bool has_moved_ = false;  // since the last sleep
+  bool data_came_ = false;  // since the last arm()
   std::atomic<int> events_{0};
   std::mutex mutex_;
   std::array<std::shared_ptr<::gloo::transport::Device>, 2> devices_;

@@ -45,7 +45,7 @@ class Group final : public Pumped {
   int32_t test(Request* request);
   bool is_quiet(const void* base, std::size_t bytes) const;
 
-  int pump() override;
+  int pump(bool* data_came) override;
   bool prepare_sleep(Wakeups& wakeups) override;
 
  private:

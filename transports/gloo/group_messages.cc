@@ -63,14 +63,14 @@ int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_
   return begun == Link::Begun::kAgain ? RODA_AGAIN : RODA_OK;
 }
 
-int Group::pump() {
+int Group::pump(bool* data_came) {
   if (messages_pending_ == 0) return 0;
   if (cause_.is_set()) return is_torn_down_ ? end_messages() : 0;
   int moved = 0;
   bool lost_one = false;
   for (const std::unique_ptr<Link>& link : links_) {
     if (link == nullptr || link->is_broken()) continue;
-    moved += link->pump();
+    moved += link->pump(data_came);
     lost_one |= link->is_broken();
   }
   if (lost_one) watch_links();

@@ -45,8 +45,8 @@ class Link {
   // Gives up what Gloo has not been given. False: only closing the pairs ends it.
   bool withdraw(Request* request);
 
-  // Moves everything on; returns how much moved.
-  int pump();
+  // Moves everything on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
+  int pump(bool* data_came);
   // After the pairs were closed, when nobody touches the requests' memory any more: they all end with `cause`. Returns
   // how many.
   int end_all(const sdk::Failure& cause);
@@ -66,7 +66,7 @@ class Link {
     Buffer data;                         // of a long one that has started
 
     bool has_started() const { return frame != nullptr || data != nullptr; }
-    bool is_done() const;
+    bool is_done() const;  // true once
   };
   struct Receiving {
     Request* request = nullptr;
@@ -83,8 +83,10 @@ class Link {
   // link_send.cc
   bool must_wait(Sends::const_iterator message) const;
   bool goes_after(const Sending& earlier, const Request& request) const;
-  void start(Sending* message);
+  // True when it is done already; to be asked only once.
+  bool start(Sending* message);
   void start_waiting();
+  Sends::iterator end(Sends::iterator message);
   std::unique_ptr<FrameBuffer> take_idle_frame();
   void recycle(Sending* message);
   int end_sends();

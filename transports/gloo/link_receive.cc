@@ -1,6 +1,7 @@
 // The receiving half of a link.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -50,14 +51,15 @@ int Link::end_long_receives() {
 }
 
 int Link::take_frames() {
+  std::optional<PipeSignalHeld> held;
   std::string lost;
   int taken = 0;
   for (; take_received(*ring_[next_]->buffer); next_ = (next_ + 1) % kFrames, ++taken) {
+    if (!held.has_value()) held.emplace();
     // The long messages that were sent before it are here as well.
     end_long_receives();
     take(ring_[next_]->frame);
     try {
-      const PipeSignalHeld held;
       ring_[next_]->buffer->recv(peer_, kFrameSlot);
     } catch (const std::exception& broken) {
       lost = broken.what();  // after those that have come

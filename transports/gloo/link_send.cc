@@ -21,13 +21,12 @@ Link::Begun Link::send(Request* request) {
       ++waiting_;
       return Begun::kPending;
     }
-    start(&sends_.back());
+    if (!start(&sends_.back())) return Begun::kPending;
   } catch (const std::exception& broken) {
     if (!sends_.empty() && sends_.back().request == request) sends_.pop_back();
     fail(broken.what());
     throw *broken_;
   }
-  if (!sends_.back().is_done()) return Begun::kPending;
   recycle(&sends_.back());
   sends_.pop_back();
   return Begun::kDone;
@@ -47,27 +46,39 @@ bool Link::must_wait(Sends::const_iterator message) const {
   return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
 }
 
-void Link::start(Sending* message) {
+bool Link::start(Sending* message) {
   const Request& request = *message->request;
-  const PipeSignalHeld held;
-  if (!is_short(request.bytes())) {
+  PipeSignalHeld held;
+  if (is_short(request.bytes())) {
+    message->frame = take_idle_frame();
+    Frame& frame = message->frame->frame;
+    frame.header = {request.tag(), request.bytes(), FrameHeader::Kind::kMessage, 0};
+    if (request.bytes() > 0) std::memcpy(frame.payload.data(), request.data(), request.bytes());
+    message->frame->buffer->send(peer_, kFrameSlot, 0, frame.length());
+  } else {
     message->data = mesh_.context()->createUnboundBuffer(request.data(), request.bytes());
     message->data->send(peer_, long_slot(request.tag(), request.bytes()));
-    return;
   }
-  message->frame = take_idle_frame();
-  Frame& frame = message->frame->frame;
-  frame.header = {request.tag(), request.bytes(), FrameHeader::Kind::kMessage, 0};
-  if (request.bytes() > 0) std::memcpy(frame.payload.data(), request.data(), request.bytes());
-  message->frame->buffer->send(peer_, kFrameSlot, 0, frame.length());
+  if (!message->is_done()) return false;
+  held.all_written();
+  return true;
 }
 
 void Link::start_waiting() {
-  for (auto message = sends_.begin(); message != sends_.end() && waiting_ > 0; ++message) {
-    if (message->has_started() || must_wait(message)) continue;
-    start(&*message);
+  for (auto message = sends_.begin(); message != sends_.end() && waiting_ > 0;) {
+    if (message->has_started() || must_wait(message)) {
+      ++message;
+      continue;
+    }
     --waiting_;
+    message = start(&*message) ? end(message) : std::next(message);
   }
+}
+
+Link::Sends::iterator Link::end(Sends::iterator message) {
+  if (message->request != nullptr) message->request->end();
+  recycle(&*message);
+  return sends_.erase(message);
 }
 
 std::unique_ptr<FrameBuffer> Link::take_idle_frame() {
@@ -87,14 +98,9 @@ void Link::recycle(Sending* message) {
 int Link::end_sends() {
   int ended = 0;
   for (auto message = sends_.begin(); message != sends_.end();) {
-    if (!message->is_done()) {
-      ++message;
-      continue;
-    }
-    if (message->request != nullptr) message->request->end();
-    recycle(&*message);
-    message = sends_.erase(message);
-    ++ended;
+    const bool is_done = message->is_done();
+    message = is_done ? end(message) : std::next(message);
+    ended += is_done ? 1 : 0;
   }
   if (ended > 0 && waiting_ > 0) start_waiting();
   return ended;

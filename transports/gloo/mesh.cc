@@ -125,15 +125,16 @@ void Mesh::name_peer(int peer, const char* card) {
   peer_names_[static_cast<std::size_t>(peer)].assign(text.begin(), text.end());
 }
 
-void Mesh::drive(int peer) {
+bool Mesh::drive(int peer) {
   ::gloo::transport::tcp::Handler*& handler = handlers_[static_cast<std::size_t>(peer)];
-  if (handler == nullptr || socket(peer) < 0 || !has_come(socket(peer))) return;
+  if (handler == nullptr || socket(peer) < 0 || !has_come(socket(peer))) return false;
   const PipeSignalHeld held;
   try {
     handle(*handler);
   } catch (const std::exception&) {
     handler = nullptr;  // the pair is closed, and what was pending on it has been told
   }
+  return true;
 }
 
 void Mesh::poison() noexcept {

@@ -39,8 +39,9 @@ class Mesh {
   void name_peer(int peer, const char* card);
 
   // Handles what has come from `peer`, on this thread instead of the device's own: no thread has to be woken. When that
-  // one is at it, and in versions of Gloo that leave it to that one alone, nothing happens here.
-  void drive(int peer);
+  // one is at it, and in versions of Gloo that leave it to that one alone, nothing happens here. True if there was
+  // something.
+  bool drive(int peer);
   // To sleep on; -1 if it isn't known. Gloo's: it may be closed at any time.
   int socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
 

@@ -20,15 +20,18 @@ class PipeSignalHeld {
   ~PipeSignalHeld() {
     if (sigismember(&before_, SIGPIPE) == 1) return;
     const timespec now{};
-    sigtimedwait(&pipe_, nullptr, &now);
+    if (may_be_pending_) sigtimedwait(&pipe_, nullptr, &now);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
+  // Everything was written: saves looking for the signal.
+  void all_written() { may_be_pending_ = false; }
   PipeSignalHeld(const PipeSignalHeld&) = delete;
   PipeSignalHeld& operator=(const PipeSignalHeld&) = delete;
 
  private:
   sigset_t pipe_;
   sigset_t before_;
+  bool may_be_pending_ = true;
 };
 
 // While it lives, threads that this one starts do not preempt others by waking up. Gloo's loop thread would otherwise
