@@ -42,6 +42,20 @@ bool is_near(const Plan& plan) {
          (plan.stages.back().transport->capabilities & RODA_CAP_SAME_HOST) != 0;
 }
 
+// Whether messages travel inside hosts: both ends then copy every byte, and a rank that sends and receives at a time
+// has one processor for both directions. What reads its peer's memory leaves the peer alone.
+bool copies_inside(const Plan& plan, const PlanQuery& q) {
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+    const PlanStage& stage = plan.stages[number];
+    const auto axis = plan.is_composed() ? static_cast<std::size_t>(plan.composition.stages[number].axis) : 0;
+    if (plan.is_composed() && q.shape->grid(plan.composition.name).axes[axis].hosts > 1) continue;
+    const auto* algorithm =
+        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
+    if ((algorithm->needs & schedule::kNeedsMessages) != 0) return true;
+  }
+  return false;
+}
+
 sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& links) {
   sim::Scenario scenario;
   std::vector<std::int32_t> placement;
@@ -52,6 +66,7 @@ sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& lin
   scenario.cluster.reduce_GBps = links.reduce_GBps;
   scenario.cluster.copy_GBps = links.copy_GBps;
   scenario.cluster.levels = {level("host", most, inside)};
+  scenario.cluster.levels.front().full_duplex = !copies_inside(plan, q);
   if (placement.size() > 1) {
     scenario.cluster.levels.push_back(level("network", 0, links.network));
     scenario.cluster.placement = placement;

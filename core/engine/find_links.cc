@@ -63,7 +63,7 @@ void take_part(const Wishes& wishes, const LinkSearch& search, Clock::time_point
   const int rank = search.topology.rank;
   for (const LinkWish& wish : wishes) {
     const auto& pair = wish.trial.ranks;
-    if (wish.link == nullptr || (pair[0] != rank && pair[1] != rank)) continue;
+    if (wish.trial.transport == nullptr || (pair[0] != rank && pair[1] != rank)) continue;
     Links found;
     const Status status = try_link(wish.trial, rank, search.host, search.store, deadline, &(found.*wish.link));
     if (!status.ok()) RODA_LOG(debug, "the link {} can't be measured: {}", wish.name, status.message());
@@ -77,7 +77,7 @@ void take_part(const Wishes& wishes, const LinkSearch& search, Clock::time_point
 Figures result_of(const LinkWish& wish, Store& store, Clock::time_point deadline) {
   std::string text;
   Figures figures;
-  if (!store.wait(result_key(wish), deadline, &text).ok()) return figures;
+  if (wish.trial.transport == nullptr || !store.wait(result_key(wish), deadline, &text).ok()) return figures;
   const nlohmann::json told = nlohmann::json::parse(text, nullptr, false);
   for (const auto& [name, value] : told.items()) {
     if (value.is_number()) figures[name] = value.get<double>();

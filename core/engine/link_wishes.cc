@@ -38,7 +38,8 @@ class List {
   void inside(std::size_t host, std::int32_t first, std::int32_t second) {
     const bool is_near = near_ != nullptr && (near_->capabilities & RODA_CAP_SAME_HOST) != 0;
     if (is_near) add("memory", &Links::memory, near_, {host}, {first, second});
-    add("loopback", &Links::loopback, far_, {host}, {first, second});
+    const bool has_loopback = !is_near || far_ != nullptr || hosts_.size() > 1;
+    if (has_loopback) add("loopback", &Links::loopback, far_, {host}, {first, second});
   }
   void between(std::int32_t first, std::int32_t second) {
     add("network", &Links::network, far_, {0, 1}, {first, second});
@@ -51,8 +52,7 @@ class List {
  private:
   void add(const char* name, Link Links::*link, const roda_transport* transport, const std::vector<std::size_t>& hosts,
            std::array<std::int32_t, 2> ranks) {
-    if (transport == nullptr) return;
-    std::vector<std::string> words{name, kVersion, transport->name};
+    std::vector<std::string> words{name, kVersion, transport != nullptr ? transport->name : ""};
     for (const std::size_t host : hosts) words.push_back(place(hosts_[host]));
     LinkTrial trial;
     trial.ranks = ranks;

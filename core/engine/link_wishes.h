@@ -19,7 +19,7 @@ struct LinkWish {
   std::string name;
   std::string key;
   Link Links::*link = nullptr;  // null: the processor
-  LinkTrial trial;
+  LinkTrial trial;              // without a transport: there is none that can be tried, and the wish stays one
 };
 
 // The same list on every rank. As far as the job has them: the memory and the loopback of the first host with two

@@ -202,6 +202,19 @@ TEST(Costs, CountBytesBetweenHosts) {
   EXPECT_NEAR(flat->between_bytes, 2 * 1.5 * (64 << 20), 64);
 }
 
+// A ring of messages between two ranks moves as much as they read from each other, and has both copy it.
+TEST(Costs, CountTheCopiesOfMessagesInsideAHost) {
+  const Planner p = planner();
+  PlanQuery q;
+  q.bytes = 64 << 20;
+  q.size = 2;
+  const auto ring = predict(p.plan_of(q, {"near", "ring"}), q, Links(), kManySteps);
+  const auto direct = predict(p.plan_of(q, {"near", "direct"}), q, Links(), kManySteps);
+  ASSERT_TRUE(ring && direct);
+  EXPECT_EQ(ring->inside_bytes, direct->inside_bytes);
+  EXPECT_GT(ring->seconds, 1.3 * direct->seconds);
+}
+
 TEST(Costs, OrderTheCandidatesWhereTheyAreAsked) {
   Planner p = planner();
   const PlanQuery q = allreduce(64 << 20, {2, 2});
