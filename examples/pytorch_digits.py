@@ -2,8 +2,8 @@
 
     horovodrun -np 2 python examples/pytorch_digits.py --epochs 12 --timeline /tmp/digits.json
 
-The seed is fixed: runs with the same number of processes follow the same curve, whichever transport carries the
-gradients.
+Every process takes the GPU of its local rank if the machine has one for it, else the CPU. The seed is fixed: runs with
+the same number of processes follow the same curve, whichever transport carries the gradients.
 """
 
 from __future__ import annotations
@@ -83,8 +83,15 @@ def evaluate(model: nn.Module, data: tuple[torch.Tensor, torch.Tensor]) -> float
     model.eval()
     with torch.no_grad():
         right = (model(images).argmax(1) == labels).sum().double()
-    counts = hvd.allreduce(torch.stack([right, torch.tensor(len(labels)).double()]), op=hvd.Sum, name="evaluation")
+    counts = hvd.allreduce(torch.stack([right, torch.full_like(right, len(labels))]), op=hvd.Sum, name="evaluation")
     return (counts[0] / counts[1]).item()
+
+
+def choose_device(name: str | None) -> torch.device:
+    """Return the device to train on: the one that is named, else this rank's GPU, else the CPU."""
+    if name is None:
+        name = f"cuda:{hvd.local_rank()}" if hvd.local_rank() < torch.cuda.device_count() else "cpu"
+    return torch.device(name)
 
 
 def parse() -> argparse.Namespace:
@@ -94,6 +101,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32, help="images of one step on one rank")
     parser.add_argument("--lr", type=float, default=0.003, help="learning rate of one process")
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--device", help="as PyTorch names it; default: the GPU of the local rank, else the CPU")
     parser.add_argument("--timeline", help="file for a Chrome trace of what the engine did, written by rank 0")
     return parser.parse_args()
 
@@ -109,9 +117,10 @@ def main() -> None:
     if options.timeline:
         hvd.start_timeline(options.timeline)
 
-    train, test = load(options.seed)
+    device = choose_device(options.device)
+    train, test = (tuple(tensor.to(device) for tensor in part) for part in load(options.seed))
     shard = Shard(train, options.batch_size, options.seed)
-    model = Net()
+    model = Net().to(device)
     # As many processes, as many times the batch: the rate grows with it.
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr * hvd.size())
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
@@ -121,7 +130,7 @@ def main() -> None:
 
     started = time.perf_counter()
     for epoch in range(options.epochs):
-        total = torch.zeros(1, dtype=torch.float64)
+        total = torch.zeros(1, dtype=torch.float64, device=device)
         for step, (images, labels) in enumerate(shard.epoch(epoch), 1):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(images), labels)
