@@ -56,9 +56,7 @@ class WaitPolicy {
  private:
   static constexpr std::uint32_t kPausesPerYield = 2048;
   static constexpr std::uint32_t kMostPauses = 4096;
-  // Ranks that outnumber cores yield to each other as well as to whoever has work; with 64 yields four ranks that wait
-  // for a network spent a fifth of both cores on asking in vain.
-  static constexpr std::uint32_t kMostYields = 8;
+  static constexpr std::uint32_t kMostYields = 64;
 
   bool spins_;
 };
