@@ -85,7 +85,8 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* 
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
-  if (status.ok()) status = Environment::get().make_planner(knobs, &planner);
+  const bool is_described = cluster != nullptr && job == nullptr;
+  if (status.ok()) status = Environment::get().make_planner(knobs, &planner, is_described && has_gpus(*cluster));
   roda::engine::Levels levels = roda::engine::host_levels({0});
   if (status.ok() && cluster != nullptr) status = roda::engine::find_levels(knobs.levels, *cluster, &levels);
   if (status.ok()) status = choose_memory(memory, cluster, *planner, &query);

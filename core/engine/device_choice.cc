@@ -14,21 +14,21 @@ bool works_on_devices(const roda_transport* t) {
   return t->collective_supported(nullptr, RODA_ALLREDUCE, RODA_FLOAT32, RODA_SUM, RODA_MEMORY_CUDA) == 1;
 }
 
-Status find_named(const std::string& variable, const std::string& text, const plugins::Loader& loader,
+Status find_named(const std::string& variable, const std::string& text, const Offer& offer,
                   std::vector<const roda_transport*>* transports) {
   for (const std::string& name : names_in(text)) {
-    const std::string reason = why_unusable(loader, name);
+    const std::string reason = offer.why_unusable(name);
     if (!reason.empty()) return Status::unavailable(variable + " names the transport '" + name + "', " + reason);
-    transports->push_back(loader.find(name)->transport);
+    transports->push_back(offer.transport(*offer.loader.find(name)));
   }
   return {};
 }
 
-std::vector<const roda_transport*> by_default(const plugins::Loader& loader,
-                                              const std::vector<const roda_transport*>& host) {
+std::vector<const roda_transport*> by_default(const Offer& offer, const std::vector<const roda_transport*>& host) {
   std::vector<const roda_transport*> transports;
-  for (const plugins::PluginRecord* record : loader.records()) {
-    if (record->transport != nullptr && works_on_devices(record->transport)) transports.push_back(record->transport);
+  for (const plugins::PluginRecord* record : offer.loader.records()) {
+    const roda_transport* t = offer.transport(*record);
+    if (t != nullptr && works_on_devices(t)) transports.push_back(t);
   }
   for (const roda_transport* t : host) {
     if (std::find(transports.begin(), transports.end(), t) == transports.end()) transports.push_back(t);
@@ -38,14 +38,27 @@ std::vector<const roda_transport*> by_default(const plugins::Loader& loader,
 
 }  // namespace
 
-std::string why_unusable(const plugins::Loader& loader, const std::string& name) {
+const roda_transport* Offer::transport(const plugins::PluginRecord& record) const {
+  if (record.transport != nullptr || !assumes_gpus || record.offered == nullptr) return record.transport;
+  return works_on_devices(record.offered) ? record.offered : nullptr;
+}
+
+std::vector<std::string> Offer::assumptions() const {
+  std::vector<std::string> texts;
+  for (const plugins::PluginRecord* record : loader.records()) {
+    if (!record->usable && transport(*record) != nullptr) texts.push_back(record->name + ": " + record->reason);
+  }
+  return texts;
+}
+
+std::string Offer::why_unusable(const std::string& name) const {
   const plugins::PluginRecord* record = loader.find(name);
   if (record == nullptr) {
     return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
   }
+  if (transport(*record) != nullptr) return "";
   if (!record->usable) return "which can't be used here: " + record->reason;
-  if (record->transport == nullptr) return "which is a plugin of kind '" + record->kind + "' and carries no data";
-  return "";
+  return "which is a plugin of kind '" + record->kind + "' and carries no data";
 }
 
 std::vector<std::string> names_in(const std::string& text) {
@@ -57,8 +70,8 @@ std::vector<std::string> names_in(const std::string& text) {
   return names;
 }
 
-Status choose_for_devices(const Knobs& knobs, const plugins::Loader& loader,
-                          const std::vector<const roda_transport*>& host, std::map<Collective, DeviceChoice>* choices) {
+Status choose_for_devices(const Knobs& knobs, const Offer& offer, const std::vector<const roda_transport*>& host,
+                          std::map<Collective, DeviceChoice>* choices) {
   const struct {
     Collective collective;
     const char* variable;
@@ -73,12 +86,12 @@ Status choose_for_devices(const Knobs& knobs, const plugins::Loader& loader,
     const bool is_own = !form.text.empty();
     const std::string& text = is_own ? form.text : knobs.gpu_operations;
     RODA_RETURN_IF_ERROR(
-        find_named(is_own ? form.variable : "HOROVOD_GPU_OPERATIONS", text, loader, &choice.transports));
+        find_named(is_own ? form.variable : "HOROVOD_GPU_OPERATIONS", text, offer, &choice.transports));
     const auto working = std::count_if(choice.transports.begin(), choice.transports.end(),
                                        [](const auto* t) { return works_on_devices(t); });
     const bool is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
     choice.composes = is_mixed || (form.collective == Collective::kAllreduce && knobs.hierarchical_allreduce);
-    if (choice.transports.empty()) choice.transports = by_default(loader, host);
+    if (choice.transports.empty()) choice.transports = by_default(offer, host);
   }
   return {};
 }

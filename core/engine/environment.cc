@@ -41,7 +41,7 @@ Status check_word(const std::string& name, const std::string& value, const std::
 }
 
 // A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
-Status check_rules(const select::Table& user, const plugins::Loader& loader, const std::string& named) {
+Status check_rules(const select::Table& user, const Offer& offer, const std::string& named) {
   const std::vector<std::string> allowed = names_in(named);
   for (const select::Table::Rule& rule : user.rules()) {
     std::string refused;
@@ -50,7 +50,7 @@ Status check_rules(const select::Table& user, const plugins::Loader& loader, con
       if (rule.forbidden[i]) continue;
       const std::string& name = rule.options[i].transport;
       const bool is_one = name != select::kAnyTransport && name != select::kLevels;
-      std::string reason = is_one ? why_unusable(loader, name) : "";
+      std::string reason = is_one ? offer.why_unusable(name) : "";
       if (reason.empty() && is_one && !named.empty() && !is_among(allowed, name)) {
         reason = "which HOROVOD_CPU_OPERATIONS=" + named + " leaves out";
       }
@@ -73,14 +73,15 @@ Environment& Environment::get() {
 
 Environment::Environment() : host_(services()) { loader_.scan(*host_.table()); }
 
-Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const {
+Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) const {
+  const Offer offer{loader_, for_gpus};
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
   std::vector<const roda_transport*> usable;
   for (const plugins::PluginRecord* record : loader_.records()) {
     if (record->transport != nullptr) usable.push_back(record->transport);
   }
   for (const std::string& name : named) {
-    const std::string reason = why_unusable(loader_, name);
+    const std::string reason = offer.why_unusable(name);
     if (reason.empty()) continue;
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
@@ -91,7 +92,8 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   RODA_RETURN_IF_ERROR(check_word("RODA_MEASURE_LINKS", knobs.measure_links, {"auto", "always", "never"}));
   Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather,
                            knobs.hierarchical_adasum,    {},
-                           knobs.deterministic,          {}};
+                           knobs.deterministic,          {},
+                           offer.assumptions()};
   select::Table table = select::Table::defaults();
   RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
   if (knobs.torus_allreduce) {
@@ -103,12 +105,12 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     std::string error;
     const auto user = select::Table::parse(knobs.select, &error);
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
-    RODA_RETURN_IF_ERROR(check_rules(*user, loader_, knobs.cpu_operations));
+    RODA_RETURN_IF_ERROR(check_rules(*user, offer, knobs.cpu_operations));
     table = table.overridden_by(*user);
     for (const select::Table::Rule& rule : user->rules()) options.ordered_by_user.insert(rule.collective);
   }
   auto for_host = in_order_of_preference(std::move(usable), named);
-  RODA_RETURN_IF_ERROR(choose_for_devices(knobs, loader_, for_host, &options.on_device));
+  RODA_RETURN_IF_ERROR(choose_for_devices(knobs, offer, for_host, &options.on_device));
   *planner = std::make_unique<Planner>(std::move(table), std::move(for_host), std::move(options));
   return {};
 }

@@ -23,7 +23,8 @@ class Environment {
 
   // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
   // error with the reason; nothing is used in its place.
-  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner) const;
+  // `for_gpus`: the plans are for a cluster with GPUs that somebody described (Offer::assumes_gpus).
+  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus = false) const;
 
   // Lets the model have its say in the planner's order, as RODA_SELECT_BY has it.
   void order(const Knobs& knobs, const Links& links, Planner* planner) const;

@@ -83,7 +83,7 @@ nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
           {"algorithm", stage.algorithm}};
 }
 
-std::string as_json(const std::vector<Row>& rows, const PlanQuery& q) {
+std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
                    {"bytes", q.bytes},
@@ -105,6 +105,7 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q) {
                         {"source", algorithm->source()},
                         {"reason", algorithm->wrong_with(q.size).value_or("")}});
   }
+  if (!assumptions.empty()) j["assumed_usable"] = assumptions;
   return j.dump(2);
 }
 
@@ -120,7 +121,7 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-std::string in_words(const std::vector<Row>& rows, const PlanQuery& q) {
+std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
   std::string text =
       fmt::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
                   roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
@@ -140,6 +141,9 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q) {
         "inside hosts and {:.4g} between them\n",
         best->prediction->source, best->prediction->inside_bytes, best->prediction->between_bytes);
   }
+  for (const std::string& reason : assumptions) {
+    text += "  taken to be usable there, though not on this machine: " + reason + "\n";
+  }
   return text + own_algorithms(q);
 }
 
@@ -147,7 +151,7 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q) {
 
 std::string explain(const Planner& planner, const PlanQuery& q, const Predict& predict, bool wants_json) {
   const std::vector<Row> rows = rows_of(planner, q, predict);
-  return wants_json ? as_json(rows, q) : in_words(rows, q);
+  return wants_json ? as_json(rows, q, planner.assumptions()) : in_words(rows, q, planner.assumptions());
 }
 
 }  // namespace roda::engine

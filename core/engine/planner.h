@@ -107,6 +107,8 @@ class Planner {
     bool deterministic = false;
     // By collective; what is missing goes by the transports for host memory.
     std::map<schedule::Collective, DeviceChoice> on_device;
+    // What plans for other machines take for granted, for explain().
+    std::vector<std::string> assumptions;
   };
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
@@ -142,6 +144,7 @@ class Planner {
 
   const select::Table& table() const { return table_; }
   const std::vector<const roda_transport*>& transports() const { return transports_; }
+  const std::vector<std::string>& assumptions() const { return options_.assumptions; }
   // What may carry tensors of the collective on devices.
   const DeviceChoice& on_device(int collective) const;
   // Whether a transport of them has the collective natively on the memory of the query.

@@ -159,12 +159,14 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
 Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
   auto entry = reinterpret_cast<roda_transport_entry>(::dlsym(library, RODA_TRANSPORT_SYMBOL));
   if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_TRANSPORT_SYMBOL);
-  auto table = std::make_unique<roda_transport>();
-  RODA_RETURN_IF_ERROR(adapt_transport(entry(), table.get()));
+  tables_.push_back(std::make_unique<roda_transport>());
+  roda_transport* table = tables_.back().get();
+  RODA_RETURN_IF_ERROR(adapt_transport(entry(), table));
   if (record->name != table->name) {
     return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
   }
   record->description = table->description;
+  record->offered = table;
   roda_error error = make_error();
   if (const int code = table->probe(&host, &error); code != RODA_OK) {
     return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
@@ -172,8 +174,7 @@ Status Loader::open_transport(const roda_host& host, void* library, PluginRecord
   record->description = table->description;  // by now the plugin may know more about what it found
   auto bootstrap = std::make_unique<roda_bootstrap>();
   RODA_RETURN_IF_ERROR(find_bootstrap(library, record, bootstrap.get()));
-  record->transport = table.get();
-  tables_.push_back(std::move(table));
+  record->transport = table;
   bootstraps_.push_back(std::move(bootstrap));
   return {};
 }

@@ -34,6 +34,9 @@ struct PluginRecord {
   // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless it is a usable
   // transport.
   const roda_transport* transport = nullptr;
+  // The same, whether its probe found it usable on this machine or not: for plans for other machines, which call none
+  // of its entries but collective_supported.
+  const roda_transport* offered = nullptr;
   // How the plugin brings a job together that its own launcher started, as complete; null when it does not, or is not
   // usable.
   const roda_bootstrap* bootstrap = nullptr;
