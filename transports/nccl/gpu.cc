@@ -47,6 +47,11 @@ cuda::Event Gpu::record(cuda::Stream stream) {
   return event;
 }
 
+void Gpu::hold(cuda::Stream stream, cuda::Event event) const {
+  const cuda::ContextScope scope(driver_, context_);
+  check(driver_.check(driver_.StreamWaitEvent(stream, event, 0), "cuStreamWaitEvent"));
+}
+
 cuda::Result Gpu::query(cuda::Event event) const {
   const cuda::ContextScope scope(driver_, context_);
   return driver_.EventQuery(event);

@@ -31,6 +31,8 @@ class Gpu {
   cuda::Event record(cuda::Stream stream);
   // kSuccess: what was before it is done. kNotReady, or the error that the device is in.
   cuda::Result query(cuda::Event event) const;
+  // What comes on the stream next waits for the event.
+  void hold(cuda::Stream stream, cuda::Event event) const;
   void give_back(cuda::Event event) { events_.push_back(event); }
 
  private:

@@ -19,6 +19,7 @@ Group::~Group() {
   context_.leave(this);
   ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
   live_.clear();
+  if (tail_ != nullptr) gpu_->give_back(tail_);
   if (communicator_ == nullptr) return;
   const auto deadline = Clock::now() + context_.patience();
   if (!ghosts_.empty()) communicator_->abort();
@@ -98,6 +99,7 @@ void Group::begin(Request* request) {
     const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
     check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
   }
+  if (tail_ != nullptr && tail_stream_ != request->stream) gpu_->hold(request->stream, tail_);
   if (timeout_.count() != 0) request->begin = gpu_->record(request->stream);
   request->state = Request::State::kLaunching;
   communicator_->call(describe(*request),
@@ -107,8 +109,15 @@ void Group::begin(Request* request) {
 bool Group::finish_launch(Request* request) {
   if (!communicator_->poll()) return false;
   request->end = gpu_->record(request->stream);
+  follow(request->stream);
   request->state = Request::State::kRunning;
   return true;
+}
+
+void Group::follow(cuda::Stream stream) {
+  if (tail_ != nullptr) gpu_->give_back(std::exchange(tail_, nullptr));
+  tail_ = gpu_->record(stream);
+  tail_stream_ = stream;
 }
 
 int Group::watch() {

@@ -55,6 +55,7 @@ class Group {
   void check_deadline() const;
   void check_place(const Request& request) const;
   void begin(Request* request);
+  void follow(cuda::Stream stream);
   bool finish_launch(Request* request);
   bool is_over(Request* request);
   void check_progress(Request* request);
@@ -76,6 +77,11 @@ class Group {
   sdk::Allgather gather_;
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
+
+  // Behind the last collective that lies on a stream: the next one comes after it, whatever its stream. NCCL asks for
+  // one order of a communicator's operations on all ranks, and streams by themselves keep none.
+  cuda::Event tail_ = nullptr;
+  cuda::Stream tail_stream_ = nullptr;
 
   sdk::FirstCause cause_;
   std::mutex communicator_guard_;  // of the pointer, against abort()
