@@ -57,9 +57,7 @@ def test_operations() -> None:
     wait(lib.horovod_torch_reducescatter_async_torch_FloatTensor(own, result, "e", hvd.Sum, 0, 1.0, 1.0))
     assert result.tolist() == [[total] * 2]
     outputs = [torch.empty(0), torch.empty(0)]
-    wait(
-        lib.horovod_torch_grouped_reducescatter_async_torch_FloatTensor([own, own], outputs, "", hvd.Average, 0, 1, 1)
-    )
+    wait(lib.horovod_torch_grouped_reducescatter_async_torch_FloatTensor([own, own], outputs, "", hvd.Average, 0, 1, 1))
     assert torch.allclose(outputs[1], torch.full((1, 2), total / size))
     wait(lib.horovod_torch_grouped_allgather_async_torch_FloatTensor([own, own], outputs, "", 0))
     assert outputs[0].shape == outputs[1].shape == (size * size, 2)

@@ -19,7 +19,11 @@ def roda_info(*arguments: str, **environment: str) -> subprocess.CompletedProces
     program = shutil.which("roda-info") or str(Path(sys.executable).parent / "roda-info")
     return subprocess.run(
         [program, *arguments],
-        env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -63,6 +67,21 @@ def test_explain_lays_ranks_out_on_hosts() -> None:
     assert value["candidates"]
 
 
+@pytest.mark.parametrize("between", ["ucx", "mpi"])
+def test_explain_plans_for_the_gpus_of_a_described_cluster(between: str) -> None:
+    known = json.loads(roda_info("--json").stdout)["plugins"]
+    if not {"nccl", between} <= {plugin["name"] for plugin in known}:
+        pytest.skip(f"nccl or {between} is not built")
+    arguments = ("--explain", "allreduce", "64MiB", "--topology", "dgx-h100", "--np", "16")
+    plan = json.loads(roda_info(*arguments, "--json", HOROVOD_GPU_OPERATIONS=f"nccl+{between}").stdout)
+    assert [(stage["transport"], stage["where"]) for stage in plan["stages"]] == [
+        ("nccl", "on each host"), (between, "across hosts"), ("nccl", "on each host"),
+    ]  # fmt: skip
+    words = roda_info(*arguments).stdout
+    is_here = any(plugin["name"] == "nccl" and plugin["usable"] for plugin in known)
+    assert ("taken to be usable there, though not on this machine: nccl" in words) != is_here
+
+
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     missing = roda_info("--topology", "no-such-shape")
     assert missing.returncode == 1
@@ -84,7 +103,11 @@ def test_a_job_refuses_a_file_that_contradicts_it(horovodrun: Launch, tmp_path: 
     hosts = json.dumps([{"name": "node0", "machine": "m", "ranks": "0-7"}])
     path.write_text('{"roda_topology": 1, "machines": {"m": {"cpus": "0"}}, "hosts": ' + hosts + "}")
     done = horovodrun(
-        "-np", "2", sys.executable, "-c", "import horovod.torch as hvd; hvd.init()",
+        "-np",
+        "2",
+        sys.executable,
+        "-c",
+        "import horovod.torch as hvd; hvd.init()",
         env=os.environ | {"RODA_TOPOLOGY_FILE": str(path)},
     )
     assert done.returncode != 0
