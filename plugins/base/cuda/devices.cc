@@ -7,13 +7,14 @@ namespace roda::cuda {
 namespace {
 
 std::mutex guard;
-std::map<int, Context> contexts;  // guarded
+// Guarded. Never destroyed, like the devices: helper threads may outlive main.
+std::map<int, Context>& contexts = *new std::map<int, Context>;
 
 }  // namespace
 
 Devices& Devices::get(const Driver& driver) {
-  static Devices devices(driver);
-  return devices;
+  static auto* devices = new Devices(driver);
+  return *devices;
 }
 
 Status Devices::start() {

@@ -61,7 +61,8 @@ Status Driver::open(const char* file, const Driver** driver) {
     Status status;
   };
   static std::mutex guard;
-  static std::map<std::string, Opened> known;  // its nodes stay where they are
+  // Its nodes stay where they are, and it is never destroyed: helper threads may outlive main.
+  static auto& known = *new std::map<std::string, Opened>;
   const std::string name = file != nullptr && *file != '\0' ? file : kDriverFile;
   const std::lock_guard lock(guard);
   const auto [entry, is_new] = known.try_emplace(name);

@@ -52,7 +52,7 @@ void check(const schedule::Algorithm& algorithm, int size, int dtype, std::size_
     const Status status = self.run(algorithm.name, args);
     ASSERT_TRUE(status.ok()) << status.message();
     const unsigned char* expected = total.data() + (scatters ? begins[me] * element : 0);
-    EXPECT_EQ(std::memcmp(output.data(), expected, output.size()), 0)
+    EXPECT_TRUE(output.empty() || std::memcmp(output.data(), expected, output.size()) == 0)
         << algorithm.name << ", " << size << " ranks, " << roda_dtype_name(dtype) << ", " << count;
   });
 }
