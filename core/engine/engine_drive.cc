@@ -74,7 +74,8 @@ void Engine::disarm() {
 }
 
 int Engine::timeout_ms() const {
-  int timeout = moves_data() ? kBusyTimeoutMs : -1;
+  // At the end every rank waits for every other one: that has a look at the clock, too.
+  int timeout = moves_data() || shutting_down_ ? kBusyTimeoutMs : -1;
   for (const auto& context : contexts_.all()) {
     if (moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
