@@ -69,7 +69,7 @@ def test_explain_lays_ranks_out_on_hosts() -> None:
 
 @pytest.mark.parametrize("between", ["ucx", "mpi"])
 def test_explain_plans_for_the_gpus_of_a_described_cluster(between: str) -> None:
-    known = json.loads(roda_info("--json").stdout)["plugins"]
+    known = json.loads(roda_info("--json").stdout)["plugins"]["plugins"]
     if not {"nccl", between} <= {plugin["name"] for plugin in known}:
         pytest.skip(f"nccl or {between} is not built")
     arguments = ("--explain", "allreduce", "64MiB", "--topology", "dgx-h100", "--np", "16")
