@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/bootstrap/exchange.h"
 #include "core/execute/stage_pool.h"
+#include "plugins/base/log.h"
 #include "plugins/base/wait_policy.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -21,6 +23,7 @@ constexpr std::size_t kSmallest = 64 << 10, kLargest = 4 << 20;
 constexpr double kLong = 3e-3;                               // seconds: worth measuring; spent on small messages
 constexpr std::size_t kFewest = 16;                          // exchanges
 constexpr std::size_t kFewestRepeats = 2, kMostRepeats = 8;  // of a transfer
+constexpr auto kPatience = std::chrono::milliseconds(500);   // with a transport that was told to end
 constexpr std::size_t kTile = 256 << 10;
 
 // What disturbs a measurement makes it longer.
@@ -33,7 +36,24 @@ double seconds(Work work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A group of two ranks, and what they run on it.
+// What a transport may reach: kept for ever when it does not let go.
+struct Reached {
+  std::int32_t told = 0;
+  std::vector<std::int32_t> data;
+  std::unique_ptr<execute::TransportContext> context;
+  std::unique_ptr<StoreExchange> exchange;
+  std::unique_ptr<execute::TransportGroup> group;
+  std::unique_ptr<execute::StagePool> pool;
+};
+
+void keep_for_ever(std::unique_ptr<Reached> reached) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<Reached>>;  // outlives the process's destructors
+  const std::scoped_lock lock(mutex);
+  kept->push_back(std::move(reached));
+}
+
+// A group of two ranks, and what they run on it. Not used again after an error.
 class Pair {
  public:
   Pair(const LinkTrial& trial, std::int32_t rank, Clock::time_point deadline)
@@ -42,36 +62,39 @@ class Pair {
   bool leads() const { return self_ == 0; }
 
   Status open(const roda_host* host, Store& store) {
-    RODA_RETURN_IF_ERROR(execute::TransportContext::create(trial_.transport, host, &context_));
-    exchange_ = std::make_unique<StoreExchange>(store, trial_.name, self_);
+    RODA_RETURN_IF_ERROR(execute::TransportContext::create(trial_.transport, host, &all_->context));
+    all_->exchange = std::make_unique<StoreExchange>(store, trial_.name, self_);
     execute::GroupOptions options;
     options.name = trial_.name;
     options.rank = self_;
     options.world_ranks.assign(trial_.ranks.begin(), trial_.ranks.end());
     options.generation = trial_.generation;
-    options.exchange = exchange_->table();
-    RODA_RETURN_IF_ERROR(execute::TransportGroup::create(*context_, std::move(options), &group_));
-    RODA_RETURN_IF_ERROR(until([this](bool* ready) { return group_->test(ready); }));
-    pool_ = std::make_unique<execute::StagePool>(*group_, execute::ExecuteOptions());
+    options.exchange = all_->exchange->table();
+    RODA_RETURN_IF_ERROR(execute::TransportGroup::create(*all_->context, std::move(options), &all_->group));
+    RODA_RETURN_IF_ERROR(until([this](bool* ready) { return all_->group->test(ready); }));
+    all_->pool = std::make_unique<execute::StagePool>(*all_->group, execute::ExecuteOptions());
+    all_->data.resize(kLargest / sizeof(std::int32_t));
     return {};
   }
 
   // The larger of both ranks' values, for both: a message each way.
   Status exchange(std::int32_t mine, std::int32_t* larger) {
-    *larger = mine;
-    return run(RODA_ALLREDUCE, "recursive_doubling", larger, 1);
+    all_->told = mine;
+    RODA_RETURN_IF_ERROR(run(RODA_ALLREDUCE, "recursive_doubling", &all_->told, 1));
+    *larger = all_->told;
+    return {};
   }
 
   // From the leader.
-  Status transfer(std::vector<std::int32_t>* data, std::size_t bytes) {
-    return run(RODA_BROADCAST, "binomial", data->data(), bytes / sizeof(std::int32_t));
+  Status transfer(std::size_t bytes) {
+    return run(RODA_BROADCAST, "binomial", all_->data.data(), bytes / sizeof(std::int32_t));
   }
 
   // What this rank sent goes on without it.
   Status settle() {
     return until([this](bool* done) {
-      context_->settle();
-      *done = context_->is_settled();
+      all_->context->settle();
+      *done = all_->context->is_settled();
       return Status();
     });
   }
@@ -83,7 +106,7 @@ class Pair {
       bool done = false;
       RODA_RETURN_IF_ERROR(test(&done));
       if (done) return {};
-      context_->progress();
+      all_->context->progress();
       // Both ranks may be on one core.
       turn % 16 == 15 ? WaitPolicy::yield() : policy_.relax(turn);
       if (turn % 64 == 63 && Clock::now() > deadline_) return Status::timeout(trial_.name + " took too long");
@@ -92,7 +115,7 @@ class Pair {
 
   Status run(std::int32_t collective, const char* algorithm, void* data, std::size_t count) {
     execute::StageHandle stage;
-    RODA_RETURN_IF_ERROR(pool_->acquire(collective, algorithm, 0, &stage));
+    RODA_RETURN_IF_ERROR(all_->pool->acquire(collective, algorithm, 0, &stage));
     execute::StageArgs args;
     args.collective = collective;
     args.dtype = RODA_INT32;
@@ -112,11 +135,17 @@ class Pair {
     return status;
   }
 
-  // A transport that can_try() ends what was aborted, and lets go of its memory.
+  // A transport that can_try() ends what was aborted, and lets go of its memory; no start of a job hangs on its word.
   void give_up(const Status& cause, bool has_ended, execute::Stage* stage, const void* data, std::size_t bytes) {
     if (!has_ended) stage->abort(cause);
-    while (!has_ended || !group_->quiesced(data, bytes)) {
-      context_->progress();
+    const Clock::time_point limit = Clock::now() + kPatience;
+    while (!has_ended || !all_->group->quiesced(data, bytes)) {
+      if (Clock::now() > limit) {
+        RODA_LOG(warning, "{} did not end the measurement of {}: {} KiB are kept for it", all_->context->name(),
+                 trial_.name, kLargest >> 10);
+        return keep_for_ever(std::move(all_));
+      }
+      all_->context->progress();
       if (!has_ended) static_cast<void>(stage->test(&has_ended));
       WaitPolicy::yield();
     }
@@ -127,10 +156,7 @@ class Pair {
   WaitPolicy policy_;
   Clock::time_point deadline_;
   std::uint64_t launches_ = 0;
-  std::unique_ptr<execute::TransportContext> context_;
-  std::unique_ptr<StoreExchange> exchange_;
-  std::unique_ptr<execute::TransportGroup> group_;
-  std::unique_ptr<execute::StagePool> pool_;
+  std::unique_ptr<Reached> all_ = std::make_unique<Reached>();
 };
 
 // Seconds of one exchange. The leader says when it is enough.
@@ -163,7 +189,6 @@ Next next_of(const std::vector<double>& times, std::size_t bytes) {
 
 // Seconds of a transfer and an exchange, and of how many bytes. The leader says how it goes on.
 Status time_transfers(Pair* pair, double* result, std::size_t* bytes) {
-  std::vector<std::int32_t> data(kLargest / sizeof(std::int32_t));
   std::vector<double> times;
   bool is_on_credit = true;
   *bytes = kSmallest;
@@ -171,7 +196,7 @@ Status time_transfers(Pair* pair, double* result, std::size_t* bytes) {
     Status status;
     std::int32_t ignored = 0;
     const double time = seconds([&] {
-      status = pair->transfer(&data, *bytes);
+      status = pair->transfer(*bytes);
       if (status.ok()) status = pair->exchange(0, &ignored);
     });
     RODA_RETURN_IF_ERROR(status);
