@@ -89,9 +89,7 @@ int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
   std::sort(sorted.begin(), sorted.end());
   const bool in_range = !sorted.empty() && sorted.front() >= 0 && sorted.back() < engine->topology().size;
   if (!in_range || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return RODA_ADD_SET_INVALID;
-  for (const std::int32_t id : engine->set_ids()) {
-    if (engine->set_ranks(id) == sorted) return kSetExists;
-  }
+  if (engine->has_set(sorted)) return kSetExists;
   std::int32_t id = 0;
   return engine->add_set(std::move(sorted), &id).ok() ? id : kShuttingDown;
 }

@@ -206,40 +206,54 @@ void Engine::leave() {
 // --- process sets, shutdown -----------------------------------------------------------------------------------------
 
 Status Engine::add_set(std::vector<std::int32_t> ranks, std::int32_t* id) {
-  auto find = [&] {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& [known, members] : known_sets_) {
-      if (members == ranks) return known;
-    }
-    return ended_.ok() ? -1 : -2;
-  };
+  SetChange change{std::move(ranks)};
   {
     const std::scoped_lock lock(mutex_);
     if (!ended_.ok()) return ended_;
-    sets_to_add_.push_back(ranks);
+    sets_to_add_.push_back(change.ranks);
+    adding_.push_back(&change);
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
-  wake_holder();
-  drive_until([&] { return find() != -1; });
-  *id = find();
-  const std::scoped_lock lock(mutex_);
-  return *id >= 0 ? Status() : ended_;
+  RODA_RETURN_IF_ERROR(await(&change, &adding_));
+  *id = change.id;
+  return {};
 }
 
 Status Engine::remove_set(std::int32_t id) {
+  SetChange change{{}, id};
   {
     const std::scoped_lock lock(mutex_);
     if (!ended_.ok()) return ended_;
     sets_to_remove_.push_back(id);
+    removing_.push_back(&change);
     has_submissions_.store(true, std::memory_order_seq_cst);
   }
+  return await(&change, &removing_);
+}
+
+Status Engine::await(const SetChange* change, std::vector<SetChange*>* changes) {
   wake_holder();
   drive_until([&] {
     const std::scoped_lock lock(mutex_);
-    return known_sets_.count(id) == 0 || !ended_.ok();
+    return change->is_done || !ended_.ok();
   });
   const std::scoped_lock lock(mutex_);
-  return known_sets_.count(id) == 0 ? Status() : ended_;
+  std::erase(*changes, change);
+  return change->is_done ? Status() : ended_;
+}
+
+bool Engine::has_set(const std::vector<std::int32_t>& ranks) {
+  bool found = false;
+  drive_until([&] {
+    const std::scoped_lock lock(mutex_);
+    const auto set =
+        std::find_if(known_sets_.begin(), known_sets_.end(), [&](const auto& s) { return s.second == ranks; });
+    found = set != known_sets_.end();
+    return !found || !ended_.ok() || std::none_of(removing_.begin(), removing_.end(), [&](const SetChange* change) {
+      return change->id == set->first && !change->is_done;
+    });
+  });
+  return found;
 }
 
 std::vector<std::int32_t> Engine::set_ranks(std::int32_t id) const {

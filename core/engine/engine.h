@@ -85,6 +85,9 @@ class Engine final : private negotiate::Outcome {
   // Collective over all ranks; block until every rank has asked for the same.
   Status add_set(std::vector<std::int32_t> ranks, std::int32_t* id);
   Status remove_set(std::int32_t id);
+  // Whether there is a set of these sorted ranks. Blocks while another thread removes it: who adds it next, on whatever
+  // rank, may have seen it gone before this rank does.
+  bool has_set(const std::vector<std::int32_t>& ranks);
   // Members of a set, ascending; empty: no such set.
   std::vector<std::int32_t> set_ranks(std::int32_t id) const;
   std::vector<std::int32_t> set_ids() const;
@@ -173,6 +176,8 @@ class Engine final : private negotiate::Outcome {
   bool take_or_wait(Done done);
   template <typename Done>
   void drive_until(Done done);
+  struct SetChange;
+  Status await(const SetChange* change, std::vector<SetChange*>* changes);
 
   // --- any thread, under mutex_ ---
   Operation* find_operation(std::int32_t set, std::string_view name);
@@ -195,6 +200,15 @@ class Engine final : private negotiate::Outcome {
   std::vector<Operation*> queue_;
   std::vector<std::vector<std::int32_t>> sets_to_add_;
   std::vector<std::int32_t> sets_to_remove_;
+  // Of the threads that wait in add_set and remove_set, on their stacks. A set that came or went may go or come again
+  // before they look, under the same id.
+  struct SetChange {
+    std::vector<std::int32_t> ranks;  // of a set to be added
+    std::int32_t id = -1;             // of the set, once it is done
+    bool is_done = false;
+  };
+  std::vector<SetChange*> adding_;
+  std::vector<SetChange*> removing_;
   bool shutdown_asked_ = false;
   struct Key {
     std::int32_t set;

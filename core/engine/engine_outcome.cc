@@ -80,6 +80,11 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   parts_.control->set_added(id, ranks);
   const std::scoped_lock lock(mutex_);
   known_sets_[id] = ranks;
+  for (SetChange* change : adding_) {
+    if (change->is_done || change->ranks != ranks) continue;
+    change->id = id;
+    change->is_done = true;
+  }
 }
 
 void Engine::set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) {
@@ -94,6 +99,7 @@ void Engine::set_removed(std::int32_t id) {
   {
     const std::scoped_lock lock(mutex_);
     known_sets_.erase(id);
+    for (SetChange* change : removing_) change->is_done = change->is_done || change->id == id;
     for (const auto& [key, op] : in_flight_) {
       if (key.set == id && !op->launched) pending.push_back(op);
     }

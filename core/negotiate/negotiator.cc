@@ -69,7 +69,22 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
     }
     add_held_groups(id, set, &out);
   }
+  for (const auto& [ranks, who] : add_votes_) add_vote(ranks, "to be added", who, &out);
+  for (const auto& [id, who] : remove_votes_) {
+    if (has_set(id.front())) add_vote(sets_.at(id.front()).ranks, "to be removed", who, &out);
+  }
   return out;
+}
+
+void Negotiator::add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
+                          std::vector<Waiting>* out) const {
+  std::string name = "the process set of the ranks";
+  for (const std::int32_t rank : ranks) name += (rank == ranks.front() ? " " : ", ") + std::to_string(rank);
+  Waiting waiting{0, name + ", " + what, {}};
+  for (std::int32_t rank = 0; rank < settings_.size; ++rank) {
+    if (who.count(rank) == 0) waiting.missing.push_back(rank);
+  }
+  out->push_back(std::move(waiting));
 }
 
 // Where a member of the group is pending, that says it all.
@@ -90,6 +105,7 @@ void Negotiator::add_held_groups(std::int32_t id, const Set& set, std::vector<Wa
 }
 
 bool Negotiator::is_waiting() const {
+  if (!add_votes_.empty() || !remove_votes_.empty()) return true;
   return std::any_of(sets_.begin(), sets_.end(), [](const auto& entry) {
     const Set& set = entry.second;
     if (!set.pending.empty() || set.groups.holds_any()) return true;

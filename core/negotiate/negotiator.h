@@ -96,8 +96,8 @@ class Negotiator {
   bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
   std::uint64_t ready_count(std::int32_t set) const { return sets_.at(set).ready_count; }
 
-  // Tensors that some members announced and others did not, and agreed ones that wait for a group which nobody
-  // completes: for the stall report.
+  // Tensors that some members announced and others did not, agreed ones that wait for a group which nobody completes,
+  // and process sets that only some ranks want to add or remove: for the stall report.
   struct Waiting {
     std::int32_t set;
     std::string name;
@@ -142,6 +142,8 @@ class Negotiator {
   static void settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome);
   static void close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome);
   static void leave_groups(std::int32_t id, Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
+  void add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
+                std::vector<Waiting>* out) const;
   static void add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out);
   bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);

@@ -150,6 +150,22 @@ TEST(Negotiator, AGroupDoesNotWaitForWhatIsSubmittedOutsideIt) {
   EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 b", "launch 0#2 a"}));
 }
 
+TEST(Negotiator, ASetThatOnlySomeRanksAddOrRemoveIsReported) {
+  Job job(settings_for(3));
+  const std::vector<std::int32_t> ranks{0, 2};
+  for (int r : {0, 2}) job.say(r, [&](wire::RecordWriter& w) { w.add_set(ranks); });
+  EXPECT_TRUE(job.at(1).is_waiting());
+  ASSERT_EQ(job.at(1).waiting().size(), 1u);
+  EXPECT_EQ(job.at(1).waiting()[0].name, "the process set of the ranks 0, 2, to be added");
+  EXPECT_EQ(job.at(1).waiting()[0].missing, std::vector<std::int32_t>{1});
+  job.say(1, [&](wire::RecordWriter& w) { w.add_set(ranks); });
+  EXPECT_FALSE(job.at(1).is_waiting());
+  job.say(1, [](wire::RecordWriter& w) { w.plain(wire::Item::kRemoveSet, 1); });
+  ASSERT_EQ(job.at(0).waiting().size(), 1u);
+  EXPECT_EQ(job.at(0).waiting()[0].name, "the process set of the ranks 0, 2, to be removed");
+  EXPECT_EQ(job.at(0).waiting()[0].missing, (std::vector<std::int32_t>{0, 2}));
+}
+
 TEST(Negotiator, AGroupThatNobodyCompletesIsReported) {
   Job job(settings_for(3));
   for (int r : {0, 2}) {

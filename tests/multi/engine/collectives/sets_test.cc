@@ -1,9 +1,14 @@
 // Barriers, joins, and process sets that overlap.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/multi/engine/collectives/values.h"
@@ -39,6 +44,51 @@ TEST(Join, LateRanksGetZerosFromTheEarlyOnes) {
   ASSERT_EQ(roda_get_output(handle, 0, &output, &error), RODA_OK);
   EXPECT_EQ(output.value, size() - 1);
   roda_release(handle);
+}
+
+// A number that the ranks of the job see without the engine.
+class SharedNumber {
+ public:
+  SharedNumber() : name_("/roda-sets-" + std::to_string(getppid())) {
+    const int fd = shm_open(name_.c_str(), O_CREAT | O_RDWR, 0600);
+    EXPECT_EQ(ftruncate(fd, sizeof(std::atomic<int>)), 0);
+    void* const memory = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    EXPECT_NE(memory, MAP_FAILED);
+    number_ = static_cast<std::atomic<int>*>(memory);
+    run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr));  // the name was needed so far
+    shm_unlink(name_.c_str());
+  }
+  ~SharedNumber() { munmap(number_, sizeof(std::atomic<int>)); }
+  SharedNumber(const SharedNumber&) = delete;
+  SharedNumber& operator=(const SharedNumber&) = delete;
+  std::atomic<int>& operator*() { return *number_; }
+
+ private:
+  std::string name_;
+  std::atomic<int>* number_ = nullptr;
+};
+
+// One rank is done with the removal of a set, and another one, told of it, adds the set before its own engine knows.
+TEST(ProcessSets, ASetIsAddedAgainWhileAnotherThreadRemovesIt) {
+  if (size() < 2) GTEST_SKIP() << "needs two ranks";
+  const std::int32_t first = 0;
+  SharedNumber removals;
+  int id = roda_add_process_set(&first, 1);
+  for (int i = 1; i <= 200; ++i) {
+    ASSERT_GT(id, 0);
+    int removed = 0;
+    std::thread other([&] {
+      removed = roda_remove_process_set(id);
+      if (rank() == 0) *removals = i;
+    });
+    while (*removals < i) std::this_thread::yield();
+    const int added = roda_add_process_set(&first, 1);
+    other.join();
+    ASSERT_EQ(removed, id);
+    id = added;
+  }
+  EXPECT_EQ(roda_remove_process_set(id), id);
 }
 
 TEST(ProcessSets, OverlappingSetsRunSideBySide) {
