@@ -66,13 +66,17 @@ pytest_report() {
   [[ -s $RESULTS/$name.xml ]] || step_failed "$name: no report"
 }
 
+# A test that fails on one rank alone leaves the others waiting: they end with what they wait for.
+STALL_LIMIT=180
+
 # parallel_tests NP TRANSPORT: every rank runs the same tests. Rank 0 is counted; the others may only fail.
 parallel_tests() {
   local np=$1 transport=$2 status=0
   local report=$RESULTS/python-np$np${transport:+-$transport}
   mkdir -p "$report.ranks"
   # shellcheck disable=SC2016 # expanded by the rank's shell
-  HOROVOD_CPU_OPERATIONS=$transport timeout --kill-after=10 600 horovodrun -np "$np" sh -c \
+  HOROVOD_CPU_OPERATIONS=$transport HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT \
+    timeout --kill-after=10 600 horovodrun -np "$np" sh -c \
     'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$HOROVOD_RANK.xml"' \
     sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
   if [[ $status -ne 0 ]]; then
@@ -96,7 +100,7 @@ mpirun_tests() {
   # shellcheck disable=SC2016 # expanded by the rank's shell
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOROVOD_CPU_OPERATIONS=$transport \
     timeout --kill-after=10 600 mpirun.openmpi -np "$np" -H "localhost:$np" -bind-to none -map-by slot \
-    -x HOROVOD_CPU_OPERATIONS sh -c \
+    -x HOROVOD_CPU_OPERATIONS -x HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT sh -c \
     'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$OMPI_COMM_WORLD_RANK.xml"' \
     sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
   [[ $status -eq 0 ]] || cat "$report.log"
