@@ -129,13 +129,13 @@ int32_t Group::start(const roda_collective_args& args, Request** request) {
 
 int32_t Group::test(Request* operation) {
   if (operation->is_done()) {
-    const sdk::Failure end(operation->code, operation->text,
-                           operation->peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(operation->peer)]);
+    const int code = operation->code, peer = operation->peer;
     std::erase(live_, operation);
+    const std::string text = code == RODA_OK ? std::string() : operation->text;
     context_->queue().give_back(operation);
     context_->pump().note();
-    if (end.code() != RODA_OK) throw end;
-    return RODA_OK;
+    if (code == RODA_OK) return RODA_OK;
+    throw sdk::Failure(code, text, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]);
   }
   if (cause_.is_set()) {
     drop(operation);
