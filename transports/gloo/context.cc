@@ -53,7 +53,8 @@ int Context::pump() {
 bool Context::arm() {
   wakeups_.arm();
   bool awaits_messages = false;
-  for (Pumped* group : groups_) awaits_messages |= group->prepare_sleep(wakeups_);
+  std::optional<std::chrono::steady_clock::time_point> rest;
+  for (Pumped* group : groups_) awaits_messages |= group->prepare_sleep(wakeups_, &rest);
   if (!awaits_messages) {
     wakeups_.stop_ticking();
     return true;
@@ -68,7 +69,7 @@ bool Context::arm() {
     ::sched_yield();
     return false;
   }
-  wakeups_.tick(has_moved_);
+  rest.has_value() ? wakeups_.tick_at(*rest) : wakeups_.tick(has_moved_);
   has_moved_ = false;
   return true;
 }

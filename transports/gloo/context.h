@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Pumped {
   // Moves messages on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
   virtual int pump(bool* data_came) = 0;
   // Sees to it that data for pending messages wake the sleeper, and only those. True when there are pending ones.
-  virtual bool prepare_sleep(Wakeups& wakeups) = 0;
+  // `*rest` becomes earlier when data need nobody before then.
+  virtual bool prepare_sleep(Wakeups& wakeups, std::optional<std::chrono::steady_clock::time_point>* rest) = 0;
 
  protected:
   ~Pumped() = default;

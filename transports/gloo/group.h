@@ -46,7 +46,7 @@ class Group final : public Pumped {
   bool is_quiet(const void* base, std::size_t bytes) const;
 
   int pump(bool* data_came) override;
-  bool prepare_sleep(Wakeups& wakeups) override;
+  bool prepare_sleep(Wakeups& wakeups, std::optional<Clock::time_point>* rest) override;
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.

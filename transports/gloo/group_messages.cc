@@ -101,11 +101,19 @@ void Group::watch_links() {
   sockets_ = std::move(sockets);
 }
 
-bool Group::prepare_sleep(Wakeups& wakeups) {
+bool Group::prepare_sleep(Wakeups& wakeups, std::optional<Clock::time_point>* rest) {
   const bool awaits_messages = messages_pending_ > 0;
-  if (awaits_messages != is_watched_) {
-    awaits_messages ? wakeups.include(*sockets_) : wakeups.exclude(*sockets_);
-    is_watched_ = awaits_messages;
+  bool rests = false;
+  for (const std::unique_ptr<Link>& link : links_) {
+    const auto until = link == nullptr || link->is_broken() ? std::nullopt : link->rest();
+    if (!until.has_value()) continue;
+    rests = true;
+    *rest = std::min(rest->value_or(*until), *until);
+  }
+  const bool watches = awaits_messages && !rests;
+  if (watches != is_watched_) {
+    watches ? wakeups.include(*sockets_) : wakeups.exclude(*sockets_);
+    is_watched_ = watches;
   }
   return awaits_messages;
 }

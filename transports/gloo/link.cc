@@ -22,7 +22,8 @@ Link::Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::
 int Link::pump(bool* data_came) {
   if (broken_ != nullptr) return 0;
   try {
-    if ((!receives_.empty() || !sends_.empty()) && mesh_.drive(peer_)) *data_came = true;
+    const bool is_gloos = huge_since_.has_value();
+    if (!is_gloos && (!receives_.empty() || !sends_.empty()) && mesh_.drive(peer_)) *data_came = true;
     const int sent = end_sends();
     const int received = end_long_receives();
     const int taken = take_frames();

@@ -17,6 +17,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,12 +52,19 @@ class Link {
   // how many.
   int end_all(const sdk::Failure& cause);
   bool is_broken() const { return broken_ != nullptr; }
+  // Asked by a caller who is about to sleep. A huge message is on its way: Gloo's own thread reads it, and the caller
+  // need not look before that time.
+  std::optional<Clock::time_point> rest();
 
  private:
   static constexpr std::size_t kQueueLimit = 1024;
   static constexpr std::size_t kFrames = 16;
   static constexpr std::size_t kFramesOut = 64;
   static constexpr std::size_t kAsksKept = 1024;
+  // From here on a caller who sleeps in between does not read faster than Gloo's thread, and is in its way: that one
+  // spins on the pair's lock while somebody else reads.
+  static constexpr std::size_t kHuge = 512 << 10, kFewBytes = 16 << 10;
+  static constexpr std::chrono::microseconds kShortestRest{50}, kLongestRest{10'000};
   // Receives that nothing came for in this time are asked about.
   static constexpr std::chrono::milliseconds kPatience{50};
 
@@ -95,6 +103,7 @@ class Link {
   void answer_late(const Request& request);
 
   // link_receive.cc
+  void note_huge_end(const Request& request);
   int end_long_receives();
   int take_frames();
   void take(const Frame& frame);
@@ -124,6 +133,8 @@ class Link {
   std::size_t next_ = 0;  // of the ring
   Receives receives_;     // in order
   std::deque<Unexpected> unexpected_;
+  std::optional<Clock::time_point> huge_since_;  // Gloo's thread reads the oldest huge message
+  double ns_per_byte_ = 0.2;                     // of huge messages
   std::uint32_t questions_ = 0;
   Clock::time_point next_look_;
 };

@@ -4,6 +4,7 @@
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/unbound_buffer.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <roda/sdk/error.hpp>
 
@@ -123,6 +124,11 @@ std::vector<char> Mesh::endpoints() {
 void Mesh::name_peer(int peer, const char* card) {
   const std::vector<char> text = read_card(card);
   peer_names_[static_cast<std::size_t>(peer)].assign(text.begin(), text.end());
+}
+
+std::size_t Mesh::unread_bytes(int peer) const {
+  int bytes = 0;
+  return ::ioctl(socket(peer), FIONREAD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 bool Mesh::drive(int peer) {

@@ -58,6 +58,12 @@ void Wakeups::tick(bool has_moved) {
   set_timer(pace_);
 }
 
+void Wakeups::tick_at(steady_clock::time_point time) {
+  next_tick_ = time;
+  ticks_ = true;
+  set_timer(std::max<std::chrono::nanoseconds>(time - steady_clock::now(), microseconds(1)));
+}
+
 void Wakeups::stop_ticking() {
   if (ticks_) set_timer(microseconds(0));
   ticks_ = false;

@@ -39,6 +39,7 @@ class Wakeups {
   void exclude(const SocketSet& sockets);
   // Before a sleep that waits for messages; `has_moved`: something has since the last.
   void tick(bool has_moved);
+  void tick_at(std::chrono::steady_clock::time_point time);
   void stop_ticking();
 
  private:
