@@ -55,6 +55,7 @@ Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t 
 }
 
 void DeviceMemory::release() {
+  registrations_.clear();
   if (device_ != nullptr) device_->free(&memory_);
   device_ = nullptr;
   memory_ = roda_memory{};

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/execute/device_queue.h"
 #include "core/execute/stage.h"
 #include "core/execute/stage_pool.h"
 
@@ -45,8 +47,20 @@ class Composition {
   // The last step of the piece has ended.
   virtual void finish(std::size_t /*piece*/, std::uint32_t /*lane*/) {}
 
+  // What works on a device's memory may prepare for the buffers that the composition has there. Before begin(); the
+  // groups outlive the composition.
+  void register_with(std::vector<TransportGroup*> groups) { groups_on_device_ = std::move(groups); }
+
  protected:
+  // Of the composition's own.
+  void register_buffer(DeviceMemory* memory) const {
+    for (TransportGroup* group : groups_on_device_) memory->register_with(*group);
+  }
+
   std::vector<CompositionStep> steps_;
+
+ private:
+  std::vector<TransportGroup*> groups_on_device_;
 };
 
 }  // namespace roda::execute

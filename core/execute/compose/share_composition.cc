@@ -33,6 +33,7 @@ Status ShareComposition::reserve_shards() {
     lane.shards_on_device.resize(depth);
     for (DeviceMemory& shard : lane.shards_on_device) {
       RODA_RETURN_IF_ERROR(shard.reserve(*args_.queue, DeviceMemory::Place::kDevice, piece_bytes_ + kLine));
+      register_buffer(&shard);
     }
   }
   return {};
