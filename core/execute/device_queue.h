@@ -29,6 +29,9 @@ struct DeviceQueue {
   bool is_host() const { return stream == nullptr; }
 
   Status copy(void* dst, const void* src, std::size_t bytes) const;
+  // As roda_device has them: `items` may go when the call returns.
+  Status pack(void* buffer, const roda_pack_item* items, std::size_t count) const;
+  Status unpack(const void* buffer, const roda_pack_item* items, std::size_t count) const;
   Status scale(void* data, std::size_t count, int dtype, double factor) const;
   // What comes after this waits for the event. Null: nothing.
   Status wait_for(const DeviceEvent* event) const;

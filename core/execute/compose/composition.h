@@ -30,7 +30,8 @@ struct CompositionStep {
   std::int32_t root = 0;  // of the group, for broadcast
 };
 
-// What a composition does with one launch. Pure arithmetic over pointers, but for `finish`.
+// What a composition does with one launch. Pure arithmetic over pointers, but for what it has to bring into order,
+// which on a device is put on the launch's stream.
 class Composition {
  public:
   virtual ~Composition() = default;
@@ -43,9 +44,9 @@ class Composition {
   // Of the launch taken on; the same on every rank.
   virtual std::size_t pieces() const = 0;
   // Fills what the step works on: input, output, counts. The rest of the arguments is set already.
-  virtual void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) = 0;
+  virtual Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) = 0;
   // The last step of the piece has ended.
-  virtual void finish(std::size_t /*piece*/, std::uint32_t /*lane*/) {}
+  virtual Status finish(std::size_t /*piece*/, std::uint32_t /*lane*/) { return {}; }
 
   // What works on a device's memory may prepare for the buffers that the composition has there. Before begin(); the
   // groups outlive the composition.
