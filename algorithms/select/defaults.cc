@@ -37,14 +37,17 @@ broadcast = */native, */double_binary_tree, */binomial, */direct
 allgather@host = levels/hierarchical
 allgather@host:0-64K = */direct, tcp/bruck, */bruck, */native
 allgather@host:64K-inf = */direct, tcp/ring, */native, */ring
+allgather@cuda = */native, levels/hierarchical
 allgather = */native, */ring, */bruck, */direct
 
 reducescatter@host = levels/hierarchical
 reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
 reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring
+reducescatter@cuda = */native, levels/hierarchical
 reducescatter = */native, */ring, */pairwise, */direct, */direct_ordered, tcp/ordered, */ordered
 
 alltoall@host = */direct, tcp/pairwise, */native, */pairwise
+alltoall@cuda = */native, levels/hierarchical
 alltoall = */native, */pairwise, */direct
 
 barrier = */signal, tcp/dissemination, */dissemination, */native

@@ -18,6 +18,8 @@ class FusionBuffer {
   // At least `bytes` where the queue's work goes: of its device; or host memory, from `group` when that hands out
   // memory. Contents are lost. Without memory the error says how much was asked for and what to do.
   Status ensure(const execute::DeviceQueue& queue, execute::TransportGroup* group, std::size_t bytes);
+  // Of a device: the group's library may prepare for it (execute::Registrations).
+  void register_with(execute::TransportGroup& group) { on_device_.register_with(group); }
   void release();
   roda_memory* memory() { return &memory_; }
   void* data() const { return is_on_device_ ? on_device_.data() : memory_.address; }

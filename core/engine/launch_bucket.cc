@@ -52,7 +52,7 @@ Status LaunchRun::pack_allgather(execute::StageArgs* args) {
   bucket_.lay_out_allgather(members_.data(), members_.size(), head().dtype, set_->options().rank, set_->size());
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), own + bucket_.recv_counts()[self] * element));
+  RODA_RETURN_IF_ERROR(ensure_fused(own + bucket_.recv_counts()[self] * element));
   char* buffer = static_cast<char*>(fused_.data());
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0, queue_.stream));
   RODA_RETURN_IF_ERROR(
@@ -70,7 +70,7 @@ Status LaunchRun::pack_reducescatter(execute::StageArgs* args) {
   bucket_.lay_out_reduce_scatter(members_.data(), members_.size(), head().dtype, set_->options().rank, set_->size());
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), result + bucket_.recv_counts()[self] * element));
+  RODA_RETURN_IF_ERROR(ensure_fused(result + bucket_.recv_counts()[self] * element));
   char* buffer = static_cast<char*>(fused_.data());
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale(), queue_.stream));
   args->input = buffer;
@@ -88,7 +88,7 @@ Status LaunchRun::pack_broadcast(execute::StageArgs* args) {
     operations_[i]->result_shape = operations_[i]->request.shape;
   }
   bucket_.lay_out_allreduce(members_.data(), members_.size(), head().dtype);
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
   if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0, queue_.stream));
   args->output = unpacked_from_ = fused_.data();
   args->count = bucket_.elements();

@@ -99,6 +99,13 @@ Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, boo
   return {};
 }
 
+void LaunchRun::find_groups_on_device(const Plan& plan) {
+  on_device_.clear();
+  for (std::size_t i = 0; i < pools_.size() && !queue_.is_host() && !plan.staged; ++i) {
+    if (pools_[i] != nullptr && !plan.stages[i].staged) on_device_.push_back(&pools_[i]->group());
+  }
+}
+
 Status LaunchRun::acquire(const Plan& plan, int root) {
   needs_whole_group_ = false;
   for (std::size_t i = 0; i < pools_.size(); ++i) {
@@ -141,9 +148,9 @@ Status LaunchRun::make_composed(const Plan& plan, int root, std::unique_ptr<exec
                                      is_on_device ? options.device_piece_bytes : options.level_bytes};
   std::vector<bool> staged;
   for (const PlanStage& part : plan.stages) staged.push_back(is_on_device && part.staged);
-  *stage = std::make_unique<execute::ComposedStage>(
-      plan.text, execute::make_composition(composition, shape.grid(composition.name).grid, rendition),
-      kLaunchesInFlight, std::move(staged));
+  auto made = execute::make_composition(composition, shape.grid(composition.name).grid, rendition);
+  made->register_with(on_device_);
+  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight, std::move(staged));
   return {};
 }
 

@@ -63,10 +63,22 @@ Status LaunchRun::prepare_allreduce(execute::StageArgs* args) {
     args->input = op->output;
     return scale(op->output, args->count, prescale());
   }
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), bucket_.bytes()));
+  if (!fused()) return prepare_zeros(args);
+  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
   RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), queue_.stream));
   args->input = args->output = fused_.data();
   if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+// This rank has joined, and the others work on a tensor of their program's: no buffer that is registered may stand in
+// for it here, since what is registered must be so on every rank.
+Status LaunchRun::prepare_zeros(execute::StageArgs* args) {
+  FusionBuffer& zeros = queue_.is_host() ? fused_ : zeros_;
+  RODA_RETURN_IF_ERROR(zeros.ensure(queue_, group(), bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale(), queue_.stream));
+  args->input = args->output = zeros.data();
+  if (zeros.is_transports()) args->input_memory = args->output_memory = zeros.memory();
   return {};
 }
 
@@ -170,7 +182,7 @@ Status LaunchRun::prepare_reducescatter(execute::StageArgs* args) {
   args->input = op->input;
   args->output = op->output;
   if (prescale() == 1.0 || op->bytes() == 0) return {};
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), op->bytes()));
+  RODA_RETURN_IF_ERROR(ensure_fused(op->bytes()));
   RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
   args->input = fused_.data();
   if (fused_.is_transports()) args->input_memory = fused_.memory();

@@ -63,6 +63,7 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   RODA_RETURN_IF_ERROR(find_pools(*plan, root, contexts, started));
   if (!*started) return {};
   has_groups_ = true;
+  find_groups_on_device(*plan);
   RODA_RETURN_IF_ERROR(wait_for_producers());
 
   execute::StageArgs args;
@@ -116,7 +117,8 @@ Status LaunchRun::finish_outputs() {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(set_->options().rank)], postscale());
   }
   if (!reduces_all() || bucket_given_) return {};
-  if (fused() || op == nullptr) return bucket_.unpack(fused_.data(), postscale(), queue_.stream);
+  if (fused()) return bucket_.unpack(fused_.data(), postscale(), queue_.stream);
+  if (op == nullptr) return {};
   return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
 }
 
@@ -135,6 +137,14 @@ Status LaunchRun::advance(bool* done) {
   bool is_over = true;
   if (completion_ != nullptr) RODA_RETURN_IF_ERROR(completion_->test(&is_over));
   *done = (stage_ == nullptr || has_ended_) && is_over;
+  return {};
+}
+
+// Where several tensors travel as one, or changed ones. What works on a device's memory is told of it: every rank of a
+// group does that for the same launches.
+Status LaunchRun::ensure_fused(std::size_t bytes) {
+  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, group(), bytes));
+  for (execute::TransportGroup* group : on_device_) fused_.register_with(*group);
   return {};
 }
 
@@ -204,6 +214,7 @@ void LaunchRun::finish() {
   launch_.tensors.clear();
   operations_.clear();
   pools_.clear();
+  on_device_.clear();
   local_ = false;
   completion_.reset();
   quiet_.reset();

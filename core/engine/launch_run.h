@@ -63,7 +63,6 @@ class LaunchRun {
   std::string describe() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
   void finish();                 // gives the stage back
-  void drop_buffers() { fused_.release(); }
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
 
@@ -85,12 +84,15 @@ class LaunchRun {
   const std::string& route_name(const Plan& plan) const { return queue_.is_host() ? plan.text : route_name_; }
   void name_route(const Plan& plan);
   Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
+  void find_groups_on_device(const Plan& plan);
   Status acquire(const Plan& plan, int root);
   Status make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage);
+  Status ensure_fused(std::size_t bytes);
   Status wait_for_producers();
   Status end_on_stream();
   Status prepare(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
+  Status prepare_zeros(execute::StageArgs* args);
   bool is_scattered_adasum(const Plan& plan) const;
   std::vector<std::int32_t> own_host() const;
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
@@ -135,8 +137,10 @@ class LaunchRun {
   int op_ = RODA_SUM;        // as the stages know it: an average only where the transport has it
   bool has_ended_ = false;   // the stage
   std::shared_ptr<execute::DeviceEvent> completion_;
-  std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
+  std::shared_ptr<execute::DeviceEvent> quiet_;      // after an error: behind what the stream holds
+  std::vector<execute::TransportGroup*> on_device_;  // of the plan's stages: they work on the device's memory
   FusionBuffer fused_;
+  FusionBuffer zeros_;  // of a device, in place of a tensor that this rank doesn't have
   execute::Bucket bucket_;
   bool bucket_given_ = false;  // the stage packs, scales and unpacks by itself
   std::vector<execute::BucketTensor> members_;

@@ -241,6 +241,11 @@ Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan)
   return {};
 }
 
+std::string Planner::routes_obstacle(const PlanQuery& q, const Plan& plan) {
+  const bool fits = q.size <= execute::kMostRoutedRanks || !plan::has_routes(plan.composition);
+  return fits ? "" : "more than " + std::to_string(execute::kMostRoutedRanks) + " ranks";
+}
+
 // Why the composition can't run, or should not; empty when it can. The same on every rank.
 std::string Planner::obstacle(const PlanQuery& q, const std::string& composition) const {
   if (q.shape == nullptr) return "all ranks are on one host";
@@ -250,10 +255,7 @@ std::string Planner::obstacle(const PlanQuery& q, const std::string& composition
   if (composition == kTwoStep && !facts.is_even) return "the hosts have different numbers of ranks";
   Plan plan;
   if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
-  const bool has_routes = plan::has_routes(plan.composition);
-  if (has_routes && q.size > execute::kMostRoutedRanks) {
-    return "more than " + std::to_string(execute::kMostRoutedRanks) + " ranks";
-  }
+  if (std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
   const bool is_wanted =
       composition == kTorus || (q.collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather
                                                                : options_.always_hierarchical_allreduce);

@@ -172,6 +172,7 @@ class Planner {
   Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query, bool across_hosts) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition) const;
+  static std::string routes_obstacle(const PlanQuery& query, const Plan& plan);
   using Cost = std::pair<int, double>;  // 0 and the seconds; 1: not predictable; 2: not usable
   Cost cost(const PlanQuery& query, const select::Verdict& verdict) const;
   void order_by_cost(const PlanQuery& query, std::vector<select::Verdict>* verdicts) const;

@@ -40,9 +40,6 @@ bool serves_host(const roda_transport* t, const PlanQuery& host) {
   return (t->capabilities & (RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT)) != 0 || works_on(t, host);
 }
 
-// Those compositions whose parts can hand a device's memory on to one another.
-bool is_composed_on_devices(int collective) { return collective == RODA_ALLREDUCE || collective == RODA_BROADCAST; }
-
 }  // namespace
 
 const DeviceChoice& Planner::on_device(int collective) const {
@@ -166,13 +163,14 @@ std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bo
 }
 
 std::string Planner::device_obstacle(const PlanQuery& q, const std::string& composition) const {
-  if (!is_composed_on_devices(q.collective) || composition == "two_step") return "not composed on devices";
+  if (composition == "two_step") return "not composed on devices";
   if (q.shape == nullptr) return "all ranks are on one host";
   const GridFacts& facts = q.shape->grid(composition);
   if (!facts.missing.empty()) return facts.missing;
   if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
   Plan plan;
   if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
+  if (const std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
   const bool any_works = std::any_of(plan.stages.begin(), plan.stages.end(), [](const auto& s) { return !s.staged; });
   return any_works ? "" : "nothing of it works on the devices' memory";
 }

@@ -8,6 +8,18 @@ Status DeviceQueue::copy(void* dst, const void* src, std::size_t bytes) const {
   return Status::from(device->copy(dst, src, bytes, stream, &error), error);
 }
 
+Status DeviceQueue::pack(void* buffer, const roda_pack_item* items, std::size_t count) const {
+  if (count == 0) return {};
+  roda_error error = make_error();
+  return Status::from(device->pack(buffer, items, count, stream, &error), error);
+}
+
+Status DeviceQueue::unpack(const void* buffer, const roda_pack_item* items, std::size_t count) const {
+  if (count == 0) return {};
+  roda_error error = make_error();
+  return Status::from(device->unpack(buffer, items, count, stream, &error), error);
+}
+
 Status DeviceQueue::scale(void* data, std::size_t count, int dtype, double factor) const {
   if (factor == 1.0 || count == 0) return {};
   roda_error error = make_error();
@@ -55,6 +67,7 @@ Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t 
 }
 
 void DeviceMemory::release() {
+  registrations_.clear();
   if (device_ != nullptr) device_->free(&memory_);
   device_ = nullptr;
   memory_ = roda_memory{};

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/execute/registrations.h"
 #include "plugins/base/status.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -28,6 +29,9 @@ struct DeviceQueue {
   bool is_host() const { return stream == nullptr; }
 
   Status copy(void* dst, const void* src, std::size_t bytes) const;
+  // As roda_device has them: `items` may go when the call returns.
+  Status pack(void* buffer, const roda_pack_item* items, std::size_t count) const;
+  Status unpack(const void* buffer, const roda_pack_item* items, std::size_t count) const;
   Status scale(void* data, std::size_t count, int dtype, double factor) const;
   // What comes after this waits for the event. Null: nothing.
   Status wait_for(const DeviceEvent* event) const;
@@ -63,18 +67,24 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   DeviceMemory(DeviceMemory&& other) noexcept
-      : device_(std::exchange(other.device_, nullptr)), memory_(std::exchange(other.memory_, roda_memory{})) {}
+      : device_(std::exchange(other.device_, nullptr)),
+        memory_(std::exchange(other.memory_, roda_memory{})),
+        registrations_(std::move(other.registrations_)) {}
   DeviceMemory& operator=(DeviceMemory&&) = delete;
   ~DeviceMemory() { release(); }
 
   // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then.
   Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes);
   void release();
+  // The group's library may prepare for the memory, which stays until it grows or is released. After reserve().
+  void register_with(TransportGroup& group) { registrations_.add(group, memory_); }
   char* data() const { return static_cast<char*>(memory_.address); }
+  const roda_memory* memory() const { return &memory_; }
 
  private:
   const roda_device* device_ = nullptr;
   roda_memory memory_{};
+  Registrations registrations_;
 };
 
 }  // namespace roda::execute

@@ -44,6 +44,12 @@ bool TransportContext::supports(int collective, int dtype, int op, int memory_ki
   return has(RODA_CAP_NATIVE) && transport_->collective_supported(context_, collective, dtype, op, memory_kind) != 0;
 }
 
+bool TransportContext::takes(int memory_kind) const {
+  const std::uint32_t host = 1u << RODA_MEMORY_HOST;
+  const std::uint32_t kinds = transport_->memory_kinds == nullptr ? host : transport_->memory_kinds(context_);
+  return (kinds & 1u << memory_kind) != 0;
+}
+
 Status TransportGroup::create(TransportContext& context, GroupOptions options, std::unique_ptr<TransportGroup>* out) {
   std::unique_ptr<TransportGroup> group(new TransportGroup(context, std::move(options)));
   const GroupOptions& kept = group->options_;
@@ -122,6 +128,13 @@ Status TransportGroup::cause() const {
 
 bool TransportGroup::quiesced(const void* base, std::size_t bytes) {
   return base == nullptr || bytes == 0 || table_->quiesced(group_, base, bytes) != 0;
+}
+
+Status TransportGroup::register_memory(roda_memory* memory) {
+  if (!context_.has(RODA_CAP_REGISTER) || !context_.takes(memory->kind)) {
+    return Status::unsupported(std::string(context_.name()) + " registers no such memory");
+  }
+  return error(table_->memory_register(group_, memory, &error_));
 }
 
 Status TransportGroup::allocate(std::size_t bytes, roda_memory* memory) {

@@ -41,6 +41,8 @@ class TransportContext {
 
   // schedule::Needs bits that the capabilities cover.
   std::uint32_t needs_met() const;
+  // Whether messages and registrations take memory of that kind on this machine. Asked once a group has formed.
+  bool takes(int memory_kind) const;
   // True when the collective runs natively for these.
   bool supports(int collective, int dtype, int op, int memory_kind) const;
 
@@ -163,6 +165,10 @@ class TransportGroup {
 
   // True when no access of the transport to the range can follow any more.
   bool quiesced(const void* base, std::size_t bytes);
+
+  // --- memory of others (RODA_CAP_REGISTER), of a kind that the context takes ---
+  Status register_memory(roda_memory* memory);
+  void deregister_memory(roda_memory* memory) { table_->memory_deregister(group_, memory); }
 
   // --- memory of the transport's own (RODA_CAP_ALLOCATE) ---
   Status allocate(std::size_t bytes, roda_memory* memory);

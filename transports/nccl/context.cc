@@ -16,6 +16,8 @@ char described[256] = "NCCL, opened at run time";
 
 const char* knob(const roda_host* host, const char* name) { return host->knob(host->self, name); }
 
+bool is_off(const char* text) { return text != nullptr && std::string(text) == "0"; }
+
 double number(const roda_host* host, const char* name, double otherwise) {
   const char* text = knob(host, name);
   if (text == nullptr || *text == '\0') return otherwise;
@@ -47,9 +49,14 @@ const char* Context::description() { return described; }
 Context::Context(const roda_host* host)
     : host_(host),
       patience_(static_cast<std::int64_t>(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10) * 1000)),
-      stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
+      stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))),
+      may_register_(!is_off(knob(host, "RODA_NCCL_REGISTER"))) {}
 
 Context::~Context() { ending_.clear(); }
+
+void Context::log(roda_log_level level, const std::string& text) const {
+  if (host_->log != nullptr) host_->log(host_->self, level, "nccl", text.c_str());
+}
 
 const std::shared_ptr<const Library>& Context::library() {
   if (library_ == nullptr) {

@@ -33,9 +33,12 @@ class Context {
   static const char* description();
 
   const roda_host* host() const { return host_; }
+  void log(roda_log_level level, const std::string& text) const;
   // How long the end of a communicator may take.
   std::chrono::milliseconds patience() const { return patience_; }
   int stream_slots() const { return stream_slots_; }
+  // Whether buffers may be registered: unless RODA_NCCL_REGISTER says no.
+  bool may_register() const { return may_register_; }
 
   // Opened when the first group needs them, and then kept.
   const std::shared_ptr<const Library>& library();
@@ -56,6 +59,7 @@ class Context {
   int progress();
   int event_fd() const { return -1; }
   bool arm() const { return true; }
+  std::uint32_t memory_kinds() const { return 1u << RODA_MEMORY_CUDA; }
   static bool collective_supported(int collective, int dtype, int op, int memory_kind);
 
  private:
@@ -67,6 +71,7 @@ class Context {
   const roda_host* const host_;
   std::chrono::milliseconds patience_;
   int stream_slots_ = 1;
+  bool may_register_ = true;
   std::shared_ptr<const Library> library_;
   const cuda::Driver* driver_ = nullptr;
   std::map<int, std::unique_ptr<Gpu>> gpus_;

@@ -1,6 +1,7 @@
 // How a group comes to be.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,8 @@ Group::Group(Context& context, const roda_group_desc& desc)
       world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
       timeout_(desc.timeout_ns),
       created_(Clock::now()),
-      gather_(desc.exchange, desc.rank, desc.size, "nccl.card") {
+      gather_(desc.exchange, desc.rank, desc.size, "nccl.card"),
+      verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers") {
   const Card card = make_card(desc);
   gather_.start(&card, sizeof card);
   context_.join(this);
@@ -47,6 +49,7 @@ Card Group::make_card(const roda_group_desc& desc) {
     const Library& library = *context_.library();
     card.version = library.version;
     write_text(card.path, library.path);
+    card.registers = library.registers_buffers() && context_.may_register() ? 1 : 0;
     card.device = choose_device(desc);
     gpu_ = &context_.gpu(card.device);
     card.gpu = gpu_->uuid();
@@ -77,8 +80,7 @@ bool Group::test() {
   cause_.throw_if_set();
   if (step_ == Step::kReady) return true;
   try {
-    if (step_ == Step::kCards && gather_.test()) read_cards();
-    if (step_ == Step::kConnect && communicator_->poll()) step_ = Step::kReady;
+    step_on();
     if (step_ != Step::kReady) check_deadline();
   } catch (const sdk::Failure& failure) {
     break_with(failure);
@@ -87,12 +89,32 @@ bool Group::test() {
   return step_ == Step::kReady;
 }
 
+void Group::step_on() {
+  if (step_ == Step::kCards && gather_.test()) read_cards();
+  if (step_ == Step::kConnect && communicator_->poll()) agree_on_registering();
+  if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
+}
+
+void Group::agree_on_registering() {
+  step_ = may_register_ ? Step::kVerdicts : Step::kReady;
+  if (!may_register_) return;
+  const char can = try_registering() ? 1 : 0;
+  verdicts_.start(&can, sizeof can);
+}
+
+void Group::read_verdicts() {
+  registers_ = true;
+  for (int rank = 0; rank < size_; ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
+  step_ = Step::kReady;
+}
+
 void Group::read_cards() {
   std::vector<Card> cards(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) {
     std::memcpy(&cards[static_cast<std::size_t>(rank)], gather_.value(rank), sizeof(Card));
   }
   check_cards(cards, world_ranks_);
+  may_register_ = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.registers != 0; });
   auto made = std::make_unique<Communicator>(context_.library(), gpu_->driver(), gpu_->context(), cards[0].id,
                                              Communicator::Seat{rank_, size_, label()});
   const std::lock_guard lock(communicator_guard_);
@@ -107,6 +129,9 @@ void Group::check_deadline() const {
   const std::string waiting =
       step_ == Step::kCards
           ? "rank " + std::to_string(world_ranks_[static_cast<std::size_t>(std::min(gather_.waiting_for(), size_ - 1))])
+      : step_ == Step::kVerdicts
+          ? "rank " +
+                std::to_string(world_ranks_[static_cast<std::size_t>(std::min(verdicts_.waiting_for(), size_ - 1))])
           : "NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)";
   throw sdk::Failure(RODA_ERR_TIMEOUT, "nccl: " + label() + " did not form in time, still waiting for " + waiting);
 }

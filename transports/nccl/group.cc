@@ -86,7 +86,10 @@ bool Group::hand_over(Request* request) {
   if (cause_.is_set()) return true;
   try {
     if (!communicator_->poll()) return false;
-    if (request->state == Request::State::kQueued) begin(request);
+    if (request->state == Request::State::kQueued) {
+      if (!register_buffers()) return false;
+      begin(request);
+    }
     return finish_launch(request);
   } catch (const sdk::Failure& failure) {
     break_with(failure);

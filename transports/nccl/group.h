@@ -41,17 +41,35 @@ class Group {
   bool is_on_stream(Request* request);
   bool is_quiet(const void* base, std::size_t bytes);
 
+  // Memory of the group's GPU, for as long as it stays registered; NCCL is told before the next collective. Refused
+  // where a member's NCCL is older than 2.19, can't do it, or RODA_NCCL_REGISTER=0.
+  void memory_register(roda_memory* memory);
+  void memory_deregister(roda_memory* memory);
+
   // For the context: gives the request to NCCL if it can be now. True when it needs no turn any more.
   bool hand_over(Request* request);
   // For the context: looks for errors while something is under way; how many were found.
   int watch();
 
  private:
-  enum class Step { kCards, kConnect, kReady };
+  enum class Step { kCards, kConnect, kVerdicts, kReady };
+  struct Registered {
+    void* address;
+    std::size_t bytes;
+    void* handle;  // NCCL's
+    bool is_done;  // NCCL knows it
+  };
 
   Card make_card(const roda_group_desc& desc);
   int choose_device(const roda_group_desc& desc);
   void read_cards();
+  void step_on();
+  void agree_on_registering();
+  void read_verdicts();
+  bool try_registering();
+  bool register_buffers();
+  void deregister(const Registered& buffer);
+  bool wait_for_calls();
   void check_deadline() const;
   void check_place(const Request& request) const;
   void begin(Request* request);
@@ -75,6 +93,10 @@ class Group {
 
   Step step_ = Step::kCards;
   sdk::Allgather gather_;
+  sdk::Allgather verdicts_;    // whether each member can register buffers
+  bool may_register_ = false;  // all members' cards say so
+  bool registers_ = false;     // all members can
+  std::vector<std::unique_ptr<Registered>> buffers_;
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
 

@@ -90,11 +90,17 @@ inline constexpr int kLastError = 21300;
   X(CommFinalize, ncclCommFinalize, Result, (Comm comm))            \
   X(GetLastError, ncclGetLastError, const char*, (Comm comm))
 
+// The same, younger still: from 2.19.
+#define RODA_NCCL_REGISTRATION_FUNCTIONS(X)                                                              \
+  X(CommRegister, ncclCommRegister, Result, (Comm comm, void* buffer, std::size_t bytes, void** handle)) \
+  X(CommDeregister, ncclCommDeregister, Result, (Comm comm, void* handle))
+
 // Immutable once found; any thread.
 struct Library {
 #define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
   RODA_NCCL_FUNCTIONS(X)
   RODA_NCCL_NEWER_FUNCTIONS(X)
+  RODA_NCCL_REGISTRATION_FUNCTIONS(X)
 #undef X
   std::string path;  // of the file that it came from
   int version = 0;   // as ncclGetVersion says
@@ -107,6 +113,7 @@ struct Library {
   void stay_open() const;
 
   bool is_non_blocking() const { return version >= kNonBlocking && CommInitRankConfig != nullptr; }
+  bool registers_buffers() const { return CommRegister != nullptr && CommDeregister != nullptr; }
   // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"
   std::string description() const;
 };

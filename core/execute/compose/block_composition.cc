@@ -1,7 +1,7 @@
 #include "core/execute/compose/block_composition.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -26,6 +26,21 @@ std::vector<std::uint32_t> positions_of(const std::vector<Block>& wanted, const 
 std::size_t sum(const std::size_t* counts, std::size_t size) {
   return std::accumulate(counts, counts + size, std::size_t{0});
 }
+
+// One copy more, or a longer last one where it goes on from there.
+void add(void* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_pack_item>* items) {
+  if (bytes == 0) return;
+  if (!items->empty()) {
+    roda_pack_item& last = items->back();
+    const bool goes_on = static_cast<char*>(last.tensor) + last.bytes == tensor && last.offset + last.bytes == offset;
+    if (goes_on) last.bytes += bytes;
+    if (goes_on) return;
+  }
+  items->push_back({tensor, offset, bytes});
+}
+
+// Rooms on devices are of few sizes, so that launches of many sizes are served by few allocations.
+constexpr std::size_t kLeastOnDevice = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -94,7 +109,45 @@ Status BlockComposition::begin(const StageArgs& args, std::uint32_t lanes) {
   lanes_.resize(lanes);
   lay_out(input_, &input_begins_);
   lay_out(output_, &output_begins_);
+  return args_.queue == nullptr ? Status() : reserve_on_device();
+}
+
+// Of any piece.
+std::size_t BlockComposition::most_bytes_of(const Blocks& blocks) const {
+  std::size_t bytes = 0;
+  for (const Block& block : blocks) {
+    const std::size_t lines = (length(block) * element_ + kLine - 1) / kLine;
+    bytes += (lines + pieces_ - 1) / pieces_ * kLine;
+  }
+  return bytes;
+}
+
+// What each lane that gets a piece may need.
+Status BlockComposition::reserve_on_device() {
+  std::size_t packed = 0, received[2] = {};
+  for (std::size_t s = 0; s < routed_.size() && pieces_ > 0; ++s) {
+    const Step& step = routed_[s];
+    if (steps_[s].pool == nullptr) continue;
+    packed = std::max(packed, most_bytes_of(step.route.in));
+    received[step.turn % 2] = std::max(received[step.turn % 2], most_bytes_of(step.route.out));
+  }
+  const auto reserve = [&](Room* room, std::size_t bytes) {
+    const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
+    const Status s = room->on_device.reserve(*args_.queue, DeviceMemory::Place::kDevice, length);
+    if (s.ok()) register_buffer(&room->on_device);
+    return s;
+  };
+  for (std::size_t lane = 0; lane < std::min(lanes_.size(), pieces_); ++lane) {
+    RODA_RETURN_IF_ERROR(reserve(&lanes_[lane].packed, packed));
+    for (const std::size_t turn : {0u, 1u}) {
+      RODA_RETURN_IF_ERROR(reserve(&lanes_[lane].received[turn], received[turn]));
+    }
+  }
   return {};
+}
+
+char* BlockComposition::reserve(Room* room, std::size_t bytes) const {
+  return args_.queue == nullptr ? room->host.reserve(bytes) : room->on_device.data();
 }
 
 // Elements of the piece for each member.
@@ -110,46 +163,50 @@ void BlockComposition::count(std::size_t piece, const Blocks& blocks, const std:
 }
 
 // Brings the blocks from where the step before left them, or from the user's input, into the step's order.
-void BlockComposition::pack(std::size_t piece, const Step& step, LaneData* lane, char* to) {
+Status BlockComposition::pack(std::size_t piece, const Step& step, LaneData* lane, char* to) {
   const Blocks& held = held_after(step.before);
   const bool from_user = step.before == 0;
   std::vector<std::size_t>& begins = lane->begins;
   begins.assign(1, 0);
   const char* from = static_cast<const char*>(args_.input);
   if (!from_user) {
-    from = lane->received[(step.turn + 1) % 2].reserve(0);
+    from = reserve(&lane->received[(step.turn + 1) % 2], 0);
     for (const Block& block : held) begins.push_back(begins.back() + part_bytes(block, piece));
   }
+  lane->items.clear();
+  std::size_t offset = 0;
   for (std::size_t i = 0; i < step.positions.size(); ++i) {
     const Block& block = step.route.in[i];
     const std::size_t position = step.positions[i];
     const std::size_t begin =
         from_user ? (input_begins_[position] + part_begin(block, piece)) * element_ : begins[position];
     const std::size_t bytes = part_bytes(block, piece);
-    if (bytes != 0) std::memcpy(to, from + begin, bytes);
-    to += bytes;
+    add(const_cast<char*>(from) + begin, offset, bytes, &lane->items);
+    offset += bytes;
   }
+  return queue().pack(to, lane->items.data(), lane->items.size());
 }
 
-const char* BlockComposition::prepare_input(std::size_t piece, LaneData* lane, std::size_t step) {
+Status BlockComposition::prepare_input(std::size_t piece, LaneData* lane, std::size_t step, const void** input) {
   const Step& routed = routed_[step];
   // One block, or all of each, lie in the user's buffer as they are sent.
   const bool is_there = routed.in_order && (routed.before != 0 || pieces_ == 1 || routed.route.in.size() == 1);
   if (!is_there) {
-    char* packed = lane->packed.reserve(std::max(bytes_of(routed.route.in, piece), kLine));
-    pack(piece, routed, lane, packed);
-    return packed;
+    char* packed = reserve(&lane->packed, std::max(bytes_of(routed.route.in, piece), kLine));
+    *input = packed;
+    return pack(piece, routed, lane, packed);
   }
-  if (routed.before != 0) return lane->received[(routed.turn + 1) % 2].reserve(0);
   const std::size_t begin = routed.route.in.size() == 1 ? part_begin(routed.route.in.front(), piece) : 0;
-  return static_cast<const char*>(args_.input) + begin * element_;
+  *input = routed.before != 0 ? reserve(&lane->received[(routed.turn + 1) % 2], 0)
+                              : static_cast<const char*>(args_.input) + begin * element_;
+  return {};
 }
 
-void BlockComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) {
+Status BlockComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) {
   LaneData& data = lanes_[lane];
   const plan::Route& route = routed_[step].route;
-  args->input = prepare_input(piece, &data, step);
-  args->output = data.received[routed_[step].turn % 2].reserve(std::max(bytes_of(route.out, piece), kLine));
+  RODA_RETURN_IF_ERROR(prepare_input(piece, &data, step, &args->input));
+  args->output = reserve(&data.received[routed_[step].turn % 2], std::max(bytes_of(route.out, piece), kLine));
   switch (steps_[step].collective) {
     case RODA_REDUCESCATTER:
       count(piece, route.in, route.in_ends, &data.recv_counts);
@@ -170,20 +227,20 @@ void BlockComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t s
       break;
   }
   args->recv_counts = data.recv_counts.data();
+  return {};
 }
 
-void BlockComposition::finish(std::size_t piece, std::uint32_t lane) {
+Status BlockComposition::finish(std::size_t piece, std::uint32_t lane) {
   const Blocks& held = held_after(last_ran_);
-  std::vector<std::size_t>& begins = lanes_[lane].begins;
-  begins.assign(1, 0);
-  for (const Block& block : held) begins.push_back(begins.back() + part_bytes(block, piece));
-  const char* from = lanes_[lane].received[(turns_ + 1) % 2].reserve(0);
+  LaneData& data = lanes_[lane];
+  data.begins.assign(1, 0);
+  for (const Block& block : held) data.begins.push_back(data.begins.back() + part_bytes(block, piece));
+  data.items.clear();
   for (std::size_t i = 0; i < output_.size(); ++i) {
-    const std::size_t bytes = part_bytes(output_[i], piece);
-    if (bytes == 0) continue;
     char* to = static_cast<char*>(args_.output) + (output_begins_[i] + part_begin(output_[i], piece)) * element_;
-    std::memcpy(to, from + begins[final_positions_[i]], bytes);
+    add(to, data.begins[final_positions_[i]], part_bytes(output_[i], piece), &data.items);
   }
+  return queue().unpack(reserve(&data.received[(turns_ + 1) % 2], 0), data.items.data(), data.items.size());
 }
 
 }  // namespace roda::execute

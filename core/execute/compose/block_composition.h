@@ -2,7 +2,7 @@
 // piece by piece: piece k holds the k-th part of every block.
 //
 // Before a stage the blocks are brought into the order in which it sends them, unless they lie so already; in the end
-// they are brought to their places in the output.
+// they are brought to their places in the output. On a device all that is put on the launch's stream.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include "algorithms/plan/routes.h"
 #include "core/execute/buffer.h"
 #include "core/execute/compose/composition.h"
+#include "core/execute/device_queue.h"
 
 namespace roda::execute {
 
@@ -27,16 +28,22 @@ class BlockComposition final : public Composition {
                    std::size_t piece_bytes);
   Status begin(const StageArgs& args, std::uint32_t lanes) override;
   std::size_t pieces() const override { return pieces_; }
-  void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
-  void finish(std::size_t piece, std::uint32_t lane) override;
+  Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
+  Status finish(std::size_t piece, std::uint32_t lane) override;
 
  private:
   using Blocks = std::vector<plan::Block>;
+  // In host memory it grows when it is asked for; on a device it is as large as it may get before the launch begins.
+  struct Room {
+    Buffer host;
+    DeviceMemory on_device;
+  };
   struct LaneData {
-    Buffer packed;
-    Buffer received[2];  // turn t fills number t % 2, and reads the other
+    Room packed;
+    Room received[2];  // turn t fills number t % 2, and reads the other
     std::vector<std::size_t> send_counts, recv_counts;
-    std::vector<std::size_t> begins;  // bytes before each block in what is read
+    std::vector<std::size_t> begins;    // bytes before each block in what is read
+    std::vector<roda_pack_item> items;  // copies that are to be made
   };
   struct Step {
     plan::Route route;
@@ -50,8 +57,12 @@ class BlockComposition final : public Composition {
   std::size_t part_bytes(const plan::Block& block, std::size_t piece) const;
   std::size_t bytes_of(const Blocks& blocks, std::size_t piece) const;
   const Blocks& held_after(std::size_t ran) const { return ran == 0 ? input_ : routed_[ran - 1].route.out; }
-  const char* prepare_input(std::size_t piece, LaneData* lane, std::size_t step);
-  void pack(std::size_t piece, const Step& step, LaneData* lane, char* to);
+  Status prepare_input(std::size_t piece, LaneData* lane, std::size_t step, const void** input);
+  Status pack(std::size_t piece, const Step& step, LaneData* lane, char* to);
+  DeviceQueue queue() const { return args_.queue == nullptr ? DeviceQueue() : *args_.queue; }
+  char* reserve(Room* room, std::size_t bytes) const;
+  Status reserve_on_device();
+  std::size_t most_bytes_of(const Blocks& blocks) const;
   void lay_out(const Blocks& blocks, std::vector<std::size_t>* begins) const;
   void count(std::size_t piece, const Blocks& blocks, const std::vector<std::int32_t>& ends,
              std::vector<std::size_t>* counts) const;

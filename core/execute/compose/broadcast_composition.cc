@@ -21,7 +21,7 @@ Status BroadcastComposition::begin(const StageArgs& args, std::uint32_t /*lanes*
   return {};
 }
 
-void BroadcastComposition::fill(std::size_t piece, std::uint32_t /*lane*/, std::size_t step, StageArgs* args) {
+Status BroadcastComposition::fill(std::size_t piece, std::uint32_t /*lane*/, std::size_t step, StageArgs* args) {
   const std::size_t first = balanced_begin(args_.count, element_, pieces_, piece);
   args->count = balanced_begin(args_.count, element_, pieces_, piece + 1) - first;
   args->output = static_cast<char*>(args_.output) + first * element_;
@@ -29,6 +29,7 @@ void BroadcastComposition::fill(std::size_t piece, std::uint32_t /*lane*/, std::
   if (args_.input != nullptr && step == first_step_) {
     args->input = static_cast<const char*>(args_.input) + first * element_;
   }
+  return {};
 }
 
 }  // namespace roda::execute

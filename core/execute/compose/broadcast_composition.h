@@ -17,7 +17,7 @@ class BroadcastComposition final : public Composition {
                        const std::vector<StagePool*>& pools, std::size_t piece_bytes);
   Status begin(const StageArgs& args, std::uint32_t lanes) override;
   std::size_t pieces() const override { return pieces_; }
-  void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
+  Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
 
  private:
   std::size_t first_step_ = 0;  // that this rank takes part in

@@ -92,7 +92,10 @@ Status ComposedStage::start_step(std::uint32_t index) {
     args.slot = (args_.slot % launches_ * slots + index % slots) % step.pool->group().slots();
   }
   args.queue = args_.queue;
-  composition_->fill(lane.piece, index, lane.step, &args);
+  if (Status s = composition_->fill(lane.piece, index, lane.step, &args); !s.ok()) {
+    lane.stage.reset();
+    return s;
+  }
   TransportGroup& group = step.pool->group();
   lane.runs = lane.stage.get();
   if (is_staged(lane.step)) {
@@ -114,13 +117,13 @@ bool ComposedStage::is_first_outside(std::uint32_t index) const {
   });
 }
 
-void ComposedStage::end_step(Lane* lane) {
+Status ComposedStage::end_step(Lane* lane) {
   if (lane->stage != nullptr) moves_ += lane->runs->moves() + 1;
   lane->stage.reset();
-  if (++lane->step < composition_->steps().size()) return;
-  composition_->finish(lane->piece, static_cast<std::uint32_t>(lane - lanes_.data()));
+  if (++lane->step < composition_->steps().size()) return {};
   lane->busy = false;
   ++ended_;
+  return composition_->finish(lane->piece, static_cast<std::uint32_t>(lane - lanes_.data()));
 }
 
 // Moves one lane on as far as it goes without waiting.
@@ -145,7 +148,7 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
       }
     }
     if (!done) return {};
-    end_step(&lane);
+    RODA_RETURN_IF_ERROR(end_step(&lane));
     *moved = true;
   }
   return {};

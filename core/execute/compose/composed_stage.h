@@ -51,7 +51,7 @@ class ComposedStage final : public Stage {
   bool is_first_outside(std::uint32_t index) const;
   bool slot_is_free(std::uint32_t index) const;
   Status start_step(std::uint32_t index);
-  void end_step(Lane* lane);
+  Status end_step(Lane* lane);
   Status end_failed(bool* done);
   void abort_groups(const Status& cause);
 

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/execute/device_queue.h"
 #include "core/execute/stage.h"
 #include "core/execute/stage_pool.h"
 
@@ -28,7 +30,8 @@ struct CompositionStep {
   std::int32_t root = 0;  // of the group, for broadcast
 };
 
-// What a composition does with one launch. Pure arithmetic over pointers, but for `finish`.
+// What a composition does with one launch. Pure arithmetic over pointers, but for what it has to bring into order,
+// which on a device is put on the launch's stream.
 class Composition {
  public:
   virtual ~Composition() = default;
@@ -41,12 +44,24 @@ class Composition {
   // Of the launch taken on; the same on every rank.
   virtual std::size_t pieces() const = 0;
   // Fills what the step works on: input, output, counts. The rest of the arguments is set already.
-  virtual void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) = 0;
+  virtual Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) = 0;
   // The last step of the piece has ended.
-  virtual void finish(std::size_t /*piece*/, std::uint32_t /*lane*/) {}
+  virtual Status finish(std::size_t /*piece*/, std::uint32_t /*lane*/) { return {}; }
+
+  // What works on a device's memory may prepare for the buffers that the composition has there. Before begin(); the
+  // groups outlive the composition.
+  void register_with(std::vector<TransportGroup*> groups) { groups_on_device_ = std::move(groups); }
 
  protected:
+  // Of the composition's own.
+  void register_buffer(DeviceMemory* memory) const {
+    for (TransportGroup* group : groups_on_device_) memory->register_with(*group);
+  }
+
   std::vector<CompositionStep> steps_;
+
+ private:
+  std::vector<TransportGroup*> groups_on_device_;
 };
 
 }  // namespace roda::execute

@@ -21,18 +21,19 @@ Status PieceComposition::begin(const StageArgs& args, std::uint32_t /*lanes*/) {
   return {};
 }
 
-void PieceComposition::fill(std::size_t piece, std::uint32_t /*lane*/, std::size_t /*step*/, StageArgs* args) {
+Status PieceComposition::fill(std::size_t piece, std::uint32_t /*lane*/, std::size_t /*step*/, StageArgs* args) {
   args->input = args_.input;
   args->output = args_.output;
   args->count = args_.count;
   args->send_counts = args_.send_counts;
   args->recv_counts = args_.recv_counts;
   args->max_count = args_.max_count;
-  if (!is_cut()) return;
+  if (!is_cut()) return {};
   const std::size_t first = balanced_begin(args_.count, element_, pieces_, piece);
   args->count = balanced_begin(args_.count, element_, pieces_, piece + 1) - first;
   if (args_.input != nullptr) args->input = static_cast<const char*>(args_.input) + first * element_;
   args->output = static_cast<char*>(args_.output) + first * element_;
+  return {};
 }
 
 }  // namespace roda::execute

@@ -16,7 +16,7 @@ class PieceComposition final : public Composition {
   PieceComposition(CompositionStep step, std::size_t piece_bytes);
   Status begin(const StageArgs& args, std::uint32_t lanes) override;
   std::size_t pieces() const override { return pieces_; }
-  void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
+  Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
 
  private:
   bool is_cut() const;

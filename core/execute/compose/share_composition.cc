@@ -33,6 +33,7 @@ Status ShareComposition::reserve_shards() {
     lane.shards_on_device.resize(depth);
     for (DeviceMemory& shard : lane.shards_on_device) {
       RODA_RETURN_IF_ERROR(shard.reserve(*args_.queue, DeviceMemory::Place::kDevice, piece_bytes_ + kLine));
+      register_buffer(&shard);
     }
   }
   return {};
@@ -90,7 +91,7 @@ void ShareComposition::replay(std::size_t steps, LaneData* lane) {
   }
 }
 
-void ShareComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) {
+Status ShareComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) {
   LaneData& data = lanes_[lane];
   const std::size_t first = balanced_begin(args_.count, element_, pieces_, piece);
   piece_count_ = balanced_begin(args_.count, element_, pieces_, piece + 1) - first;
@@ -117,6 +118,7 @@ void ShareComposition::fill(std::size_t piece, std::uint32_t lane, std::size_t s
       args->count = begin_of(step, 1) - begin_of(step, 0);
       break;
   }
+  return {};
 }
 
 }  // namespace roda::execute

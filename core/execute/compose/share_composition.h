@@ -20,7 +20,7 @@ class ShareComposition final : public Composition {
                    std::size_t piece_bytes);
   Status begin(const StageArgs& args, std::uint32_t lanes) override;
   std::size_t pieces() const override { return pieces_; }
-  void fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
+  Status fill(std::size_t piece, std::uint32_t lane, std::size_t step, StageArgs* args) override;
 
  private:
   // Where the data of one depth of scattering lies.

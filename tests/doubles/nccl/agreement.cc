@@ -24,6 +24,9 @@ static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
 static_assert(kInProgress == ncclInProgress && kRemoteError == ncclRemoteError);
 #endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+RODA_NCCL_REGISTRATION_FUNCTIONS(X)
+#endif
 #undef X
 
 static_assert(kSuccess == ncclSuccess && kUnhandledCudaError == ncclUnhandledCudaError);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/doubles/nccl/board.h"
+#include "tests/doubles/nccl/registrations.h"
 #include "tests/doubles/nccl/work.h"
 #include "transports/nccl/library.h"
 
@@ -27,6 +28,7 @@ struct CommObject {
   std::atomic<int> hosted{0};  // operations on streams
   int operations = 0;
   std::mutex order;  // operations of one communicator run one after another, whatever their streams
+  roda::nccl_double::Registrations registrations;
   std::thread former, launcher;
 };
 

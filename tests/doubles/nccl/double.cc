@@ -85,6 +85,7 @@ RODA_DOUBLE Result ncclCommInitRank(Comm* comm, int size, nccl::UniqueId id, int
 RODA_DOUBLE Result ncclCommDestroy(Comm comm) { return destroy(comm); }
 RODA_DOUBLE Result ncclCommAbort(Comm comm) {
   comm->is_aborted.store(true);
+  comm->registrations.give_up();
   const char* text = setting("RODA_NCCL_DOUBLE_ABORT_MS", comm->rank);
   if (text != nullptr) std::this_thread::sleep_for(milliseconds(std::atol(text)));
   return destroy(comm);
@@ -115,6 +116,7 @@ RODA_DOUBLE Result ncclGroupEnd() {
 
 RODA_DOUBLE Result ncclAllReduce(const void* from, void* to, std::size_t count, int dtype, int op, Comm comm,
                                  Stream stream) {
+  comm->registrations.note(from, count * size_of(dtype), to, count * size_of(dtype));
   return operate(comm, stream, [=](Work& work) { work.all_reduce(chars(from), chars(to), count, dtype, op); });
 }
 RODA_DOUBLE Result ncclBroadcast(const void* from, void* to, std::size_t count, int dtype, int root, Comm comm,
@@ -128,10 +130,13 @@ RODA_DOUBLE Result ncclReduce(const void* from, void* to, std::size_t count, int
 }
 RODA_DOUBLE Result ncclAllGather(const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream) {
   const std::size_t bytes = count * size_of(dtype);
+  comm->registrations.note(from, bytes, to, bytes * static_cast<std::size_t>(comm->size));
   return operate(comm, stream, [=](Work& work) { work.all_gather(chars(from), chars(to), bytes); });
 }
 RODA_DOUBLE Result ncclReduceScatter(const void* from, void* to, std::size_t count, int dtype, int op, Comm comm,
                                      Stream stream) {
+  const std::size_t bytes = count * size_of(dtype);
+  comm->registrations.note(from, bytes * static_cast<std::size_t>(comm->size), to, bytes);
   return operate(comm, stream, [=](Work& work) { work.reduce_scatter(chars(from), chars(to), count, dtype, op); });
 }
 RODA_DOUBLE Result ncclSend(const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream) {

@@ -12,6 +12,20 @@
 //   RODA_NCCL_DOUBLE_LAUNCH_US   an operation comes to lie on the stream that long after its call (500 for the first of
 //   a
 //                                communicator, which connects; 0 for others)
+//   RODA_NCCL_DOUBLE_REGISTER_ERROR [rR:]N          the Nth registration of a communicator (from 1) fails
+// For tests in the same process it exports the function below.
 #pragma once
 
 #include "transports/nccl/library.h"
+
+extern "C" {
+// Since the process began, over all communicators.
+struct roda_nccl_double_registrations {
+  int made, undone;
+  int stale;   // undone, or left to a communicator's end, when the memory was gone already, or never made
+  int left;    // at the end of a communicator that was not aborted
+  int used;    // allreduces, allgathers and reduce-scatters whose input and output lay in registered memory
+  int halves;  // those of which one of the two did
+};
+void roda_nccl_double_count(roda_nccl_double_registrations* counts);
+}
