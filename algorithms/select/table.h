@@ -49,6 +49,7 @@ struct Offer {
 struct Option {
   std::string transport;
   std::string algorithm;  // "native" or a name from schedule::algorithms()
+  std::string text() const { return transport + "/" + algorithm; }
   friend bool operator==(const Option&, const Option&) = default;
 };
 

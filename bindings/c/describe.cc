@@ -160,6 +160,11 @@ char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t by
   return roda_explain_memory(nullptr, topology_file, collective, bytes, size, as_json, error);
 }
 
+char* roda_describe_choices(int32_t as_json) {
+  if (const auto* engine = Process::get().running()) return give(engine->choices().describe(as_json != 0));
+  return give(as_json != 0 ? R"({"refine": false, "classes": []})" : "no job is running\n");
+}
+
 void roda_free_text(char* text) { std::free(text); }
 
 int32_t roda_transport_usable(const char* name) {

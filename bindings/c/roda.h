@@ -163,6 +163,8 @@ RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, ui
  * a usable transport works on their memory, else "host". `topology_file` NULL: as roda_explain. */
 RODA_API char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
                                    int32_t size, int32_t as_json, roda_error* error);
+/* What the running job's collectives ran by, and each change that RODA_REFINE=on brought: docs/algorithms.md. */
+RODA_API char* roda_describe_choices(int32_t as_json);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */

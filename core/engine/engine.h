@@ -24,6 +24,7 @@
 #include "core/control/control_plane.h"
 #include "core/engine/announcer.h"
 #include "core/engine/baton.h"
+#include "core/engine/choice_watch.h"
 #include "core/engine/device_streams.h"
 #include "core/engine/launch_run.h"
 #include "core/engine/links.h"
@@ -47,8 +48,9 @@ struct Parts {
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
-  Links links;    // that predictions go by
-  Levels levels;  // of all ranks
+  Links links;      // that predictions go by
+  Levels levels;    // of all ranks
+  Predict predict;  // for choices that are refined; null: RODA_REFINE is off
   const roda_host* host = nullptr;
   const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
@@ -72,6 +74,7 @@ class Engine final : private negotiate::Outcome {
   const Planner& planner() const { return *parts_.planner; }
   const Links& links() const { return parts_.links; }
   const Levels& levels() const { return parts_.levels; }
+  const ChoiceWatch& choices() const { return choice_watch_; }  // only describe()
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 
@@ -114,6 +117,7 @@ class Engine final : private negotiate::Outcome {
   void join_done(std::int32_t set, std::int32_t last_rank) override;
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override;
   void set_removed(std::int32_t id) override;
+  void refined(std::uint64_t number, const negotiate::Refinement& refinement) override;
   void shutdown(std::int32_t rank) override;
   void all_drained() override;
 
@@ -145,6 +149,7 @@ class Engine final : private negotiate::Outcome {
   bool slot_is_free(const negotiate::Launch& launch) const;
   Status begin_next();
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
+  bool is_watched(const LaunchRun& run) const;
   void look_for_the_dead();
   void settle_aborted_runs(const Status& cause);
   void end_operations(const std::vector<Operation*>& operations, const Status& status);
@@ -243,12 +248,15 @@ class Engine final : private negotiate::Outcome {
     negotiate::Launch launch;
     std::vector<Operation*> operations;
     SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
+    bool is_alone = false;      // nothing else was on its way
   };
   std::int32_t device_of(const Waiting& waiting);
   std::deque<Waiting> waiting_;                      // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
   std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
+  std::uint64_t runs_begun_ = 0;
+  ChoiceWatch choice_watch_;
   std::vector<Operation*> draining_;
   std::vector<std::byte> record_;
   std::uint64_t sets_opened_ = 0;

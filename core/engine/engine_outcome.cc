@@ -23,6 +23,7 @@ void Engine::launch(negotiate::Launch launch) {
   if (!set->is_member()) return;
   Waiting waiting;
   waiting.set = set;
+  waiting.is_alone = !busy();
   waiting.operations.reserve(launch.tensors.size());
   const std::scoped_lock lock(mutex_);
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
@@ -106,10 +107,18 @@ void Engine::set_removed(std::int32_t id) {
     std::erase_if(queue_, [id](const Operation* op) { return op->request.set == id; });
   }
   announcer_.forget_set(id);
+  choice_watch_.forget_set(id);
   parts_.control->set_removed(id);
   retired_sets_.push_back(std::move(sets_.at(id)));
   sets_.erase(id);
   end_operations(pending, Status::aborted("Process set has been removed"));
+}
+
+void Engine::refined(std::uint64_t number, const negotiate::Refinement& refinement) {
+  if (!choice_watch_.is_on()) return;
+  const std::string words = choice_watch_.refined(number, refinement);
+  timeline_.note(words);
+  if (negotiator_.members(refinement.set).front() == parts_.topology.rank) RODA_LOG(info, "{}", words);
 }
 
 void Engine::shutdown(std::int32_t rank) {

@@ -90,12 +90,14 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   RODA_RETURN_IF_ERROR(given_links(knobs, topology::Cluster(), &checked));
   RODA_RETURN_IF_ERROR(check_word("RODA_SELECT_BY", knobs.select_by, {"auto", "table", "model"}));
   RODA_RETURN_IF_ERROR(check_word("RODA_MEASURE_LINKS", knobs.measure_links, {"auto", "always", "never"}));
-  Planner::Options options{knobs.hierarchical_allreduce, knobs.hierarchical_allgather,
-                           knobs.hierarchical_adasum,    {},
-                           knobs.deterministic,          {},
-                           offer.assumptions()};
+  Planner::Options options;
+  options.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
+  options.always_hierarchical_allgather = knobs.hierarchical_allgather;
+  options.hierarchical_adasum = knobs.hierarchical_adasum;
+  options.deterministic = knobs.deterministic;
+  options.assumptions = offer.assumptions();
   select::Table table = select::Table::defaults();
-  RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table));
+  RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table, &options.ruled_by_plugins));
   if (knobs.torus_allreduce) {
     std::string error;
     table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));

@@ -26,12 +26,13 @@ constexpr auto kMostTime = std::chrono::seconds(1);  // of all trials together
 class Sources {
  public:
   static constexpr const char* kAssumed = "assumed";
+  static constexpr const char* kFailed = "assumed, for measuring failed some minutes ago";
   static constexpr const char* kCached = "measured by an earlier job";
   static constexpr const char* kMeasured = "measured at init";
 
   void add(const char* how, const std::string& what) { by_[how].push_back(what); }
   void tell(Links* links) const {
-    links->are_measured = by_.count(kAssumed) == 0;
+    links->are_measured = by_.count(kAssumed) == 0 && by_.count(kFailed) == 0;
     links->source.clear();
     for (const auto& [how, what] : by_) {
       links->source += fmt::format("{}{} ({})", links->source.empty() ? "" : ", ", how, fmt::join(what, ", "));
@@ -54,6 +55,16 @@ Wishes look_up(const Wishes& wishes, const LinkCache& cache, Links* links, Sourc
     }
   }
   return rest;
+}
+
+// A machine that was too busy a moment ago mostly still is: a job need not pay for that again.
+void leave_what_failed(const LinkCache& cache, Wishes* wishes, Sources* sources) {
+  const auto now = LinkCache::Clock::now();
+  std::erase_if(*wishes, [&](const LinkWish& wish) {
+    const bool has_failed = cache.failed_lately(wish.key, now);
+    if (has_failed) sources->add(Sources::kFailed, wish.name);
+    return has_failed;
+  });
 }
 
 std::string result_key(const LinkWish& wish) { return wish.trial.name + "/result"; }
@@ -109,7 +120,9 @@ void collect(const Wishes& wishes, const Wishes& rest, const LinkSearch& search,
   for (const auto& [wish, figures] : all) {
     const bool is_known = is_believed && !figures.empty();
     sources->add(is_known ? Sources::kMeasured : Sources::kAssumed, wish->name);
+    const bool was_tried = wish->link == nullptr || wish->trial.transport != nullptr;
     if (is_known) cache->add(wish->key, figures);
+    if (!is_known && was_tried) cache->add_failure(wish->key, LinkCache::Clock::now());
   }
   if (is_believed) *links = found;
   cache->save();
@@ -153,7 +166,8 @@ Status decide(const Wishes& wishes, const LinkSearch& search, Clock::time_point 
   cache.load();
   Sources sources;
   const bool is_forced = search.knobs.measure_links == "always";
-  const Wishes rest = is_forced ? wishes : look_up(wishes, cache, links, &sources);
+  Wishes rest = is_forced ? wishes : look_up(wishes, cache, links, &sources);
+  if (!is_forced) leave_what_failed(cache, &rest, &sources);
   if (!rest.empty()) {
     RODA_RETURN_IF_ERROR(search.store.put(search.prefix + "/first", numbers_of(rest, wishes)));
     take_part(rest, search, limit);

@@ -32,7 +32,8 @@ struct LinkSearch {
 // where RODA_LINKS is given, RODA_MEASURE_LINKS says never, or the job has one rank. Else rank 0 looks into its user's
 // cache for each of the job's link_wishes(); what that lacks is measured by the two ranks it concerns (try_link), and
 // kept. Every rank gets rank 0's figures, to the bit. What can't be measured (a transport that can't be abandoned, no
-// answer within a second, figures that contradict each other) stays assumed, and no job ends for it. Blocks.
+// answer within a second, figures that contradict each other) stays assumed, and no job ends for it; that it failed is
+// kept for some minutes, in which it is not tried again. Blocks.
 Status find_links(const LinkSearch& search, Links* links);
 
 // What a job of two ranks on this host would find in the cache; measures nothing. For a process without a job.

@@ -11,55 +11,28 @@
 
 namespace roda::engine {
 
-// What the selection table calls the size: see select::Query::bytes.
-std::size_t LaunchRun::plan_bytes() const {
-  const std::size_t element = roda_dtype_size(head().dtype);
-  const auto members = static_cast<std::size_t>(set_->size());
-  std::size_t bytes = 0;
-  switch (head().collective) {
-    case RODA_ALLGATHER:
-      for (const auto& t : launch_.tensors) {
-        for (std::size_t m = 0; m < members; ++m) bytes += t->bytes(m);
-      }
-      return bytes;
-    case RODA_ALLTOALL:
-      for (std::size_t to = 0; to < members; ++to) {
-        std::size_t rows = 0;
-        for (std::size_t from = 0; from < members; ++from) {
-          rows += static_cast<std::size_t>(head().splits[from * members + to]);
-        }
-        bytes = std::max(bytes, rows * static_cast<std::size_t>(head().row_elements) * element);
-      }
-      return bytes;
-    case RODA_BARRIER:
-      return 0;
-    default:
-      for (const auto& t : launch_.tensors) bytes += t->bytes(0);
-      return bytes;
-  }
-}
-
 // An average is the transport's own where the plan is one collective of a transport that has it on the device; else the
 // sum is scaled.
 Status LaunchRun::find_plan(Planner* planner, const Plan** plan) {
-  PlanQuery query;
-  query.collective = collective_ = head().collective;
-  query.dtype = head().dtype;
-  query.memory_kind = queue_.memory_kind();
-  query.bytes = plan_bytes();
-  query.lie_on(set_->options().shape);
+  query_ = PlanQuery();
+  query_.collective = collective_ = head().collective;
+  query_.dtype = head().dtype;
+  query_.memory_kind = queue_.memory_kind();
+  query_.bytes = launch_.bytes;
+  query_.lie_on(set_->options().shape);
   op_ = wanted_op_ = head().op;
-  if (collective_ == RODA_ADASUM_ALLREDUCE && query.hosts == 1 && planner->adds_on_device(query)) {
-    query.collective = collective_ = RODA_ALLREDUCE;
+  if (collective_ == RODA_ADASUM_ALLREDUCE && query_.hosts == 1 && planner->adds_on_device(query_)) {
+    query_.collective = collective_ = RODA_ALLREDUCE;
     op_ = wanted_op_ = RODA_AVERAGE;
   }
   if (op_ == RODA_AVERAGE) {
-    query.op = RODA_AVERAGE;
-    if (planner->averages(query)) return planner->plan(query, plan);
+    query_.op = RODA_AVERAGE;
+    if (planner->averages(query_)) return planner->plan(query_, plan);
     op_ = RODA_SUM;
   }
-  query.op = op_;
-  return planner->plan(query, plan);
+  query_.op = op_;
+  const std::string* option = launch_.choice.option;
+  return option == nullptr ? planner->plan(query_, plan) : planner->plan(query_, *option, plan);
 }
 
 void LaunchRun::name_route(const Plan& plan) {

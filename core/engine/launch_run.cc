@@ -32,9 +32,10 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   collective_ = head().collective;
   wanted_op_ = head().op;
   local_ = has_ended_ = has_groups_ = false;
+  plan_ = nullptr;
   broken = false;
   seen_moves = 0;
-  moved_at = std::chrono::steady_clock::now();
+  moved_at = begun_at = std::chrono::steady_clock::now();
 }
 
 double LaunchRun::prescale() const { return head().prescale; }
@@ -54,6 +55,7 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   }
   const Plan* plan = nullptr;
   RODA_RETURN_IF_ERROR(find_plan(planner, &plan));
+  plan_ = plan;
   int root = 0;
   if (head().collective == RODA_BROADCAST) {
     const auto& ranks = set_->options().ranks;
@@ -195,6 +197,11 @@ std::string LaunchRun::describe() const {
   if (fused()) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
   if (stage_ != nullptr) return text + " (" + stage_->describe() + ")";
   return text + (has_groups_ || local_ ? " (being prepared)" : " (connecting)");
+}
+
+const std::string& LaunchRun::plan_text() const {
+  static const std::string none;
+  return plan_ == nullptr ? none : plan_->text;
 }
 
 std::string LaunchRun::activity() const {

@@ -61,10 +61,19 @@ class LaunchRun {
   bool needs_whole_device() const { return is_on_device() && needs_whole_group_ && pools_.size() > 1; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
+  // What the planner was asked. Lives no longer than the set.
+  const PlanQuery& query() const { return query_; }
+  // What it runs; "" in a set of one. Valid until the planner is asked again.
+  const std::string& plan_text() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
   void finish();                 // gives the stage back
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
+
+  // For the times of launches: when it began, as the engine's how-manieth, and whether nothing else was on its way.
+  std::chrono::steady_clock::time_point begun_at{};
+  std::uint64_t number = 0;
+  bool began_alone = false;
 
   // Deadline bookkeeping of the engine.
   std::uint64_t seen_moves = 0;
@@ -78,7 +87,6 @@ class LaunchRun {
   execute::TransportGroup* group() const { return pools_.size() == 1 ? &pools_.front()->group() : nullptr; }
   double prescale() const;
   double postscale() const;
-  std::size_t plan_bytes() const;
   Status find_plan(Planner* planner, const Plan** plan);
   // What tells the plan's groups and stages from others: on devices, also whose.
   const std::string& route_name(const Plan& plan) const { return queue_.is_host() ? plan.text : route_name_; }
@@ -124,6 +132,8 @@ class LaunchRun {
   SetRuntime* set_ = nullptr;
   std::uint32_t slot_ = 0;
   std::vector<execute::StagePool*> pools_;  // of the plan's stages; null where this rank is alone
+  PlanQuery query_;
+  const Plan* plan_ = nullptr;
   bool needs_whole_group_ = false;
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels

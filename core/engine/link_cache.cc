@@ -18,8 +18,15 @@ namespace {
 constexpr std::size_t kMostEntries = 64;
 constexpr std::size_t kMostBytes = 64 * 1024;
 constexpr const char* kVersionField = "roda_link_cache";
+// The only figure of an entry that tells of a failure: hours since 1970. Versions that do not know it find nothing
+// there.
+constexpr const char* kFailedField = "failed_at_hours";
 // What no link of this century is beyond: bytes of a file are not to be believed.
 constexpr double kLeast = 1e-6, kMost = 1e7;
+
+double hours(LinkCache::Clock::duration time) {
+  return std::chrono::duration<double, std::chrono::hours::period>(time).count();
+}
 
 Figures figures_of(const nlohmann::json& object) {
   text::Fields fields(object, "figures");
@@ -108,6 +115,19 @@ void LinkCache::add(const std::string& key, const Figures& figures) {
   std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
   entries_.insert(entries_.begin(), {key, figures});
   if (entries_.size() > kMostEntries) entries_.resize(kMostEntries);
+}
+
+void LinkCache::add_failure(const std::string& key, Clock::time_point now) {
+  const auto known = find(key);
+  if (!known || known->count(kFailedField) != 0) add(key, {{kFailedField, hours(now.time_since_epoch())}});
+}
+
+// A clock that was put back makes no failure last.
+bool LinkCache::failed_lately(const std::string& key, Clock::time_point now) const {
+  const auto known = find(key);
+  if (!known || known->count(kFailedField) == 0) return false;
+  const double age = hours(now.time_since_epoch()) - known->at(kFailedField);
+  return age >= 0 && age < hours(kFailureHolds);
 }
 
 void LinkCache::save() const {

@@ -5,6 +5,7 @@
 // the same time, the last one's entries stay.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,11 @@ class LinkCache {
   std::optional<Figures> find(const std::string& key) const;
   // The latest come first; of many the oldest are dropped.
   void add(const std::string& key, const Figures& figures);
+  // That it could not be measured: a loop of short jobs need not try it each time. Figures that are known stay.
+  using Clock = std::chrono::system_clock;
+  static constexpr std::chrono::minutes kFailureHolds{5};
+  void add_failure(const std::string& key, Clock::time_point now);
+  bool failed_lately(const std::string& key, Clock::time_point now) const;
   // Replaces the file at once and as a whole. Says at log level info why it can't.
   void save() const;
 

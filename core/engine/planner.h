@@ -103,6 +103,8 @@ class Planner {
     bool hierarchical_adasum = false;
     // Collectives whose order is the user's, whatever order_by() says.
     std::set<schedule::Collective> ordered_by_user;
+    // Those that a plugin's rules speak of.
+    std::set<schedule::Collective> ruled_by_plugins;
     // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
     bool deterministic = false;
     // By collective; what is missing goes by the transports for host memory.
@@ -130,6 +132,11 @@ class Planner {
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
+  // The same by one option, "transport/algorithm"; where that can't run the query, plan() has the say.
+  Status plan(const PlanQuery& query, const std::string& option, const Plan** plan);
+  // Whether what runs the collective on host memory is the selection's own choice, and another of its options may take
+  // its place: nobody asked for this one, and no promise of equal bits stands against it.
+  bool may_vary(int collective) const;
 
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
   bool averages(const PlanQuery& query);
@@ -184,7 +191,10 @@ class Planner {
   Predict predict_;  // null: the table's order stands
   Margin margin_;
   mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and option
-  std::map<PlanQuery, std::unique_ptr<Plan>> plans_;
+  using Plans = std::map<PlanQuery, std::unique_ptr<Plan>>;
+  static const Plan* keep(Plans* plans, const PlanQuery& query, std::unique_ptr<Plan> plan);
+  Plans plans_;
+  std::map<std::string, Plans> plans_by_option_;
 };
 
 // The transports that may carry host tensors, in order of preference: those that reach only this host first (they share

@@ -25,6 +25,8 @@ class Contexts {
   explicit Contexts(const roda_host* host) : host_(host) {}
   Status get(const roda_transport* transport, execute::TransportContext** context);
   const std::vector<std::unique_ptr<execute::TransportContext>>& all() const { return contexts_; }
+  // Whether the transport has one already.
+  bool has(const roda_transport* transport) const;
   // Whether what ended over all of them goes on without this process.
   bool are_settled() const;
   void clear() { contexts_.clear(); }

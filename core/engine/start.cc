@@ -5,6 +5,7 @@
 #include "core/bootstrap/claim.h"
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
+#include "core/engine/cost.h"
 #include "core/engine/environment.h"
 #include "core/engine/find_links.h"
 #include "core/engine/user_algorithms.h"
@@ -136,6 +137,7 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
       parts->generation, deadline};
   RODA_RETURN_IF_ERROR(find_links(search, &parts->links));
   Environment::get().order(parts->knobs, parts->links, parts->planner.get());
+  if (parts->knobs.refine == "on") parts->predict = Environment::get().predict(parts->links, kVeryFewSteps);
   show(parts->cluster, *parts);
   return {};
 }

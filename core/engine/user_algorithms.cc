@@ -217,12 +217,13 @@ Status load_user_algorithms(const Knobs& knobs, const plugins::Loader& loader) {
   return {};
 }
 
-Status add_plugin_rules(const plugins::Loader& loader, select::Table* table) {
+Status add_plugin_rules(const plugins::Loader& loader, select::Table* table, std::set<schedule::Collective>* ruled) {
   for (const plugins::PluginRecord* record : loader.records()) {
     if (record->algorithms == nullptr || record->algorithms->rules == nullptr) continue;
     std::string error;
     const auto rules = select::Table::parse(record->algorithms->rules, &error);
     if (!rules.has_value()) return Status::invalid("the rules of the plugin " + record->name + ": " + error);
+    for (const select::Table::Rule& rule : rules->rules()) ruled->insert(rule.collective);
     *table = table->overridden_by(*rules);
   }
   return {};

@@ -1,6 +1,7 @@
 // Algorithms from files (RODA_SCHEDULES) and from plugins, and the rules that plugins add to the selection.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "algorithms/select/table.h"
@@ -15,8 +16,9 @@ namespace roda::engine {
 // settings give (or else a few small ones), and for others when they are first asked for.
 Status load_user_algorithms(const Knobs& knobs, const plugins::Loader& loader);
 
-// Puts the rules of the plugins before those of the table. The algorithms have been loaded.
-Status add_plugin_rules(const plugins::Loader& loader, select::Table* table);
+// Puts the rules of the plugins before those of the table, and names the collectives that they speak of. The algorithms
+// have been loaded.
+Status add_plugin_rules(const plugins::Loader& loader, select::Table* table, std::set<schedule::Collective>* ruled);
 
 // One line for each, to be compared between ranks: "algorithm allreduce/two_ways=3f2a...\n".
 std::string user_algorithms_note();

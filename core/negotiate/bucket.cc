@@ -1,5 +1,7 @@
 #include "core/negotiate/bucket.h"
 
+#include <algorithm>
+
 namespace roda::negotiate {
 namespace {
 
@@ -55,6 +57,30 @@ std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRul
   }
   ready->swap(rest);
   return bucket;
+}
+
+namespace {
+
+// Of the rank that gets most.
+std::size_t largest_output(const Agreed& t, std::size_t members) {
+  std::size_t most = 0;
+  for (std::size_t to = 0; to < members; ++to) {
+    std::size_t rows = 0;
+    for (std::size_t from = 0; from < members; ++from) rows += static_cast<std::size_t>(t.splits[from * members + to]);
+    most = std::max(most, rows);
+  }
+  return most * static_cast<std::size_t>(t.row_elements) * roda_dtype_size(t.dtype);
+}
+
+}  // namespace
+
+std::size_t table_bytes(std::span<const AgreedPtr> tensors, std::size_t members) {
+  const Agreed& head = *tensors.front();
+  if (head.collective == RODA_BARRIER) return 0;
+  if (head.collective == RODA_ALLTOALL) return largest_output(head, members);
+  std::size_t bytes = 0;
+  for (const AgreedPtr& tensor : tensors) bytes += bytes_of(*tensor);
+  return bytes;
 }
 
 }  // namespace roda::negotiate

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "core/negotiate/request.h"
@@ -22,5 +23,8 @@ struct BucketRules {
 // limit's bytes (larger ones are worked on where they lie, which costs less than copying them), and all together at
 // most the threshold's. Alltoalls, barriers and joins never do.
 std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules);
+
+// What the selection table calls the size of a launch over so many members: see select::Query::bytes.
+std::size_t table_bytes(std::span<const AgreedPtr> tensors, std::size_t members);
 
 }  // namespace roda::negotiate

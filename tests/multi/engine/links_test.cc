@@ -75,6 +75,22 @@ TEST_F(JobLinks, AreMeasuredAnewWhereTheCacheIsMalformed) {
   EXPECT_FALSE(says(sources(), "earlier job")) << sources();
 }
 
+// A network whose messages take so long that no trial ends in time: the next job does not try again.
+TEST_F(JobLinks, AreNotMeasuredAgainRightAfterThatFailed) {
+  if (std::getenv("LAZY_HOLD_US") == nullptr) GTEST_SKIP() << "measuring need not fail here";
+  ASSERT_EQ(init().code, RODA_OK);
+  const std::string first = sources();
+  EXPECT_TRUE(says(first, "assumed (loopback")) << first;
+  EXPECT_EQ(has_file(), launched_rank() == 0);
+  roda_shutdown();
+  ASSERT_EQ(init().code, RODA_OK);
+  EXPECT_TRUE(says(sources(), "assumed, for measuring failed some minutes ago (loopback")) << sources();
+  roda_shutdown();
+  ::setenv("RODA_MEASURE_LINKS", "always", 1);
+  ASSERT_EQ(init().code, RODA_OK);
+  EXPECT_FALSE(says(sources(), "some minutes ago")) << sources();
+}
+
 TEST_F(JobLinks, AreMeasuredAnewOnDemand) {
   ASSERT_EQ(init().code, RODA_OK);
   roda_shutdown();

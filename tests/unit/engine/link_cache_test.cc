@@ -51,6 +51,27 @@ TEST_F(Cache, GivesBackWhatWasKept) {
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
+TEST_F(Cache, RemembersForAWhileWhatFailed) {
+  const LinkCache::Clock::time_point now = LinkCache::Clock::now();
+  LinkCache cache(path());
+  cache.add_failure("a", now);
+  cache.add("b", {{"GBps", 2}});
+  cache.add_failure("b", now);  // what is known stays
+  cache.save();
+  LinkCache again(path());
+  again.load();
+  EXPECT_TRUE(again.failed_lately("a", now + std::chrono::minutes(4)));
+  EXPECT_FALSE(again.failed_lately("a", now + std::chrono::minutes(6)));
+  EXPECT_FALSE(again.failed_lately("a", now - std::chrono::minutes(1)));  // the clock was put back
+  EXPECT_FALSE(again.failed_lately("b", now));
+  EXPECT_EQ(again.find("b"), (Figures{{"GBps", 2}}));
+  EXPECT_FALSE(again.failed_lately("c", now));
+  again.add_failure("a", now + std::chrono::minutes(6));
+  EXPECT_TRUE(again.failed_lately("a", now + std::chrono::minutes(7)));
+  again.add("a", {{"GBps", 1}});
+  EXPECT_FALSE(again.failed_lately("a", now + std::chrono::minutes(7)));
+}
+
 TEST_F(Cache, ForgetsTheOldest) {
   LinkCache cache(path());
   for (int i = 0; i < 100; ++i) cache.add(std::to_string(i), {{"GBps", 1}});
