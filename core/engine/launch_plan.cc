@@ -53,6 +53,7 @@ Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, boo
     }
   }
   pools_ = route.pools;
+  data_ = route.data;
   if (!pools_.empty()) return {};
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     execute::StagePool* pool = nullptr;
@@ -68,25 +69,24 @@ Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, boo
     }
     pools_.push_back(pool);
   }
-  if (*ready) route.pools = pools_;
+  if (!*ready) return {};
+  route.pools = pools_;
+  data_ = route.data = find_data(plan);
   return {};
-}
-
-void LaunchRun::find_groups_on_device(const Plan& plan) {
-  on_device_.clear();
-  for (std::size_t i = 0; i < pools_.size() && !queue_.is_host() && !plan.staged; ++i) {
-    if (pools_[i] != nullptr && !plan.stages[i].staged) on_device_.push_back(&pools_[i]->group());
-  }
 }
 
 Status LaunchRun::acquire(const Plan& plan, int root) {
   needs_whole_group_ = false;
+  // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
+  const auto is_native = [](const PlanStage& stage) { return stage.algorithm == "native"; };
+  needs_whole_device_ = plan.stages.size() > 1 && std::any_of(plan.stages.begin(), plan.stages.end(), is_native);
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     if (pools_[i] == nullptr) continue;
     const std::uint32_t slots = pools_[i]->group().slots();
     const bool runs_in_pieces = plan.stages.size() > 1 || plan.staged;
     needs_whole_group_ = needs_whole_group_ || slots == 1 || (runs_in_pieces && plan.stages[i].algorithm == "native");
   }
+  needs_whole_device_ = needs_whole_device_ || (needs_whole_group_ && plan.stages.size() > 1);
   const bool is_plain = !plan.is_composed() && !plan.staged && collective_ != RODA_ADASUM_ALLREDUCE;
   if (is_plain) return pools_.front()->acquire(collective_, plan.stages.front().algorithm, root, &stage_);
   const bool goes_by_root = collective_ != RODA_ADASUM_ALLREDUCE;
@@ -102,13 +102,13 @@ Status LaunchRun::make_stage(const Plan& plan, int root, std::unique_ptr<execute
     auto pieces = std::make_unique<execute::PieceComposition>(
         execute::CompositionStep{pools_.front(), only.collective, only.algorithm, root},
         set_->options().execute.device_piece_bytes);
-    *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(pieces), kLaunchesInFlight,
-                                                      std::vector<bool>{true});
+    *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(pieces), kLaunchesInFlight, data_);
     return {};
   }
   std::unique_ptr<execute::Stage> made;
   RODA_RETURN_IF_ERROR(is_adasum ? make_adasum(plan, &made) : make_composed(plan, root, &made));
-  *stage = plan.staged ? std::make_unique<execute::StagedStage>(std::move(made), rank, set_->size()) : std::move(made);
+  const bool is_staged = plan.staged && !works_directly(plan);
+  *stage = is_staged ? std::make_unique<execute::StagedStage>(std::move(made), rank, set_->size()) : std::move(made);
   return {};
 }
 
@@ -116,14 +116,14 @@ Status LaunchRun::make_composed(const Plan& plan, int root, std::unique_ptr<exec
   const Shape& shape = set_->options().shape;
   const execute::ExecuteOptions& options = set_->options().execute;
   const plan::Plan& composition = plan.composition;
-  const bool is_on_device = !queue_.is_host() && !plan.staged;
+  const bool is_on_device = !queue_.is_host() && (!plan.staged || works_directly(plan));
   const execute::Rendition rendition{shape.self(), root, pools_,
                                      is_on_device ? options.device_piece_bytes : options.level_bytes};
-  std::vector<bool> staged;
-  for (const PlanStage& part : plan.stages) staged.push_back(is_on_device && part.staged);
+  std::vector<execute::StepData> data;
+  if (is_on_device) data = data_;
   auto made = execute::make_composition(composition, shape.grid(composition.name).grid, rendition);
   made->register_with(on_device_);
-  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight, std::move(staged));
+  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight, std::move(data));
   return {};
 }
 

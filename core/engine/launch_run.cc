@@ -65,7 +65,7 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   RODA_RETURN_IF_ERROR(find_pools(*plan, root, contexts, started));
   if (!*started) return {};
   has_groups_ = true;
-  find_groups_on_device(*plan);
+  find_groups_on_device();
   RODA_RETURN_IF_ERROR(wait_for_producers());
 
   execute::StageArgs args;

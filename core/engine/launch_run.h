@@ -58,7 +58,7 @@ class LaunchRun {
   bool is_on_device() const { return !queue_.is_host(); }
   // It starts collectives on a device when its peers' data have come, so that what else started there meanwhile would
   // be in another order on every rank.
-  bool needs_whole_device() const { return is_on_device() && needs_whole_group_ && pools_.size() > 1; }
+  bool needs_whole_device() const { return is_on_device() && needs_whole_device_; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
   // What the planner was asked. Lives no longer than the set.
@@ -92,7 +92,12 @@ class LaunchRun {
   const std::string& route_name(const Plan& plan) const { return queue_.is_host() ? plan.text : route_name_; }
   void name_route(const Plan& plan);
   Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
-  void find_groups_on_device(const Plan& plan);
+  // How stages on devices get at the data (launch_device.cc).
+  std::vector<execute::StepData> find_data(const Plan& plan) const;
+  bool goes_direct(const PlanStage& stage, execute::StagePool* pool) const;
+  bool reduces_on_device() const;
+  void find_groups_on_device();
+  bool works_directly(const Plan& plan) const;
   Status acquire(const Plan& plan, int root);
   Status make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage);
   Status ensure_fused(std::size_t bytes);
@@ -134,7 +139,9 @@ class LaunchRun {
   std::vector<execute::StagePool*> pools_;  // of the plan's stages; null where this rank is alone
   PlanQuery query_;
   const Plan* plan_ = nullptr;
+  std::vector<execute::StepData> data_;     // of the plan's stages, where the tensors lie on devices
   bool needs_whole_group_ = false;
+  bool needs_whole_device_ = false;
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels
   execute::DeviceQueue queue_;

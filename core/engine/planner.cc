@@ -74,6 +74,15 @@ std::size_t stage_bytes(const PlanQuery& q, const GridFacts& facts, const plan::
   return bytes;
 }
 
+// What may keep a stage from being staged is found where it runs.
+std::string unless(const PlanStage& stage) {
+  const auto* algorithm =
+      schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
+  const bool has_messages_alone = algorithm != nullptr && !execute::one_sided(algorithm->needs);
+  if (!has_messages_alone || stage.transport->memory_kinds == nullptr) return "";
+  return std::string(" where ") + stage.transport->name + " does not take the devices'";
+}
+
 }  // namespace
 
 Planner::Planner(select::Table table, std::vector<const roda_transport*> transports, Options options)
@@ -316,9 +325,12 @@ std::string Plan::describe() const {
     const PlanStage& stage = stages[number];
     text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
             (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
-            stage.algorithm + (stage.staged ? " (staged through host memory)" : "");
+            stage.algorithm + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
   }
-  return text + (staged ? ", staged through host memory" : "");
+  if (!staged) return text;
+  const bool may_be_direct =
+      std::all_of(stages.begin(), stages.end(), [](const auto& s) { return !unless(s).empty(); });
+  return text + ", staged through host memory" + (may_be_direct ? unless(stages.front()) : "");
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,

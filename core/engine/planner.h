@@ -93,6 +93,7 @@ struct DeviceChoice {
 
 class Planner {
  public:
+  using Transports = std::vector<const roda_transport*>;
   struct Options {
     // Compose even where the ranks of a host have nothing faster than what reaches everywhere:
     // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else. A torus is always
@@ -160,7 +161,6 @@ class Planner {
   bool adds_on_device(const PlanQuery& query) const;
 
  private:
-  using Transports = std::vector<const roda_transport*>;
   // Of tensors in host memory.
   std::vector<select::Verdict> host_candidates(const PlanQuery& query, const Transports& transports) const;
   // Of tensors on devices (planner_device.cc).

@@ -4,6 +4,7 @@
 
 #include "algorithms/select/names.h"
 #include "core/engine/planner.h"
+#include "core/execute/program.h"
 
 namespace roda::engine {
 namespace {
@@ -33,6 +34,29 @@ select::Query to_select(const PlanQuery& q, bool deterministic) {
   query.size = q.size;
   query.in_rank_order = deterministic && q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
   return query;
+}
+
+bool is_by_messages(int collective, const std::string& name) {
+  const auto* algorithm = schedule::find_algorithm(static_cast<schedule::Collective>(collective), name);
+  return algorithm != nullptr && !execute::one_sided(algorithm->needs);
+}
+
+// A transport whose messages may take devices' memory has its schedules of messages first: windows would have to be
+// opened over host memory. The order among transports stays.
+void prefer_messages(const Planner::Transports& transports, int collective, std::vector<select::Verdict>* verdicts) {
+  for (const roda_transport* t : transports) {
+    if (t->memory_kinds == nullptr || (t->capabilities & RODA_CAP_P2P) == 0) continue;
+    std::vector<select::Verdict*> places;
+    std::vector<select::Verdict> own;
+    for (select::Verdict& v : *verdicts) {
+      if (v.option.transport != t->name || !v.usable) continue;
+      places.push_back(&v);
+      own.push_back(v);
+    }
+    std::stable_partition(own.begin(), own.end(),
+                          [&](const select::Verdict& v) { return is_by_messages(collective, v.option.algorithm); });
+    for (std::size_t i = 0; i < own.size(); ++i) *places[i] = own[i];
+  }
 }
 
 // Whether it can carry anything that lies in host memory.
@@ -122,6 +146,7 @@ std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) cons
   Transports transports = on_device(q.collective).transports;
   std::erase_if(transports, [&](const roda_transport* t) { return !serves_host(t, host); });
   std::vector<select::Verdict> verdicts = host_candidates(host, transports);
+  prefer_messages(transports, q.collective, &verdicts);
   for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
   return verdicts;
 }
@@ -151,7 +176,9 @@ std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bo
     }
   }
   const auto add_staged = [&](const Transports& transports) {
-    for (select::Verdict& v : host_candidates(in_host_memory(part), transports)) {
+    std::vector<select::Verdict> found = host_candidates(in_host_memory(part), transports);
+    prefer_messages(transports, part.collective, &found);
+    for (select::Verdict& v : found) {
       // Two stages of one group would have to keep an order that copies do not keep.
       const bool keeps_order = v.option.algorithm != select::kNative || part.collective == RODA_ALLREDUCE;
       if (v.option.transport != select::kLevels && keeps_order) verdicts.push_back(std::move(v));

@@ -14,6 +14,7 @@
 
 #include "core/bootstrap/store.h"
 #include "core/engine/shape.h"
+#include "core/execute/compose/composition.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
 
@@ -62,6 +63,7 @@ class SetRuntime {
   struct Route {
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
     std::vector<execute::StagePool*> pools;         // once they are formed
+    std::vector<execute::StepData> data;            // [stage] then, of data on devices: as this machine has it
   };
   Route& route(const std::string& plan, int root) {
     const auto found = routes_.find(std::pair<std::string_view, int>(plan, root));

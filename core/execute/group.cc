@@ -44,9 +44,9 @@ bool TransportContext::supports(int collective, int dtype, int op, int memory_ki
   return has(RODA_CAP_NATIVE) && transport_->collective_supported(context_, collective, dtype, op, memory_kind) != 0;
 }
 
-bool TransportContext::takes(int memory_kind) const {
+bool TransportContext::takes(int memory_kind, int device) const {
   const std::uint32_t host = 1u << RODA_MEMORY_HOST;
-  const std::uint32_t kinds = transport_->memory_kinds == nullptr ? host : transport_->memory_kinds(context_);
+  const std::uint32_t kinds = transport_->memory_kinds == nullptr ? host : transport_->memory_kinds(context_, device);
   return (kinds & 1u << memory_kind) != 0;
 }
 
@@ -131,7 +131,7 @@ bool TransportGroup::quiesced(const void* base, std::size_t bytes) {
 }
 
 Status TransportGroup::register_memory(roda_memory* memory) {
-  if (!context_.has(RODA_CAP_REGISTER) || !context_.takes(memory->kind)) {
+  if (!context_.has(RODA_CAP_REGISTER) || !context_.takes(memory->kind, memory->device)) {
     return Status::unsupported(std::string(context_.name()) + " registers no such memory");
   }
   return error(table_->memory_register(group_, memory, &error_));

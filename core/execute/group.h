@@ -41,8 +41,8 @@ class TransportContext {
 
   // schedule::Needs bits that the capabilities cover.
   std::uint32_t needs_met() const;
-  // Whether messages and registrations take memory of that kind on this machine. Asked once a group has formed.
-  bool takes(int memory_kind) const;
+  // Whether messages and registrations take that memory of the device on this machine. Asked once a group has formed.
+  bool takes(int memory_kind, int device) const;
   // True when the collective runs natively for these.
   bool supports(int collective, int dtype, int op, int memory_kind) const;
 

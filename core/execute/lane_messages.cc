@@ -61,8 +61,9 @@ Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
     char* data = bounced ? bounce(half, segment) : view_.address(op.dst);
     if (!bounced && data != nullptr) data += state_.posted;
     roda_request* request = nullptr;
+    const roda_memory* bounce_memory = view_.queue == nullptr ? nullptr : bounce_on_device_.memory();
     const int code =
-        view_.group->recv(op.peer, tag.packed(), data, bytes, bounced ? nullptr : view_.memory(op.dst), &request);
+        view_.group->recv(op.peer, tag.packed(), data, bytes, bounced ? bounce_memory : view_.memory(op.dst), &request);
     if (code == RODA_AGAIN) return {};
     RODA_RETURN_IF_ERROR(view_.group->error(code));
     push(request, state_.posted, bytes);
@@ -97,7 +98,14 @@ Status LaneRun::recv_reduce(const Op& op, Effort* effort, Turn* turn) {
   const std::size_t total = view_.bytes(op.dst);
   char* dst = view_.address(op.dst);
   const char* src = view_.address(op.src);
+  RODA_RETURN_IF_ERROR(reserve_bounce(segment));
   while (true) {
+    bool idle = true;
+    RODA_RETURN_IF_ERROR(is_device_idle(&idle));
+    if (!idle) {
+      *turn = Turn::kBlocked;
+      return {};
+    }
     RODA_RETURN_IF_ERROR(post_recv(op, 2, true));
     if (count_ == 0) {
       const bool all_posted = state_.posted == total && (op.dst.count > 0 || state_.empty_sent);

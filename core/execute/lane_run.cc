@@ -63,6 +63,7 @@ Status LaneRun::step(const Op& op, Effort* effort, Turn* turn) {
     case OpKind::kRecvReduce:
       return recv_reduce(op, effort, turn);
     case OpKind::kCombine:
+      if (view_.queue != nullptr) return combine_on_device(op, turn);
       return state_.mapped ? combine_mapped(op, effort, turn) : combine_by_gets(op, effort, turn);
     case OpKind::kPut:
       return put(op, effort, turn);
@@ -133,7 +134,11 @@ Status LaneRun::no_reduction(int code) const {
       code, std::string(roda_reduce_op_name(view_.op)) + " of " + roda_dtype_name(view_.dtype) + " is not supported");
 }
 
-Status LaneRun::reduce(char* dst, const char* a, const char* b, std::size_t bytes) const {
+Status LaneRun::reduce(char* dst, const char* a, const char* b, std::size_t bytes) {
+  if (view_.queue != nullptr) {
+    RODA_RETURN_IF_ERROR(reduce_on_device(dst, a, b, bytes));
+    return DeviceEvent::record(*view_.queue, &device_work_);
+  }
   const roda_host& host = view_.group->context().host();
   const int code = host.reduce(host.self, dst, a, b, bytes / view_.element, view_.dtype, view_.op);
   return code == RODA_OK ? Status() : no_reduction(code);
@@ -147,10 +152,14 @@ void LaneRun::copy(char* dst, const char* src, std::size_t bytes) const {
 
 char* LaneRun::bounce(std::uint32_t half, std::size_t half_bytes) {
   const std::size_t stride = align_up(half_bytes);
-  return bounce_.reserve(2 * stride) + half * stride;
+  char* base = view_.queue == nullptr ? bounce_.reserve(2 * stride) : bounce_on_device_.data();
+  return base + half * stride;
 }
 
 bool LaneRun::release() {
+  bool is_idle = true;
+  // A device that has failed runs nothing any more.
+  if (is_device_idle(&is_idle).ok() && !is_idle) return false;
   for (; count_ > 0; --count_) {
     const Pending& oldest = pending_[head_];
     if (oldest.request != nullptr && view_.group->test_request(oldest.request) == RODA_IN_PROGRESS) return false;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -84,10 +85,15 @@ class LaneRun {
   void push(roda_request* request, std::size_t offset, std::size_t bytes);
   const char* local(std::uint32_t index) const { return static_cast<const char*>(mapped_[index]); }
   Status no_reduction(int code) const;
-  Status reduce(char* dst, const char* a, const char* b, std::size_t bytes) const;
+  Status reduce(char* dst, const char* a, const char* b, std::size_t bytes);
+  Status combine_on_device(const Op& op, Turn* turn);
+  Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
+  // What was put on the device's stream last is over.
+  Status is_device_idle(bool* idle);
   void copy(char* dst, const char* src, std::size_t bytes) const;
   void map_sources(const Op& op);
   char* bounce(std::uint32_t half, std::size_t half_bytes);
+  Status reserve_bounce(std::size_t half_bytes);
   const Source& source(const Op& op, std::uint32_t index) const { return view_.program->sources[op.source + index]; }
 
   const RunView& view_;
@@ -101,6 +107,8 @@ class LaneRun {
   std::vector<Send> sends_;
   std::vector<const void*> mapped_;  // sources of the combine under way, null: must be fetched
   Buffer bounce_;
+  DeviceMemory bounce_on_device_;
+  std::shared_ptr<DeviceEvent> device_work_;  // behind the copies and reductions under way there
 };
 
 }  // namespace roda::execute

@@ -19,13 +19,14 @@ Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& op
   }
 }
 
-void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged) {
+Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged) {
   args_ = &args;
   view_.dtype = args.dtype;
   view_.op = args.op;
   view_.element = roda_dtype_size(args.dtype);
   view_.tag = {args.generation, args.launch, args.stage, 0, piece};
   view_.staged = staged;
+  view_.queue = args.queue;
   // Input is only read; the view has one type of pointer for both spaces.
   view_.user[0] = static_cast<char*>(const_cast<void*>(args.input));
   view_.user[1] = static_cast<char*>(args.output);
@@ -42,10 +43,7 @@ void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, 
   contribution_ = view_.user[0] == nullptr
                       ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                       : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
-  if (program_.scratch_chunks > 0) {
-    view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
-    view_.scratch = scratch_.reserve(view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks));
-  }
+  RODA_RETURN_IF_ERROR(reserve_scratch());
   for (auto& lane : lanes_) lane->restart();
   copy_run_ = copy_offset_ = told_ = 0;
   copy_chunk_ = 0;
@@ -55,6 +53,23 @@ void Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, 
     view_.sequence = ++group_.block(view_.block_index).sequence;
     phase_ = Phase::kLinger;
   }
+  return {};
+}
+
+Status Run::reserve_scratch() {
+  if (program_.scratch_chunks == 0) return {};
+  view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
+  const std::size_t bytes = view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks);
+  if (view_.queue == nullptr) {
+    view_.scratch = scratch_.reserve(bytes);
+    view_.scratch_memory = nullptr;
+    return {};
+  }
+  RODA_RETURN_IF_ERROR(scratch_on_device_.reserve(*view_.queue, DeviceMemory::Place::kDevice, std::max(bytes, kLine)));
+  scratch_on_device_.register_with(group_);
+  view_.scratch = scratch_on_device_.data();
+  view_.scratch_memory = scratch_on_device_.memory();
+  return {};
 }
 
 Status Run::advance(Effort* effort) {
@@ -82,8 +97,7 @@ Status Run::advance(Effort* effort) {
         next = view_.bucket ? Phase::kLanes : Phase::kCarry;
         break;
       case Phase::kCarry:
-        done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]) ||
-               copy(view_.staged ? program_.carry : program_.contribution, Way::kCarry, effort);
+        RODA_RETURN_IF_ERROR(carry(effort, &done));
         next = Phase::kLanes;
         break;
       case Phase::kLanes:
@@ -109,6 +123,33 @@ Status Run::advance(Effort* effort) {
     phase_ = next;
     ++effort->moves;
   }
+  return {};
+}
+
+// This rank's contribution to its places in the output, unless it lies there.
+Status Run::carry(Effort* effort, bool* done) {
+  *done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]);
+  if (*done) return {};
+  if (view_.queue != nullptr) return carry_on_device(done);
+  *done = copy(view_.staged ? program_.carry : program_.contribution, Way::kCarry, effort);
+  return {};
+}
+
+Status Run::carry_on_device(bool* done) {
+  if (carried_ == nullptr) {
+    const SpaceMap& map = view_.map[1];
+    for (const ChunkRun& run : program_.contribution) {
+      for (auto chunk = static_cast<std::size_t>(run.first); chunk < static_cast<std::size_t>(run.first + run.count);
+           ++chunk) {
+        const auto* from = reinterpret_cast<const char*>(contribution_ + map.user[chunk]);
+        RODA_RETURN_IF_ERROR(
+            view_.queue->copy(view_.user[1] + map.user[chunk], from, map.prefix[chunk + 1] - map.prefix[chunk]));
+      }
+    }
+    RODA_RETURN_IF_ERROR(DeviceEvent::record(*view_.queue, &carried_));
+  }
+  RODA_RETURN_IF_ERROR(carried_->test(done));
+  if (*done) carried_.reset();
   return {};
 }
 
@@ -230,6 +271,9 @@ bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
 bool Run::release() {
   bool all = true;
   for (auto& lane : lanes_) all &= lane->release();
+  bool is_over = true;
+  if (carried_ != nullptr && carried_->test(&is_over).ok() && !is_over) return false;
+  carried_.reset();
   if (all) phase_ = Phase::kIdle;
   return all;
 }

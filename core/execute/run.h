@@ -24,7 +24,7 @@ class Run {
 
   // Takes the piece on; `args` lives until it is done. Pieces of a one-sided program begin in the same order on every
   // rank.
-  void begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged);
+  Status begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged);
   // Moves on until it must wait, is done, or the budget is spent.
   Status advance(Effort* effort);
   bool idle() const { return phase_ == Phase::kIdle; }
@@ -44,12 +44,17 @@ class Run {
   Status move_bucket(bool in, Effort* effort);
   Status bring_out(Effort* effort, bool* done);
   bool copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort);
+  Status carry(Effort* effort, bool* done);
+  Status carry_on_device(bool* done);
+  Status reserve_scratch();
 
   TransportGroup& group_;
   const Program& program_;
   RunView view_;
   std::vector<std::unique_ptr<LaneRun>> lanes_;
   Buffer scratch_;
+  DeviceMemory scratch_on_device_;
+  std::shared_ptr<DeviceEvent> carried_;  // on a device: behind the copies under way
   Phase phase_ = Phase::kIdle;
   std::size_t block_bytes_[2] = {};
   std::size_t user_bytes_[2] = {};

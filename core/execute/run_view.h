@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/execute/device_queue.h"
 #include "core/execute/group.h"
 #include "core/execute/layout.h"
 #include "core/execute/options.h"
@@ -48,7 +49,10 @@ struct RunView {
   bool bucket = false;  // staged without exception: the user's memory is not in one piece
   char* block[2] = {};
   const roda_memory* block_memory = nullptr;
+  // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
+  const DeviceQueue* queue = nullptr;
   char* scratch = nullptr;
+  const roda_memory* scratch_memory = nullptr;
   std::size_t scratch_stride = 0;
 
   std::uint32_t block_index = 0;
@@ -80,7 +84,7 @@ struct RunView {
   }
 
   const roda_memory* memory(const Operand& operand) const {
-    if (operand.space == schedule::Space::kScratch) return nullptr;
+    if (operand.space == schedule::Space::kScratch) return scratch_memory;
     return in_user(operand) ? user_memory[which(operand.space)] : block_memory;
   }
 

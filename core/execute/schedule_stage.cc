@@ -45,6 +45,9 @@ Status ScheduleStage::check(const StageArgs& args) const {
   if (args.bucket != nullptr && !takes_buckets()) {
     return Status::invalid(program_.algorithm + " takes no buckets");
   }
+  if (args.queue != nullptr && program_.one_sided()) {
+    return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
+  }
   if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
   return {};
 }
@@ -68,16 +71,17 @@ Status ScheduleStage::start(const StageArgs& args) {
 }
 
 // Begins pieces in order, as runs become free.
-void ScheduleStage::refill() {
+Status ScheduleStage::refill() {
   while (begun_ < layout_.pieces() && begun_ - ended_ < runs_.size()) {
-    runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_, staged_);
+    RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_, staged_));
     ++begun_;
   }
+  return {};
 }
 
 Status ScheduleStage::advance(Effort* effort) {
   while (ended_ < layout_.pieces()) {
-    refill();
+    RODA_RETURN_IF_ERROR(refill());
     const std::uint64_t before = effort->moves;
     for (std::size_t piece = ended_; piece < begun_; ++piece) {
       RODA_RETURN_IF_ERROR(runs_[piece % runs_.size()]->advance(effort));

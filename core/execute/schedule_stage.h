@@ -14,7 +14,9 @@
 
 namespace roda::execute {
 
-// Schedules of messages run slice by slice on the user's memory. One-sided ones run once over memory that peers reach,
+// Schedules of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
+// whose messages take it, all that came before on the queue's stream is over when the stage starts, and its copies and
+// reductions are over on the stream when it ends. One-sided ones run once over memory that peers reach,
 // or block by block through staging memory of the transport.
 class ScheduleStage final : public Stage {
  public:
@@ -31,7 +33,7 @@ class ScheduleStage final : public Stage {
  private:
   Status check(const StageArgs& args) const;
   Status advance(Effort* effort);
-  void refill();
+  Status refill();
   void fail(const Status& cause);
   Status end_failed(bool* done);
 

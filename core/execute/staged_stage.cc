@@ -17,8 +17,9 @@ StagedStage::StagedStage(std::unique_ptr<Stage> stage, int rank, int size) : own
   wrap(own_.get(), rank, size);
 }
 
-void StagedStage::wrap(Stage* stage, int rank, int size) {
+void StagedStage::wrap(Stage* stage, int rank, int size, Way way) {
   inner_ = stage;
+  way_ = way;
   rank_ = rank;
   size_ = size;
 }
@@ -36,6 +37,37 @@ std::size_t StagedStage::output_bytes() const {
   return (gathers ? sum(args_.recv_counts, size_) : args_.count) * element;
 }
 
+Status StagedStage::prepare() { return way_ == Way::kThroughHost ? prepare_buffers() : point_to_device(); }
+
+StagedStage::~StagedStage() {
+  if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
+}
+
+Status StagedStage::open_own_stream() {
+  const DeviceQueue& queue = *args_.queue;
+  if (!own_queue_.is_host() && own_queue_.number == queue.number) return {};
+  if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
+  own_queue_ = DeviceQueue{queue.device, queue.number, nullptr};
+  roda_error error = make_error();
+  return Status::from(queue.device->stream_create(queue.number, &own_queue_.stream, &error), error);
+}
+
+Status StagedStage::point_to_device() {
+  RODA_RETURN_IF_ERROR(open_own_stream());
+  const DeviceQueue& queue = *args_.queue;
+  const auto range = [&](const void* address, std::size_t bytes) {
+    return roda_memory{
+        sizeof(roda_memory), queue.memory_kind(), queue.number, 0, const_cast<void*>(address), bytes, nullptr};
+  };
+  input_range_ = range(args_.input, input_bytes());
+  output_range_ = range(args_.output, output_bytes());
+  inner_args_ = args_;
+  inner_args_.input_memory = &input_range_;
+  inner_args_.output_memory = &output_range_;
+  inner_args_.queue = &own_queue_;
+  return {};
+}
+
 // What is reduced or broadcast stays where it is.
 Status StagedStage::prepare_buffers() {
   const DeviceQueue& queue = *args_.queue;
@@ -44,17 +76,18 @@ Status StagedStage::prepare_buffers() {
       args_.collective != RODA_ALLGATHER && args_.collective != RODA_ALLTOALL && args_.collective != RODA_REDUCESCATTER;
   RODA_RETURN_IF_ERROR(output_.reserve(queue, staging, std::max(output_bytes(), kLine)));
   if (!in_place) RODA_RETURN_IF_ERROR(input_.reserve(queue, staging, std::max(input_bytes(), kLine)));
-  host_args_ = args_;
-  host_args_.queue = nullptr;
-  host_args_.output = output_.data();
-  host_args_.input = in_place ? output_.data() : input_.data();
-  if (args_.collective == RODA_BROADCAST) host_args_.input = nullptr;
+  inner_args_ = args_;
+  inner_args_.queue = nullptr;
+  inner_args_.output = output_.data();
+  inner_args_.input = in_place ? output_.data() : input_.data();
+  if (args_.collective == RODA_BROADCAST) inner_args_.input = nullptr;
   return {};
 }
 
 Status StagedStage::copy_down() {
+  if (way_ == Way::kDirect) return DeviceEvent::record(*args_.queue, &copied_);
   const void* from = args_.input == nullptr ? args_.output : args_.input;
-  void* to = host_args_.input == nullptr ? host_args_.output : const_cast<void*>(host_args_.input);
+  void* to = inner_args_.input == nullptr ? inner_args_.output : const_cast<void*>(inner_args_.input);
   if (reads_input()) RODA_RETURN_IF_ERROR(args_.queue->copy(to, from, input_bytes()));
   return DeviceEvent::record(*args_.queue, &copied_);
 }
@@ -67,7 +100,7 @@ Status StagedStage::copy_up() {
 Status StagedStage::start(const StageArgs& args) {
   args_ = args;
   failure_ = Status();
-  RODA_RETURN_IF_ERROR(prepare_buffers());
+  RODA_RETURN_IF_ERROR(prepare());
   RODA_RETURN_IF_ERROR(copy_down());
   phase_ = Phase::kDown;
   return {};
@@ -80,7 +113,7 @@ Status StagedStage::advance(bool* waits) {
     case Phase::kDown:
       RODA_RETURN_IF_ERROR(copied_->test(&over));
       over = over && may_enter_;
-      if (over) RODA_RETURN_IF_ERROR(inner_->start(host_args_));
+      if (over) RODA_RETURN_IF_ERROR(inner_->start(inner_args_));
       if (over) is_inside_ = true;
       break;
     case Phase::kInside:
@@ -89,7 +122,7 @@ Status StagedStage::advance(bool* waits) {
         return status;
       }
       is_inside_ = !over;
-      if (over) RODA_RETURN_IF_ERROR(copy_up());
+      if (over && way_ == Way::kThroughHost) RODA_RETURN_IF_ERROR(copy_up());
       break;
     default:
       RODA_RETURN_IF_ERROR(copied_->test(&over));
@@ -98,7 +131,8 @@ Status StagedStage::advance(bool* waits) {
   *waits = !over;
   if (!over) return {};
   ++moves_;
-  phase_ = phase_ == Phase::kDown ? Phase::kInside : phase_ == Phase::kInside ? Phase::kUp : Phase::kIdle;
+  const bool goes_up = phase_ == Phase::kInside && way_ == Way::kThroughHost;
+  phase_ = phase_ == Phase::kDown ? Phase::kInside : goes_up ? Phase::kUp : Phase::kIdle;
   return {};
 }
 
@@ -129,7 +163,7 @@ std::string StagedStage::describe() const {
   const std::string text = inner_ == nullptr ? "nothing" : inner_->describe();
   switch (phase_) {
     case Phase::kDown:
-      return text + ": being copied from the device";
+      return text + (way_ == Way::kDirect ? ": waits for the device" : ": being copied from the device");
     case Phase::kUp:
       return text + ": being copied to the device";
     default:

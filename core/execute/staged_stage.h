@@ -1,4 +1,6 @@
-// A stage over host memory for data on a device: down into memory that both reach, through the stage, and back up.
+// A stage for data on a device whose work is not put on the device's stream. Either it works in host memory, and the
+// data are copied down into memory that both reach, and back up; or it works on the device's memory (a schedule over
+// messages of a transport that takes it), and only has to wait for what the stream holds.
 //
 // Threads: the holder of the engine's baton.
 #pragma once
@@ -16,13 +18,17 @@ namespace roda::execute {
 // StageArgs::queue must be given. Its copies go on that queue's stream.
 class StagedStage final : public Stage {
  public:
+  enum class Way : std::uint8_t { kThroughHost, kDirect };
   // Around one stage, its own. `rank`, `size`: of the group that it runs over.
   StagedStage(std::unique_ptr<Stage> stage, int rank, int size);
   // Around stages of others, one after the other: wrap() comes before each start().
   StagedStage() = default;
-  void wrap(Stage* stage, int rank, int size);
+  StagedStage(const StagedStage&) = delete;
+  StagedStage& operator=(const StagedStage&) = delete;
+  ~StagedStage() override;
+  void wrap(Stage* stage, int rank, int size, Way way = Way::kThroughHost);
 
-  // The data are still being copied down, or the copy has ended and it was not let in yet. Stages that must begin in
+  // What comes before on the stream is not over, or is and it was not let in yet. Stages that must begin in
   // one order on every rank are let in by whoever knows it.
   bool is_outside() const { return phase_ == Phase::kDown; }
   void let_in(bool may_enter) { may_enter_ = may_enter; }
@@ -36,7 +42,10 @@ class StagedStage final : public Stage {
  private:
   enum class Phase : std::uint8_t { kIdle, kDown, kInside, kUp };
 
+  Status prepare();
   Status prepare_buffers();
+  Status point_to_device();
+  Status open_own_stream();
   Status copy_down();
   Status copy_up();
   Status advance(bool* waits);
@@ -48,10 +57,13 @@ class StagedStage final : public Stage {
   Stage* inner_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
+  Way way_ = Way::kThroughHost;
   Phase phase_ = Phase::kIdle;
   StageArgs args_;
-  StageArgs host_args_;
+  StageArgs inner_args_;
   DeviceMemory input_, output_;
+  roda_memory input_range_{}, output_range_{};  // of the device, where the stage works on it
+  DeviceQueue own_queue_;                       // then
   std::shared_ptr<DeviceEvent> copied_;
   bool may_enter_ = true;
   bool is_inside_ = false;  // the inner stage was started and has not ended

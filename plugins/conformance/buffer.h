@@ -29,6 +29,8 @@ class Buffer {
 
   char* data() { return placement_.device == nullptr ? host_.data() : static_cast<char*>(memory_.address); }
   std::size_t size() const { return host_.size(); }
+  // What it lies in; null: plain host memory.
+  roda_memory* memory() { return placement_.device == nullptr ? nullptr : &memory_; }
   // What is in it now.
   const std::vector<char>& read();
 

@@ -10,6 +10,7 @@ namespace roda::conformance {
 extern const std::vector<Case> kGroupCases;
 extern const std::vector<Case> kMessageCases;
 extern const std::vector<Case> kOneSidedCases;
+extern const std::vector<Case> kMemoryCases;
 extern const std::vector<Case> kNativeCases;
 extern const std::vector<Case> kSleepCases;
 extern const std::vector<Case> kAbortCases;

@@ -121,8 +121,11 @@ class Group {
   Result form();
 
   // Retries while the transport answers RODA_AGAIN, with progress in between. A null request is done.
-  roda_request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
-  roda_request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes);
+  // `memory`: what the range lies in; null: plain host memory.
+  roda_request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes,
+                     const roda_memory* memory = nullptr);
+  roda_request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes,
+                        const roda_memory* memory = nullptr);
   roda_request* get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes);
   roda_request* put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes);
   roda_request* start(const roda_collective_args& args);

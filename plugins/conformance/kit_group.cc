@@ -82,15 +82,15 @@ roda_request* Group::retry(const char* what, Start&& start) {
   return request;
 }
 
-roda_request* Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes) {
+roda_request* Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory) {
   return retry("send", [&](roda_request** request, roda_error* error) {
-    return env_.table().send(group_, peer, tag, data, bytes, nullptr, request, error);
+    return env_.table().send(group_, peer, tag, data, bytes, memory, request, error);
   });
 }
 
-roda_request* Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
+roda_request* Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory) {
   return retry("recv", [&](roda_request** request, roda_error* error) {
-    return env_.table().recv(group_, peer, tag, data, bytes, nullptr, request, error);
+    return env_.table().recv(group_, peer, tag, data, bytes, memory, request, error);
   });
 }
 

@@ -59,7 +59,7 @@ class Context {
   int progress();
   int event_fd() const { return -1; }
   bool arm() const { return true; }
-  std::uint32_t memory_kinds() const { return 1u << RODA_MEMORY_CUDA; }
+  static std::uint32_t memory_kinds(int /*device*/) { return 1u << RODA_MEMORY_CUDA; }
   static bool collective_supported(int collective, int dtype, int op, int memory_kind);
 
  private:

@@ -48,6 +48,15 @@ void Context::ring() {
   [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof one);
 }
 
+std::uint32_t Context::memory_kinds(int /*device*/) const {
+  const auto lacks_cuda = [](const auto& library) {
+    return library != nullptr && !library->handles(UCS_MEMORY_TYPE_CUDA);
+  };
+  const bool has_any = std::any_of(libraries_.begin(), libraries_.end(), [](const auto& l) { return l != nullptr; });
+  const bool takes_cuda = has_any && std::none_of(libraries_.begin(), libraries_.end(), lacks_cuda);
+  return 1u << RODA_MEMORY_HOST | (takes_cuda ? 1u << RODA_MEMORY_CUDA : 0u);
+}
+
 int Context::progress() {
   int handled = 0;
   for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();

@@ -30,6 +30,8 @@ class Context {
   // UCX's context for groups of that reach, made when first asked for.
   const Library& library(Reach reach, int expected_peers);
 
+  // As UCX says of its contexts here; host memory alone before there is one.
+  std::uint32_t memory_kinds(int device) const;
   int event_fd() const { return epoll_.get(); }
   int progress();
   // True: sleep; false: there is something to do.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "transports/verbs/choice.h"
+#include "transports/verbs/gpu_memory.h"
 #include "transports/verbs/group.h"
 
 namespace roda::verbs {
@@ -106,6 +107,14 @@ void Context::wake() {
   const std::uint64_t one = 1;
   // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
   [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+std::uint32_t Context::memory_kinds(int device) {
+  const std::uint32_t host = 1u << RODA_MEMORY_HOST;
+  if (!in_owner()) return host;
+  const auto [known, is_new] = reached_gpus_.try_emplace(device, false);
+  if (is_new) known->second = reaches_gpu(host_, devices_, device);
+  return known->second ? host | 1u << RODA_MEMORY_CUDA : host;
 }
 
 int Context::progress() {

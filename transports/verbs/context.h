@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  // Whether messages take a GPU's memory is found once for each: by registering some of it.
+  std::uint32_t memory_kinds(int device);
   int event_fd() const { return epoll_.get(); }
   int progress();
   // True: sleep; false: there is something to do.
@@ -78,6 +81,7 @@ class Context {
   std::uint64_t host_id_;
   Devices devices_;
   std::unique_ptr<KnownMemory> known_;
+  std::map<int, bool> reached_gpus_;
   UniqueFd wake_;
   UniqueFd timer_;
   UniqueFd epoll_;

@@ -15,11 +15,11 @@ std::size_t lanes_for(std::size_t steps) { return std::clamp<std::size_t>(16 / s
 }  // namespace
 
 ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
-                             std::vector<bool> staged)
+                             std::vector<StepData> data)
     : name_(std::move(name)),
       composition_(std::move(composition)),
       launches_(launches),
-      staged_(std::move(staged)),
+      data_(std::move(data)),
       lanes_(lanes_for(composition_->steps().size())),
       turns_(lanes_.size(), rivals()) {}
 
@@ -39,7 +39,7 @@ bool ComposedStage::needs_order(const CompositionStep& step) const {
 bool ComposedStage::share_order(std::size_t a, std::size_t b) const {
   const CompositionStep &one = composition_->steps()[a], &other = composition_->steps()[b];
   if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
-  const bool on_one_stream = !staged_.empty() && !staged_[a] && !staged_[b];
+  const bool on_one_stream = !data_.empty() && !is_beside_stream(a) && !is_beside_stream(b);
   return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
 }
 
@@ -98,8 +98,10 @@ Status ComposedStage::start_step(std::uint32_t index) {
   }
   TransportGroup& group = step.pool->group();
   lane.runs = lane.stage.get();
-  if (is_staged(lane.step)) {
-    lane.staging.wrap(lane.stage.get(), group.rank(), group.size());
+  if (is_beside_stream(lane.step)) {
+    const bool is_direct = data_[lane.step] == StepData::kDirect;
+    lane.staging.wrap(lane.stage.get(), group.rank(), group.size(),
+                      is_direct ? StagedStage::Way::kDirect : StagedStage::Way::kThroughHost);
     lane.runs = &lane.staging;
   }
   if (Status s = lane.runs->start(args); !s.ok()) {

@@ -20,9 +20,9 @@ class ComposedStage final : public Stage {
  public:
   // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is
   // below it.
-  // `staged`: [step] of data on a device, works in host memory and is copied there and back; empty: none.
+  // `data`: [step] of data on a device; empty: they lie in host memory.
   ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
-                std::vector<bool> staged = {});
+                std::vector<StepData> data = {});
 
   Status start(const StageArgs& args) override;
   Status test(bool* done) override;
@@ -47,7 +47,7 @@ class ComposedStage final : public Stage {
   bool needs_order(const CompositionStep& step) const;
   bool share_order(std::size_t a, std::size_t b) const;
   std::vector<std::vector<std::size_t>> rivals() const;
-  bool is_staged(std::size_t step) const { return !staged_.empty() && staged_[step]; }
+  bool is_beside_stream(std::size_t step) const { return !data_.empty() && data_[step] != StepData::kOnStream; }
   bool is_first_outside(std::uint32_t index) const;
   bool slot_is_free(std::uint32_t index) const;
   Status start_step(std::uint32_t index);
@@ -58,7 +58,7 @@ class ComposedStage final : public Stage {
   std::string name_;
   std::unique_ptr<Composition> composition_;
   std::uint32_t launches_;
-  std::vector<bool> staged_;  // [step] empty: host memory
+  std::vector<StepData> data_;  // [step] empty: host memory
   std::vector<Lane> lanes_;
   Turns turns_;
   StageArgs args_;

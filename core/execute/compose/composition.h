@@ -22,6 +22,13 @@ inline std::size_t pieces_of(std::size_t bytes, std::size_t piece_bytes) {
   return (bytes + piece_bytes - 1) / piece_bytes;
 }
 
+// How a step gets at data on a device.
+enum class StepData : std::uint8_t {
+  kOnStream,  // it works there, on the launch's stream
+  kStaged,    // in host memory; the data are copied there and back
+  kDirect,    // it works there, but not on the stream
+};
+
 // One collective of a composition, over one group that this rank is in.
 struct CompositionStep {
   StagePool* pool = nullptr;  // null: nothing for this rank to do

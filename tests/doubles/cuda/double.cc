@@ -14,6 +14,7 @@ using namespace roda::cuda_double;
 
 RODA_DOUBLE void roda_cuda_double_set_error(int result) { condition().sticky.store(result); }
 RODA_DOUBLE void roda_cuda_double_set_capturing(int captures) { condition().captures.store(captures != 0); }
+RODA_DOUBLE unsigned long long roda_cuda_double_staged_bytes() { return staged_bytes(); }
 RODA_DOUBLE unsigned roda_cuda_double_contexts() {
   const std::lock_guard lock(state().mutex);
   unsigned bits = 0;
@@ -121,6 +122,7 @@ RODA_DOUBLE Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
 RODA_DOUBLE Result cuMemFreeHost(void* address) { return release(address, false); }
 RODA_DOUBLE Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, cuda::Stream stream) {
   if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  note_copy(reinterpret_cast<const void*>(to), reinterpret_cast<const void*>(from), bytes);
   queue_of(stream)->add([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
   return cuda::kSuccess;
 }

@@ -14,4 +14,6 @@ void roda_cuda_double_set_error(int result);
 void roda_cuda_double_set_capturing(int captures);
 // Contexts that were made for devices, one bit each.
 unsigned roda_cuda_double_contexts();
+// Bytes that were copied between devices' memory and pinned host memory since the process began.
+unsigned long long roda_cuda_double_staged_bytes();
 }

@@ -1,5 +1,6 @@
 #include "tests/doubles/cuda/memory.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -17,6 +18,7 @@ struct Range {
 std::mutex guard;
 std::map<const char*, Range> ranges;  // guarded
 std::map<int, std::size_t> in_use;    // guarded
+std::atomic<unsigned long long> staged{0};
 
 }  // namespace
 
@@ -66,5 +68,12 @@ int owner_of(const void* address) {
   --after;
   return wanted < after->first + after->second.bytes ? after->second.device : -2;
 }
+
+void note_copy(const void* to, const void* from, std::size_t bytes) {
+  const int to_owner = owner_of(to), from_owner = owner_of(from);
+  if ((to_owner >= 0 && from_owner == -1) || (to_owner == -1 && from_owner >= 0)) staged += bytes;
+}
+
+unsigned long long staged_bytes() { return staged.load(); }
 
 }  // namespace roda::cuda_double

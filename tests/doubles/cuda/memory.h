@@ -15,6 +15,10 @@ int owner_of(const void* address);
 // Bytes of the device in use, and how many it has (RODA_CUDA_DOUBLE_MEMORY, 1 GiB).
 void usage(int device, std::size_t* used, std::size_t* total);
 
+// A copy is made; and how many bytes were copied between a device's memory and pinned host memory so far.
+void note_copy(const void* to, const void* from, std::size_t bytes);
+unsigned long long staged_bytes();
+
 // A setting of the double's; `otherwise` when it is not set.
 long setting(const char* name, long otherwise);
 

@@ -193,11 +193,12 @@ typedef struct roda_transport {
   int32_t (*request_on_stream)(roda_group* group, roda_request* request, roda_error* error);
 
   /* OPTIONAL, and younger than the entries above. The kinds of memory that send, recv and memory_register take here,
-   * one bit each: 1u << roda_memory_kind. As found on this machine, so it may differ between ranks: whether the memory
-   * of one end of a message is a device's is no concern of the other end. Asked when a group of the context has formed
-   * and there are data on a device. A transport without the entry takes host memory. What native collectives take is
-   * said by collective_supported alone; windows are opened over host memory. */
-  uint32_t (*memory_kinds)(roda_context* context);
+   * one bit each: 1u << roda_memory_kind; `device` is the one in question, by its number in this process. As found on
+   * this machine, so it may differ between ranks: whether the memory of one end of a message is a device's is no
+   * concern of the other end. Asked when a group of the context has formed and there are data on the device. A
+   * transport without the entry takes host memory. What native collectives take is said by collective_supported alone;
+   * windows are opened over host memory. */
+  uint32_t (*memory_kinds)(roda_context* context, int32_t device);
 } roda_transport;
 
 typedef const roda_transport* (*roda_transport_entry)(void);

@@ -9,7 +9,7 @@
 //     bool arm();       // true: may sleep                  ...
 //     void disarm();                                // o  };
 //     bool settle();    // true: settled            // o
-//     std::uint32_t memory_kinds();                 // o
+//     std::uint32_t memory_kinds(int device);       // o
 //   };
 //   constexpr roda_transport kTable = roda::sdk::transport<Context, Group, bits>("name", "library 1.2",
 //   RODA_PROGRESS_FD); RODA_TRANSPORT_PLUGIN("name", &kTable);
@@ -84,8 +84,10 @@ constexpr void fill_context(roda_transport* table) {
       return context_of<Context>(context).settle() ? RODA_OK : RODA_AGAIN;
     };
   }
-  if constexpr (requires(Context& context) { context.memory_kinds(); }) {
-    table->memory_kinds = [](roda_context* context) -> uint32_t { return context_of<Context>(context).memory_kinds(); };
+  if constexpr (requires(Context& context) { context.memory_kinds(0); }) {
+    table->memory_kinds = [](roda_context* context, int32_t device) -> uint32_t {
+      return context_of<Context>(context).memory_kinds(device);
+    };
   }
   if constexpr (requires { Context::collective_supported(0, 0, 0, 0); }) {
     table->collective_supported = [](roda_context*, int32_t collective, int32_t dtype, int32_t op,
