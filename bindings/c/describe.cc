@@ -78,6 +78,14 @@ Status choose_memory(const char* named, const Cluster* cluster, const roda::engi
   return {};
 }
 
+// What the running job has found to be quicker for tensors of the query's kind.
+roda::engine::Instead kept_by(const roda::engine::Engine* job, const roda::engine::PlanQuery& query) {
+  if (job == nullptr || query.memory_kind != RODA_MEMORY_HOST) return {};
+  const auto magnitude = roda::negotiate::magnitude_of(query.bytes);
+  const auto kept = job->choices().kept(0, {query.collective, query.dtype, query.op, magnitude});
+  return kept ? roda::engine::Instead{kept->option, kept->words} : roda::engine::Instead();
+}
+
 // `cluster`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
 // `memory`: null for the usual one.
 char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* cluster,
@@ -101,7 +109,7 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* 
   const roda::engine::Predict predict = Environment::get().predict(links, roda::engine::kManySteps);
   // As the job would decide.
   Environment::get().order(knobs, links, planner.get());
-  return give(roda::engine::explain(*planner, query, predict, as_json));
+  return give(roda::engine::explain(*planner, query, predict, as_json, kept_by(job, query)));
 }
 
 }  // namespace

@@ -83,6 +83,18 @@ void ChoiceTable::forget_set(std::int32_t set) {
   std::erase_if(rows_, [set](const auto& row) { return row.first.first == set; });
 }
 
+std::optional<ChoiceTable::Kept> ChoiceTable::kept(std::int32_t set, const LaunchClass& of) const {
+  const std::scoped_lock lock(mutex_);
+  const auto row = rows_.find({set, of});
+  if (row == rows_.end()) return std::nullopt;
+  std::optional<Kept> latest;
+  for (const auto& [number, change] : row->second.changes) {
+    if (change.change == Change::kKeep)
+      latest = {change.option, fmt::format("change {} {}", number, what_it_does(change))};
+  }
+  return latest;
+}
+
 std::string ChoiceTable::describe(bool as_json) const {
   const std::scoped_lock lock(mutex_);
   std::string text;

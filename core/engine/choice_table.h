@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,13 @@ class ChoiceTable {
   void ran(std::int32_t set, const negotiate::LaunchClass& of, const std::string& plan);
   void changed(std::uint64_t number, const negotiate::Refinement& refinement);
   void forget_set(std::int32_t set);
+
+  // What the latest change that kept something says of it; nullopt: the selection's own choice is in force.
+  struct Kept {
+    std::string option;
+    std::string words;
+  };
+  std::optional<Kept> kept(std::int32_t set, const negotiate::LaunchClass& of) const;
 
   // Each class that has run here: by what, how often, and every change. The same on all members of a set but for what
   // is still on its way.

@@ -37,6 +37,9 @@ class ChoiceWatch {
 
   // Any thread.
   std::string describe(bool as_json) const;
+  std::optional<ChoiceTable::Kept> kept(std::int32_t set, const negotiate::LaunchClass& of) const {
+    return table_.kept(set, of);
+  }
 
  private:
   std::vector<Refiner::Candidate> candidates(const LaunchRun& run) const;

@@ -74,7 +74,7 @@ class Engine final : private negotiate::Outcome {
   const Planner& planner() const { return *parts_.planner; }
   const Links& links() const { return parts_.links; }
   const Levels& levels() const { return parts_.levels; }
-  const ChoiceWatch& choices() const { return choice_watch_; }  // only describe()
+  const ChoiceWatch& choices() const { return choice_watch_; }  // only what any thread may call
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 

@@ -202,7 +202,13 @@ class Planner {
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
                                                           const std::vector<std::string>& named);
 
+// An option that a job runs in place of the planner's own choice, and how that came about; "": none.
+struct Instead {
+  std::string option;
+  std::string reason;
+};
 // Words and JSON for `roda-info --explain`.
-std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json);
+std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json,
+                    const Instead& instead = {});
 
 }  // namespace roda::engine

@@ -44,9 +44,10 @@ struct Launch {
   std::size_t bytes = 0;  // as the selection table counts them
   Choice choice;
 
+  // An average in host memory is a sum that is scaled.
   LaunchClass launch_class() const {
     const Agreed& head = *tensors.front();
-    return {head.collective, head.dtype, head.op, magnitude_of(bytes)};
+    return {head.collective, head.dtype, head.op == RODA_AVERAGE ? RODA_SUM : head.op, magnitude_of(bytes)};
   }
 };
 

@@ -498,6 +498,18 @@ TEST(Negotiator, AChangeMeansTheSameLaunchesOnEveryRank) {
   job.expect_equal_diaries();
 }
 
+TEST(Negotiator, AveragesAreSumsToWhoeverRefines) {
+  Job job(many_outstanding(2));
+  refine(&job, 0, refinement(Change::kTry, "far/ring", 0));
+  refine(&job, 0, refinement(Change::kKeep, "far/ring", 1));
+  for (const int rank : {0, 1}) {
+    Request request = make_request(rank, "a");
+    request.op = RODA_AVERAGE;
+    job.submit(request);
+  }
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#1 a by far/ring");
+}
+
 // What one record says is one unit: the change comes before what the record's announcements let go.
 TEST(Negotiator, AChangeHoldsForWhatItsOwnRecordLaunches) {
   Job job(many_outstanding(2));
