@@ -81,6 +81,7 @@ int Engine::timeout_ms() const {
   }
   if (std::any_of(running_.begin(), running_.end(), [](const auto& run) { return run->is_on_device(); })) timeout = 1;
   if (!unsent_.empty() || parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
+  if (next_run_ != nullptr) timeout = 1;  // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
   if (may_stall && timeout < 0) timeout = kStallLookMs;

@@ -107,3 +107,30 @@ def test_gradients_in_a_process_set() -> None:
             hvd.allgather(x, process_set=pair).backward(torch.tensor([1.0, 2.0, 3.0, 4.0]))
             assert x.grad.tolist() == ([1.0, 2.0] if hvd.rank() == 0 else [3.0, 4.0])
         hvd.barrier()
+
+
+def test_gradients_can_be_differentiated() -> None:
+    """Penalties on gradients: every rank has the same data, so the second derivatives are known."""
+    rank, size = hvd.rank(), hvd.size()
+    cases = {
+        "sum": (lambda x: hvd.allreduce(x, op=hvd.Sum), 12.0 * size * size),
+        "average": (hvd.allreduce, 12.0),
+        "group": (lambda x: hvd.grouped_allreduce([x], op=hvd.Sum)[0], 12.0 * size * size),
+        "gather": (hvd.allgather, 4.0 + 8.0 / size),
+        "grouped gather": (lambda x: hvd.grouped_allgather([x])[0], 4.0 + 8.0 / size),
+        "broadcast": (lambda x: hvd.broadcast(x, 0), 4.0 + 8.0 / size if rank == 0 else 0.0),
+        "exchange": (lambda x: hvd.alltoall(x, [1] * size)[0], 12.0),
+        "scatter": (lambda x: hvd.reducescatter(x, op=hvd.Sum), 12.0 * size * size),
+        "grouped scatter": (lambda x: hvd.grouped_reducescatter([x], op=hvd.Sum)[0], 12.0 * size * size),
+    }
+    for kind, (operation, expected) in cases.items():
+        x = torch.full((size,), 3.0, requires_grad=True)
+        (gradient,) = torch.autograd.grad(operation(x**2).pow(2).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(gradient.sum(), x)
+        assert torch.allclose(second, torch.full((size,), expected * 9.0)), kind
+
+
+def test_a_gradient_that_is_not_finite_stays_off_the_other_ranks() -> None:
+    x = torch.ones(2, requires_grad=True)
+    hvd.broadcast(x, 0).backward(torch.full((2,), float("inf")))
+    assert torch.equal(x.grad, torch.full((2,), float("inf") if hvd.rank() == 0 else 0.0))

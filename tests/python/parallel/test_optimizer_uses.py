@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -124,3 +125,51 @@ def test_parameters_travel_under_their_own_names() -> None:
     mine = torch.ones(2 + hvd.rank() % 2)
     with pytest.raises(hvd.HorovodInternalError, match=r"Mismatched BROADCAST tensor shapes.*'broadcast\.a\.weight'"):
         hvd.broadcast_parameters({"a.weight": mine}, 0)
+
+
+def test_step_hooks_run_once_also_after_loading_a_checkpoint() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    for step in range(2):
+        loss_of(model, step, [hvd.rank()]).backward()
+        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+    assert calls == ["before", "after"] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 2}, {"backward_passes_per_step": 2}, {"op": hvd.Adasum}], ids=str)
+def test_a_copy_of_model_and_optimizer_trains_as_they_do(options: dict[str, object]) -> None:
+    if options.get("op") == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum needs a power of two")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters(), **options
+    )
+
+    def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> torch.Tensor:
+        optimizer.zero_grad()
+        for _ in range(options.get("backward_passes_per_step", 1)):
+            loss_of(model, step, [hvd.rank()]).backward()
+        optimizer.step()
+        assert same_everywhere(model)
+        return flat(model)
+
+    train(model, optimizer, 0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)  # wraps the original's step, not the copy's
+    copied_model, copied = copy.deepcopy((model, optimizer))
+    before = flat(model)
+    trained = train(copied_model, copied, 1)
+    assert torch.equal(flat(model), before)
+    assert torch.allclose(train(model, optimizer, 1), trained)
+    scheduler.step()
+    assert copied.param_groups[0]["lr"] == 0.1
+
+
+def test_a_sharded_optimizer_cannot_be_copied() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), sharded=True)
+    with pytest.raises(TypeError, match="state_dict"):
+        copy.deepcopy(optimizer)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Adasum
+from horovod.torch._copies import copy_optimizer
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
 from horovod.torch.compression import Compressor
@@ -33,7 +34,13 @@ class DistributedAdasumMixin:
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
+        self._hook_parameters()
+
+    def _hook_parameters(self) -> None:
         self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedAdasumMixin:
+        return copy_optimizer(self, memo)
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         if parameter in self._running or self._delay[parameter] <= 0:

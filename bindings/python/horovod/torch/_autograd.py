@@ -1,4 +1,7 @@
-"""Autograd functions of the collectives. Gradients follow Horovod's conventions (gathers average, scatters gather)."""
+"""Autograd functions of the collectives. Gradients follow Horovod's conventions (gathers average, scatters gather).
+
+Backward passes are made of these functions again, so that gradients can be differentiated (``create_graph=True``).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ reduction = get_average_backwards_compatibility_fun(HorovodBasics)
 
 
 def _averaged(grad: Tensor, process_set: ProcessSet) -> Tensor:
-    return _ops.execute(_ops.prepare_allreduce(grad.contiguous(), False, None, Average, 1.0, 1.0, process_set))
+    return HorovodAllreduce.apply(grad.contiguous(), None, None, Average, 1.0, 1.0, process_set)
 
 
 def _own_rows(gathered: Tensor, rows: int, process_set: ProcessSet) -> Tensor:
@@ -26,10 +29,6 @@ def _own_rows(gathered: Tensor, rows: int, process_set: ProcessSet) -> Tensor:
     counts = _ops.execute(_ops.prepare_allgather(torch.tensor([rows], dtype=torch.int64), None, process_set))
     rank = process_set.rank() or 0
     return gathered.narrow(0, int(counts[:rank].sum()), rows)
-
-
-def _gather(grad: Tensor, process_set: ProcessSet) -> Tensor:
-    return _ops.execute(_ops.prepare_allgather(grad.contiguous(), None, process_set))
 
 
 def _scatter_factor(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> float:
@@ -58,8 +57,7 @@ class HorovodAllreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple:
         """Reduce the gradient."""
-        grad = _ops.execute(_ops.prepare_allreduce(grad_output.contiguous(), False, None, *ctx.arguments))
-        return (grad, *[None] * 6)
+        return (HorovodAllreduce.apply(grad_output.contiguous(), None, None, *ctx.arguments), *[None] * 6)
 
 
 class HorovodGroupedAllreduce(torch.autograd.Function):
@@ -85,7 +83,7 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
         """Reduce the gradients."""
         grads = [grad.contiguous() for grad in grad_outputs]
-        return (*[None] * 6, *_ops.execute(_ops.prepare_grouped_allreduce(grads, False, None, *ctx.arguments)))
+        return (*[None] * 6, *HorovodGroupedAllreduce.apply(None, None, *ctx.arguments, *grads))
 
 
 class HorovodAllgather(torch.autograd.Function):
@@ -117,7 +115,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
         """Average, then slice."""
         grads = [grad.contiguous() for grad in grad_outputs]
         process_set = ctx.process_set
-        averaged = _ops.execute(_ops.prepare_grouped_allreduce(grads, False, None, Average, 1.0, 1.0, process_set))
+        averaged = HorovodGroupedAllreduce.apply(None, None, Average, 1.0, 1.0, process_set, *grads)
         slices = [_own_rows(grad, rows, process_set) for grad, rows in zip(averaged, ctx.rows)]
         return (None, None, *slices)
 
@@ -135,7 +133,9 @@ class HorovodBroadcast(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple:
         """Average; drop it off the root."""
         grad = _averaged(grad_output, ctx.process_set)
-        return (grad if _roda.rank() == ctx.root_rank else torch.zeros_like(grad)), None, None, None
+        # The same graph on every rank: whoever differentiates the gradient meets the others in the allreduce.
+        dropped = torch.tensor(_roda.rank() != ctx.root_rank, device=grad.device)
+        return grad.masked_fill(dropped, 0), None, None, None
 
 
 class HorovodAlltoall(torch.autograd.Function):
@@ -154,8 +154,7 @@ class HorovodAlltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple:
         """Exchange back; rows that were not sent have no gradient."""
-        prepared = _ops.prepare_alltoall(grad_output.contiguous(), ctx.received, None, ctx.process_set)
-        grad, _ = _ops.execute(prepared)
+        grad, _ = HorovodAlltoall.apply(grad_output.contiguous(), ctx.received, None, ctx.process_set)
         if grad.shape != ctx.shape:
             padded = grad.new_zeros(ctx.shape)
             padded[: grad.shape[0]] = grad
@@ -185,7 +184,8 @@ class HorovodReducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple:
         """Gather."""
-        return (_gather(grad_output * ctx.factor, ctx.process_set), *[None] * 5)
+        grad = (grad_output * ctx.factor).contiguous()
+        return (HorovodAllgather.apply(grad, None, ctx.process_set), *[None] * 5)
 
 
 class HorovodGroupedReducescatter(torch.autograd.Function):
@@ -212,5 +212,4 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
         """Gather."""
         grads = [(grad * ctx.factor).contiguous() for grad in grad_outputs]
-        gathered = _ops.execute(_ops.prepare_grouped_allgather(grads, None, ctx.process_set))
-        return (*[None] * 5, *gathered)
+        return (*[None] * 5, *HorovodGroupedAllgather.apply(None, ctx.process_set, *grads))

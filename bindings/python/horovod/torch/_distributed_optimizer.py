@@ -13,6 +13,7 @@ import torch
 from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
+from horovod.torch._copies import copy_optimizer
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
 from horovod.torch.compression import Compressor
@@ -75,8 +76,15 @@ class DistributedMixin:
         self._active = bool(process_set.included()) and (size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
         trained = {self._name_of[parameter]: parameter for parameter in self._trained}
         self._group_of = assign_groups(groups, trained, process_set, self._active)
+        self._hook_parameters()
+
+    def _hook_parameters(self) -> None:
         if self._active:
             self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedMixin:
+        memo[id(self._process_set)] = self._process_set  # the copy is of the same set
+        return copy_optimizer(self, memo)
 
     # --- during the backward pass ---
 

@@ -36,6 +36,10 @@ class ShardedMixin:
     # A GradScaler then calls step() on every rank, whatever it found: all ranks can refuse it together.
     _step_supports_amp_scaling = True
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ShardedMixin:
+        # The parts of a copy would be views of nothing that is trained.
+        raise TypeError("An optimizer with sharded=True cannot be copied: keep its state_dict() instead.")
+
     def _start_distributing(
         self,
         name_of: dict[torch.Tensor, str],

@@ -77,6 +77,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         raise ValueError("sharded=True takes no groups: small pieces are fused by the engine.")
     use_delta = op == Adasum and size() > 1 and not sharded
     mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
+    mixin.step.hooked = True  # torch runs step hooks around the wrapped class's step, and would around this as well
     cls = type(
         optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__}
     )
@@ -85,12 +86,12 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.
     result.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in ("step", "zero_grad")})
     names = _checked_names(optimizer, named_parameters)
+    inherited = set(vars(result))
     if use_delta:
         if process_set.process_set_id != 0:
             raise NotImplementedError("Adasum does not support non-global process sets yet.")
         result._start_distributing(names, compression, backward_passes_per_step)
-        return result
-    if sharded:
+    elif sharded:
         result._start_distributing(
             names,
             compression,
@@ -100,17 +101,18 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
             sparse_as_dense,
             process_set,
         )
-        return result
-    result._start_distributing(
-        names,
-        compression,
-        backward_passes_per_step,
-        op,
-        gradient_predivide_factor,
-        groups,
-        sparse_as_dense,
-        process_set,
-    )
+    else:
+        result._start_distributing(
+            names,
+            compression,
+            backward_passes_per_step,
+            op,
+            gradient_predivide_factor,
+            groups,
+            sparse_as_dense,
+            process_set,
+        )
+    result._own_attributes = set(vars(result)) - inherited | {"_own_attributes"}
     return result
 
 

@@ -1,0 +1,22 @@
+"""Copies of distributed optimizers, as ``copy.deepcopy`` makes them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+
+def copy_optimizer(optimizer: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy of a distributed optimizer, which is told of gradients as the original is. Not collective.
+
+    The copy is of the original's parameters, or of what `memo` has for them, as when a model and its optimizer are
+    copied together. Reductions that are under way belong to the original alone. What others set on the instance stays
+    behind, as when torch copies an optimizer: a scheduler's ``step`` would go on to step the original.
+    """
+    clone = memo[id(optimizer)] = type(optimizer).__new__(type(optimizer))
+    clone.__setstate__(copy.deepcopy(optimizer.__getstate__(), memo))
+    own = {name: vars(optimizer)[name] for name in optimizer._own_attributes}
+    vars(clone).update(copy.deepcopy(own | {"_running": {}, "_hooks": []}, memo))
+    clone.set_backward_passes_per_step(clone.backward_passes_per_step)
+    clone._hook_parameters()
+    return clone
