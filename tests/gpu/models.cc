@@ -6,7 +6,7 @@ std::vector<std::size_t> resnet50() {
   std::vector<std::size_t> sizes;
   // A convolution, and the weight and bias of the normalisation behind it.
   const auto convolution = [&sizes](std::size_t in, std::size_t out, std::size_t side) {
-    sizes.insert(sizes.end(), {in * out * side * side, out, out});
+    for (const std::size_t size : {in * out * side * side, out, out}) sizes.push_back(size);
   };
   convolution(3, 64, 7);
   std::size_t in = 64;
@@ -21,7 +21,7 @@ std::vector<std::size_t> resnet50() {
       in = width * 4;
     }
   }
-  sizes.insert(sizes.end(), {in * 1000, 1000});
+  for (const std::size_t size : {in * 1000, std::size_t{1000}}) sizes.push_back(size);
   return sizes;
 }
 
