@@ -139,7 +139,7 @@ class LaunchRun {
   std::vector<execute::StagePool*> pools_;  // of the plan's stages; null where this rank is alone
   PlanQuery query_;
   const Plan* plan_ = nullptr;
-  std::vector<execute::StepData> data_;     // of the plan's stages, where the tensors lie on devices
+  std::vector<execute::StepData> data_;  // of the plan's stages, where the tensors lie on devices
   bool needs_whole_group_ = false;
   bool needs_whole_device_ = false;
   execute::StageHandle stage_;
