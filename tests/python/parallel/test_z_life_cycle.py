@@ -127,3 +127,32 @@ def test_duplicate_static_process_sets_are_refused() -> None:
             hvd.init(comm="everyone")
     finally:
         hvd.init(process_sets="dynamic")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"groups": 1}, {"compression": hvd.Compression.fp16}, {"sharded": True}], ids=str
+)
+def test_an_optimizer_outlives_the_engine(options: dict[str, object]) -> None:
+    if hvd.size() == 1:
+        pytest.skip("a lone rank reduces nothing")
+    model = torch.nn.Linear(3, 2)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+
+    def compute() -> None:
+        model(torch.full((1, 3), hvd.rank() + 1.0)).sum().backward()
+
+    compute()
+    hvd.barrier()
+    hvd.shutdown()  # while gradients are being reduced
+    hvd.init(process_sets="dynamic")
+    hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="another"))
+    with pytest.raises(hvd.HorovodInternalError):
+        optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    for _ in range(2):
+        optimizer.zero_grad()
+        compute()
+        optimizer.step()
+    weights = hvd.allgather(model.weight.detach().view(1, -1))
+    assert torch.allclose(weights, weights[:1].expand_as(weights))

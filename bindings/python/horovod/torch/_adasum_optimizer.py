@@ -11,9 +11,10 @@ import torch
 from horovod.common.basics import Adasum
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
+from horovod.torch._engine import expect
 from horovod.torch._hooks import on_gradient
 from horovod.torch.compression import Compressor
-from horovod.torch.mpi_ops import allreduce_async_, synchronize
+from horovod.torch.mpi_ops import allreduce_async_
 
 
 class DistributedAdasumMixin:
@@ -94,7 +95,7 @@ class DistributedAdasumMixin:
         running, self._running = self._running, {}
         self._delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():
-            update = self._compression.decompress(synchronize(handle), context)
+            update = self._compression.decompress(expect(handle), context)
             with torch.no_grad():
                 parameter.copy_(before + update)
         return loss

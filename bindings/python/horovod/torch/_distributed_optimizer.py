@@ -14,6 +14,7 @@ from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._copies import copy_optimizer
+from horovod.torch._engine import expect
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
 from horovod.torch.compression import Compressor
@@ -22,7 +23,6 @@ from horovod.torch.mpi_ops import (
     grouped_allreduce_async_,
     size,
     sparse_allreduce_async,
-    synchronize,
 )
 
 TOO_MANY_PASSES = (
@@ -123,7 +123,7 @@ class DistributedMixin:
             postscale_factor=self._postscale,
             process_set=self._process_set,
         )
-        self._register([parameter], lambda: finish(synchronize(handle)))
+        self._register([parameter], lambda: finish(expect(handle)))
 
     def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
         if any(member.grad.is_sparse for member in members) and not self._sparse_as_dense:
@@ -139,7 +139,7 @@ class DistributedMixin:
         )
 
         def finish() -> None:
-            for (_, finish_one), reduced in zip(pairs, synchronize(handle)):
+            for (_, finish_one), reduced in zip(pairs, expect(handle)):
                 finish_one(reduced)
 
         self._register(members, finish)

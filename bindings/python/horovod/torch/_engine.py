@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ Collect = Callable[[Any], Any]
 
 # --- handles ---
 
-_handle_numbers: Iterator[int] = itertools.count(1)
+_handle_numbers = itertools.count(1)
 _pending: dict[int, tuple[int, int, Collect, torch.cuda.Stream | None]] = {}
 
 
@@ -110,14 +110,21 @@ def synchronize(handle: int) -> Any:
     return collect(_finish(native, num_outputs, stream))
 
 
+def expect(handle: int) -> Any:
+    """Wait like :func:`synchronize`; HorovodInternalError also for a handle that a shutdown dropped."""
+    if not is_pending(handle):
+        raise HorovodInternalError(
+            "The operation has no result: Horovod has been shut down since it was started, or it was waited for before."
+        )
+    return synchronize(handle)
+
+
 def forget_handles() -> None:
-    """Drop all handles and start the numbering again; only while the engine does not run."""
-    global _handle_numbers
+    """Drop all handles; only while the engine does not run. No number is given again: old ones stay unknown."""
     while _pending:
         native = _pending.popitem()[1][0]
         with contextlib.suppress(HorovodInternalError, ValueError):  # ended by the shutdown, as it must
             _roda.finish(native, 0)
-    _handle_numbers = itertools.count(1)
 
 
 # --- tensors ---

@@ -15,6 +15,7 @@ import torch
 from horovod.common.basics import Average, Sum
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
+from horovod.torch._engine import expect
 from horovod.torch._hooks import on_gradient
 from horovod.torch._shard import Shard
 from horovod.torch.compression import Compressor
@@ -126,7 +127,7 @@ class ShardedMixin:
         first_error: Exception | None = None
         for parameter, (handle, context) in running.items():
             try:
-                reduced = synchronize(handle)
+                reduced = expect(handle)
             except Exception as error:  # noqa: BLE001 (raised below, when nothing is under way any more)
                 first_error = first_error or error
                 continue
@@ -195,7 +196,7 @@ class ShardedMixin:
         shards = [self._shard_of[parameter] for parameter in self._delay]
         handles = [allgather_async(s.part.detach(), f"{s.name}.parameter", self._process_set) for s in shards]
         for shard, handle in zip(shards, handles):
-            shard.flat().copy_(synchronize(handle))
+            shard.flat().copy_(expect(handle))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of parameters and parts; not while reductions of them are under way."""

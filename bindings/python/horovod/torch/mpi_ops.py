@@ -31,7 +31,7 @@ from horovod.torch._autograd import (
     HorovodGroupedReducescatter,
     HorovodReducescatter,
 )
-from horovod.torch._engine import poll, start, synchronize
+from horovod.torch._engine import expect, poll, start, synchronize
 from horovod.torch.compression import Compression, Compressor
 
 Tensor = torch.Tensor
@@ -261,7 +261,7 @@ def sparse_allreduce_async(
     values = allgather_async(tensor._values().contiguous(), f"{name}.values", process_set)
 
     def wait() -> Tensor:
-        all_indices, all_values = synchronize(indices), synchronize(values)
+        all_indices, all_values = expect(indices), expect(values)
         if op == Average:
             all_values = all_values / process_set.size()
         return torch.sparse_coo_tensor(all_indices.t(), all_values.to(tensor.dtype), tensor.size())
