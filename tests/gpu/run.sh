@@ -5,8 +5,9 @@
 #   tests/gpu/run.sh --gather build/native build/gpu    # programs and plugins, well under 64 MiB
 #   tests/gpu/run.sh build/gpu [RESULTS]                # on the machine with the GPU; reports into RESULTS, if given
 #
-# Needed there: the GPU's driver. NCCL is used where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch),
-# with one rank per GPU, four at most. Ends with 0 when nothing failed; what could not be run says so.
+# Needed there: the GPU's driver; for training also python3 with PyTorch and nanobind, and a C++ compiler. NCCL is used
+# where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch), with one rank per GPU, four at most. Ends with 0
+# when nothing failed; what could not be run says so.
 set -euo pipefail
 
 gather() {
@@ -18,6 +19,15 @@ gather() {
     strip --strip-debug -o "$out/${file##*/}" "$build/$file"
     chmod +x "$out/${file##*/}"
   done
+  # The Python part is compiled there, for the Python that has PyTorch.
+  local root
+  root=$(dirname "$0")/../..
+  rm -rf "$out/python"
+  mkdir -p "$out/python/bindings/c" "$out/python/bindings/python" "$out/python/plugins"
+  cp -r "$root/bindings/python/horovod" "$root/tests/gpu/training.py" "$out/python"
+  cp -r "$root/bindings/python/src" "$out/python/bindings/python"
+  cp "$root/bindings/c/roda.h" "$out/python/bindings/c"
+  cp -r "$root/plugins/abi" "$out/python/plugins"
   du -sh "$out"
 }
 
@@ -47,6 +57,8 @@ engines() {
     engine "$folder" "two ranks of one host on one card, staged" -n 2 || failed=1
   GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=tcp HOROVOD_GLOO_IFACE=lo \
     engine "$folder" "two hosts of one rank on one card, staged" -n 2 --hosts 2 || failed=1
+  GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=nccl+tcp HOROVOD_HIERARCHICAL_ALLREDUCE=1 HOROVOD_GLOO_IFACE=lo \
+    engine "$folder" "the same with NCCL inside the hosts" -n 2 --hosts 2 || failed=1
   GPU_TEST_GPU=0 GPU_TEST_STAGED=1 HOROVOD_GPU_OPERATIONS=shm+tcp HOROVOD_ENABLE_ASYNC_COMPLETION=1 \
     engine "$folder" "the same on one host, completed in stream order" -n 2 || failed=1
   if [ "$gpus" -ge 4 ]; then
@@ -56,6 +68,32 @@ engines() {
   if [ "$gpus" -ge 2 ]; then
     HOROVOD_GPU_OPERATIONS=nccl engine "$folder" "two cards over NCCL" -n 2 || failed=1
   fi
+  return $failed
+}
+
+# The extension module of horovod, beside its Python files. What is missing is said.
+build_python() {
+  local python=$1/python nanobind
+  command -v c++ >/dev/null || { echo "no C++ compiler for horovod's extension module" && return 1; }
+  nanobind=$(python3 -c 'import nanobind, torch; print(nanobind.__path__[0])') || return 1
+  local include suffix
+  include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  suffix=$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+  [ -f "$1/libroda.so" ] || ln -s libroda.so.0 "$1/libroda.so"
+  c++ -std=c++20 -O2 -w -shared -fPIC -fvisibility=hidden -fno-strict-aliasing -DNDEBUG -DNB_COMPACT_ASSERTIONS \
+    -I"$python" -I"$python/plugins/abi" -I"$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
+    "$python"/bindings/python/src/*.cpp "$nanobind/src/nb_combined.cpp" -o "$python/horovod/_roda$suffix" \
+    -L"$1" -lroda -Wl,-rpath,"\$ORIGIN/../.."
+}
+
+# One rank, and two that share the first card: their gradients are staged.
+trainings() {
+  local folder=$1 failed=0
+  export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH}
+  local line=("$(command -v python3)" "$folder/python/training.py")
+  timeout 300 "$folder/run_ranks" -n 1 --seconds 240 "${line[@]}" || failed=1
+  CUDA_VISIBLE_DEVICES=0 HOROVOD_GPU_OPERATIONS=shm+tcp \
+    timeout 300 "$folder/run_ranks" -n 2 --seconds 240 "${line[@]}" || failed=1
   return $failed
 }
 
@@ -78,6 +116,11 @@ run() {
     timeout 300 "$folder/roda-conformance" --plugin nccl --ranks "$ranks" --memory cuda || failed=1
   done
   engines "$folder" "$gpus" || failed=1
+  if build_python "$folder"; then
+    trainings "$folder" || failed=1
+  else
+    echo "no training on the card: it needs PyTorch, nanobind and a C++ compiler"
+  fi
   return $failed
 }
 
