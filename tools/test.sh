@@ -52,10 +52,11 @@ suite_native() {
   meson_tests native build/native
 }
 
-# The engine in real processes. The other native tests under the sanitizers are a command in docs/testing.md: compiling
-# them costs more than all the rest together.
+# The engine in real processes, over what these tests use, with no more debug information than lines. The other native
+# tests under the sanitizers are a command in docs/testing.md: compiling them costs more than all the rest together.
 suite_sanitizers() {
-  build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 ||
+  build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 -Ddebug=false \
+    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx ||
     { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
