@@ -22,8 +22,7 @@ Link::Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::
 int Link::pump(bool* data_came) {
   if (broken_ != nullptr) return 0;
   try {
-    const bool is_gloos = huge_since_.has_value();
-    if (!is_gloos && (!receives_.empty() || !sends_.empty()) && mesh_.drive(peer_)) *data_came = true;
+    if (!is_gloos_to_move() && (!receives_.empty() || !sends_.empty())) *data_came |= drive();
     const int sent = end_sends();
     const int received = end_long_receives();
     const int taken = take_frames();
@@ -32,6 +31,36 @@ int Link::pump(bool* data_came) {
   } catch (const std::exception& broken) {
     return fail(broken.what());
   }
+}
+
+bool Link::is_gloos_to_move() {
+  const bool comes = incoming_.runs(count_big(receives_), [&] { return mesh_.unread_bytes(peer_) > kFewBytes; });
+  const bool goes = outgoing_.runs(count_big(sends_), [&] { return mesh_.unsent_bytes(peer_) > kFewBytes; });
+  // What is short would wait for somebody to look.
+  return (comes || goes) && std::all_of(receives_.begin(), receives_.end(), is_big<Receiving>);
+}
+
+bool Link::drive() {
+  const bool came = mesh_.drive(peer_);
+  if (count_big(receives_) == 0) return came;
+  const auto now = Clock::now();
+  if (came) last_data_ = now;
+  return now - last_data_ < kGap;
+}
+
+std::optional<Clock::time_point> Link::rest() {
+  if (!is_gloos_to_move()) return std::nullopt;
+  std::optional<Clock::time_point> look;
+  const auto consider = [&look](const MessageStream& stream, const auto& pending) {
+    const auto oldest =
+        std::find_if(pending.begin(), pending.end(), is_big<typename std::decay_t<decltype(pending)>::value_type>);
+    if (oldest == pending.end()) return;
+    const auto next = stream.next_look(oldest->request->bytes());
+    look = std::min(look.value_or(next), next);
+  };
+  consider(incoming_, receives_);
+  consider(outgoing_, sends_);
+  return look;
 }
 
 bool Link::withdraw(Request* request) {

@@ -23,6 +23,7 @@
 
 #include "transports/gloo/frame.h"
 #include "transports/gloo/mesh.h"
+#include "transports/gloo/message_stream.h"
 #include "transports/gloo/request.h"
 
 namespace roda::gloo {
@@ -61,10 +62,10 @@ class Link {
   static constexpr std::size_t kFrames = 16;
   static constexpr std::size_t kFramesOut = 64;
   static constexpr std::size_t kAsksKept = 1024;
-  // From here on a caller who sleeps in between does not read faster than Gloo's thread, and is in its way: that one
-  // spins on the pair's lock while somebody else reads.
-  static constexpr std::size_t kHuge = 512 << 10, kFewBytes = 16 << 10;
-  static constexpr std::chrono::microseconds kShortestRest{50}, kLongestRest{10'000};
+  // Words between the pairs and a few frames are not a stream.
+  static constexpr std::size_t kFewBytes = 16 << 10;
+  // A caller who reads a big message does not sleep in its gaps.
+  static constexpr std::chrono::microseconds kGap{100};
   // Receives that nothing came for in this time are asked about.
   static constexpr std::chrono::milliseconds kPatience{50};
 
@@ -88,6 +89,22 @@ class Link {
   using Sends = std::deque<Sending>;
   using Receives = std::deque<Receiving>;
 
+  // Messages are left to Gloo's thread for now.
+  bool is_gloos_to_move();
+  bool drive();
+
+  template <typename Message>
+  static bool is_big(const Message& message) {
+    return message.request != nullptr && message.request->bytes() >= MessageStream::kBig;
+  }
+  template <typename Messages>
+  static int count_big(const Messages& pending) {
+    int count = 0;
+    for (auto message = pending.begin(); message != pending.end() && count < MessageStream::kEnough; ++message)
+      count += is_big(*message) ? 1 : 0;
+    return count;
+  }
+
   // link_send.cc
   bool must_wait(Sends::const_iterator message) const;
   bool goes_after(const Sending& earlier, const Request& request) const;
@@ -103,7 +120,6 @@ class Link {
   void answer_late(const Request& request);
 
   // link_receive.cc
-  void note_huge_end(const Request& request);
   int end_long_receives();
   int take_frames();
   void take(const Frame& frame);
@@ -133,8 +149,8 @@ class Link {
   std::size_t next_ = 0;  // of the ring
   Receives receives_;     // in order
   std::deque<Unexpected> unexpected_;
-  std::optional<Clock::time_point> huge_since_;  // Gloo's thread reads the oldest huge message
-  double ns_per_byte_ = 0.2;                     // of huge messages
+  MessageStream incoming_, outgoing_;
+  Clock::time_point last_data_;  // read here, while a big message was pending
   std::uint32_t questions_ = 0;
   Clock::time_point next_look_;
 };

@@ -45,37 +45,10 @@ Link::Begun Link::receive(Request* request) {
 int Link::end_long_receives() {
   return static_cast<int>(std::erase_if(receives_, [this](const Receiving& receive) {
     if (receive.data == nullptr || !take_received(*receive.data)) return false;
-    if (receive.request->bytes() >= kHuge) note_huge_end(*receive.request);
+    if (is_big(receive)) incoming_.note_end(receive.request->bytes());
     receive.request->end();
     return true;
   }));
-}
-
-// Quick to believe that messages have become faster, because sleeping too long makes them look slow.
-void Link::note_huge_end(const Request& request) {
-  if (huge_since_.has_value()) {
-    const double taken = std::chrono::duration<double, std::nano>(Clock::now() - *huge_since_).count();
-    const double found = taken / static_cast<double>(request.bytes());
-    ns_per_byte_ = std::min(found, ns_per_byte_ + (found - ns_per_byte_) / 8);
-  }
-  huge_since_.reset();
-}
-
-std::optional<Clock::time_point> Link::rest() {
-  const auto oldest = std::find_if(receives_.begin(), receives_.end(),
-                                   [](const Receiving& receive) { return receive.request->bytes() >= kHuge; });
-  if (oldest == receives_.end()) return std::nullopt;
-  if (!huge_since_.has_value()) {
-    // Words between the pairs and a few frames are not it.
-    if (mesh_.unread_bytes(peer_) <= kFewBytes) return std::nullopt;
-    huge_since_ = Clock::now();
-  }
-  const std::chrono::duration<double, std::nano> whole(ns_per_byte_ * static_cast<double>(oldest->request->bytes()));
-  const auto now = Clock::now();
-  const auto left = *huge_since_ + std::chrono::duration_cast<Clock::duration>(whole) - now;
-  // Early, and then again: what was expected is not what happens.
-  const Clock::duration wait = left > Clock::duration::zero() ? left * 4 / 5 : -left / 8;
-  return now + std::clamp<Clock::duration>(wait, kShortestRest, kLongestRest);
 }
 
 int Link::take_frames() {

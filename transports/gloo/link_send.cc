@@ -99,6 +99,7 @@ int Link::end_sends() {
   int ended = 0;
   for (auto message = sends_.begin(); message != sends_.end();) {
     const bool is_done = message->is_done();
+    if (is_done && is_big(*message)) outgoing_.note_end(message->request->bytes());
     message = is_done ? end(message) : std::next(message);
     ended += is_done ? 1 : 0;
   }

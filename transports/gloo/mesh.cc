@@ -3,6 +3,7 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <linux/sockios.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -115,6 +116,7 @@ std::vector<char> Mesh::endpoints() {
   std::vector<int> count(local.size(), 0);
   for (const auto& [socket, index] : connections_at(local)) {
     found.push_back(socket);
+    unpace_if_local(socket);
     sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
   }
   guard_sockets(this, found);
@@ -129,6 +131,11 @@ void Mesh::name_peer(int peer, const char* card) {
 std::size_t Mesh::unread_bytes(int peer) const {
   int bytes = 0;
   return ::ioctl(socket(peer), FIONREAD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+std::size_t Mesh::unsent_bytes(int peer) const {
+  int bytes = 0;
+  return ::ioctl(socket(peer), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 bool Mesh::drive(int peer) {

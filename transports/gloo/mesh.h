@@ -44,6 +44,8 @@ class Mesh {
   bool drive(int peer);
   // What has come from `peer` and nobody has read yet; 0 as well when that can't be told.
   std::size_t unread_bytes(int peer) const;
+  // What was written to `peer` and has not arrived there; 0 as well when that can't be told.
+  std::size_t unsent_bytes(int peer) const;
   // To sleep on; -1 if it isn't known. Gloo's: it may be closed at any time.
   int socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
 

@@ -1,6 +1,6 @@
 // Gloo's own messages between two processes of this host over TCP on loopback, measured and printed as
 // roda-transport-perf does: what the gloo transport adds is the difference. Unbound buffers, as there.
-//   usage: gloo_raw [--bytes N[,N...]] [--repeats N]
+//   usage: gloo_raw [--bytes N[,N...]] [--repeats N] [--test latency|bandwidth|all]
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
@@ -32,6 +32,9 @@ using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 struct Line {
   std::vector<std::size_t> sizes{8, 65536, 1u << 20};
   int repeats = 3;
+  std::string test = "all";
+
+  bool has(const char* name) const { return test == "all" || test == name; }
 };
 
 std::vector<std::size_t> parse_sizes(const char* text) {
@@ -109,8 +112,9 @@ void run(int rank, const char* folder, const Line& line) {
   const auto context = std::make_shared<gloo::rendezvous::Context>(rank, 2);
   context->connectFullMesh(store, device);
   for (const std::size_t bytes : line.sizes) {
-    for (int i = 0; i < line.repeats; ++i) measure_latency(context, rank, bytes);
-    for (int i = 0; i < line.repeats && bytes > 0; ++i) measure_bandwidth(context, rank, bytes);
+    for (int i = 0; i < line.repeats && line.has("latency"); ++i) measure_latency(context, rank, bytes);
+    for (int i = 0; i < line.repeats && line.has("bandwidth") && bytes > 0; ++i)
+      measure_bandwidth(context, rank, bytes);
     std::fflush(stdout);
   }
 }
@@ -121,6 +125,7 @@ int main(int argc, char** argv) {
   Line line;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--bytes") == 0) line.sizes = parse_sizes(argv[i + 1]);
+    if (std::strcmp(argv[i], "--test") == 0) line.test = argv[i + 1];
     if (std::strcmp(argv[i], "--repeats") == 0) line.repeats = std::atoi(argv[i + 1]);
   }
   std::string folder = std::filesystem::temp_directory_path() / "gloo_raw.XXXXXX";
