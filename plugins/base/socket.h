@@ -25,6 +25,11 @@ Status connect_test(int fd, bool* connected);
 // No delay; and a peer that is silent for `silence` (unacknowledged data or unanswered keep-alive probes) is given up.
 Status set_options(int fd, std::chrono::milliseconds silence);
 
+// Where both ends of a connection have one address no network lies between them, and nothing is lost: such a one takes
+// the kernel's oldest congestion control, which never holds it back. BBR, where it is the system's choice, paces by
+// round trips, which are the scheduler's there, and moves about half as much. Other connections keep what they have.
+void unpace_if_local(int fd);
+
 // One read or write. *count is 0 when the descriptor would block; the end of the stream is *end. A connection that was
 // reset or timed out is RODA_ERR_PEER.
 Status read_some(int fd, std::span<std::uint8_t> into, std::size_t* count, bool* end);

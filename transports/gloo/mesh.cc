@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "plugins/base/foreign_sockets.h"
+#include "plugins/base/socket.h"
 #include "transports/gloo/sockets.h"
 #include "transports/gloo/thread.h"
 
@@ -116,7 +117,7 @@ std::vector<char> Mesh::endpoints() {
   std::vector<int> count(local.size(), 0);
   for (const auto& [socket, index] : connections_at(local)) {
     found.push_back(socket);
-    unpace_if_local(socket);
+    tcp::unpace_if_local(socket);
     sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
   }
   guard_sockets(this, found);

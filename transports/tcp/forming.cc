@@ -227,7 +227,7 @@ bool Forming::step_hello(Attempt& attempt) {
 // Of this end: what it sends is paced by it.
 void Forming::choose_congestion(int fd) const {
   const std::string& name = context_.settings().congestion;
-  if (name.empty()) return;
+  if (name.empty()) return tcp::unpace_if_local(fd);
   if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return;
   const int error = errno;
   std::string offered;

@@ -72,6 +72,11 @@ TEST(Socket, DescriptorsAreNonBlockingAndCloseOnExec) {
   EXPECT_EQ(value, 8000);
   ASSERT_EQ(::getsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &value, &length), 0);
   EXPECT_NE(value, 0);
+  tcp::unpace_if_local(client.get());
+  char congestion[16] = "";
+  length = sizeof congestion;
+  ASSERT_EQ(::getsockopt(client.get(), IPPROTO_TCP, TCP_CONGESTION, congestion, &length), 0);
+  EXPECT_STREQ(congestion, "reno");
 }
 
 TEST(Socket, ATakenPortIsAnErrorWithTheAddress) {
