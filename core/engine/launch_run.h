@@ -95,7 +95,6 @@ class LaunchRun {
   // How stages on devices get at the data (launch_device.cc).
   std::vector<execute::StepData> find_data(const Plan& plan) const;
   bool goes_direct(const PlanStage& stage, execute::StagePool* pool) const;
-  bool reduces_on_device() const;
   void find_groups_on_device();
   bool works_directly(const Plan& plan) const;
   Status acquire(const Plan& plan, int root);

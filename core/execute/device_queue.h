@@ -17,6 +17,7 @@
 
 namespace roda::execute {
 
+class DeviceAbilities;
 class DeviceEvent;
 
 // A value. Threads: any, as the device's entries.
@@ -24,6 +25,7 @@ struct DeviceQueue {
   const roda_device* device = roda_cpu_device();
   std::int32_t number = -1;  // of the device in this process; -1: host memory
   void* stream = nullptr;
+  DeviceAbilities* abilities = nullptr;  // of the device; null: in host memory
 
   int memory_kind() const { return device->memory_kind; }
   bool is_host() const { return stream == nullptr; }
