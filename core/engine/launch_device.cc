@@ -49,4 +49,9 @@ void LaunchRun::find_groups_on_device() {
   }
 }
 
+void LaunchRun::forget(execute::TransportGroup& group) {
+  fused_.forget(group);
+  zeros_.forget(group);
+}
+
 }  // namespace roda::engine

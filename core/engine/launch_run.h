@@ -67,6 +67,8 @@ class LaunchRun {
   const std::string& plan_text() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
   void finish();                 // gives the stage back
+  // The group, which this launch does not use, is about to go.
+  void forget(execute::TransportGroup& group);
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
 
