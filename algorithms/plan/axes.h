@@ -26,6 +26,14 @@ class Axes {
     return at(axis).index_of[static_cast<std::size_t>(rank)];
   }
 
+  // Whether each group along the axis is one rank.
+  bool is_lonely(std::int32_t axis) const { return at(axis).groups.size() == at(axis).group_of.size(); }
+  // Whether a stage along the axis has something to do for the group. A rank that is alone among groups of several
+  // keeps what it has; where all are alone the plan has the stage for its own sake.
+  bool has_work(std::int32_t axis, const std::vector<std::int32_t>& group) const {
+    return group.size() > 1 || is_lonely(axis);
+  }
+
   // Shares into which an axis was scattered; 0 before that.
   std::int32_t width(std::int32_t axis) const { return at(axis).width; }
   void set_width(std::int32_t axis, std::int32_t width) { axes_[static_cast<std::size_t>(axis)].width = width; }

@@ -83,25 +83,25 @@ std::vector<std::int32_t> even_dims(std::int32_t ranks) {
 
 namespace {
 
-// Axes along which some group has several ranks, innermost first.
-std::vector<std::int32_t> axes_in_use(const Grid& grid) {
-  std::vector<std::int32_t> axes;
-  for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) {
-    if (has_neighbours(grid, axis)) axes.push_back(axis);
-  }
-  return axes;
-}
-
 // The last choice serves the axes beyond.
 Choice choice_of(const std::vector<Choice>& choices, std::int32_t axis) {
   return choices.empty() ? Choice{} : choices[std::min(static_cast<std::size_t>(axis), choices.size() - 1)];
+}
+
+// Axes along which some group has several ranks, or which are wanted all the same, innermost first.
+std::vector<std::int32_t> axes_in_use(const Grid& grid, const std::vector<Choice>& choices) {
+  std::vector<std::int32_t> axes;
+  for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) {
+    if (has_neighbours(grid, axis) || choice_of(choices, axis).even_alone) axes.push_back(axis);
+  }
+  return axes;
 }
 
 // Adds stages of blocks that travel outwards along all axes but the last, and back along those that are uneven.
 class Composer {
  public:
   Composer(const Grid& grid, const std::vector<Choice>& choices)
-      : axes_(grid), in_use_(axes_in_use(grid)), choices_(choices) {
+      : axes_(grid), in_use_(axes_in_use(grid, choices)), choices_(choices) {
     std::vector<std::int32_t> open;
     for (const std::int32_t axis : in_use_) {
       const bool folds = axis != in_use_.back() && !axes_.is_even(axis, open);
@@ -152,7 +152,7 @@ bool is_even(const Grid& grid) {
 
 Plan reduce_along_each_axis(const std::string& name, const Grid& grid, const std::vector<Choice>& choices) {
   Plan plan{name, Collective::kAllreduce, {}};
-  for (const std::int32_t axis : axes_in_use(grid)) {
+  for (const std::int32_t axis : axes_in_use(grid, choices)) {
     plan.stages.push_back({Collective::kAllreduce, choice_of(choices, axis).allreduce, axis});
   }
   return plan;
@@ -175,7 +175,7 @@ Plan hierarchical(Collective collective, const Grid& grid, const std::vector<Cho
 Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std::vector<Choice>& choices) {
   Plan plan;
   plan.name = name;
-  std::vector<std::int32_t> axes = axes_in_use(grid);
+  std::vector<std::int32_t> axes = axes_in_use(grid, choices);
   if (axes.empty()) return plan;
   const std::int32_t last = axes.back();
   axes.pop_back();

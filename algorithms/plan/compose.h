@@ -30,10 +30,14 @@ struct Choice {
   std::string allgather = "ring";
   std::string broadcast = "binomial";
   std::string alltoall = "pairwise";
+  // Stages along it although every rank is alone there: a collective of one. What works on ranks' memory by itself then
+  // does its part as it would among several.
+  bool even_alone = false;
 };
 
 // Reduce-scatter along all axes but the last, allreduce along the last, allgather back. Axes along which every group
-// has one rank are left out. `choices`: one for each axis of the grid; the last one serves the rest.
+// has one rank are left out, unless their choice says otherwise. `choices`: one for each axis of the grid; the last one
+// serves the rest.
 Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std::vector<Choice>& choices);
 
 // The plan of that collective over a nested grid, each byte between the units of the last axis once:

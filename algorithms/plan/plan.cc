@@ -138,6 +138,7 @@ Part Parts::of_broadcast(std::int32_t axis, std::int32_t rank) const {
     return axis == turned_.last_axis() ? member == root_ : turned_.places[at(member)][at(axis)] == 0;
   };
   part.root = static_cast<std::int32_t>(std::ranges::find_if(part.members, has_data) - part.members.begin());
+  part.has_work = axes_.has_work(axis, axes_.group(axis, rank));
   return part;
 }
 
@@ -149,6 +150,7 @@ Part Parts::of(std::size_t stage, std::int32_t rank) const {
   part.members = axes_.group(step.axis, rank);
   part.index = axes_.index(step.axis, rank);
   part.shares = step.shares;
+  part.has_work = axes_.has_work(step.axis, axes_.group(step.axis, rank));
   for (const std::int32_t open : step.open) {
     part.part = part.part * axes_.width(open) + axes_.index(open, rank);
     part.parts *= axes_.width(open);

@@ -19,6 +19,9 @@
 // share i, members beyond that own nothing and sit the stages out until a later stage of the same axis reaches them. So
 // hosts of 1, 2 and 3 ranks work as one share per host, hosts of 4 and 8 as four.
 //
+// A rank without neighbours along an axis passes the axis' stages over. Where no rank has any, plans have no such
+// stages, but for those that were asked to (Choice::even_alone): then every rank runs them, in a group of its own.
+//
 // Between two stages a rank hands on a token and nobody waits for anybody: a rank starts stage s + 1 of a piece of the
 // data when its own stage s of that piece has ended. Pieces overlap.
 //
@@ -74,6 +77,7 @@ struct Part {
   std::int64_t parts = 1;
   std::int32_t shares = 1;
   std::int32_t root = 0;  // of a broadcast: the member that has the data
+  bool has_work = false;  // the stage is run, not passed over (Axes::has_work)
 };
 
 // Why the plan can't run on the grid, in words that name the stage; nullopt: its stages fit each other and the grid.

@@ -63,7 +63,7 @@ class Follower {
 
   // One group's stage.
   std::optional<std::string> pass(const std::vector<std::int32_t>& group) {
-    const bool takes_part = group.size() > 1 && axes_.owns_share(group.front(), open_);
+    const bool takes_part = axes_.has_work(stage().axis, group) && axes_.owns_share(group.front(), open_);
     if (takes_part) {
       std::vector<Route> routes(group.size());
       for (std::size_t i = 0; i < group.size(); ++i) {

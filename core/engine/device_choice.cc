@@ -89,8 +89,8 @@ Status choose_for_devices(const Knobs& knobs, const Offer& offer, const std::vec
         find_named(is_own ? form.variable : "HOROVOD_GPU_OPERATIONS", text, offer, &choice.transports));
     const auto working = std::count_if(choice.transports.begin(), choice.transports.end(),
                                        [](const auto* t) { return works_on_devices(t); });
-    const bool is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
-    choice.composes = is_mixed || (form.collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
+    choice.is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
+    choice.composes = choice.is_mixed || (form.collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
                       (form.collective == Collective::kAllgather && knobs.hierarchical_allgather);
     if (choice.transports.empty()) choice.transports = by_default(offer, host);
   }

@@ -19,7 +19,7 @@ Status DeviceStreams::next(std::int32_t number, execute::DeviceQueue* queue) {
     lanes.streams.push_back(stream);
   }
   ++lanes.turn;
-  *queue = {device_, number, lanes.streams[slot]};
+  *queue = {device_, number, lanes.streams[slot], &lanes.abilities};
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "core/execute/device_abilities.h"
 #include "core/execute/device_queue.h"
 #include "plugins/base/status.h"
 
@@ -30,6 +31,7 @@ class DeviceStreams {
   struct Lanes {
     std::vector<void*> streams;
     std::size_t turn = 0;
+    execute::DeviceAbilities abilities;
   };
   const roda_device* device_;
   std::size_t slots_;

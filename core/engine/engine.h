@@ -149,6 +149,8 @@ class Engine final : private negotiate::Outcome {
   bool slot_is_free(const negotiate::Launch& launch) const;
   Status begin_next();
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
+  bool is_used(const SetRuntime* set) const;
+  void end_removed_sets();
   bool is_watched(const LaunchRun& run) const;
   void look_for_the_dead();
   void settle_aborted_runs(const Status& cause);
@@ -242,6 +244,7 @@ class Engine final : private negotiate::Outcome {
   Contexts contexts_;
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
   std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
+  std::vector<SetRuntime*> ending_sets_;                   // of those, the ones whose communicators are there yet
   DeviceStreams streams_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   struct Waiting {

@@ -389,6 +389,7 @@ void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
   set->complete(run->launch().sequence);
   run->finish();
   idle_runs_.push_back(std::move(run));
+  end_removed_sets();
 }
 
 // A set that was removed meanwhile may have left its number to another one.

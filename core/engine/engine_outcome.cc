@@ -110,8 +110,32 @@ void Engine::set_removed(std::int32_t id) {
   choice_watch_.forget_set(id);
   parts_.control->set_removed(id);
   retired_sets_.push_back(std::move(sets_.at(id)));
+  ending_sets_.push_back(retired_sets_.back().get());
   sets_.erase(id);
   end_operations(pending, Status::aborted("Process set has been removed"));
+  end_removed_sets();
+}
+
+bool Engine::is_used(const SetRuntime* set) const {
+  const auto uses = [set](const auto& run) { return run->set() == set; };
+  return std::any_of(running_.begin(), running_.end(), uses) || (next_run_ != nullptr && uses(next_run_)) ||
+         std::any_of(waiting_.begin(), waiting_.end(), [set](const Waiting& w) { return w.set == set; });
+}
+
+// After a set's last launch here its communicators go. Other groups stay until the engine ends: peers may not have
+// heard all that this rank sent.
+void Engine::end_removed_sets() {
+  std::erase_if(ending_sets_, [this](SetRuntime* set) {
+    if (is_used(set)) return false;
+    for (execute::TransportGroup* group : set->communicators()) {
+      for (const auto* runs : {&running_, &idle_runs_}) {
+        for (const auto& run : *runs) run->forget(*group);
+      }
+      if (next_run_ != nullptr) next_run_->forget(*group);
+    }
+    set->end_communicators();
+    return true;
+  });
 }
 
 void Engine::refined(std::uint64_t number, const negotiate::Refinement& refinement) {

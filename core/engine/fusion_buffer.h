@@ -20,6 +20,7 @@ class FusionBuffer {
   Status ensure(const execute::DeviceQueue& queue, execute::TransportGroup* group, std::size_t bytes);
   // Of a device: the group's library may prepare for it (execute::Registrations).
   void register_with(execute::TransportGroup& group) { on_device_.register_with(group); }
+  void forget(execute::TransportGroup& group) { on_device_.forget(group); }
   void release();
   roda_memory* memory() { return &memory_; }
   void* data() const { return is_on_device_ ? on_device_.data() : memory_.address; }

@@ -4,20 +4,13 @@
 // memory for it is each machine's own affair: the messages are the same, and one end does not see in what memory the
 // other has them.
 #include "core/engine/launch_run.h"
+#include "core/execute/device_abilities.h"
 #include "core/execute/program.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
 
 using execute::StepData;
-
-// Whether kernels run there: without any the device copies, and nothing else.
-bool LaunchRun::reduces_on_device() const {
-  execute::DeviceMemory one;
-  if (!one.reserve(queue_, execute::DeviceMemory::Place::kDevice, 64).ok()) return false;
-  return queue_.device->reduce(one.data(), one.data(), one.data(), 1, RODA_FLOAT32, RODA_MAX, nullptr, nullptr) ==
-         RODA_OK;
-}
 
 // A schedule that needs nothing but messages, over a transport that takes the device's memory on this machine.
 bool LaunchRun::goes_direct(const PlanStage& stage, execute::StagePool* pool) const {
@@ -27,7 +20,7 @@ bool LaunchRun::goes_direct(const PlanStage& stage, execute::StagePool* pool) co
   if (algorithm == nullptr || execute::one_sided(algorithm->needs)) return false;
   if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return false;
   const bool reduces = stage.collective == RODA_ALLREDUCE || stage.collective == RODA_REDUCESCATTER;
-  const bool is_direct = !reduces || reduces_on_device();
+  const bool is_direct = !reduces || queue_.abilities->reduces(queue_);
   RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
            is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
   return is_direct;
@@ -54,6 +47,11 @@ void LaunchRun::find_groups_on_device() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
     if (pools_[i] != nullptr && data_[i] != StepData::kStaged) on_device_.push_back(&pools_[i]->group());
   }
+}
+
+void LaunchRun::forget(execute::TransportGroup& group) {
+  fused_.forget(group);
+  zeros_.forget(group);
 }
 
 }  // namespace roda::engine

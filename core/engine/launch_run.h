@@ -67,6 +67,8 @@ class LaunchRun {
   const std::string& plan_text() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
   void finish();                 // gives the stage back
+  // The group, which this launch does not use, is about to go.
+  void forget(execute::TransportGroup& group);
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
 
@@ -95,7 +97,6 @@ class LaunchRun {
   // How stages on devices get at the data (launch_device.cc).
   std::vector<execute::StepData> find_data(const Plan& plan) const;
   bool goes_direct(const PlanStage& stage, execute::StagePool* pool) const;
-  bool reduces_on_device() const;
   void find_groups_on_device();
   bool works_directly(const Plan& plan) const;
   Status acquire(const Plan& plan, int root);

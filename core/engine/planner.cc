@@ -48,11 +48,15 @@ select::Query to_select(const PlanQuery& q, bool deterministic) {
   return query;
 }
 
-// The composition with its stages' places, its algorithms still to be chosen.
-plan::Plan outline(const PlanQuery& q, const std::string& name, const plan::Grid& grid) {
-  if (name == kTwoStep) return plan::reduce_along_each_axis(name, grid, {});
-  if (name == kTorus) return plan::torus(grid, {});
-  return plan::hierarchical(static_cast<schedule::Collective>(q.collective), grid, {});
+// The composition with its stages' places, its algorithms still to be chosen. On devices a rank without neighbours gets
+// stages of its own (GridFacts::lonely_axis).
+plan::Plan outline(const PlanQuery& q, const std::string& name, const GridFacts& facts) {
+  if (name == kTwoStep) return plan::reduce_along_each_axis(name, facts.grid, {});
+  if (name == kTorus) return plan::torus(facts.grid, {});
+  std::vector<plan::Choice> choices(facts.grid.axes.size());
+  const bool has_lonely_stages = q.memory_kind != RODA_MEMORY_HOST && facts.lonely_axis >= 0;
+  if (has_lonely_stages) choices[static_cast<std::size_t>(facts.lonely_axis)].even_alone = true;
+  return plan::hierarchical(static_cast<schedule::Collective>(q.collective), facts.grid, choices);
 }
 
 // "on each host", "across hosts", "across hosts of each rack"
@@ -60,7 +64,7 @@ std::string place_in_words(const GridFacts& facts, std::int32_t axis, bool is_to
   const auto& names = facts.grid.axes;
   const auto at = static_cast<std::size_t>(axis);
   if (is_torus) return "along " + names[at];
-  if (axis == 0) return "on each " + names[at];
+  if (axis == 0 || axis == facts.lonely_axis) return "on each " + names[at];
   return "across " + names[at - 1] + "s" + (at + 1 < names.size() ? " of each " + names[at] : "");
 }
 
@@ -111,33 +115,35 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
   levels.transport = select::kLevels;
   for (const char* name : {kHierarchical, kTwoStep, kTorus}) {
     if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
-      levels.compositions[name] = obstacle(q, name);
+      levels.compositions[name] = obstacle(q, name, transports);
     }
   }
   offers.push_back(std::move(levels));
   std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
-  if (predict_) order_by_cost(q, &verdicts);
+  if (predict_) order_by_cost(q, transports, &verdicts);
   return verdicts;
 }
 
-Planner::Cost Planner::cost(const PlanQuery& q, const select::Verdict& v) const {
+Planner::Cost Planner::cost(const PlanQuery& q, const select::Verdict& v, const Transports& transports) const {
   if (!v.usable) return {2, 0};
-  const auto [known, is_new] = costs_.try_emplace({q, v.option.transport + "/" + v.option.algorithm});
+  const Plan plan = host_plan_of(q, v.option, transports);
+  const auto [known, is_new] = costs_.try_emplace({q, plan.describe()});
   if (is_new) {
-    const auto prediction = predict_(q, plan_of(q, v.option));
+    const auto prediction = predict_(q, plan);
     known->second = prediction ? Cost{0, prediction->seconds} : Cost{1, 0};
   }
   return known->second;
 }
 
-void Planner::order_by_cost(const PlanQuery& q, std::vector<select::Verdict>* verdicts) const {
+void Planner::order_by_cost(const PlanQuery& q, const Transports& transports,
+                            std::vector<select::Verdict>* verdicts) const {
   const auto collective = static_cast<schedule::Collective>(q.collective);
   if (q.size < 2 || q.memory_kind != RODA_MEMORY_HOST || options_.ordered_by_user.count(collective) != 0) return;
   // Sizes between two powers of two cost alike.
   PlanQuery rounded = q;
   rounded.bytes = std::bit_ceil(std::max<std::size_t>(q.bytes, 1));
   std::vector<Cost> costs;
-  for (const select::Verdict& v : *verdicts) costs.push_back(cost(rounded, v));
+  for (const select::Verdict& v : *verdicts) costs.push_back(cost(rounded, v, transports));
   if (margin_.times > 0) return prefer_the_quickest(costs, verdicts);
   std::vector<std::pair<Cost, select::Verdict>> priced;
   for (std::size_t i = 0; i < costs.size(); ++i) priced.emplace_back(costs[i], (*verdicts)[i]);
@@ -195,10 +201,12 @@ bool Planner::may_vary(int collective) const {
   const auto c = static_cast<schedule::Collective>(collective);
   const bool is_known = collective == RODA_ALLREDUCE || collective == RODA_ALLGATHER || collective == RODA_ALLTOALL ||
                         collective == RODA_REDUCESCATTER;
-  const bool is_forced =
-      collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather : options_.always_hierarchical_allreduce;
-  return is_known && !is_forced && !options_.deterministic && options_.ordered_by_user.count(c) == 0 &&
+  return is_known && !is_asked_for(collective) && !options_.deterministic && options_.ordered_by_user.count(c) == 0 &&
          options_.ruled_by_plugins.count(c) == 0;
+}
+
+bool Planner::is_asked_for(int collective) const {
+  return collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather : options_.always_hierarchical_allreduce;
 }
 
 Status Planner::choose(const PlanQuery& q, Plan* plan) const {
@@ -220,10 +228,13 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
 }
 
 Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
-  if (q.memory_kind != RODA_MEMORY_HOST) return device_plan_of(q, option);
+  return q.memory_kind == RODA_MEMORY_HOST ? host_plan_of(q, option, transports_) : device_plan_of(q, option);
+}
+
+Plan Planner::host_plan_of(const PlanQuery& q, const select::Option& option, const Transports& transports) const {
   Plan plan;
   if (option.transport == select::kLevels) {
-    static_cast<void>(compose(q, option.algorithm, &plan));
+    static_cast<void>(compose(q, option.algorithm, transports, &plan));
     return plan;
   }
   plan.stages = {{q.collective, transport_named(option.transport), option.algorithm}};
@@ -233,7 +244,8 @@ Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
 
 // The first option of the table that can run in groups of every size that the stage's axis has: one for all groups, so
 // that the plan is one value.
-Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const {
+Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number,
+                             const Transports& transports, Plan* plan) const {
   plan::Stage& stage = plan->composition.stages[number];
   const GridFacts::Axis& axis = facts.axes[static_cast<std::size_t>(stage.axis)];
   PlanQuery part = whole;
@@ -248,8 +260,10 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
   if (moves_only) part.op = RODA_SUM;
   std::string refused;
   const bool is_on_device = part.memory_kind != RODA_MEMORY_HOST;
-  const bool crosses_hosts = axis.hosts > 1 && plan->composition.name != kTorus;
-  for (const select::Verdict& v : is_on_device ? stage_candidates(part, crosses_hosts, *plan) : candidates(part)) {
+  const bool is_outside = plan->composition.name != kTorus &&
+                          (axis.hosts > 1 || (facts.lonely_axis >= 0 && stage.axis > facts.lonely_axis));
+  for (const select::Verdict& v :
+       is_on_device ? stage_candidates(part, is_outside, *plan) : host_candidates(part, transports)) {
     const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, v.option.algorithm);
     const bool fits = v.usable && std::all_of(axis.sizes.begin(), axis.sizes.end(), [&](int size) {
                         return algorithm == nullptr || algorithm->accepts(size);
@@ -268,12 +282,12 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
                              place_in_words(facts, stage.axis, plan->composition.name == kTorus) + refused);
 }
 
-Status Planner::compose(const PlanQuery& q, const std::string& name, Plan* plan) const {
+Status Planner::compose(const PlanQuery& q, const std::string& name, const Transports& transports, Plan* plan) const {
   const GridFacts& facts = q.shape->grid(name);
-  plan->composition = outline(q, name, facts.grid);
+  plan->composition = outline(q, name, facts);
   plan->composition.name = name;
   for (std::size_t number = 0; number < plan->composition.stages.size(); ++number) {
-    RODA_RETURN_IF_ERROR(choose_stage(q, facts, number, plan));
+    RODA_RETURN_IF_ERROR(choose_stage(q, facts, number, transports, plan));
   }
   return {};
 }
@@ -284,18 +298,16 @@ std::string Planner::routes_obstacle(const PlanQuery& q, const Plan& plan) {
 }
 
 // Why the composition can't run, or should not; empty when it can. The same on every rank.
-std::string Planner::obstacle(const PlanQuery& q, const std::string& composition) const {
+std::string Planner::obstacle(const PlanQuery& q, const std::string& composition, const Transports& transports) const {
   if (q.shape == nullptr) return "all ranks are on one host";
   const GridFacts& facts = q.shape->grid(composition);
   if (!facts.missing.empty()) return facts.missing;
   if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
   if (composition == kTwoStep && !facts.is_even) return "the hosts have different numbers of ranks";
   Plan plan;
-  if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
+  if (const Status s = compose(q, composition, transports, &plan); !s.ok()) return s.message();
   if (std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
-  const bool is_wanted =
-      composition == kTorus || (q.collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather
-                                                               : options_.always_hierarchical_allreduce);
+  const bool is_wanted = composition == kTorus || is_asked_for(q.collective);
   for (std::size_t number = 0; !is_wanted && number < plan.stages.size(); ++number) {
     const auto axis = static_cast<std::size_t>(plan.composition.stages[number].axis);
     const roda_transport& transport = *plan.stages[number].transport;

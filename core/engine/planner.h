@@ -89,15 +89,16 @@ struct DeviceChoice {
   std::vector<const roda_transport*> transports;  // in order of preference
   // Compositions before anything else: the user asked for them, or named beside what works on devices what does not.
   bool composes = false;
+  bool is_mixed = false;  // the latter
 };
 
 class Planner {
  public:
   using Transports = std::vector<const roda_transport*>;
   struct Options {
-    // Compose even where the ranks of a host have nothing faster than what reaches everywhere:
-    // HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for all else. A torus is always
-    // composed where it is asked for.
+    // Compose even where the ranks of a host have nothing faster than what reaches everywhere, and on devices even
+    // where each host has one rank: HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for
+    // all else. A torus is always composed where it is asked for.
     bool always_hierarchical_allreduce = false;
     bool always_hierarchical_allgather = false;
     // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
@@ -167,22 +168,29 @@ class Planner {
   std::vector<select::Verdict> device_candidates(const PlanQuery& query) const;
   std::vector<select::Verdict> device_adasum_candidates(const PlanQuery& query) const;
   std::vector<select::Verdict> staged_candidates(const PlanQuery& query) const;
-  std::vector<select::Verdict> stage_candidates(const PlanQuery& part, bool crosses_hosts, const Plan& plan) const;
+  std::vector<select::Verdict> stage_candidates(const PlanQuery& part, bool is_outside, const Plan& plan) const;
+  bool is_asked_for(int collective) const;  // a composition, by a knob
+  bool comes_first(const PlanQuery& query, const select::Verdict& verdict) const;
   std::string device_obstacle(const PlanQuery& query, const std::string& composition) const;
   Plan device_adasum_plan_of(const PlanQuery& query, const select::Option& option) const;
   const roda_transport* adder_inside(const PlanQuery& query) const;
   Plan device_plan_of(const PlanQuery& query, const select::Option& option) const;
+  Plan host_plan_of(const PlanQuery& query, const select::Option& option, const Transports& transports) const;
+  Transports staging_transports(const PlanQuery& query) const;
   const roda_transport* transport_named(const std::string& name) const;
   static constexpr std::size_t kMostPlans = 4096;
   Status choose(const PlanQuery& query, Plan* plan) const;
-  Status compose(const PlanQuery& query, const std::string& name, Plan* plan) const;
-  Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, Plan* plan) const;
+  // `transports`: of stages in host memory.
+  Status compose(const PlanQuery& query, const std::string& name, const Transports& transports, Plan* plan) const;
+  Status choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number, const Transports& transports,
+                      Plan* plan) const;
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query, bool across_hosts) const;
-  std::string obstacle(const PlanQuery& query, const std::string& composition) const;
+  std::string obstacle(const PlanQuery& query, const std::string& composition, const Transports& transports) const;
   static std::string routes_obstacle(const PlanQuery& query, const Plan& plan);
   using Cost = std::pair<int, double>;  // 0 and the seconds; 1: not predictable; 2: not usable
-  Cost cost(const PlanQuery& query, const select::Verdict& verdict) const;
-  void order_by_cost(const PlanQuery& query, std::vector<select::Verdict>* verdicts) const;
+  Cost cost(const PlanQuery& query, const select::Verdict& verdict, const Transports& transports) const;
+  void order_by_cost(const PlanQuery& query, const Transports& transports,
+                     std::vector<select::Verdict>* verdicts) const;
   void prefer_the_quickest(const std::vector<Cost>& costs, std::vector<select::Verdict>* verdicts) const;
 
   select::Table table_;
@@ -190,7 +198,7 @@ class Planner {
   Options options_;
   Predict predict_;  // null: the table's order stands
   Margin margin_;
-  mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and option
+  mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and plan
   using Plans = std::map<PlanQuery, std::unique_ptr<Plan>>;
   static const Plan* keep(Plans* plans, const PlanQuery& query, std::unique_ptr<Plan> plan);
   Plans plans_;

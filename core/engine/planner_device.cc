@@ -130,7 +130,7 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
   });
   if (choice.composes) {
     std::stable_partition(verdicts.begin(), verdicts.end(),
-                          [](const select::Verdict& v) { return v.option.transport == select::kLevels; });
+                          [&](const select::Verdict& v) { return comes_first(q, v); });
   }
   for (select::Verdict& v : staged_candidates(q)) {
     const bool is_known = std::any_of(verdicts.begin(), verdicts.end(), [&](const select::Verdict& known) {
@@ -141,10 +141,24 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
   return verdicts;
 }
 
-std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) const {
+// A composition, where that is asked for. Names of transports alone ask for none where every rank is alone on its host.
+bool Planner::comes_first(const PlanQuery& q, const select::Verdict& v) const {
+  if (v.option.transport != select::kLevels) return false;
+  const bool is_lonely = q.shape != nullptr && q.shape->grid(v.option.algorithm).lonely_axis >= 0;
+  return !is_lonely || (is_asked_for(q.collective) && (q.hosts > 1 || on_device(q.collective).is_mixed));
+}
+
+// What carries staged data, all of it: what was named for devices, not what was named for host memory.
+Planner::Transports Planner::staging_transports(const PlanQuery& q) const {
   const PlanQuery host = in_host_memory(q);
   Transports transports = on_device(q.collective).transports;
   std::erase_if(transports, [&](const roda_transport* t) { return !serves_host(t, host); });
+  return transports;
+}
+
+std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) const {
+  const PlanQuery host = in_host_memory(q);
+  const Transports transports = staging_transports(q);
   std::vector<select::Verdict> verdicts = host_candidates(host, transports);
   prefer_messages(transports, q.collective, &verdicts);
   for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
@@ -160,16 +174,15 @@ std::vector<select::Verdict> Planner::device_adasum_candidates(const PlanQuery& 
   return verdicts;
 }
 
-// Of one stage of a composition. Between hosts comes something else than what serves inside them: that could have
+// Of one stage of a composition. Outside hosts comes something else than what serves inside them: that could have
 // carried the whole.
-std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bool crosses_hosts,
-                                                       const Plan& plan) const {
+std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bool is_outside, const Plan& plan) const {
   const Transports& all = on_device(static_cast<int>(plan.composition.collective)).transports;
   const auto inside = std::find_if(all.begin(), all.end(), [&](const roda_transport* t) { return works_on(t, part); });
   std::vector<select::Verdict> verdicts;
   Transports others;
   for (const roda_transport* t : all) {
-    if (crosses_hosts && inside != all.end() && t == *inside) continue;
+    if (is_outside && inside != all.end() && t == *inside) continue;
     others.push_back(t);
     if (reaches(t, part) && works_on(t, part)) {
       verdicts.push_back({{t->name, select::kNative}, true, "works on the devices' memory"});
@@ -194,9 +207,9 @@ std::string Planner::device_obstacle(const PlanQuery& q, const std::string& comp
   if (q.shape == nullptr) return "all ranks are on one host";
   const GridFacts& facts = q.shape->grid(composition);
   if (!facts.missing.empty()) return facts.missing;
-  if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
+  if (facts.axes_in_use < 2 && facts.lonely_axis < 0) return "all ranks are on one host";
   Plan plan;
-  if (const Status s = compose(q, composition, &plan); !s.ok()) return s.message();
+  if (const Status s = compose(q, composition, transports_, &plan); !s.ok()) return s.message();
   if (const std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
   const bool any_works = std::any_of(plan.stages.begin(), plan.stages.end(), [](const auto& s) { return !s.staged; });
   return any_works ? "" : "nothing of it works on the devices' memory";
@@ -225,10 +238,10 @@ Plan Planner::device_plan_of(const PlanQuery& q, const select::Option& option) c
   Plan plan;
   if (option.transport == select::kLevels) {
     if (device_obstacle(q, option.algorithm).empty()) {
-      static_cast<void>(compose(q, option.algorithm, &plan));
+      static_cast<void>(compose(q, option.algorithm, transports_, &plan));
       return plan;
     }
-    plan = plan_of(in_host_memory(q), option);
+    plan = host_plan_of(in_host_memory(q), option, staging_transports(q));
   } else {
     plan.stages = {{q.collective, transport_named(option.transport), option.algorithm}};
     plan.places = {""};

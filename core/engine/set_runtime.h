@@ -89,6 +89,11 @@ class SetRuntime {
   }
   // Every group, formed or forming, ends with `cause`.
   void abort(const Status& cause);
+  // Groups of transports that offer collectives and nothing else: libraries' communicators, which hold memory of a
+  // device for as long as they are there.
+  std::vector<execute::TransportGroup*> communicators() const;
+  // No launch comes any more, and no buffer is registered with them.
+  void end_communicators();
 
   const Options& options() const { return options_; }
   int size() const { return static_cast<int>(options_.ranks.size()); }

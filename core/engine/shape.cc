@@ -36,6 +36,14 @@ GridFacts::Axis facts_of(const std::vector<std::vector<std::int32_t>>& groups, c
   return axis;
 }
 
+int find_lonely_axis(const GridFacts& facts) {
+  const auto innermost =
+      std::find_if(facts.axes.begin(), facts.axes.end(), [](const auto& a) { return a.largest > 1; });
+  if (innermost == facts.axes.begin() || innermost == facts.axes.end()) return -1;
+  const bool has_inside = facts.axes_in_use > 1 && innermost->hosts == 1;
+  return has_inside ? -1 : static_cast<int>(innermost - facts.axes.begin()) - 1;
+}
+
 GridFacts describe(plan::Grid grid, const std::vector<std::int32_t>& hosts) {
   GridFacts facts;
   facts.grid = std::move(grid);
@@ -45,6 +53,7 @@ GridFacts describe(plan::Grid grid, const std::vector<std::int32_t>& hosts) {
     if (facts.axes.back().largest > 1) ++facts.axes_in_use;
   }
   facts.is_even = plan::is_even(facts.grid);
+  facts.lonely_axis = find_lonely_axis(facts);
   return facts;
 }
 

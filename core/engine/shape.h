@@ -26,6 +26,9 @@ struct GridFacts {
   std::vector<Axis> axes;
   bool is_even = true;  // along each axis all groups have one size
   int axes_in_use = 0;  // along which there are neighbours
+  // Where one axis is in use, or all those that are lead between hosts: the axis inside of them, along which every rank
+  // is alone. A composition may give a rank a stage of its own there. -1: there is no such axis, or no need of it.
+  int lonely_axis = -1;
   std::string missing;  // why there is no such grid; empty: there is one
 };
 

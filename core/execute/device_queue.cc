@@ -51,13 +51,28 @@ Status DeviceEvent::hold(void* stream) const {
 }
 
 Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes) {
+  std::erase_if(outgrown_, [](const DeviceMemory& old) { return old.registrations_.can_clear(); });
   const bool same_device = device_ == queue.device && memory_.device == queue.number;
   if (memory_.address != nullptr && same_device && memory_.length >= bytes) return {};
+  outgrow();
+  const Status status = allocate(queue, place, bytes);
+  if (status.ok() || outgrown_.empty()) return status;
   release();
+  return allocate(queue, place, bytes);
+}
+
+void DeviceMemory::outgrow() {
+  if (registrations_.can_clear()) return give_back();
+  std::vector<DeviceMemory> outgrown = std::move(outgrown_);
+  outgrown.push_back(std::move(*this));
+  outgrown_ = std::move(outgrown);
+}
+
+Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t bytes) {
   memory_.struct_size = sizeof memory_;
   roda_error error = make_error();
-  const auto allocate = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
-  const Status status = Status::from(allocate(queue.number, bytes, &memory_, &error), error);
+  const auto take = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
+  const Status status = Status::from(take(queue.number, bytes, &memory_, &error), error);
   if (status.ok()) {
     device_ = queue.device;
   } else {
@@ -66,7 +81,17 @@ Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t 
   return status;
 }
 
+void DeviceMemory::forget(TransportGroup& group) {
+  registrations_.remove(group);
+  for (DeviceMemory& old : outgrown_) old.registrations_.remove(group);
+}
+
 void DeviceMemory::release() {
+  outgrown_.clear();
+  give_back();
+}
+
+void DeviceMemory::give_back() {
   registrations_.clear();
   if (device_ != nullptr) device_->free(&memory_);
   device_ = nullptr;

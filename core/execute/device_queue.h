@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/execute/registrations.h"
 #include "plugins/base/status.h"
@@ -17,6 +18,7 @@
 
 namespace roda::execute {
 
+class DeviceAbilities;
 class DeviceEvent;
 
 // A value. Threads: any, as the device's entries.
@@ -24,6 +26,7 @@ struct DeviceQueue {
   const roda_device* device = roda_cpu_device();
   std::int32_t number = -1;  // of the device in this process; -1: host memory
   void* stream = nullptr;
+  DeviceAbilities* abilities = nullptr;  // of the device; null: in host memory
 
   int memory_kind() const { return device->memory_kind; }
   bool is_host() const { return stream == nullptr; }
@@ -57,7 +60,8 @@ class DeviceEvent {
   void* event_;
 };
 
-// Memory that only grows: of the queue's device, or host memory that the device reads and writes at full speed.
+// Memory that only grows: of the queue's device, or host memory that the device reads and writes at full speed. What it
+// has outgrown goes at once, or, where a group's library would have to be waited for, at a later reserve().
 // Threads: one at a time.
 class DeviceMemory {
  public:
@@ -69,22 +73,37 @@ class DeviceMemory {
   DeviceMemory(DeviceMemory&& other) noexcept
       : device_(std::exchange(other.device_, nullptr)),
         memory_(std::exchange(other.memory_, roda_memory{})),
-        registrations_(std::move(other.registrations_)) {}
-  DeviceMemory& operator=(DeviceMemory&&) = delete;
+        registrations_(std::move(other.registrations_)),
+        outgrown_(std::move(other.outgrown_)) {}
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+    registrations_.swap(other.registrations_);
+    outgrown_.swap(other.outgrown_);
+    return *this;
+  }
   ~DeviceMemory() { release(); }
 
   // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then.
   Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes);
+  // Waits for what the groups' libraries have under way.
   void release();
   // The group's library may prepare for the memory, which stays until it grows or is released. After reserve().
   void register_with(TransportGroup& group) { registrations_.add(group, memory_); }
+  // The group is about to go. No work of its library on the memory may be under way.
+  void forget(TransportGroup& group);
   char* data() const { return static_cast<char*>(memory_.address); }
   const roda_memory* memory() const { return &memory_; }
 
  private:
+  Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes);
+  void outgrow();
+  void give_back();  // the present memory
+
   const roda_device* device_ = nullptr;
   roda_memory memory_{};
   Registrations registrations_;
+  std::vector<DeviceMemory> outgrown_;
 };
 
 }  // namespace roda::execute

@@ -29,11 +29,25 @@ void Registrations::add(TransportGroup& group, const roda_memory& memory) {
   entries_.push_back(entry);
 }
 
+bool Registrations::can_clear() const {
+  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
+  });
+}
+
 void Registrations::clear() {
   for (Entry& entry : entries_) {
     if (entry.is_registered) entry.group->deregister_memory(&entry.memory);
   }
   entries_.clear();
+}
+
+void Registrations::remove(TransportGroup& group) {
+  const auto is_it = [&](const Entry& entry) { return entry.group == &group; };
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), is_it);
+  if (entry == entries_.end()) return;
+  if (entry->is_registered) group.deregister_memory(&entry->memory);
+  entries_.erase(entry);
 }
 
 }  // namespace roda::execute

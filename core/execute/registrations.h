@@ -19,13 +19,18 @@ class Registrations {
   Registrations() = default;
   Registrations(Registrations&& other) noexcept = default;
   Registrations& operator=(Registrations&&) = delete;
+  void swap(Registrations& other) noexcept { entries_.swap(other.entries_); }
   ~Registrations() { clear(); }
 
   // With that group too, unless it has been asked already. The group outlives this, or is told by clear() before it
   // goes; the memory stays where it is until clear().
   void add(TransportGroup& group, const roda_memory& memory);
+  // Whether clear() would return at once: a library may have to end something else first.
+  bool can_clear() const;
   // No work on the memory may be under way.
   void clear();
+  // The same with that group alone, which is about to go.
+  void remove(TransportGroup& group);
 
  private:
   struct Entry {

@@ -1,10 +1,12 @@
 // gpu_bandwidth: how fast buckets are packed and unpacked, beside the card's own copy of as many bytes in the same run,
-// and how long one launch takes. Prints lines of `name value unit`; medians of several rounds.
+// and how long one launch takes. Prints lines of `name value unit`; medians of several rounds. With --tensors it prints
+// the buckets instead, a line of `MODEL ELEMENTS...` each.
 #include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -135,9 +137,20 @@ void measure_launch(void* stream) {
   std::printf("bucket.call %.2f us\nbucket.done %.2f us\n", calls[100] * 1e6, whole[100] * 1e6);
 }
 
+void print_tensors(const char* model, const std::vector<std::size_t>& sizes) {
+  std::printf("%s", model);
+  for (const std::size_t elements : sizes) std::printf(" %zu", elements);
+  std::printf("\n");
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--tensors") == 0) {
+    print_tensors("resnet50", roda::gpu_test::resnet50());
+    print_tensors("gpt2", roda::gpu_test::gpt2());
+    return 0;
+  }
   error.struct_size = sizeof error;
   roda_host host{};
   host.struct_size = sizeof host;

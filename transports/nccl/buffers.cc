@@ -28,7 +28,7 @@ void Group::memory_register(roda_memory* memory) {
 }
 
 // NCCL knows nothing of the buffer when this returns, or the communicator is gone. A call of NCCL's that is under way
-// is waited for.
+// is waited for; callers that must not wait ask quiesced() before.
 void Group::memory_deregister(roda_memory* memory) {
   const auto is_it = [&](const auto& known) { return known->address == memory->address; };
   const auto found = std::find_if(buffers_.begin(), buffers_.end(), is_it);
@@ -48,6 +48,17 @@ void Group::memory_deregister(roda_memory* memory) {
 void Group::deregister(const Registered& buffer) {
   communicator_->call("ncclCommDeregister of " + label(),
                       [&](Comm comm) { return context_.library()->CommDeregister(comm, buffer.handle); });
+}
+
+// Whether memory_deregister() would find nothing to wait for.
+bool Group::can_deregister() {
+  if (cause_.is_set()) return communicator_ == nullptr || communicator_->is_gone();
+  try {
+    return communicator_->poll();
+  } catch (const sdk::Failure& failure) {
+    break_with(failure);
+    return false;
+  }
 }
 
 // False when the group has failed.

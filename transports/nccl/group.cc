@@ -197,7 +197,14 @@ bool Group::is_over(Request* request) {
   return true;
 }
 
+// NCCL has access to a registered buffer until it has been told otherwise, which it can't while a call is under way.
 bool Group::is_quiet(const void* base, std::size_t bytes) {
+  const auto* first = static_cast<const char*>(base);
+  const auto overlaps = [&](const auto& buffer) {
+    const auto* own = static_cast<const char*>(buffer->address);
+    return buffer->is_done && own < first + bytes && first < own + buffer->bytes;
+  };
+  if (std::any_of(buffers_.begin(), buffers_.end(), overlaps) && !can_deregister()) return false;
   std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
   const auto touches = [&](const Request* request) { return request->touches(base, bytes); };
   return std::none_of(live_.begin(), live_.end(), touches) && std::none_of(ghosts_.begin(), ghosts_.end(), touches);

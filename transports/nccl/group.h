@@ -70,6 +70,7 @@ class Group {
   bool register_buffers();
   void deregister(const Registered& buffer);
   bool wait_for_calls();
+  bool can_deregister();
   void check_deadline() const;
   void check_place(const Request& request) const;
   void begin(Request* request);

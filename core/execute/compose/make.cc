@@ -28,8 +28,8 @@ std::vector<std::vector<std::int32_t>> groups_of(const plan::Plan& plan, const p
   } else {
     const plan::Parts parts(plan, grid, root);
     for (std::size_t stage = 0; stage < groups.size(); ++stage) {
-      const auto members = parts.of(stage, self).members;
-      if (members.size() > 1) groups[stage].assign(members.begin(), members.end());
+      const plan::Part part = parts.of(stage, self);
+      if (part.has_work) groups[stage].assign(part.members.begin(), part.members.end());
     }
   }
   return groups;

@@ -22,10 +22,11 @@ extern "C" {
 // Since the process began, over all communicators.
 struct roda_nccl_double_registrations {
   int made, undone;
-  int stale;   // undone, or left to a communicator's end, when the memory was gone already, or never made
-  int left;    // at the end of a communicator that was not aborted
-  int used;    // allreduces, allgathers and reduce-scatters whose input and output lay in registered memory
-  int halves;  // those of which one of the two did
+  int stale;          // undone, or left to a communicator's end, when the memory was gone already, or never made
+  int left;           // at the end of a communicator that was not aborted
+  int used;           // allreduces, allgathers and reduce-scatters whose input and output lay in registered memory
+  int halves;         // those of which one of the two did
+  int communicators;  // that are there now
 };
 void roda_nccl_double_count(roda_nccl_double_registrations* counts);
 }

@@ -14,7 +14,7 @@ extern "C" cuda::Result cuPointerGetAttribute(void* value, int attribute, cuda::
 namespace roda::nccl_double {
 namespace {
 
-std::atomic<int> made{0}, undone{0}, stale{0}, left{0}, used{0}, halves{0};
+std::atomic<int> made{0}, undone{0}, stale{0}, left{0}, used{0}, halves{0}, communicators{0};
 
 bool is_there(const void* memory) {
   unsigned type = 0;
@@ -24,7 +24,10 @@ bool is_there(const void* memory) {
 
 }  // namespace
 
+Registrations::Registrations() { ++communicators; }
+
 Registrations::~Registrations() {
+  --communicators;
   if (is_given_up_) return;
   for (const auto& [address, bytes] : ranges_) {
     ++left;
@@ -69,7 +72,7 @@ using namespace roda::nccl_double;
 #define RODA_DOUBLE extern "C" __attribute__((visibility("default")))
 
 RODA_DOUBLE void roda_nccl_double_count(roda_nccl_double_registrations* counts) {
-  *counts = {made.load(), undone.load(), stale.load(), left.load(), used.load(), halves.load()};
+  *counts = {made.load(), undone.load(), stale.load(), left.load(), used.load(), halves.load(), communicators.load()};
 }
 
 #if RODA_NCCL_DOUBLE_DEFAULT_VERSION >= 21900

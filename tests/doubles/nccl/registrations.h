@@ -12,8 +12,11 @@ namespace roda::nccl_double {
 // Any thread.
 class Registrations {
  public:
+  Registrations();
   // The communicator ends: what is left is counted, unless it was given up.
   ~Registrations();
+  Registrations(const Registrations&) = delete;
+  Registrations& operator=(const Registrations&) = delete;
   void give_up() { is_given_up_ = true; }
 
   void* add(const void* buffer, std::size_t bytes);

@@ -3,8 +3,10 @@
 // GPU.
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "tests/doubles/nccl/double.h"
 #include "tests/multi/gpu/gpu_array.h"
@@ -107,6 +109,27 @@ TEST(GpuBuffers, AreRegisteredWithEachProcessSet) {
     EXPECT_EQ(counts().used > before.used, is_on());
   }
   EXPECT_EQ(roda_remove_process_set(set), set);
+}
+
+// They hold memory of the GPU. NCCL's own end of one takes its time on a thread of its own.
+TEST(GpuBuffers, CommunicatorsGoWithTheirProcessSet) {
+  if (size() < 3) GTEST_SKIP() << "needs three ranks";
+  ASSERT_EQ(run_bucket(6).code, RODA_OK);
+  const int before = counts().communicators;
+  const std::int32_t ranks[] = {0, 1};
+  for (int round = 0; round < 3; ++round) {
+    const std::int32_t set = roda_add_process_set(ranks, 2);
+    if (rank() < 2) {
+      for (int launch = 0; launch < 3; ++launch) ASSERT_EQ(run_bucket(6, set).code, RODA_OK);
+      EXPECT_GT(counts().communicators, before);
+    }
+    EXPECT_EQ(roda_remove_process_set(set), set);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (counts().communicators > before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(counts().communicators, before) << "round " << round;
+    ASSERT_EQ(run_bucket(6).code, RODA_OK) << "other sets are not touched";
+  }
+  EXPECT_EQ(counts().stale, 0);
 }
 
 // A tensor that travels alone is the program's, and not registered: nor is what a rank that joined has in its place.

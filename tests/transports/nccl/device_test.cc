@@ -83,6 +83,38 @@ TEST(NcclDevices, WorkBehindACollectiveNeedsNoHost) {
   });
 }
 
+// A caller that gives up a registered buffer only when it is quiet never waits for a call of NCCL's.
+TEST(NcclDevices, ARegisteredBufferIsNotQuietWhileACallIsUnderWay) {
+  const Setting slow("RODA_NCCL_DOUBLE_LAUNCH_US", "20000");
+  in_pairs([](int rank, Member& member) {
+    Floats kept(rank, std::vector<float>(1000, 1.0f)), other(rank, std::vector<float>(1000, 1.0f));
+    roda_memory memory{};
+    memory.struct_size = sizeof memory;
+    memory.kind = RODA_MEMORY_CUDA;
+    memory.device = rank;
+    memory.address = kept.data();
+    memory.length = kept.count() * sizeof(float);
+    roda_error error = make_error();
+    ASSERT_EQ(table()->memory_register(member.group(), &memory, &error), RODA_OK) << error.message;
+    ASSERT_EQ(allreduce(member, kept).code, RODA_OK);
+    const auto is_quiet = [&] { return table()->quiesced(member.group(), memory.address, memory.length) != 0; };
+    while (!is_quiet()) table()->progress(member.context());
+    bool was_seen = false;
+    for (int round = 0; round < 5; ++round) {
+      roda_request* request = nullptr;
+      ASSERT_EQ(start_allreduce(member, other.data(), other.count(), &request).code, RODA_OK);
+      const bool was_quiet = is_quiet();
+      const bool is_under_way = table()->request_on_stream(member.group(), request, nullptr) == RODA_IN_PROGRESS;
+      EXPECT_FALSE(is_under_way && was_quiet);
+      was_seen = was_seen || is_under_way;
+      ASSERT_EQ(finish(member, request).code, RODA_OK);
+    }
+    EXPECT_TRUE(was_seen);
+    while (!is_quiet()) table()->progress(member.context());
+    table()->memory_deregister(member.group(), &memory);
+  });
+}
+
 TEST(NcclDevices, HostMemoryIsRefused) {
   in_pairs([](int, Member& member) {
     std::vector<float> data(10);

@@ -37,6 +37,7 @@ const roda_transport kLibrary = transport("library", RODA_CAP_NATIVE);
 struct Wish {
   std::vector<const roda_transport*> transports{&kLibrary, &kNear, &kFar};
   bool composes = false;
+  bool is_asked_for = false;  // by its knob
   bool deterministic = false;
   std::string rules;
 };
@@ -44,9 +45,11 @@ struct Wish {
 Planner planner(const Wish& wish = {}) {
   Planner::Options options;
   options.deterministic = wish.deterministic;
+  options.always_hierarchical_allreduce = options.always_hierarchical_allgather = wish.is_asked_for;
   for (const auto collective : {schedule::Collective::kAllreduce, schedule::Collective::kAllgather,
                                 schedule::Collective::kBroadcast, schedule::Collective::kReduceScatter}) {
-    options.on_device[collective] = {wish.transports, wish.composes};
+    const bool is_mixed = wish.transports.size() > 1 && wish.transports.front() == &kLibrary;
+    options.on_device[collective] = {wish.transports, wish.composes || wish.is_asked_for, is_mixed};
   }
   std::string error;
   const auto user = select::Table::parse(wish.rules, &error);
@@ -54,14 +57,10 @@ Planner planner(const Wish& wish = {}) {
   return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, std::move(options)};
 }
 
-// Hosts with so many ranks each. Shapes live as long as the test program.
-PlanQuery query(const std::vector<int>& sizes, int collective = RODA_ALLREDUCE, int dtype = RODA_FLOAT32) {
+// Shapes live as long as the test program; query() has hosts with so many ranks each.
+PlanQuery query_on(const Levels& levels, int collective = RODA_ALLREDUCE, int dtype = RODA_FLOAT32) {
   static std::vector<std::unique_ptr<Shape>> shapes;
-  std::vector<int> host_of;
-  for (std::size_t host = 0; host < sizes.size(); ++host) {
-    host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<int>(host));
-  }
-  shapes.push_back(std::make_unique<Shape>(host_levels(host_of), 0));
+  shapes.push_back(std::make_unique<Shape>(levels, 0));
   PlanQuery q;
   q.collective = collective;
   q.dtype = dtype;
@@ -69,6 +68,14 @@ PlanQuery query(const std::vector<int>& sizes, int collective = RODA_ALLREDUCE, 
   q.bytes = 64 << 20;
   q.lie_on(*shapes.back());
   return q;
+}
+
+PlanQuery query(const std::vector<int>& sizes, int collective = RODA_ALLREDUCE, int dtype = RODA_FLOAT32) {
+  std::vector<int> host_of;
+  for (std::size_t host = 0; host < sizes.size(); ++host) {
+    host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<int>(host));
+  }
+  return query_on(host_levels(host_of), collective, dtype);
 }
 
 std::string described(Planner&& planner, const PlanQuery& query) {
@@ -101,6 +108,46 @@ TEST(DevicePlanner, ComposesWithSomethingElseBetweenHosts) {
       "memory), then allgather on each host by library/native");
 }
 
+TEST(DevicePlanner, ARankAloneOnItsHostHasStagesOfItsOwnWhereTheyAreAskedFor) {
+  const std::string composed =
+      "reducescatter on each host by library/native, then allreduce across hosts by far/ring (staged through host "
+      "memory), then allgather on each host by library/native";
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({1, 1})), composed);
+  EXPECT_EQ(described(planner({.transports = {&kLibrary}, .is_asked_for = true}), query({1, 1, 1})), composed);
+  EXPECT_EQ(described(planner({.rules = "allreduce@cuda = levels/hierarchical"}), query({1, 1})), composed);
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({1, 1}, RODA_BROADCAST)),
+            "broadcast across hosts by far/double_binary_tree (staged through host memory), then broadcast on each "
+            "host by library/native");
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({1, 1}, RODA_ALLGATHER)),
+            "allgather across hosts by far/ring (staged through host memory), then allgather on each host by "
+            "library/native");
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({1, 1}, RODA_REDUCESCATTER)),
+            "reducescatter on each host by library/native, then reducescatter across hosts by far/ring (staged "
+            "through host memory)");
+  // Where somebody has a neighbour they are as ever.
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({1, 2, 1})), composed);
+  // By themselves, and on one host, the library serves alone.
+  EXPECT_EQ(described(planner(), query({1, 1})), "allreduce by library/native");
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query({2})), "allreduce by library/native");
+}
+
+TEST(DevicePlanner, RanksOfOneHostThatALevelSeparates) {
+  const Levels cards{{"card", "host"}, {{0, 1}, {0, 0}}, 1};
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query_on(cards)),
+            "reducescatter on each card by library/native, then allreduce across cards of each host by near/direct "
+            "(staged through host memory), then allgather on each card by library/native");
+  EXPECT_EQ(described(planner({.composes = true}), query_on(cards)), "allreduce by library/native");
+  EXPECT_EQ(described(planner({.transports = {&kLibrary}, .is_asked_for = true}), query_on(cards)),
+            "allreduce by library/native")
+      << "on one host the knob alone asks for nothing";
+  const Levels racks{{"host", "rack"}, {{0, 1, 2, 3}, {0, 0, 1, 1}}, 0};
+  EXPECT_EQ(described(planner({.is_asked_for = true}), query_on(racks)),
+            "reducescatter on each host by library/native, then reducescatter across hosts of each rack by far/ring "
+            "(staged through host memory), then allreduce across racks by far/ring (staged through host memory), then "
+            "allgather across hosts of each rack by far/ring (staged through host memory), then allgather on each "
+            "host by library/native");
+}
+
 TEST(DevicePlanner, ATorusIsTheLibrarysAlongBothAxes) {
   EXPECT_EQ(
       described(planner({.rules = "allreduce = levels/torus"}), query({2, 2})),
@@ -128,6 +175,12 @@ TEST(DevicePlanner, OnlyWhatIsNamedCarriesIt) {
             std::string::npos);
   EXPECT_EQ(described(planner({.transports = {&kFar}}), query({4})),
             "allreduce by far/ring, staged through host memory");
+  // Its parts inside hosts too, though something else serves host memory there.
+  EXPECT_EQ(described(planner({.transports = {&kFar}}), query({2, 2})),
+            "allreduce by far/ring, staged through host memory");
+  EXPECT_EQ(described(planner({.transports = {&kFar}, .is_asked_for = true}), query({2, 2})),
+            "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
+            "host by far/ring, staged through host memory");
 }
 
 TEST(DevicePlanner, AveragesAreTheLibrarysWhereItHasThem) {

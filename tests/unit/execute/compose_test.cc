@@ -99,7 +99,7 @@ class Member {
     std::unique_ptr<StagePool> pool;
   };
   StagePool* pool(const std::vector<std::int32_t>& members) {
-    if (members.size() < 2) return nullptr;
+    if (members.empty()) return nullptr;
     std::string name = world_;
     for (const std::int32_t member : members) name += "." + std::to_string(member);
     Group& made = groups_[name];
@@ -202,6 +202,19 @@ TEST_P(ComposeTest, Allreduce) {
     const plan::Plan plan = plan::hierarchical(grid(), {choice, kMessages});
     run_grid(grid(), [&](Member& self) { check_allreduce(self, plan); });
   }
+}
+
+// Every rank runs the stages inside its host by itself.
+TEST(Compose, AllreduceOverHostsOfOneRankWithStagesInside) {
+  const plan::Grid grid = hosts({1, 1, 1});
+  plan::Choice alone = kMessages;
+  alone.even_alone = true;
+  const plan::Plan plan = plan::hierarchical(grid, {alone, kMessages});
+  ASSERT_EQ(plan.stages.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(groups_of(plan, grid, rank, 0).front(), std::vector<std::int32_t>{rank});
+  }
+  run_grid(grid, [&](Member& self) { check_allreduce(self, plan); });
 }
 
 TEST_P(ComposeTest, AllreduceAlongEachAxis) {

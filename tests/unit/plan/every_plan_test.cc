@@ -147,6 +147,24 @@ TEST(EveryPlan, OfTheOtherCollectivesOnThreeAndFourLevels) {
   }
 }
 
+TEST(EveryPlan, OfHostsOfOneRankWithStagesOfTheirOwn) {
+  for (std::int32_t size = 1; size <= 9; ++size) {
+    std::vector<std::int32_t> host_of, rack_of;
+    for (std::int32_t rank = 0; rank < size; ++rank) host_of.push_back(rank);
+    for (std::int32_t rank = 0; rank < size; ++rank) rack_of.push_back(rank / 2);
+    std::vector<Choice> alone(3);
+    alone[0].even_alone = true;
+    for (const Grid& grid : {nested_grid({"host"}, {host_of}), nested_grid({"host", "rack"}, {host_of, rack_of})}) {
+      const Plan plan = hierarchical(grid, alone);
+      EXPECT_EQ(plan.stages.front().axis, 0);
+      ASSERT_NO_FATAL_FAILURE(expect_right(plan, grid));
+      for (const auto collective : others()) {
+        ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, alone), grid));
+      }
+    }
+  }
+}
+
 TEST(EveryPlan, OfASetThatCutsAcrossHostsInTheOtherCollectives) {
   const Grid grid = nested_grid({"host", "rack"}, {{3, 1, 1, 3, 5, 5, 5, 2}, {1, 0, 0, 1, 1, 1, 1, 0}});
   for (const auto collective : others()) {

@@ -53,6 +53,28 @@ TEST(Plan, LeavesOutAxesWithoutNeighbours) {
   EXPECT_TRUE(hierarchical(hosts({1}), {}).stages.empty());
 }
 
+TEST(Plan, KeepsAnAxisWithoutNeighboursWhereThatIsWanted) {
+  const Grid grid = hosts({1, 1, 1});
+  std::vector<Choice> choices(2);
+  choices[0].even_alone = true;
+  const Plan plan = hierarchical(grid, choices);
+  EXPECT_EQ(to_text(plan, grid),
+            "hierarchical: reducescatter(host, ring); allreduce(world, ring); allgather(host, ring)");
+  const Parts parts(plan, grid);
+  EXPECT_EQ(members(parts.of(0, 2)), (std::vector<std::int32_t>{2}));
+  EXPECT_TRUE(parts.of(0, 2).has_work);
+  EXPECT_EQ(parts.of(0, 2).shares, 1);
+  EXPECT_EQ(members(parts.of(1, 2)), (std::vector<std::int32_t>{0, 1, 2}));
+}
+
+TEST(Parts, OfARankWithoutNeighboursHaveNoWorkWhereOthersHaveSome) {
+  const Grid grid = hosts({1, 2, 1});
+  const Parts parts(hierarchical(grid, {}), grid);
+  EXPECT_FALSE(parts.of(0, 0).has_work);
+  EXPECT_TRUE(parts.of(0, 1).has_work);
+  EXPECT_TRUE(parts.of(1, 0).has_work);
+}
+
 TEST(Parts, ShareOutTheData) {
   const Grid grid = hosts({2, 2, 2});
   const Plan plan = hierarchical(grid, {});

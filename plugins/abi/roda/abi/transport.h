@@ -177,7 +177,8 @@ typedef struct roda_transport {
                               roda_error* error);
 
   /* 1 when no local or remote access to the range can follow any more, 0 while one may. After group_abort this must
-   * become 1 in bounded time if RODA_CAP_FAULT_TOLERANT is set. */
+   * become 1 in bounded time if RODA_CAP_FAULT_TOLERANT is set. Of a registered range: 0 also while memory_deregister
+   * would have to wait. */
   int32_t (*quiesced)(roda_group* group, const void* base, size_t bytes);
 
   /* OPTIONAL. Whether all that ended so far goes on without this process: RODA_OK, or RODA_AGAIN while ended requests
