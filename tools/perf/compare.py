@@ -135,6 +135,24 @@ class Gloo:
         return rows_of(outputs[0])
 
 
+class Sockets:
+    """No collective: what bare connections between two hosts need for the bytes of an allreduce by levels."""
+
+    name = "sockets"
+
+    def __init__(self, build, network):
+        self.program, self.network = build / "tools/perf/peers/peer-sockets", network
+
+    def run(self, ranks, sizes):
+        """Return one row per size; one process on each host, whatever the number of ranks."""
+        with tempfile.TemporaryDirectory() as store:
+            command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
+            start = ["sh", "-c", 'PEER_RANK=$HOROVOD_RANK exec "$@"', "sh", *command]
+            environment = {"PEER_STORE": store, "PEER_ADDRESS": self.network.hosts[0].address,
+                           "PEER_LANES": str(max(1, ranks // 2))}
+            return run_on_hosts(self.network, [*horovodrun(self.network, 2), *start], environment)
+
+
 def contenders(build, options, network):
     """List Roda first, then those of the peers that were built."""
     found = [Roda(build, transport, network) for transport in options.transports.split(",")]
@@ -145,6 +163,8 @@ def contenders(build, options, network):
         found.append(OpenMpi(build, "openmpi-keepheap", network, keep))
     if (peers / "peer-gloo").exists():
         found.append(Gloo(build, network))
+    if network is not None and len(network.hosts) == 2:
+        found.append(Sockets(build, network))
     return [each for each in found if isinstance(each, Roda) or each.name in options.peers.split(",")]
 
 
@@ -202,6 +222,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="default: build/native")
     parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
     parser.add_argument("--hosts", type=int, choices=(2, 3), help="network namespaces to spread the ranks over")
+    parser.add_argument("--rate", help="what each of them may send, as tc writes it: 10gbit; not limited by default")
     parser.add_argument("--peers", default="openmpi,openmpi-keepheap,gloo", help="beside it, of those that were built")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
@@ -210,7 +231,7 @@ def main():
     options = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the hosts go then, too
-    with Network(options.hosts) if options.hosts else nullcontext() as network:
+    with Network(options.hosts, options.rate) if options.hosts else nullcontext() as network:
         times, names = measure(options.build.resolve(), options, network)
     if options.json:
         records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values}

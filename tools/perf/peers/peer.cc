@@ -66,18 +66,21 @@ Request parse_request(int argc, char** argv) {
   return request;
 }
 
-int measure(const char* peer, const Request& request, int rank, int ranks, const Allreduce& allreduce) {
+int measure(const char* peer, const Request& request, int rank, int ranks, const Allreduce& allreduce, Result result) {
   bool all_right = true;
   for (const std::size_t bytes : request.sizes) {
     std::vector<float> data(bytes / sizeof(float));
-    const bool right = is_right(rank, ranks, &data, allreduce);
+    const bool right = result == Result::kNone || is_right(rank, ranks, &data, allreduce);
     all_right = all_right && right;
     const perf::Statistics times = time_size(request, &data, allreduce);
     if (rank != 0) continue;
     std::printf(
         "{\"runs\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"median_us\": %.3f, \"p95_us\": %.3f, \"min_us\": %.3f, "
         "\"samples\": %d, \"check\": \"%s\"}\n",
-        peer, ranks, bytes, times.median, times.p95, times.min, times.samples, right ? "ok" : "WRONG");
+        peer, ranks, bytes, times.median, times.p95, times.min, times.samples,
+        !right                    ? "WRONG"
+        : result == Result::kNone ? "none"
+                                  : "ok");
     std::fflush(stdout);
   }
   return all_right ? 0 : 1;
