@@ -204,7 +204,7 @@ trainings() {
   fi
   export -f build_python
   step "compiling horovod's extension module" 240 bash -euo pipefail -c 'build_python "$@"' build_python "$folder"
-  export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH}
+  export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   local line=("$(command -v python3)" "$folder/python/training.py")
   step "training, one rank" 150 "$folder/run_ranks" -n 1 --seconds 140 "${line[@]}"
   step "training, two ranks on one card" 150 \
