@@ -1,8 +1,9 @@
 #include "core/bootstrap/claim.h"
 
-#include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -12,17 +13,17 @@ Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::s
   if (::getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
     return Status::system("getrandom failed");
   }
-  const std::string mine = fmt::format("process {} on host {} #{:016x}", ::getpid(), host.hostname, nonce);
-  const std::string key = fmt::format("{}/owner/{}", prefix, rank);
+  const std::string mine = roda::format("process {} on host {} #{:016x}", ::getpid(), host.hostname, nonce);
+  const std::string key = roda::format("{}/owner/{}", prefix, rank);
   std::string owner;
   RODA_RETURN_IF_ERROR(store.put_if_absent(key, mine));
   RODA_RETURN_IF_ERROR(store.wait(key, deadline, &owner));
   if (owner == mine) return {};
   return Status(
       RODA_ERR_PRECONDITION,
-      fmt::format("rank {} was started twice: {} has this number too. Give every process its own HOROVOD_RANK, "
-                  "and every job its own rendezvous",
-                  rank, owner.substr(0, owner.find(" #"))),
+      roda::format("rank {} was started twice: {} has this number too. Give every process its own HOROVOD_RANK, "
+                   "and every job its own rendezvous",
+                   rank, owner.substr(0, owner.find(" #"))),
       rank);
 }
 

@@ -1,10 +1,10 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <sstream>
 
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/topology.h"
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -13,10 +13,12 @@ namespace {
 // One line; -1 for a number that was not given, "-" for an empty text.
 std::string to_line(const RankReport& report) {
   auto text = [](const std::string& value) { return value.empty() ? std::string("-") : value; };
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {:x}\n", text(report.host.boot_id), text(report.host.hostname),
-                     report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
-                     report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
-                     text(report.note), report.cores.quota, fmt::join(report.cores.cores, " "));
+  std::string cores;
+  for (const auto core : report.cores.cores) cores += roda::format("{}{:x}", cores.empty() ? "" : " ", core);
+  return roda::format("{} {} {} {} {} {} {} {} {} {} {}\n", text(report.host.boot_id), text(report.host.hostname),
+                      report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
+                      report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
+                      text(report.note), report.cores.quota, cores);
 }
 
 bool from_line(const std::string& line, RankReport* report) {
@@ -45,7 +47,7 @@ Status concatenate(const std::vector<std::string>& all, std::string* result) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     RankReport ignored;
     if (!from_line(all[rank], &ignored)) {
-      return Status(RODA_ERR_INVALID, fmt::format("rank {} sent a malformed report", rank), static_cast<int>(rank));
+      return Status(RODA_ERR_INVALID, roda::format("rank {} sent a malformed report", rank), static_cast<int>(rank));
     }
     *result += all[rank];
   }
@@ -57,7 +59,7 @@ Status concatenate(const std::vector<std::string>& all, std::string* result) {
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
                 const std::string& prefix, Store::Clock::time_point deadline, Topology* topology) {
   if (size < 1 || rank < 0 || rank >= size) {
-    return Status::invalid(fmt::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
+    return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
   }
   RankReport mine{this_host(knobs.hostname),
                   static_cast<int>(::getpid()),

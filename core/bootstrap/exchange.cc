@@ -1,8 +1,8 @@
 #include "core/bootstrap/exchange.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -11,7 +11,7 @@ roda_exchange StoreExchange::table() {
 }
 
 std::string StoreExchange::key(int rank, const char* name) const {
-  return fmt::format("{}/{}/{}", prefix_, rank, name);
+  return roda::format("{}/{}/{}", prefix_, rank, name);
 }
 
 int32_t StoreExchange::put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
@@ -30,7 +30,7 @@ int32_t StoreExchange::get(void* self, int32_t rank, const char* key, void* valu
   if (!found) return RODA_IN_PROGRESS;
   if (text.size() > *bytes) {
     return Status::invalid(
-               fmt::format("the value of '{}' has {} bytes; there is room for {}", name, text.size(), *bytes))
+               roda::format("the value of '{}' has {} bytes; there is room for {}", name, text.size(), *bytes))
         .to(error);
   }
   std::memcpy(value, text.data(), text.size());

@@ -1,19 +1,19 @@
 #include "core/bootstrap/gather.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <sstream>
 
+#include "plugins/base/format.h"
+
 namespace roda {
 
 namespace {
 
-std::string report_key(const std::string& prefix, int rank) { return fmt::format("{}/report/{}", prefix, rank); }
+std::string report_key(const std::string& prefix, int rank) { return roda::format("{}/report/{}", prefix, rank); }
 std::string result_key(const std::string& prefix, std::size_t piece) {
-  return fmt::format("{}/result/{}", prefix, piece);
+  return roda::format("{}/result/{}", prefix, piece);
 }
 
 Status collect(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
@@ -23,9 +23,9 @@ Status collect(Store& store, int size, const std::string& prefix, Store::Clock::
     Status status = store.wait(report_key(prefix, rank), deadline, &(*all)[static_cast<std::size_t>(rank)]);
     if (status.code() == RODA_ERR_TIMEOUT) {
       return Status(RODA_ERR_TIMEOUT,
-                    fmt::format("rank {} of {} has not come to '{}' in time; if it only starts late, raise "
-                                "HOROVOD_GLOO_TIMEOUT_SECONDS",
-                                rank, size, prefix),
+                    roda::format("rank {} of {} has not come to '{}' in time; if it only starts late, raise "
+                                 "HOROVOD_GLOO_TIMEOUT_SECONDS",
+                                 rank, size, prefix),
                     rank);
     }
     RODA_RETURN_IF_ERROR(status);
@@ -35,7 +35,7 @@ Status collect(Store& store, int size, const std::string& prefix, Store::Clock::
 
 // "<code> <rank> <length>\n" and the text, cut into pieces.
 Status publish(Store& store, const std::string& prefix, const Status& status, const std::string& text) {
-  std::string whole = fmt::format("{} {} {}\n", status.code(), status.rank(), text.size()) + text;
+  std::string whole = roda::format("{} {} {}\n", status.code(), status.rank(), text.size()) + text;
   std::size_t piece = 0;
   for (std::size_t at = 0; at < whole.size(); at += Store::kMaxValue) {
     RODA_RETURN_IF_ERROR(store.put(result_key(prefix, piece++), std::string_view(whole).substr(at, Store::kMaxValue)));
@@ -48,9 +48,9 @@ Status receive(Store& store, const std::string& prefix, Store::Clock::time_point
   Status status = store.wait(result_key(prefix, 0), deadline, &whole);
   if (status.code() == RODA_ERR_TIMEOUT) {
     return Status(RODA_ERR_TIMEOUT,
-                  fmt::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "
-                              "HOROVOD_GLOO_TIMEOUT_SECONDS",
-                              prefix),
+                  roda::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "
+                               "HOROVOD_GLOO_TIMEOUT_SECONDS",
+                               prefix),
                   0);
   }
   RODA_RETURN_IF_ERROR(status);
@@ -108,7 +108,7 @@ std::string differences(const std::string& common, const std::string& theirs) {
     auto instead = std::find_if(expected.begin(), expected.end(),
                                 [&](const std::string& e) { return !name.empty() && e.starts_with(name); });
     std::string other = instead == expected.end() ? "nothing" : instead->substr(name.size());
-    out += fmt::format("{}{} (others: {})", out.empty() ? "" : ", ", line, other.empty() ? "empty" : other);
+    out += roda::format("{}{} (others: {})", out.empty() ? "" : ", ", line, other.empty() ? "empty" : other);
   }
   return out.empty() ? "lines are missing" : out;
 }
@@ -116,8 +116,8 @@ std::string differences(const std::string& common, const std::string& theirs) {
 std::string ranks_text(const std::vector<int>& ranks) {
   constexpr std::size_t kShown = 16;
   std::string out;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) out += fmt::format("{}{}", i ? ", " : "", ranks[i]);
-  if (ranks.size() > kShown) out += fmt::format(" and {} more", ranks.size() - kShown);
+  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) out += roda::format("{}{}", i ? ", " : "", ranks[i]);
+  if (ranks.size() > kShown) out += roda::format(" and {} more", ranks.size() - kShown);
   return out;
 }
 
@@ -134,8 +134,8 @@ Status compare(const std::vector<std::string>& all) {
   for (const auto& [theirs, ranks] : groups) {
     if (theirs == right->first) continue;
     if (origin < 0 || ranks[0] < origin) origin = ranks[0];
-    text += fmt::format(" rank{} {}: {};", ranks.size() > 1 ? "s" : "", ranks_text(ranks),
-                        differences(right->first, theirs));
+    text += roda::format(" rank{} {}: {};", ranks.size() > 1 ? "s" : "", ranks_text(ranks),
+                         differences(right->first, theirs));
   }
   text.pop_back();
   return Status(RODA_ERR_PRECONDITION, std::move(text), origin);

@@ -1,7 +1,6 @@
 #include "core/bootstrap/job_secret.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <mbedtls/base64.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "plugins/base/format.h"
 #include "plugins/base/hmac.h"
 #include "plugins/base/unique_fd.h"
 
@@ -25,7 +25,7 @@ Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
   while (size < sizeof buffer) {
     ssize_t got = ::read(fd, buffer + size, sizeof buffer - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) status = Status::system(fmt::format("reading {}: {}", what, std::strerror(errno)));
+    if (got < 0) status = Status::system(roda::format("reading {}: {}", what, std::strerror(errno)));
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
   }
@@ -34,8 +34,8 @@ Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
   explicit_bzero(buffer, sizeof buffer);
   RODA_RETURN_IF_ERROR(status);
   if (!read.is_long_enough()) {
-    return Status::auth(fmt::format("the secret in {} has {} bytes; {} to {} are needed", what, size, Secret::kMinBytes,
-                                    Secret::kMaxBytes));
+    return Status::auth(roda::format("the secret in {} has {} bytes; {} to {} are needed", what, size,
+                                     Secret::kMinBytes, Secret::kMaxBytes));
   }
   *secret = std::move(read);
   return {};
@@ -46,24 +46,24 @@ Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
 Status read_secret_file(const std::string& path, Secret* secret) {
   // Non-blocking: a FIFO under that name must not hang the start.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return Status::auth(fmt::format("HOROVOD_SECRET_FILE={}: {}", path, std::strerror(errno)));
+  if (!fd) return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: {}", path, std::strerror(errno)));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return Status::system(fmt::format("{}: {}", path, std::strerror(errno)));
-  if (!S_ISREG(info.st_mode)) return Status::auth(fmt::format("HOROVOD_SECRET_FILE={}: not a regular file", path));
+  if (::fstat(fd.get(), &info) != 0) return Status::system(roda::format("{}: {}", path, std::strerror(errno)));
+  if (!S_ISREG(info.st_mode)) return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: not a regular file", path));
   if (info.st_uid != ::geteuid()) {
-    return Status::auth(fmt::format("HOROVOD_SECRET_FILE={}: belongs to user {}, not to this one ({})", path,
-                                    info.st_uid, ::geteuid()));
+    return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: belongs to user {}, not to this one ({})", path,
+                                     info.st_uid, ::geteuid()));
   }
   if ((info.st_mode & 0177) != 0) {
     return Status::auth(
-        fmt::format("HOROVOD_SECRET_FILE={}: mode {:04o} lets others in; chmod 600 it", path, info.st_mode & 07777));
+        roda::format("HOROVOD_SECRET_FILE={}: mode {:04o} lets others in; chmod 600 it", path, info.st_mode & 07777));
   }
   return read_all(fd.get(), "HOROVOD_SECRET_FILE=" + path, true, secret);
 }
 
 Status read_secret_fd(int fd, Secret* secret) {
   UniqueFd owner(fd);
-  return read_all(fd, fmt::format("HOROVOD_SECRET_FD={}", fd), false, secret);
+  return read_all(fd, roda::format("HOROVOD_SECRET_FD={}", fd), false, secret);
 }
 
 Status decode_base64(std::string_view text, Secret* secret) {
@@ -75,7 +75,7 @@ Status decode_base64(std::string_view text, Secret* secret) {
   explicit_bzero(buffer, sizeof buffer);
   if (code != 0 || !decoded.is_long_enough()) {
     return Status::auth(
-        fmt::format("_HOROVOD_SECRET_KEY: expected base64 of {} to {} bytes", Secret::kMinBytes, Secret::kMaxBytes));
+        roda::format("_HOROVOD_SECRET_KEY: expected base64 of {} to {} bytes", Secret::kMinBytes, Secret::kMaxBytes));
   }
   *secret = std::move(decoded);
   return {};

@@ -1,7 +1,5 @@
 #include "core/bootstrap/launched.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -12,6 +10,7 @@
 #include "core/bootstrap/store_server.h"
 #include "core/bootstrap/tcp_store.h"
 #include "plugins/base/address.h"
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -69,7 +68,7 @@ class Job {
 Status all_on_one_host(const Job& job, bool* answer) {
   const HostIdentity host = this_host("");
   char mine[512] = {}, first[512] = {};
-  const std::string text = fmt::format("{} {} {}", host.boot_id, host.hostname, host.network_namespace);
+  const std::string text = roda::format("{} {} {}", host.boot_id, host.hostname, host.network_namespace);
   std::memcpy(mine, text.data(), std::min(text.size(), sizeof mine - 1));
   std::memcpy(first, mine, sizeof first);
   RODA_RETURN_IF_ERROR(job.broadcast(first, sizeof first));

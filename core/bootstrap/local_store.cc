@@ -1,23 +1,22 @@
-#include <fmt/format.h>
-
 #include "core/bootstrap/store.h"
+#include "plugins/base/format.h"
 
 namespace roda {
 
 Status check_sizes(std::string_view key, std::string_view value) {
   if (key.empty() || key.size() > Store::kMaxKey) {
     return Status::invalid(
-        fmt::format("a key of {} bytes ('{:.40}...'): 1 to {} are allowed", key.size(), key, Store::kMaxKey));
+        roda::format("a key of {} bytes ('{:.40}...'): 1 to {} are allowed", key.size(), key, Store::kMaxKey));
   }
   if (value.size() > Store::kMaxValue) {
     return Status::invalid(
-        fmt::format("the value of '{}' has {} bytes; the bound is {}", key, value.size(), Store::kMaxValue));
+        roda::format("the value of '{}' has {} bytes; the bound is {}", key, value.size(), Store::kMaxValue));
   }
   return {};
 }
 
 Status wait_timed_out(const std::string& key) {
-  return Status::timeout(fmt::format("nobody has put '{}' in time", key));
+  return Status::timeout(roda::format("nobody has put '{}' in time", key));
 }
 
 Status LocalStore::put(const std::string& key, std::string_view value) {

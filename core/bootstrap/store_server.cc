@@ -1,6 +1,5 @@
 #include "core/bootstrap/store_server.h"
 
-#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -17,6 +16,7 @@
 
 #include "core/bootstrap/store_table.h"
 #include "core/bootstrap/store_wire.h"
+#include "plugins/base/format.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
@@ -86,10 +86,10 @@ Status StoreServer::Loop::open(UniqueFd listener, int stop_fd) {
   listener_ = std::move(listener);
   listener_guard_ = ForkGuard(listener_.get());
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Status::system(fmt::format("epoll_create1: {}", std::strerror(errno)));
+  if (!epoll_) return Status::system(roda::format("epoll_create1: {}", std::strerror(errno)));
   epoll_guard_ = ForkGuard(epoll_.get());
   if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN) || !watch(EPOLL_CTL_ADD, stop_fd, kStop, EPOLLIN)) {
-    return Status::system(fmt::format("epoll_ctl: {}", std::strerror(errno)));
+    return Status::system(roda::format("epoll_ctl: {}", std::strerror(errno)));
   }
   return {};
 }
@@ -285,13 +285,13 @@ void StoreServer::Loop::drop_doomed() {
 Status StoreServer::start(const SocketAddress& address, const Secret& secret, const StoreServerOptions& options,
                           std::unique_ptr<StoreServer>* server) {
   if (!secret.is_long_enough()) {
-    return Status::invalid(fmt::format("the job's secret needs {} to {} bytes", Secret::kMinBytes, Secret::kMaxBytes));
+    return Status::invalid(roda::format("the job's secret needs {} to {} bytes", Secret::kMinBytes, Secret::kMaxBytes));
   }
   UniqueFd listener;
   SocketAddress bound;
   RODA_RETURN_IF_ERROR(tcp::listen_on(address, &listener, &bound));
   UniqueFd stop_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_fd) return Status::system(fmt::format("eventfd: {}", std::strerror(errno)));
+  if (!stop_fd) return Status::system(roda::format("eventfd: {}", std::strerror(errno)));
   auto loop = std::make_unique<Loop>(secret, options);
   RODA_RETURN_IF_ERROR(loop->open(std::move(listener), stop_fd.get()));
   server->reset(new StoreServer(bound, std::move(stop_fd), std::move(loop)));

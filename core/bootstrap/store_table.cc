@@ -1,12 +1,12 @@
 #include "core/bootstrap/store_table.h"
 
-#include <fmt/format.h>
+#include "plugins/base/format.h"
 
 namespace roda {
 
 Status StoreTable::reserve(std::size_t bytes, std::size_t freed) {
   if (bytes > max_bytes_ - bytes_ + freed) {
-    return Status::no_memory(fmt::format("the store is full: it holds {} of {} bytes", bytes_, max_bytes_));
+    return Status::no_memory(roda::format("the store is full: it holds {} of {} bytes", bytes_, max_bytes_));
   }
   bytes_ += bytes - freed;
   return {};

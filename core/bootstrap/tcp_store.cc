@@ -1,11 +1,11 @@
 #include "core/bootstrap/tcp_store.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
 
 #include "core/bootstrap/store_wire.h"
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -39,7 +39,8 @@ Status TcpStore::connect(const std::string& host, int port, const Secret& secret
     if (status.ok() && !ready) sleep_on(connection->fd(), connection->wants_write(), connection->handshake_deadline());
   }
   if (!status.ok()) {
-    return Status(status.code(), fmt::format("cannot reach the rendezvous at {}:{}: {}", host, port, status.message()));
+    return Status(status.code(),
+                  roda::format("cannot reach the rendezvous at {}:{}: {}", host, port, status.message()));
   }
   store->reset(new TcpStore(std::move(connection), timeout));
   return {};
@@ -47,7 +48,7 @@ Status TcpStore::connect(const std::string& host, int port, const Secret& secret
 
 Status TcpStore::lost(const Status& cause) {
   if (failure_.ok()) {
-    failure_ = Status(cause.code(), fmt::format("lost the rendezvous: {}", cause.message()));
+    failure_ = Status(cause.code(), roda::format("lost the rendezvous: {}", cause.message()));
     arrived_.notify_all();
   }
   return failure_;
@@ -74,7 +75,7 @@ Status TcpStore::on_frame(const std::vector<std::uint8_t>& frame) {
   auto response = store_wire::parse_response(frame);
   if (!response) return Status::invalid("it sent a malformed answer");
   if (response->outcome == store_wire::Outcome::kError) {
-    return Status::no_memory(fmt::format("{} says: {}", connection_->peer(), response->value));
+    return Status::no_memory(roda::format("{} says: {}", connection_->peer(), response->value));
   }
   auto asked = asked_.find(response->id);
   if (asked == asked_.end()) return Status::invalid("it answered what was not asked");

@@ -1,9 +1,8 @@
 #include "core/bootstrap/topology.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "plugins/base/format.h"
 #include "plugins/base/json.h"
 
 namespace roda {
@@ -29,7 +28,7 @@ std::vector<Ranks> group_hosts(const std::vector<RankReport>& reports, Topology*
   return members;
 }
 
-std::string text_of(const std::optional<int>& number) { return number ? fmt::format("{}", *number) : "nothing"; }
+std::string text_of(const std::optional<int>& number) { return number ? roda::format("{}", *number) : "nothing"; }
 
 // What differs between the launcher's numbers and those of a group, as checked below.
 struct Naming {
@@ -48,9 +47,9 @@ Status contradiction(const Naming& naming, int rank, const std::string& given, c
                      const Ranks& members) {
   return Status(
       RODA_ERR_INVALID,
-      fmt::format("rank {}: the launcher says {}, but {} (ranks {} share the {}); correct the launcher, or tell "
-                  "hosts apart by HOROVOD_HOSTNAME",
-                  rank, given, found, fmt::join(members, ", "), naming.place),
+      roda::format("rank {}: the launcher says {}, but {} (ranks {} share the {}); correct the launcher, or tell "
+                   "hosts apart by HOROVOD_HOSTNAME",
+                   rank, given, found, roda::join(members, ", "), naming.place),
       rank);
 }
 
@@ -63,19 +62,19 @@ Status order_group(const std::vector<RankReport>& reports, const Naming& naming,
     const auto& place = reports[at(rank)].*naming.rank;
     const auto& group_size = reports[at(rank)].*naming.size;
     if (group_size && *group_size != size) {
-      return contradiction(naming, rank, fmt::format("{}={}", naming.size_variable, *group_size),
-                           fmt::format("{} rank{} found", size, size == 1 ? " is" : "s are"), *members);
+      return contradiction(naming, rank, roda::format("{}={}", naming.size_variable, *group_size),
+                           roda::format("{} rank{} found", size, size == 1 ? " is" : "s are"), *members);
     }
-    std::string says = fmt::format("{}={}", naming.rank_variable, text_of(place));
+    std::string says = roda::format("{}={}", naming.rank_variable, text_of(place));
     if (place.has_value() != given) {
       int first = members->front();
       return contradiction(naming, rank, says,
-                           fmt::format("rank {} says {}", first, text_of(reports[at(first)].*naming.rank)), *members);
+                           roda::format("rank {} says {}", first, text_of(reports[at(first)].*naming.rank)), *members);
     }
     if (!given) continue;
-    if (*place >= size) return contradiction(naming, rank, says, fmt::format("there are only {}", size), *members);
+    if (*place >= size) return contradiction(naming, rank, says, roda::format("there are only {}", size), *members);
     if (ordered[at(*place)] >= 0) {
-      return contradiction(naming, rank, says, fmt::format("rank {} has it too", ordered[at(*place)]), *members);
+      return contradiction(naming, rank, says, roda::format("rank {} has it too", ordered[at(*place)]), *members);
     }
     ordered[at(*place)] = rank;
   }
@@ -137,7 +136,7 @@ bool has_core_each(const std::vector<RankReport>& reports, const std::vector<Ran
 
 Status compute_topology(const std::vector<RankReport>& reports, int rank, Topology* topology) {
   if (rank < 0 || at(rank) >= reports.size()) {
-    return Status::invalid(fmt::format("rank {} in a job of {}", rank, reports.size()));
+    return Status::invalid(roda::format("rank {} in a job of {}", rank, reports.size()));
   }
   Topology result;
   std::vector<Ranks> members = group_hosts(reports, &result);
@@ -190,24 +189,24 @@ Topology subset(const Topology& topology, const std::vector<int>& ranks) {
 std::string Topology::describe(bool as_json) const {
   std::string out;
   if (as_json) {
-    out = fmt::format(
+    out = roda::format(
         R"({{"rank": {}, "size": {}, "local_rank": {}, "local_size": {}, "cross_rank": {}, "cross_size": {}, )"
         R"("is_homogeneous": {}, "hosts": [)",
         rank, size, local_rank, local_size, cross_rank, cross_size, is_homogeneous);
   } else {
-    out = fmt::format("rank {} of {}, local {} of {}, cross {} of {}, {}\n", rank, size, local_rank, local_size,
-                      cross_rank, cross_size, is_homogeneous ? "homogeneous" : "not homogeneous");
+    out = roda::format("rank {} of {}, local {} of {}, cross {} of {}, {}\n", rank, size, local_rank, local_size,
+                       cross_rank, cross_size, is_homogeneous ? "homogeneous" : "not homogeneous");
   }
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     Ranks on_host;
     for (int r = 0; r < size; ++r) {
       if (host_of[at(r)] == static_cast<int>(host)) on_host.push_back(r);
     }
-    std::string ranks = fmt::format("{}", fmt::join(on_host, ", "));
-    out += as_json ? fmt::format(R"({}{{"hostname": {}, "boot_id": {}, "network_namespace": {}, "ranks": [{}]}})",
-                                 host > 0 ? ", " : "", json_quote(hosts[host].hostname),
-                                 json_quote(hosts[host].boot_id), hosts[host].network_namespace, ranks)
-                   : fmt::format("  host {} {}: ranks {}\n", host, hosts[host].hostname, ranks);
+    std::string ranks = roda::join(on_host, ", ");
+    out += as_json ? roda::format(R"({}{{"hostname": {}, "boot_id": {}, "network_namespace": {}, "ranks": [{}]}})",
+                                  host > 0 ? ", " : "", json_quote(hosts[host].hostname),
+                                  json_quote(hosts[host].boot_id), hosts[host].network_namespace, ranks)
+                   : roda::format("  host {} {}: ranks {}\n", host, hosts[host].hostname, ranks);
   }
   return as_json ? out + "]}\n" : out;
 }

@@ -1,8 +1,8 @@
 #include "core/engine/choice_table.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
+
+#include "plugins/base/format.h"
 
 namespace roda::engine {
 namespace {
@@ -18,13 +18,13 @@ std::string lower_name(std::int32_t collective) {
 }
 
 std::string in_words(std::int32_t set, const LaunchClass& of) {
-  return fmt::format("{} of {} to {} bytes of {} ({}), process set {}", lower_name(of.collective), of.from(), of.to(),
-                     roda_dtype_name(of.dtype), roda_reduce_op_name(of.op), set);
+  return roda::format("{} of {} to {} bytes of {} ({}), process set {}", lower_name(of.collective), of.from(), of.to(),
+                      roda_dtype_name(of.dtype), roda_reduce_op_name(of.op), set);
 }
 
 std::string time_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+  if (seconds < 1e-3) return roda::format("{:.3g} us", seconds * 1e6);
+  return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
 }
 
 const char* word(Change change) {
@@ -41,15 +41,15 @@ const char* word(Change change) {
 
 std::string what_it_does(const Refinement& r) {
   if (r.change == Change::kTry) {
-    return fmt::format("tries {} in {} launches beside {}, which takes {}", r.option, r.launches, r.present,
-                       time_text(r.present_seconds));
+    return roda::format("tries {} in {} launches beside {}, which takes {}", r.option, r.launches, r.present,
+                        time_text(r.present_seconds));
   }
   const bool is_seen = r.option_seconds > 0 && r.present_seconds > 0;
   const std::string figures =
-      is_seen ? fmt::format("{} against {}", time_text(r.option_seconds), time_text(r.present_seconds))
+      is_seen ? roda::format("{} against {}", time_text(r.option_seconds), time_text(r.present_seconds))
               : "too few launches ran alone";
-  if (r.change == Change::kKeep) return fmt::format("keeps {}, {} of {}", r.option, figures, r.present);
-  return fmt::format("goes back to {} from {}: {}", r.present, r.option, figures);
+  if (r.change == Change::kKeep) return roda::format("keeps {}, {} of {}", r.option, figures, r.present);
+  return roda::format("goes back to {} from {}: {}", r.present, r.option, figures);
 }
 
 nlohmann::json json_of(std::uint64_t number, const Refinement& r) {
@@ -65,7 +65,7 @@ nlohmann::json json_of(std::uint64_t number, const Refinement& r) {
 }  // namespace
 
 std::string sentence(std::uint64_t number, const Refinement& r) {
-  return fmt::format("change {}: {}: {}", number, in_words(r.set, r.of), what_it_does(r));
+  return roda::format("change {}: {}: {}", number, in_words(r.set, r.of), what_it_does(r));
 }
 
 void ChoiceTable::ran(std::int32_t set, const LaunchClass& of, const std::string& plan) {
@@ -90,7 +90,7 @@ std::optional<ChoiceTable::Kept> ChoiceTable::kept(std::int32_t set, const Launc
   std::optional<Kept> latest;
   for (const auto& [number, change] : row->second.changes) {
     if (change.change == Change::kKeep)
-      latest = {change.option, fmt::format("change {} {}", number, what_it_does(change))};
+      latest = {change.option, roda::format("change {} {}", number, what_it_does(change))};
   }
   return latest;
 }
@@ -110,9 +110,9 @@ std::string ChoiceTable::describe(bool as_json) const {
                                                                 {"to_bytes", of.to()},
                                                                 {"launches", row.ran},
                                                                 {"changes", nlohmann::json::array()}});
-    for (const auto& [plan, launches] : row.ran) text += fmt::format("  {}: {} launches\n", plan, launches);
+    for (const auto& [plan, launches] : row.ran) text += roda::format("  {}: {} launches\n", plan, launches);
     for (const auto& [number, change] : row.changes) {
-      text += fmt::format("  change {}: {}\n", number, what_it_does(change));
+      text += roda::format("  change {}: {}\n", number, what_it_does(change));
       entry["changes"].push_back(json_of(number, change));
     }
   }

@@ -1,12 +1,11 @@
 // Planner: what would run, what lost and by how much, in words and JSON.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
 #include "core/engine/planner.h"
+#include "plugins/base/format.h"
 
 namespace roda::engine {
 namespace {
@@ -54,8 +53,8 @@ const Row* chosen(const std::vector<Row>& rows) {
 const char* memory_name(const PlanQuery& q) { return q.memory_kind == RODA_MEMORY_HOST ? "host" : "cuda"; }
 
 std::string time_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+  if (seconds < 1e-3) return roda::format("{:.3g} us", seconds * 1e6);
+  return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
 }
 
 // ", 1.2 ms predicted, 40 % more than what runs"
@@ -64,7 +63,7 @@ std::string prediction_text(const Row& row, const Row* best) {
   std::string text = ", " + time_text(row.prediction->seconds) + " predicted";
   if (row.is_chosen || best == nullptr || !best->prediction) return text;
   const double ratio = row.prediction->seconds / best->prediction->seconds - 1;
-  return text + fmt::format(", {:.0f} % {} than what runs", std::abs(ratio) * 100, ratio < 0 ? "less" : "more");
+  return text + roda::format(", {:.0f} % {} than what runs", std::abs(ratio) * 100, ratio < 0 ? "less" : "more");
 }
 
 std::string fate(const Row& row) {
@@ -126,28 +125,28 @@ std::string own_algorithms(const PlanQuery& q) {
   for (const auto& algorithm : schedule::user_algorithms()) {
     if (static_cast<int>(algorithm->collective()) != q.collective) continue;
     const auto wrong = algorithm->wrong_with(q.size);
-    text += fmt::format("  of your own: {} ({}): {}\n", algorithm->name(), algorithm->source(),
-                        wrong ? *wrong : fmt::format("proved for {} ranks", q.size));
+    text += roda::format("  of your own: {} ({}): {}\n", algorithm->name(), algorithm->source(),
+                         wrong ? *wrong : roda::format("proved for {} ranks", q.size));
   }
   return text;
 }
 
 std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
   std::string text =
-      fmt::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
-                  roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
-                  q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : fmt::format(" on {} hosts", q.hosts));
+      roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
+                   roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
+                   q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts));
   if (q.size == 1) text += "  one rank: nothing travels, the input is copied to the output\n";
   const Row* best = chosen(rows);
   for (const Row& row : rows) {
     const select::Option& option = row.verdict.option;
-    text += fmt::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
-                        prediction_text(row, best));
+    text += roda::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
+                         prediction_text(row, best));
     if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
   }
   if (best == nullptr) text += "  nothing can run this\n";
   if (best != nullptr && best->prediction) {
-    text += fmt::format(
+    text += roda::format(
         "  predicted by the model of roda-sim over links that are {}; what runs moves {:.4g} bytes "
         "inside hosts and {:.4g} between them\n",
         best->prediction->source, best->prediction->inside_bytes, best->prediction->between_bytes);

@@ -1,7 +1,5 @@
 #include "core/engine/find_links.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -12,6 +10,7 @@
 
 #include "core/engine/link_cache.h"
 #include "core/engine/link_wishes.h"
+#include "plugins/base/format.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -35,7 +34,7 @@ class Sources {
     links->are_measured = by_.count(kAssumed) == 0 && by_.count(kFailed) == 0;
     links->source.clear();
     for (const auto& [how, what] : by_) {
-      links->source += fmt::format("{}{} ({})", links->source.empty() ? "" : ", ", how, fmt::join(what, ", "));
+      links->source += roda::format("{}{} ({})", links->source.empty() ? "" : ", ", how, roda::join(what, ", "));
     }
   }
 

@@ -1,18 +1,17 @@
 #include "core/engine/link_wishes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "core/engine/version.h"
+#include "plugins/base/format.h"
 
 namespace roda::engine {
 namespace {
 
 std::string place(const HostIdentity& host) {
-  return fmt::format("{} {} {}", host.boot_id, host.hostname, host.network_namespace);
+  return roda::format("{} {} {}", host.boot_id, host.hostname, host.network_namespace);
 }
 
 // What an allreduce between two ranks would be carried by; null: nothing, or nothing that can be tried.

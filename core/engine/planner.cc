@@ -1,7 +1,5 @@
 #include "core/engine/planner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cctype>
@@ -13,6 +11,7 @@
 #include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
 #include "core/execute/program.h"
+#include "plugins/base/format.h"
 
 namespace roda::engine {
 namespace {
@@ -159,10 +158,10 @@ void Planner::prefer_the_quickest(const std::vector<Cost>& costs, std::vector<se
   if (first == costs.end() || first->first != 0 || quickest->first != 0) return;
   if (quickest->second * margin_.times > first->second || quickest->second + margin_.seconds > first->second) return;
   const auto from = verdicts->begin() + (quickest - costs.begin());
-  from->reason += fmt::format("; predicted to be {:.1f} times as quick as {}/{}, which the table puts first",
-                              first->second / quickest->second,
-                              (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.transport,
-                              (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.algorithm);
+  from->reason += roda::format("; predicted to be {:.1f} times as quick as {}/{}, which the table puts first",
+                               first->second / quickest->second,
+                               (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.transport,
+                               (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.algorithm);
   std::rotate(verdicts->begin(), from, from + 1);
 }
 

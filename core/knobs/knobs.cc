@@ -1,12 +1,11 @@
 #include "core/knobs/knobs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/knobs/table.h"
+#include "plugins/base/format.h"
 #include "plugins/base/json.h"
 
 namespace roda {
@@ -38,7 +37,7 @@ Knobs Knobs::from_environment(const Getter& getter, Status* status) {
     result.given_[i] = text;
     if (!warning.empty()) result.warnings_.push_back(warning);
     if (row.reader == Reader::kNobody) {
-      result.warnings_.push_back(fmt::format("{} has no effect in this version", row.name));
+      result.warnings_.push_back(roda::format("{} has no effect in this version", row.name));
     }
   }
   *status = Status();
@@ -65,7 +64,7 @@ std::string shown(const Row& row, const Knobs& knobs, const std::optional<std::s
 }
 
 std::string json_row(const Row& row, const std::string& value, bool given) {
-  return fmt::format(
+  return roda::format(
       R"({{"name": {}, "value": {}, "source": "{}", "type": {}, "default": {}, "unit": {}, "same_on_all_ranks": {}, )"
       R"("read_by": {}, "help": {}}})",
       json_quote(row.name), json_quote(value), given ? "environment" : "default", json_quote(form_name(row.form)),
@@ -74,12 +73,12 @@ std::string json_row(const Row& row, const std::string& value, bool given) {
 }
 
 std::string text_row(const Row& row, const std::string& value, bool given) {
-  std::string unit = row.unit[0] != '\0' ? fmt::format(" {}", row.unit) : "";
+  std::string unit = row.unit[0] != '\0' ? roda::format(" {}", row.unit) : "";
   std::string marks = row.agreement == Agreement::kFree ? "" : ", same on all ranks";
-  if (row.reader != Reader::kCore) marks += fmt::format(", {}", reader_name(row.reader));
-  return fmt::format(
+  if (row.reader != Reader::kCore) marks += roda::format(", {}", reader_name(row.reader));
+  return roda::format(
       "{}{:<39} = {}  [{}{}{}; {}]\n    {}\n", given ? "* " : "  ", row.name, value, form_name(row.form), unit, marks,
-      row.default_text != nullptr ? fmt::format("default {}", json_quote(row.default_text)) : "no default", row.help);
+      row.default_text != nullptr ? roda::format("default {}", json_quote(row.default_text)) : "no default", row.help);
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ std::string Knobs::describe(bool as_json) const {
     const Row& row = table()[i];
     std::string value = shown(row, *this, given_[i]);
     if (as_json) {
-      out += fmt::format("  {}{}\n", json_row(row, value, given_[i].has_value()), i + 1 < table().size() ? "," : "");
+      out += roda::format("  {}{}\n", json_row(row, value, given_[i].has_value()), i + 1 < table().size() ? "," : "");
     } else {
       out += text_row(row, value, given_[i].has_value());
     }
@@ -102,8 +101,9 @@ std::string Knobs::agreement_text() const {
   std::string out;
   for (std::size_t i = 0; i < table().size(); ++i) {
     const Row& row = table()[i];
-    if (row.agreement == Agreement::kSame) out += fmt::format("{}={}\n", row.name, knobs::render(row, *this));
-    if (row.agreement == Agreement::kSamePresence) out += fmt::format("{}={}\n", row.name, given_[i] ? "set" : "unset");
+    if (row.agreement == Agreement::kSame) out += roda::format("{}={}\n", row.name, knobs::render(row, *this));
+    if (row.agreement == Agreement::kSamePresence)
+      out += roda::format("{}={}\n", row.name, given_[i] ? "set" : "unset");
   }
   return out;
 }
@@ -153,7 +153,7 @@ std::vector<std::string> unknown_settings(const char* const* environment, const 
     if (std::any_of(table().begin(), table().end(), [&](const Row& row) { return name == row.name; })) continue;
     if (belongs_to_plugin(name, plugins)) continue;
     warnings.push_back(
-        fmt::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest_name(name)));
+        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest_name(name)));
   }
   return warnings;
 }

@@ -1,12 +1,11 @@
 // Between the text of a variable and the typed member.
-#include <fmt/format.h>
-
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "core/knobs/table.h"
+#include "plugins/base/format.h"
 
 namespace roda::knobs {
 
@@ -45,15 +44,15 @@ std::optional<double> parse_number(const std::string& text) {
 }
 
 std::string bounds(const Row& row) {
-  if (std::isfinite(row.min) && std::isfinite(row.max)) return fmt::format(" from {} to {}", row.min, row.max);
-  if (std::isfinite(row.min)) return fmt::format(" of at least {}", row.min);
+  if (std::isfinite(row.min) && std::isfinite(row.max)) return roda::format(" from {} to {}", row.min, row.max);
+  if (std::isfinite(row.min)) return roda::format(" of at least {}", row.min);
   return "";
 }
 
 Status malformed(const Row& row, const std::string& text, const std::string& expected) {
-  std::string unit = row.unit[0] != '\0' ? fmt::format(" ({})", row.unit) : "";
-  std::string lead = row.refusal != nullptr ? fmt::format("{}: ", row.refusal) : "";
-  return Status::invalid(fmt::format("{}{}='{}': expected {}{}", lead, row.name, text, expected, unit));
+  std::string unit = row.unit[0] != '\0' ? roda::format(" ({})", row.unit) : "";
+  std::string lead = row.refusal != nullptr ? roda::format("{}: ", row.refusal) : "";
+  return Status::invalid(roda::format("{}{}='{}': expected {}{}", lead, row.name, text, expected, unit));
 }
 
 bool in_bounds(const Row& row, double value) { return value >= row.min && value <= row.max; }
@@ -92,9 +91,9 @@ Status checked_list(const Row& row, const std::string& text, std::vector<int>* v
 Status checked_word(const Row& row, const std::string& text, std::string* value) {
   std::string word = lower(text);
   if (row.choices != nullptr) {
-    std::string all = fmt::format(" {} ", row.choices);
+    std::string all = roda::format(" {} ", row.choices);
     if (word.find(' ') != std::string::npos || all.find(" " + word + " ") == std::string::npos) {
-      return malformed(row, text, fmt::format("one of: {}", row.choices));
+      return malformed(row, text, roda::format("one of: {}", row.choices));
     }
   }
   *value = std::move(word);
@@ -103,8 +102,8 @@ Status checked_word(const Row& row, const std::string& text, std::string* value)
 
 bool read_flag(const Row& row, const std::string& text, std::string* warning) {
   if (!parse_integer(text)) {
-    *warning = fmt::format("{}='{}' is no integer and counts as {}; use 1 or 0", row.name, text,
-                           std::strtol(text.c_str(), nullptr, 10));
+    *warning = roda::format("{}='{}' is no integer and counts as {}; use 1 or 0", row.name, text,
+                            std::strtol(text.c_str(), nullptr, 10));
   }
   long value = std::strtol(text.c_str(), nullptr, 10);
   return row.form == Form::kFlag ? value > 0 : value != 0;
@@ -156,15 +155,13 @@ std::string render(const Row& row, const Knobs& knobs) {
                         [&](std::string Knobs::*member) { return knobs.*member; },
                         [&](bool Knobs::*member) { return std::string(knobs.*member ? "1" : "0"); },
                         [&](std::optional<int> Knobs::*member) {
-                          return knobs.*member ? fmt::format("{}", *(knobs.*member)) : std::string("unset");
+                          return knobs.*member ? roda::format("{}", *(knobs.*member)) : std::string("unset");
                         },
                         [&](std::optional<double> Knobs::*member) {
-                          return knobs.*member ? fmt::format("{}", *(knobs.*member)) : std::string("unset");
+                          return knobs.*member ? roda::format("{}", *(knobs.*member)) : std::string("unset");
                         },
-                        [&](std::vector<int> Knobs::*member) {
-                          return fmt::format("{}", fmt::join((knobs.*member).begin(), (knobs.*member).end(), ","));
-                        },
-                        [&](auto member) { return fmt::format("{}", knobs.*member); },
+                        [&](std::vector<int> Knobs::*member) { return roda::join(knobs.*member, ","); },
+                        [&](auto member) { return roda::format("{}", knobs.*member); },
                     },
                     row.member);
 }

@@ -1,11 +1,11 @@
 #include "core/observe/timeline.h"
 
-#include <fmt/format.h>
 #include <roda/abi/types.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "plugins/base/format.h"
 #include "plugins/base/json.h"
 
 namespace roda::observe {
@@ -38,7 +38,7 @@ Status Timeline::open(const std::string& path, bool mark_cycles) {
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count() -
       now_us();
-  event(fmt::format(
+  event(roda::format(
       R"({{"name": "process_name", "ph": "M", "pid": 0, "args": {{"start_time_since_epoch_in_micros": {}}}}})", epoch));
   event(R"({"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}})");
   if (mark_cycles_) mark_cycle();
@@ -64,10 +64,10 @@ void Timeline::event(const std::string& json) {
 int Timeline::pid_of(const std::string& tensor) {
   const auto [it, fresh] = pids_.emplace(tensor, static_cast<int>(pids_.size()) + 1);
   if (fresh) {
-    event(fmt::format(R"({{"name": "process_name", "ph": "M", "pid": {}, "args": {{"name": {}}}}})", it->second,
-                      json_quote(tensor)));
-    event(fmt::format(R"({{"name": "process_sort_index", "ph": "M", "pid": {0}, "args": {{"sort_index": {0}}}}})",
-                      it->second));
+    event(roda::format(R"({{"name": "process_name", "ph": "M", "pid": {}, "args": {{"name": {}}}}})", it->second,
+                       json_quote(tensor)));
+    event(roda::format(R"({{"name": "process_sort_index", "ph": "M", "pid": {0}, "args": {{"sort_index": {0}}}}})",
+                       it->second));
   }
   return it->second;
 }
@@ -78,18 +78,18 @@ void Timeline::announced(const std::string& tensor, int collective, int rank) {
   if (file_ == nullptr) return;
   const int pid = pid_of(tensor);
   if (negotiating_.insert(tensor).second) {
-    event(fmt::format(R"({{"name": "NEGOTIATE_{}", "ph": "B", "ts": {}, "pid": {}}})", roda_collective_name(collective),
-                      now_us(), pid));
+    event(roda::format(R"({{"name": "NEGOTIATE_{}", "ph": "B", "ts": {}, "pid": {}}})",
+                       roda_collective_name(collective), now_us(), pid));
   }
-  event(fmt::format(R"({{"name": "{}", "ph": "X", "ts": {}, "pid": {}, "dur": 0}})", rank, now_us(), pid));
+  event(roda::format(R"({{"name": "{}", "ph": "X", "ts": {}, "pid": {}, "dur": 0}})", rank, now_us(), pid));
 }
 
 void Timeline::agreed(const std::string& tensor, int collective) {
   if (!active()) return;
   const std::scoped_lock lock(mutex_);
   if (file_ == nullptr || negotiating_.erase(tensor) == 0) return;
-  event(fmt::format(R"({{"name": "NEGOTIATE_{}", "ph": "E", "ts": {}, "pid": {}}})", roda_collective_name(collective),
-                    now_us(), pid_of(tensor)));
+  event(roda::format(R"({{"name": "NEGOTIATE_{}", "ph": "E", "ts": {}, "pid": {}}})", roda_collective_name(collective),
+                     now_us(), pid_of(tensor)));
 }
 
 void Timeline::launched(const std::string& tensor, int collective) {
@@ -98,8 +98,9 @@ void Timeline::launched(const std::string& tensor, int collective) {
   if (file_ == nullptr) return;
   const int pid = pid_of(tensor);
   const std::int64_t now = now_us();
-  event(fmt::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", roda_collective_name(collective), now, pid));
-  event(fmt::format(R"({{"name": "QUEUE", "ph": "B", "ts": {}, "pid": {}}})", now, pid));
+  event(
+      roda::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", roda_collective_name(collective), now, pid));
+  event(roda::format(R"({{"name": "QUEUE", "ph": "B", "ts": {}, "pid": {}}})", now, pid));
 }
 
 void Timeline::started(const std::string& tensor, const std::string& activity) {
@@ -108,8 +109,8 @@ void Timeline::started(const std::string& tensor, const std::string& activity) {
   if (file_ == nullptr) return;
   const int pid = pid_of(tensor);
   const std::int64_t now = now_us();
-  event(fmt::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // QUEUE
-  event(fmt::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", activity, now, pid));
+  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // QUEUE
+  event(roda::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", activity, now, pid));
 }
 
 void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape) {
@@ -118,9 +119,9 @@ void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std
   if (file_ == nullptr) return;
   const int pid = pid_of(tensor);
   const std::int64_t now = now_us();
-  event(fmt::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // the activity
-  event(fmt::format(R"({{"ph": "E", "ts": {}, "pid": {}, "args": {{"dtype": "{}", "shape": "[{}]"}}}})", now, pid,
-                    roda_dtype_name(dtype), fmt::join(shape, ", ")));
+  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // the activity
+  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}, "args": {{"dtype": "{}", "shape": "[{}]"}}}})", now, pid,
+                     roda_dtype_name(dtype), roda::join(shape, ", ")));
 }
 
 void Timeline::cycle() {
@@ -133,11 +134,11 @@ void Timeline::note(const std::string& text) {
   if (!active()) return;
   const std::scoped_lock lock(mutex_);
   if (file_ == nullptr) return;
-  event(fmt::format(R"({{"name": {}, "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", json_quote(text), now_us()));
+  event(roda::format(R"({{"name": {}, "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", json_quote(text), now_us()));
 }
 
 void Timeline::mark_cycle() {
-  event(fmt::format(R"({{"name": "CYCLE_START", "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", now_us()));
+  event(roda::format(R"({{"name": "CYCLE_START", "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", now_us()));
 }
 
 }  // namespace roda::observe

@@ -1,10 +1,10 @@
 #include "core/topology/cluster.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -94,15 +94,15 @@ Status lay_out(const Cluster& cluster, int ranks, int per_host, Cluster* result)
   if (!cluster.hosts.empty()) {
     if ((ranks != 0 && ranks != cluster.size()) || per_host != 0) {
       return Status::invalid(
-          fmt::format("the topology places {} ranks on {} host{}; it can't be laid out for {} ranks{}", cluster.size(),
-                      cluster.hosts.size(), cluster.hosts.size() == 1 ? "" : "s", ranks,
-                      per_host != 0 ? fmt::format(", {} per host", per_host) : ""));
+          roda::format("the topology places {} ranks on {} host{}; it can't be laid out for {} ranks{}", cluster.size(),
+                       cluster.hosts.size(), cluster.hosts.size() == 1 ? "" : "s", ranks,
+                       per_host != 0 ? roda::format(", {} per host", per_host) : ""));
     }
     *result = cluster;
     return {};
   }
   if (cluster.machines.size() > 1) {
-    return Status::invalid(fmt::format(
+    return Status::invalid(roda::format(
         "the topology describes {} machines and no hosts, so it does not say which ranks run where; add \"hosts\"",
         cluster.machines.size()));
   }
@@ -110,7 +110,7 @@ Status lay_out(const Cluster& cluster, int ranks, int per_host, Cluster* result)
   if (ranks == 0) ranks = each;
   Cluster laid{cluster.machines, {}, {}};
   for (int first = 0; first < ranks; first += each) {
-    Host host{fmt::format("host{}", laid.hosts.size()), "", 0, {}};
+    Host host{roda::format("host{}", laid.hosts.size()), "", 0, {}};
     for (int rank = first; rank < std::min(ranks, first + each); ++rank) host.ranks.push_back(rank);
     laid.hosts.push_back(std::move(host));
   }
@@ -120,10 +120,10 @@ Status lay_out(const Cluster& cluster, int ranks, int per_host, Cluster* result)
 
 namespace {
 
-std::string named(std::size_t index, const Host& host) { return fmt::format("host {} ({})", index, host.name); }
+std::string named(std::size_t index, const Host& host) { return roda::format("host {} ({})", index, host.name); }
 
 std::string ranks_text(const std::vector<int>& ranks) {
-  return fmt::format("{} rank{} ({})", ranks.size(), ranks.size() == 1 ? "" : "s", print_cpus(ranks));
+  return roda::format("{} rank{} ({})", ranks.size(), ranks.size() == 1 ? "" : "s", print_cpus(ranks));
 }
 
 Status contradiction(const std::string& what) {
@@ -138,19 +138,19 @@ Status fit(const Cluster& file, const Found& job, Cluster* result) {
   if (file.hosts.empty()) {
     if (file.machines.size() != 1) {
       return contradiction(
-          fmt::format("it describes {} machines and does not say which host is which", file.machines.size()));
+          roda::format("it describes {} machines and does not say which host is which", file.machines.size()));
     }
     for (Host& host : fitted.hosts) host.machine = 0;
     fitted.bindings.clear();
   } else if (file.hosts.size() != job.hosts.size()) {
-    return contradiction(fmt::format("it has {} host{}, the job runs on {}", file.hosts.size(),
-                                     file.hosts.size() == 1 ? "" : "s", job.hosts.size()));
+    return contradiction(roda::format("it has {} host{}, the job runs on {}", file.hosts.size(),
+                                      file.hosts.size() == 1 ? "" : "s", job.hosts.size()));
   }
   for (std::size_t i = 0; i < file.hosts.size(); ++i) {
     if (file.hosts[i].ranks != job.hosts[i].ranks) {
-      return contradiction(fmt::format("{} has {} in the file, {} has {} in the job", named(i, file.hosts[i]),
-                                       ranks_text(file.hosts[i].ranks), named(i, job.hosts[i]),
-                                       ranks_text(job.hosts[i].ranks)));
+      return contradiction(roda::format("{} has {} in the file, {} has {} in the job", named(i, file.hosts[i]),
+                                        ranks_text(file.hosts[i].ranks), named(i, job.hosts[i]),
+                                        ranks_text(job.hosts[i].ranks)));
     }
     fitted.hosts[i].machine = file.hosts[i].machine;
   }

@@ -1,10 +1,10 @@
 #include "core/topology/cpu_set.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -31,8 +31,8 @@ std::string print_cpus(const CpuSet& cpus) {
   for (std::size_t i = 0; i < cpus.size();) {
     std::size_t last = i;
     while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    out += fmt::format("{}{}", i > 0 ? "," : "", cpus[i]);
-    if (last > i) out += fmt::format("-{}", cpus[last]);
+    out += roda::format("{}{}", i > 0 ? "," : "", cpus[i]);
+    if (last > i) out += roda::format("-{}", cpus[last]);
     i = last + 1;
   }
   return out;

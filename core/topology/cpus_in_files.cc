@@ -1,10 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <sstream>
 
 #include "core/topology/cpus.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -13,7 +12,7 @@ namespace {
 constexpr const char* kCpus = "/sys/devices/system/cpu";
 constexpr const char* kNodes = "/sys/devices/system/node";
 
-std::string cpu_folder(int cpu) { return fmt::format("{}/cpu{}", kCpus, cpu); }
+std::string cpu_folder(int cpu) { return roda::format("{}/cpu{}", kCpus, cpu); }
 
 // The set in a file, without CPUs that are offline.
 CpuSet read_set(const KernelFiles& files, const std::string& path, const CpuSet& online) {
@@ -35,7 +34,7 @@ using Caches = std::map<std::pair<int, std::int64_t>, std::vector<CpuSet>>;  // 
 // Those that the CPU is the first to share.
 void read_caches(const KernelFiles& files, int cpu, const CpuSet& online, Caches* caches) {
   for (int i = 0;; ++i) {
-    const std::string index = fmt::format("{}/cache/index{}", cpu_folder(cpu), i);
+    const std::string index = roda::format("{}/cache/index{}", cpu_folder(cpu), i);
     CpuSet group = read_set(files, index + "/shared_cpu_list", online);
     if (group.empty()) return;
     if (group.front() != cpu || files.line(index + "/type") == "Instruction") continue;
@@ -66,7 +65,7 @@ void read_cores(const KernelFiles& files, Machine* machine, Caches* caches) {
 void read_nodes(const KernelFiles& files, Machine* machine) {
   for (const std::string& name : files.names(kNodes)) {
     if (!name.starts_with("node") || name.find_first_not_of("0123456789", 4) != std::string::npos) continue;
-    const std::string folder = fmt::format("{}/{}", kNodes, name);
+    const std::string folder = roda::format("{}/{}", kNodes, name);
     NumaNode node;
     node.number = std::atoi(name.c_str() + 4);
     node.cpus = read_set(files, folder + "/cpulist", machine->cpus);

@@ -1,11 +1,11 @@
 #include "core/topology/devices.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -14,7 +14,7 @@ namespace {
 template <typename T>
 void cut(std::vector<T>* list, const char* name, Machine* machine) {
   if (list->size() <= kMostDevices) return;
-  machine->absent[name] = fmt::format("{} more; {} are kept", list->size() - kMostDevices, kMostDevices);
+  machine->absent[name] = roda::format("{} more; {} are kept", list->size() - kMostDevices, kMostDevices);
   list->resize(kMostDevices);
 }
 
@@ -100,7 +100,7 @@ void find_gpus(const KernelFiles& files, Machine* machine) {
     gpu.pci = files.pci_place(folder);
     gpu.model = model_told_by_driver(files, address);
     if (gpu.model.empty()) {
-      gpu.model = fmt::format("PCI {}:{}", files.line(folder + "/vendor"), files.line(folder + "/device"));
+      gpu.model = roda::format("PCI {}:{}", files.line(folder + "/vendor"), files.line(folder + "/device"));
     }
     found.push_back(std::move(gpu));
   }

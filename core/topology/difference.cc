@@ -1,9 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/topology/json.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -67,17 +66,17 @@ void compare_objects(const json& a, const json& b, const std::string& path, Repo
 void compare_arrays(const json& a, const json& b, const std::string& path, Report* report) {
   if (a.size() != b.size()) {
     report->lines.push_back(
-        fmt::format("{} has {} entries {} and {} {}", path, a.size(), report->here, b.size(), report->there));
+        roda::format("{} has {} entries {} and {} {}", path, a.size(), report->here, b.size(), report->there));
     return;
   }
-  for (std::size_t i = 0; i < a.size(); ++i) compare(&a[i], &b[i], fmt::format("{}/{}", path, i), report);
+  for (std::size_t i = 0; i < a.size(); ++i) compare(&a[i], &b[i], roda::format("{}/{}", path, i), report);
 }
 
 void compare(const json* a, const json* b, const std::string& path, Report* report) {
   if (report->lines.size() >= kMostDifferences || (a != nullptr && b != nullptr && *a == *b)) return;
   if (a != nullptr && b != nullptr && a->is_object() && b->is_object()) return compare_objects(*a, *b, path, report);
   if (a != nullptr && b != nullptr && a->is_array() && b->is_array()) return compare_arrays(*a, *b, path, report);
-  report->lines.push_back(fmt::format("{} is {} {} and {} {}", path, shown(a), report->here, shown(b), report->there));
+  report->lines.push_back(roda::format("{} is {} {} and {} {}", path, shown(a), report->here, shown(b), report->there));
 }
 
 }  // namespace
@@ -86,7 +85,7 @@ std::string difference(const Machine& a, const Machine& b, const std::string& he
   const json first = comparable(a), second = comparable(b);
   Report report{here, there, {}};
   compare(&first, &second, "", &report);
-  return fmt::format("{}", fmt::join(report.lines, "; "));
+  return roda::join(report.lines, "; ");
 }
 
 std::string contradiction(const Machine& a, const Machine& b, const std::string& here, const std::string& there) {

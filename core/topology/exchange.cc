@@ -1,11 +1,10 @@
 #include "core/topology/exchange.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
 #include "core/topology/json.h"
+#include "plugins/base/format.h"
 #include "plugins/base/log.h"
 
 namespace roda::topology {
@@ -29,7 +28,7 @@ std::vector<Host> hosts_of(const Topology& topology) {
   std::vector<Host> hosts;
   for (const HostIdentity& identity : topology.hosts) {
     hosts.push_back({identity.hostname,
-                     fmt::format("boot {}, network namespace {}", identity.boot_id, identity.network_namespace),
+                     roda::format("boot {}, network namespace {}", identity.boot_id, identity.network_namespace),
                      0,
                      {}});
   }
@@ -52,18 +51,18 @@ class Shapes {
     for (std::size_t i = 0; i < in_order.size(); ++i) {
       const auto& [owner, hash] = in_order[i];
       Machine& machine = known_[hash];
-      if (hash.empty()) machine.absent["machine"] = fmt::format("rank {} said nothing that could be read", owner);
-      if (i >= kMostShapes) machine.absent["machine"] = fmt::format("{} other kinds were exchanged", kMostShapes);
+      if (hash.empty()) machine.absent["machine"] = roda::format("rank {} said nothing that could be read", owner);
+      if (i >= kMostShapes) machine.absent["machine"] = roda::format("{} other kinds were exchanged", kMostShapes);
       if (machine.absent.contains("machine")) continue;
       if (hash == own) machine = mine_;
       if (in_order.size() == 1) continue;
-      const std::string key = fmt::format("{}/shape/{}", prefix, hash);
+      const std::string key = roda::format("{}/shape/{}", prefix, hash);
       if (owner == rank_) RODA_RETURN_IF_ERROR(store.put(key, to_json(mine_)));
     }
     for (auto& [owner, hash] : in_order) {
       Machine& machine = known_[hash];
       if (hash == own || machine.absent.contains("machine")) continue;
-      RODA_RETURN_IF_ERROR(receive(store, fmt::format("{}/shape/{}", prefix, hash), owner, deadline, &machine));
+      RODA_RETURN_IF_ERROR(receive(store, roda::format("{}/shape/{}", prefix, hash), owner, deadline, &machine));
     }
     return {};
   }
@@ -76,13 +75,13 @@ class Shapes {
     std::string text;
     const Status status = store.wait(key, deadline, &text);
     if (status.code() == RODA_ERR_TIMEOUT) {
-      return Status(RODA_ERR_TIMEOUT, fmt::format("rank {} has not sent the topology of its machine in time", owner),
+      return Status(RODA_ERR_TIMEOUT, roda::format("rank {} has not sent the topology of its machine in time", owner),
                     owner);
     }
     RODA_RETURN_IF_ERROR(status);
     if (!from_json(text, machine).ok()) {
       *machine = Machine();
-      machine->absent["machine"] = fmt::format("rank {} sent a malformed description", owner);
+      machine->absent["machine"] = roda::format("rank {} sent a malformed description", owner);
     }
     return {};
   }
@@ -109,16 +108,16 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Sha
   const int first = host.ranks.front();
   const Machine& expected = shapes.find(notes[at(first)].hash);
   for (const auto& [hash, ranks] : dissenters(host, notes)) {
-    const std::string here = fmt::format("for rank {}", first);
-    const std::string there = fmt::format("for rank{} {}", ranks.size() > 1 ? "s" : "", print_cpus(ranks));
-    const std::string who = fmt::format("rank {} and rank{} {} are on one host, {}, and see different machines", first,
-                                        ranks.size() > 1 ? "s" : "", print_cpus(ranks), host.name);
+    const std::string here = roda::format("for rank {}", first);
+    const std::string there = roda::format("for rank{} {}", ranks.size() > 1 ? "s" : "", print_cpus(ranks));
+    const std::string who = roda::format("rank {} and rank{} {} are on one host, {}, and see different machines", first,
+                                         ranks.size() > 1 ? "s" : "", print_cpus(ranks), host.name);
     const std::string wrong = contradiction(expected, shapes.find(hash), here, there);
     if (!wrong.empty()) {
       return Status(RODA_ERR_PRECONDITION,
-                    fmt::format("{}: {}; give every rank the same HWLOC_* variables and the same view of /sys, or, if "
-                                "these are several machines, a HOROVOD_HOSTNAME of its own to each",
-                                who, wrong),
+                    roda::format("{}: {}; give every rank the same HWLOC_* variables and the same view of /sys, or, if "
+                                 "these are several machines, a HOROVOD_HOSTNAME of its own to each",
+                                 who, wrong),
                     ranks.front());
     }
     if (std::binary_search(host.ranks.begin(), host.ranks.end(), rank)) {
@@ -139,7 +138,7 @@ Status discovered(Store& store, const Topology& topology, const std::vector<Note
   for (Host& host : found.hosts) {
     const std::string& hash = notes[at(host.ranks.front())].hash;
     const auto [known, is_new] = index.emplace(hash, static_cast<int>(found.machines.size()));
-    if (is_new) found.machines.push_back({fmt::format("m{:02}", known->second), shapes.find(hash)});
+    if (is_new) found.machines.push_back({roda::format("m{:02}", known->second), shapes.find(hash)});
     host.machine = known->second;
     RODA_RETURN_IF_ERROR(compare_views(host, notes, shapes, topology.rank));
   }
@@ -159,9 +158,9 @@ Status from_file(const Topology& topology, const std::vector<Note>& notes, const
   }
   if (!others.empty()) {
     return Status(RODA_ERR_INVALID,
-                  fmt::format("rank{} {} read another RODA_TOPOLOGY_FILE than rank {}, or none; give every rank the "
-                              "same file",
-                              others.size() > 1 ? "s" : "", print_cpus(others), with_file - notes.begin()),
+                  roda::format("rank{} {} read another RODA_TOPOLOGY_FILE than rank {}, or none; give every rank the "
+                               "same file",
+                               others.size() > 1 ? "s" : "", print_cpus(others), with_file - notes.begin()),
                   others.front());
   }
   return fit(*mine.file, {hosts_of(topology)}, cluster);
@@ -172,7 +171,7 @@ Status from_file(const Topology& topology, const std::vector<Note>& notes, const
 void shorten(Machine* machine) {
   const std::size_t bytes = to_json(*machine).size();
   if (bytes <= Store::kMaxValue) return;
-  const std::string why = fmt::format("the description has {} bytes; {} are exchanged", bytes, Store::kMaxValue);
+  const std::string why = roda::format("the description has {} bytes; {} are exchanged", bytes, Store::kMaxValue);
   machine->cores.clear();
   machine->caches.clear();
   machine->absent["cores"] = machine->absent["caches"] = why;
@@ -232,10 +231,10 @@ std::vector<Shortage> shortages(const Cluster& cluster) {
     const bool is_limit = cpus.size() >= host.ranks.size();
     found.push_back(
         {host.ranks, is_limit,
-         fmt::format("{}: {} ranks ({}) have {:.3g} cores between them{}; waiting ranks yield instead of "
-                     "spinning",
-                     host.name, host.ranks.size(), print_cpus(host.ranks), cores,
-                     limit > 0 && limit < static_cast<double>(cpus.size()) ? " (limit of their cgroup)" : "")});
+         roda::format("{}: {} ranks ({}) have {:.3g} cores between them{}; waiting ranks yield instead of "
+                      "spinning",
+                      host.name, host.ranks.size(), print_cpus(host.ranks), cores,
+                      limit > 0 && limit < static_cast<double>(cpus.size()) ? " (limit of their cgroup)" : "")});
   }
   return found;
 }

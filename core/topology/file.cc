@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -7,29 +6,30 @@
 #include <system_error>
 
 #include "core/topology/json.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
 Status load_file(const std::string& path, Cluster* cluster) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
-  if (error) return Status::invalid(fmt::format("the topology file '{}' can't be read: {}", path, error.message()));
+  if (error) return Status::invalid(roda::format("the topology file '{}' can't be read: {}", path, error.message()));
   if (bytes > kMostFileBytes) {
     return Status::invalid(
-        fmt::format("the topology file '{}' has {} bytes; {} are the most", path, bytes, kMostFileBytes));
+        roda::format("the topology file '{}' has {} bytes; {} are the most", path, bytes, kMostFileBytes));
   }
   std::string text(bytes, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
-    return Status::invalid(fmt::format("the topology file '{}' can't be read", path));
+    return Status::invalid(roda::format("the topology file '{}' can't be read", path));
   }
   const Status status = from_json(text, cluster);
   if (status.ok()) return {};
-  return Status::invalid(fmt::format("the topology file '{}' is malformed: {}", path, status.message()));
+  return Status::invalid(roda::format("the topology file '{}' is malformed: {}", path, status.message()));
 }
 
 Status write_file(const std::string& path, const Cluster& cluster) {
-  const std::string beside = fmt::format("{}.{}", path, ::getpid());
+  const std::string beside = roda::format("{}.{}", path, ::getpid());
   std::ofstream file(beside, std::ios::binary | std::ios::trunc);
   file << to_json(cluster) << "\n";
   file.close();
@@ -37,8 +37,8 @@ Status write_file(const std::string& path, const Cluster& cluster) {
   if (file) std::filesystem::rename(beside, path, error);
   if (file && !error) return {};
   std::remove(beside.c_str());
-  return Status::system(fmt::format("the topology can't be written to '{}': {}", path,
-                                    error ? error.message() : "the file can't be written"));
+  return Status::system(roda::format("the topology can't be written to '{}': {}", path,
+                                     error ? error.message() : "the file can't be written"));
 }
 
 }  // namespace roda::topology

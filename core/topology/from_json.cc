@@ -3,6 +3,7 @@
 
 #include "core/topology/json.h"
 #include "core/topology/json_field.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -117,7 +118,7 @@ std::map<std::string, std::string> to_reasons(const Field& field) {
 void check(const Machine& machine, const Field& field) {
   const auto inside = [&](const char* list, std::size_t index, const CpuSet& cpus) {
     if (contains(machine.cpus, cpus)) return;
-    field[list].refuse(fmt::format("within /cpus: entry {} names CPUs outside it", index));
+    field[list].refuse(roda::format("within /cpus: entry {} names CPUs outside it", index));
   };
   for (std::size_t i = 0; i < machine.cores.size(); ++i) inside("cores", i, machine.cores[i]);
   for (std::size_t i = 0; i < machine.packages.size(); ++i) inside("packages", i, machine.packages[i].cpus);
@@ -129,7 +130,7 @@ void check(const Machine& machine, const Field& field) {
   for (const Gpu& gpu : machine.gpus) {
     const int last_link = gpu.peer_links.empty() ? -1 : gpu.peer_links.rbegin()->first;
     const int last_peer = gpu.peers.empty() ? -1 : gpu.peers.back();
-    if (std::max(last_link, last_peer) >= gpus) field["gpus"].refuse(fmt::format("about GPUs 0 to {}", gpus - 1));
+    if (std::max(last_link, last_peer) >= gpus) field["gpus"].refuse(roda::format("about GPUs 0 to {}", gpus - 1));
   }
 }
 
@@ -175,11 +176,11 @@ void check_ranks(const Cluster& cluster, const Field& field) {
   std::sort(seen.begin(), seen.end());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (seen[i] != static_cast<int>(i)) {
-      field["hosts"].refuse(fmt::format("hosts that name each of {} ranks once; rank {} is not", seen.size(), i));
+      field["hosts"].refuse(roda::format("hosts that name each of {} ranks once; rank {} is not", seen.size(), i));
     }
   }
   if (!cluster.bindings.empty() && cluster.bindings.size() != seen.size()) {
-    field["bindings"].refuse(fmt::format("an array of {} bindings, one for each rank", seen.size()));
+    field["bindings"].refuse(roda::format("an array of {} bindings, one for each rank", seen.size()));
   }
 }
 

@@ -1,8 +1,8 @@
 #include "core/topology/gpu_links.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -26,7 +26,7 @@ void find_gpu_links(const std::string& nvml_file, const std::string& cuda_file, 
   }
   if (machine->gpus.size() < on_the_bus) {
     machine->absent["gpus"] =
-        fmt::format("{} more on the bus that the driver does not show", on_the_bus - machine->gpus.size());
+        roda::format("{} more on the bus that the driver does not show", on_the_bus - machine->gpus.size());
   }
 }
 

@@ -1,10 +1,10 @@
 // CUDA's driver library, where NVML is missing (some containers, integrated boards).
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <cctype>
 
 #include "core/topology/gpu_links.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -34,7 +34,7 @@ Status open(const std::string& file, Cuda* cuda) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
-    return Status::unavailable(fmt::format("CUDA's driver can't be opened: {}", why != nullptr ? why : file));
+    return Status::unavailable(roda::format("CUDA's driver can't be opened: {}", why != nullptr ? why : file));
   }
   const bool has_all =
       look_up(handle, "cuInit", &cuda->init) && look_up(handle, "cuDeviceGetCount", &cuda->device_count) &&
@@ -47,7 +47,7 @@ Status open(const std::string& file, Cuda* cuda) {
 }
 
 Status checked(const char* call, int result) {
-  return result == 0 ? Status() : Status::unavailable(fmt::format("{} failed with {}", call, result));
+  return result == 0 ? Status() : Status::unavailable(roda::format("{} failed with {}", call, result));
 }
 
 Status read_gpu(const Cuda& cuda, int device, int count, Gpu* gpu) {
@@ -60,7 +60,7 @@ Status read_gpu(const Cuda& cuda, int device, int count, Gpu* gpu) {
   if (cuda.total_memory(&bytes, device) == 0) gpu->memory_gib = static_cast<std::int64_t>((bytes + (1ull << 29)) >> 30);
   int major = 0, minor = 0;
   if (cuda.attribute(&major, kCapabilityMajor, device) == 0 && cuda.attribute(&minor, kCapabilityMinor, device) == 0) {
-    gpu->compute_capability = fmt::format("{}.{}", major, minor);
+    gpu->compute_capability = roda::format("{}.{}", major, minor);
   }
   for (int peer = 0; peer < count; ++peer) {
     int other = 0, can = 0;

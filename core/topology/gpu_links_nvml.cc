@@ -1,16 +1,15 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "core/topology/gpu_links.h"
 #include "core/topology/nvml_library.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
 namespace {
 
 std::string address_of(const nvml::PciInfo& pci) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
+  return roda::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
 }
 
 // NVML between init and shutdown, and its devices.
@@ -49,7 +48,7 @@ class Session {
       }
       int major = 0, minor = 0;
       if (library_.compute_capability(device, &major, &minor) == 0) {
-        gpu.compute_capability = fmt::format("{}.{}", major, minor);
+        gpu.compute_capability = roda::format("{}.{}", major, minor);
       }
       gpus->push_back(std::move(gpu));
     }
@@ -85,7 +84,7 @@ class Session {
   Status checked(const char* call, nvml::Return result) const {
     if (result == 0) return {};
     const char* why = library_.error_string(result);
-    return Status::unavailable(fmt::format("{}: {}", call, why != nullptr ? why : "unknown error"));
+    return Status::unavailable(roda::format("{}: {}", call, why != nullptr ? why : "unknown error"));
   }
 
   void add_link(std::size_t index, unsigned link, std::vector<Gpu>* gpus) const {

@@ -1,21 +1,20 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 
 #include "core/topology/hwloc_tree.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
 namespace {
 
 std::string address_of(const hwloc_obj_attr_u::hwloc_pcidev_attr_s& pci) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+  return roda::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
 }
 
 std::string name_of(const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge) {
   if (bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) return address_of(bridge.upstream.pci);
-  return fmt::format("pci{:04x}:{:02x}", bridge.downstream.pci.domain, bridge.downstream.pci.secondary_bus);
+  return roda::format("pci{:04x}:{:02x}", bridge.downstream.pci.domain, bridge.downstream.pci.secondary_bus);
 }
 
 // The nearest memory of the object that a host bridge hangs on.
@@ -62,7 +61,7 @@ Gpu gpu_of(hwloc_obj_t object) {
 RdmaDevice rdma_device_of(hwloc_obj_t object) {
   RdmaDevice device{object->name, {}, place_of(object)};
   for (int number = 1;; ++number) {
-    const std::string state = info(object, fmt::format("Port{}State", number).c_str());
+    const std::string state = info(object, roda::format("Port{}State", number).c_str());
     if (state.empty()) return device;
     RdmaPort port;
     port.number = number;

@@ -1,7 +1,8 @@
 #include "core/topology/hwloc_library.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -10,7 +11,7 @@ Status Hwloc::open(const std::string& file, Hwloc* hwloc) {
   if (handle == nullptr) {
     const char* why = ::dlerror();
     return Status::unavailable(
-        fmt::format("hwloc can't be opened (Debian: libhwloc15): {}", why != nullptr ? why : file));
+        roda::format("hwloc can't be opened (Debian: libhwloc15): {}", why != nullptr ? why : file));
   }
   Hwloc found;
   const char* missing = nullptr;
@@ -19,11 +20,11 @@ Status Hwloc::open(const std::string& file, Hwloc* hwloc) {
   if (found.name == nullptr) missing = "hwloc_" #name;
   RODA_HWLOC_FUNCTIONS(RODA_HWLOC_LOOK_UP)
 #undef RODA_HWLOC_LOOK_UP
-  if (missing != nullptr) return Status::unavailable(fmt::format("{} has no {}", file, missing));
+  if (missing != nullptr) return Status::unavailable(roda::format("{} has no {}", file, missing));
   const unsigned version = found.get_api_version();
   if (version >> 16 != HWLOC_API_VERSION >> 16) {
     return Status::unavailable(
-        fmt::format("{} has interface {:#x}, of another major version than {:#x}", file, version, HWLOC_API_VERSION));
+        roda::format("{} has interface {:#x}, of another major version than {:#x}", file, version, HWLOC_API_VERSION));
   }
   *hwloc = found;
   return {};

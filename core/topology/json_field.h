@@ -1,8 +1,6 @@
 // Reading JSON field by field, with the path of each for the error.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "core/topology/cpu_set.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -27,7 +26,7 @@ class Field {
   [[noreturn]] void refuse(const std::string& wanted) const {
     std::string shown = value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-    throw Malformed{fmt::format("{} must be {}, not {}", path_.empty() ? "the document" : path_, wanted, shown)};
+    throw Malformed{roda::format("{} must be {}, not {}", path_.empty() ? "the document" : path_, wanted, shown)};
   }
 
   void must_be_object() const {
@@ -37,7 +36,7 @@ class Field {
   Field operator[](const std::string& key) const {
     must_be_object();
     const auto found = value_.find(key);
-    if (found == value_.end()) throw Malformed{fmt::format("{}/{} is missing", path_, key)};
+    if (found == value_.end()) throw Malformed{roda::format("{}/{} is missing", path_, key)};
     return Field(*found, path_ + "/" + key);
   }
   // For each entry of an array (its index as the key) or an object, in order.
@@ -50,7 +49,7 @@ class Field {
     const bool fits =
         value_.is_number_integer() && (!value_.is_number_unsigned() || value_.get<std::uint64_t>() <= INT64_MAX);
     const std::int64_t number = fits ? value_.get<std::int64_t>() : 0;
-    if (!fits || number < least || number > most) refuse(fmt::format("an integer from {} to {}", least, most));
+    if (!fits || number < least || number > most) refuse(roda::format("an integer from {} to {}", least, most));
     return number;
   }
   int count() const { return static_cast<int>(integer(0, std::numeric_limits<int>::max())); }

@@ -1,7 +1,8 @@
 #include "core/topology/nvml_library.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology::nvml {
 
@@ -19,7 +20,7 @@ Status Library::open(const std::string& file, Library* library) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
-    return Status::unavailable(fmt::format("NVML can't be opened: {}", why != nullptr ? why : file));
+    return Status::unavailable(roda::format("NVML can't be opened: {}", why != nullptr ? why : file));
   }
   const bool has_all = look_up(handle, "nvmlInit_v2", &library->init) &&
                        look_up(handle, "nvmlShutdown", &library->shutdown) &&
@@ -35,7 +36,7 @@ Status Library::open(const std::string& file, Library* library) {
   look_up(handle, "nvmlDeviceGetNvLinkRemotePciInfo_v2", &library->link_remote_pci);
   look_up(handle, "nvmlDeviceGetNvLinkRemoteDeviceType", &library->link_remote_type);
   look_up(handle, "nvmlDeviceGetP2PStatus", &library->p2p_status);
-  return has_all ? Status() : Status::unavailable(fmt::format("{} lacks functions of NVML 11", file));
+  return has_all ? Status() : Status::unavailable(roda::format("{} lacks functions of NVML 11", file));
 }
 
 }  // namespace roda::topology::nvml

@@ -1,8 +1,8 @@
 #include "core/topology/print.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -13,13 +13,13 @@ constexpr std::size_t kMostHosts = 32;
 void render_below(const Branch& branch, const std::string& margin, std::string* out) {
   for (std::size_t i = 0; i < branch.children.size(); ++i) {
     const bool is_last = i + 1 == branch.children.size();
-    *out += fmt::format("{}{}{}\n", margin, is_last ? "└─ " : "├─ ", branch.children[i].text);
+    *out += roda::format("{}{}{}\n", margin, is_last ? "└─ " : "├─ ", branch.children[i].text);
     render_below(branch.children[i], margin + (is_last ? "   " : "│  "), out);
   }
 }
 
 std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  return roda::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::size_t cores_within(const Machine& machine, const CpuSet& cpus) {
@@ -35,24 +35,25 @@ void add_caches(const Machine& machine, const CpuSet& cpus, Branch* branch) {
       if (contains(cpus, group)) inside.push_back(&group);
     }
     if (inside.empty()) continue;
-    const std::string size = fmt::format("L{} {}", cache->level, size_text(cache->kib));
+    const std::string size = roda::format("L{} {}", cache->level, size_text(cache->kib));
     const std::size_t cores = cores_within(machine, *inside.front());
     if (cores > 1) {
       for (const CpuSet* group : inside) {
-        branch->children.push_back({fmt::format("{} shared by {}: cpus {}", size,
-                                                counted(cores_within(machine, *group), "core"), print_cpus(*group)),
+        branch->children.push_back({roda::format("{} shared by {}: cpus {}", size,
+                                                 counted(cores_within(machine, *group), "core"), print_cpus(*group)),
                                     {}});
       }
     } else {
-      branch->children.push_back({fmt::format("{} for each of {}", size, counted(inside.size(), "core")), {}});
+      branch->children.push_back({roda::format("{} for each of {}", size, counted(inside.size(), "core")), {}});
     }
   }
 }
 
 Branch node_branch(const Machine& machine, const NumaNode& node) {
   Branch branch;
-  branch.text = fmt::format("NUMA node {}: {}cpus {}", node.number,
-                            node.memory_gib > 0 ? fmt::format("{} GiB, ", node.memory_gib) : "", print_cpus(node.cpus));
+  branch.text =
+      roda::format("NUMA node {}: {}cpus {}", node.number,
+                   node.memory_gib > 0 ? roda::format("{} GiB, ", node.memory_gib) : "", print_cpus(node.cpus));
   add_caches(machine, node.cpus, &branch);
   for (Branch& device : device_branches(machine, node.number)) branch.children.push_back(std::move(device));
   return branch;
@@ -60,8 +61,8 @@ Branch node_branch(const Machine& machine, const NumaNode& node) {
 
 Branch package_branch(const Machine& machine, const Package& package, std::size_t index) {
   Branch branch;
-  branch.text = fmt::format("package {}: {}{}", index, package.model.empty() ? "" : package.model + ", ",
-                            counted(cores_within(machine, package.cpus), "core"));
+  branch.text = roda::format("package {}: {}{}", index, package.model.empty() ? "" : package.model + ", ",
+                             counted(cores_within(machine, package.cpus), "core"));
   for (const NumaNode& node : machine.numa_nodes) {
     if (!node.cpus.empty() && contains(package.cpus, node.cpus)) branch.children.push_back(node_branch(machine, node));
   }
@@ -71,7 +72,7 @@ Branch package_branch(const Machine& machine, const Package& package, std::size_
 std::string binding_text(const Binding& binding) {
   if (binding.cpus.empty()) return "binding unknown";
   std::string text = "cpus " + print_cpus(binding.cpus);
-  if (binding.cpu_limit > 0) text += fmt::format(", limited to {:.3g} cores' worth of time", binding.cpu_limit);
+  if (binding.cpu_limit > 0) text += roda::format(", limited to {:.3g} cores' worth of time", binding.cpu_limit);
   return text;
 }
 
@@ -85,7 +86,7 @@ std::vector<Branch> rank_branches(const Cluster& cluster, const Host& host) {
       alike.push_back(host.ranks[i++]);
     }
     branches.push_back(
-        {fmt::format("rank{} {}: {}", alike.size() > 1 ? "s" : "", print_cpus(alike), binding_text(binding)), {}});
+        {roda::format("rank{} {}: {}", alike.size() > 1 ? "s" : "", print_cpus(alike), binding_text(binding)), {}});
   }
   return branches;
 }
@@ -94,10 +95,10 @@ Branch host_branch(const Cluster& cluster, const Host& host) {
   const bool is_shared_name = std::count_if(cluster.hosts.begin(), cluster.hosts.end(),
                                             [&](const Host& other) { return other.name == host.name; }) > 1;
   Branch branch;
-  branch.text = fmt::format("{}{}: rank{} {}, machine {}", host.name,
-                            is_shared_name && !host.place.empty() ? fmt::format(" ({})", host.place) : "",
-                            host.ranks.size() > 1 ? "s" : "", print_cpus(host.ranks),
-                            cluster.machines[static_cast<std::size_t>(host.machine)].name);
+  branch.text = roda::format("{}{}: rank{} {}, machine {}", host.name,
+                             is_shared_name && !host.place.empty() ? roda::format(" ({})", host.place) : "",
+                             host.ranks.size() > 1 ? "s" : "", print_cpus(host.ranks),
+                             cluster.machines[static_cast<std::size_t>(host.machine)].name);
   branch.children = rank_branches(cluster, host);
   return branch;
 }
@@ -105,7 +106,7 @@ Branch host_branch(const Cluster& cluster, const Host& host) {
 }  // namespace
 
 std::string size_text(std::int64_t kib) {
-  return kib >= 1024 && kib % 1024 == 0 ? fmt::format("{} MiB", kib / 1024) : fmt::format("{} KiB", kib);
+  return kib >= 1024 && kib % 1024 == 0 ? roda::format("{} MiB", kib / 1024) : roda::format("{} KiB", kib);
 }
 
 std::string render(const Branch& root) {
@@ -119,9 +120,9 @@ Branch machine_branch(const NamedMachine& named) {
   Branch branch;
   std::int64_t memory = 0;
   for (const NumaNode& node : machine.numa_nodes) memory += node.memory_gib;
-  branch.text = fmt::format("machine {}: {}{}, {}{}", named.name, machine.model.empty() ? "" : machine.model + ", ",
-                            counted(machine.cores.size(), "core"), counted(machine.cpus.size(), "thread"),
-                            memory > 0 ? fmt::format(", {} GiB", memory) : "");
+  branch.text = roda::format("machine {}: {}{}, {}{}", named.name, machine.model.empty() ? "" : machine.model + ", ",
+                             counted(machine.cores.size(), "core"), counted(machine.cpus.size(), "thread"),
+                             memory > 0 ? roda::format(", {} GiB", memory) : "");
   for (std::size_t i = 0; i < machine.packages.size(); ++i) {
     branch.children.push_back(package_branch(machine, machine.packages[i], i));
   }
@@ -135,7 +136,7 @@ Branch machine_branch(const NamedMachine& named) {
   for (Branch& device : device_branches(machine, -1)) branch.children.push_back(std::move(device));
   for (Branch& line : gpu_branches(machine)) branch.children.push_back(std::move(line));
   for (const auto& [what, why] : machine.absent) {
-    branch.children.push_back({fmt::format("not known: {}: {}", what, why), {}});
+    branch.children.push_back({roda::format("not known: {}: {}", what, why), {}});
   }
   for (const std::string& source : machine.sources) branch.children.push_back({"source: " + source, {}});
   return branch;
@@ -145,13 +146,13 @@ std::string print(const Cluster& cluster) {
   std::string out;
   if (!cluster.hosts.empty()) {
     Branch job;
-    job.text = fmt::format("{} on {}, {} of machine", counted(static_cast<std::size_t>(cluster.size()), "rank"),
-                           counted(cluster.hosts.size(), "host"), counted(cluster.machines.size(), "kind"));
+    job.text = roda::format("{} on {}, {} of machine", counted(static_cast<std::size_t>(cluster.size()), "rank"),
+                            counted(cluster.hosts.size(), "host"), counted(cluster.machines.size(), "kind"));
     for (std::size_t i = 0; i < std::min(cluster.hosts.size(), kMostHosts); ++i) {
       job.children.push_back(host_branch(cluster, cluster.hosts[i]));
     }
     if (cluster.hosts.size() > kMostHosts) {
-      job.children.push_back({fmt::format("and {} more hosts", cluster.hosts.size() - kMostHosts), {}});
+      job.children.push_back({roda::format("and {} more hosts", cluster.hosts.size() - kMostHosts), {}});
     }
     out = render(job);
   }

@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "core/topology/print.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -10,26 +9,26 @@ namespace {
 
 std::string rate_text(int mbit) {
   if (mbit == 0) return "";
-  return mbit % 1000 == 0 ? fmt::format(", {} Gbit/s", mbit / 1000) : fmt::format(", {} Mbit/s", mbit);
+  return mbit % 1000 == 0 ? roda::format(", {} Gbit/s", mbit / 1000) : roda::format(", {} Mbit/s", mbit);
 }
 
 std::string text_of(const Nic& nic) {
-  return fmt::format("interface {}{}{}{}", nic.name, rate_text(nic.speed_mbit), nic.is_up ? "" : ", down",
-                     nic.is_physical ? "" : ", virtual");
+  return roda::format("interface {}{}{}{}", nic.name, rate_text(nic.speed_mbit), nic.is_up ? "" : ", down",
+                      nic.is_physical ? "" : ", virtual");
 }
 
 std::string text_of(const RdmaDevice& device) {
   std::string text = "RDMA " + device.name;
   for (const RdmaPort& port : device.ports) {
-    text += fmt::format(", {}{}{}", port.link_layer.empty() ? fmt::format("port {}", port.number) : port.link_layer,
-                        rate_text(port.rate_mbit), port.is_active ? "" : ", down");
+    text += roda::format(", {}{}{}", port.link_layer.empty() ? roda::format("port {}", port.number) : port.link_layer,
+                         rate_text(port.rate_mbit), port.is_active ? "" : ", down");
   }
   return text;
 }
 
 std::string text_of(const Gpu& gpu, std::size_t index) {
-  std::string text = fmt::format("GPU {}: {}", index, gpu.model);
-  if (gpu.memory_gib > 0) text += fmt::format(", {} GiB", gpu.memory_gib);
+  std::string text = roda::format("GPU {}: {}", index, gpu.model);
+  if (gpu.memory_gib > 0) text += roda::format(", {} GiB", gpu.memory_gib);
   if (!gpu.compute_capability.empty()) text += ", compute capability " + gpu.compute_capability;
   return text;
 }
@@ -42,7 +41,7 @@ struct Bridge {
 
   void add(const PciPlace& place, std::size_t depth, std::string text) {
     if (depth == place.bridges.size()) {
-      devices.push_back(place.address.empty() ? std::move(text) : fmt::format("{}  {}", place.address, text));
+      devices.push_back(place.address.empty() ? std::move(text) : roda::format("{}  {}", place.address, text));
       return;
     }
     auto known = std::find_if(bridges.begin(), bridges.end(),
@@ -71,21 +70,21 @@ std::string link_text(const Machine& machine, int a, int b) {
   const Gpu& gpu = machine.gpus[static_cast<std::size_t>(a)];
   if (const auto links = gpu.peer_links.find(b); links != gpu.peer_links.end()) {
     const int gbytes = links->second * nvlink_gbytes(gpu.nvlink_version);
-    return fmt::format("{} NVLink{} to GPU {}{}", links->second, links->second == 1 ? "" : "s", b,
-                       gbytes > 0 ? fmt::format(" ({} GB/s each way)", gbytes) : "");
+    return roda::format("{} NVLink{} to GPU {}{}", links->second, links->second == 1 ? "" : "s", b,
+                        gbytes > 0 ? roda::format(" ({} GB/s each way)", gbytes) : "");
   }
   const bool is_peer = std::binary_search(gpu.peers.begin(), gpu.peers.end(), b);
-  return fmt::format("GPU {} over {}{}", b,
-                     distance_name(distance(gpu.pci, machine.gpus[static_cast<std::size_t>(b)].pci)),
-                     is_peer ? ", peer access" : "");
+  return roda::format("GPU {} over {}{}", b,
+                      distance_name(distance(gpu.pci, machine.gpus[static_cast<std::size_t>(b)].pci)),
+                      is_peer ? ", peer access" : "");
 }
 
 std::string reach_text(const Machine& machine, int index) {
   const Gpu& gpu = machine.gpus[static_cast<std::size_t>(index)];
   if (gpu.switch_links > 0) {
     const int gbytes = gpu.switch_links * nvlink_gbytes(gpu.nvlink_version);
-    return fmt::format("{} NVLinks to the switch{}", gpu.switch_links,
-                       gbytes > 0 ? fmt::format(" ({} GB/s each way)", gbytes) : "");
+    return roda::format("{} NVLinks to the switch{}", gpu.switch_links,
+                        gbytes > 0 ? roda::format(" ({} GB/s each way)", gbytes) : "");
   }
   std::string text;
   for (int b = 0; b < static_cast<int>(machine.gpus.size()); ++b) {
@@ -119,12 +118,12 @@ std::vector<Branch> gpu_branches(const Machine& machine) {
   std::vector<Branch> lines;
   std::vector<int> taken(machine.rdma_devices.size(), 0);
   for (int i = 0; i < static_cast<int>(machine.gpus.size()); ++i) {
-    std::string text = fmt::format("GPU {} reaches {}", i, reach_text(machine, i));
+    std::string text = roda::format("GPU {} reaches {}", i, reach_text(machine, i));
     if (const int device = nearest_rdma_device(machine, i, taken); device >= 0) {
       const RdmaDevice& nearest = machine.rdma_devices[static_cast<std::size_t>(device)];
       ++taken[static_cast<std::size_t>(device)];
-      text += fmt::format("; its network device is {} ({})", nearest.name,
-                          distance_name(distance(machine.gpus[static_cast<std::size_t>(i)].pci, nearest.pci)));
+      text += roda::format("; its network device is {} ({})", nearest.name,
+                           distance_name(distance(machine.gpus[static_cast<std::size_t>(i)].pci, nearest.pci)));
     }
     lines.push_back({std::move(text), {}});
   }

@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "core/topology/json.h"
+#include "plugins/base/format.h"
 
 namespace roda::topology {
 
@@ -119,7 +118,7 @@ std::string dump(const json& value, int indent) {
 std::string fnv1a(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
-  return fmt::format("{:016x}", hash);
+  return roda::format("{:016x}", hash);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "plugins/base/address.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -10,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -55,7 +56,7 @@ std::string SocketAddress::host() const {
 }
 
 std::string SocketAddress::text() const {
-  return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
+  return family() == AF_INET6 ? roda::format("[{}]:{}", host(), port()) : roda::format("{}:{}", host(), port());
 }
 
 Status resolve(const std::string& host, int port, std::vector<SocketAddress>* addresses) {
@@ -65,20 +66,20 @@ Status resolve(const std::string& host, int port, std::vector<SocketAddress>* ad
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (code != 0) return Status::invalid(fmt::format("no address for host '{}': {}", host, gai_strerror(code)));
+  if (code != 0) return Status::invalid(roda::format("no address for host '{}': {}", host, gai_strerror(code)));
   std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   std::vector<SocketAddress> result;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     if (at->ai_family == AF_INET || at->ai_family == AF_INET6) result.push_back(from_sockaddr(at->ai_addr));
   }
-  if (result.empty()) return Status::invalid(fmt::format("no IPv4 or IPv6 address for host '{}'", host));
+  if (result.empty()) return Status::invalid(roda::format("no IPv4 or IPv6 address for host '{}'", host));
   *addresses = std::move(result);
   return {};
 }
 
 Status list_interfaces(std::vector<Interface>* interfaces) {
   ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) return Status::system(fmt::format("getifaddrs: {}", std::strerror(errno)));
+  if (getifaddrs(&found) != 0) return Status::system(roda::format("getifaddrs: {}", std::strerror(errno)));
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, freeifaddrs);
   std::vector<Interface> result;
   for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
@@ -134,7 +135,8 @@ Status interface_address(const std::string& names, SocketAddress* address) {
   if (chosen == nullptr) {
     std::string known;
     for (const Interface& interface : interfaces) known += (known.empty() ? "" : ", ") + interface.name;
-    return Status::invalid(fmt::format("no network interface '{}' is up with an address; there are: {}", names, known));
+    return Status::invalid(
+        roda::format("no network interface '{}' is up with an address; there are: {}", names, known));
   }
   *address = chosen->addresses.front();
   return {};

@@ -1,9 +1,9 @@
 #include "plugins/base/auth.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -33,8 +33,8 @@ Handshake::Handshake(Role role, Secret secret, std::uint16_t service)
 
 Status Handshake::start() {
   if (!secret_.is_long_enough()) {
-    return Status::auth(fmt::format("the job's secret has {} bytes; {} to {} are needed", secret_.bytes().size(),
-                                    Secret::kMinBytes, Secret::kMaxBytes));
+    return Status::auth(roda::format("the job's secret has {} bytes; {} to {} are needed", secret_.bytes().size(),
+                                     Secret::kMinBytes, Secret::kMaxBytes));
   }
   RODA_RETURN_IF_ERROR(fill_random(role_ == Role::kClient ? client_nonce_ : server_nonce_));
   if (role_ == Role::kClient) {
@@ -72,10 +72,10 @@ Status Handshake::on_hello() {
   std::uint16_t version = load16(&input_[4]);
   std::uint16_t service = load16(&input_[6]);
   if (version != kVersion) {
-    return refuse(kOtherVersion, fmt::format("it speaks protocol version {}, this side {}", version, kVersion));
+    return refuse(kOtherVersion, roda::format("it speaks protocol version {}, this side {}", version, kVersion));
   }
   if (service != service_) {
-    return refuse(kOtherService, fmt::format("it looks for service {}, this is service {}", service, service_));
+    return refuse(kOtherService, roda::format("it looks for service {}, this is service {}", service, service_));
   }
   std::copy_n(input_.begin() + kHeaderBytes, client_nonce_.size(), client_nonce_.begin());
   append_header(kAccepted);
@@ -88,10 +88,10 @@ Status Handshake::on_challenge() {
   std::uint16_t version = load16(&input_[4]);
   std::uint16_t verdict = load16(&input_[6]);
   if (version != kVersion) {
-    return Status::auth(fmt::format("it speaks protocol version {}, this side {}", version, kVersion));
+    return Status::auth(roda::format("it speaks protocol version {}, this side {}", version, kVersion));
   }
   if (verdict != kAccepted) {
-    return Status::auth(fmt::format("it is not the listener for service {} of this protocol", service_));
+    return Status::auth(roda::format("it is not the listener for service {} of this protocol", service_));
   }
   std::copy_n(input_.begin() + kHeaderBytes, server_nonce_.size(), server_nonce_.begin());
   Digest digest;

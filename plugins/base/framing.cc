@@ -1,9 +1,8 @@
 #include "plugins/base/framing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "plugins/base/format.h"
 #include "plugins/base/socket.h"
 
 namespace roda {
@@ -23,7 +22,7 @@ Status FrameReader::check_length() const {
   if (buffered() < kHeader) return {};
   std::size_t length = load_length(&buffer_[start_]);
   if (length <= max_frame_) return {};
-  return Status::invalid(fmt::format("a frame of {} bytes was announced; the bound is {}", length, max_frame_));
+  return Status::invalid(roda::format("a frame of {} bytes was announced; the bound is {}", length, max_frame_));
 }
 
 bool FrameReader::has_buffered_frame() const {
@@ -70,7 +69,7 @@ Status FrameReader::receive(int fd, std::vector<std::uint8_t>* frame, bool* comp
 Status FrameWriter::push(Bytes payload, bool* accepted) {
   *accepted = false;
   if (payload.size() > max_frame_) {
-    return Status::invalid(fmt::format("a frame of {} bytes is over the bound of {}", payload.size(), max_frame_));
+    return Status::invalid(roda::format("a frame of {} bytes is over the bound of {}", payload.size(), max_frame_));
   }
   std::size_t waiting = queue_.size() - start_;
   if (waiting > 0 && waiting + payload.size() + kHeader > max_queued_) return {};

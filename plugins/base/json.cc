@@ -1,6 +1,6 @@
 #include "plugins/base/json.h"
 
-#include <fmt/format.h>
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -25,7 +25,7 @@ std::string json_quote(std::string_view text) {
         break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+          out += roda::format("\\u{:04x}", static_cast<unsigned>(c));
         } else {
           out += c;
         }

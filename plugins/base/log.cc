@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <iterator>
+#include <string>
 
 namespace roda::logging {
 
@@ -33,28 +34,28 @@ void read_environment() {
   detail::threshold.compare_exchange_strong(unread, wanted, std::memory_order_acq_rel);
 }
 
-void append_prefix(fmt::memory_buffer& out, Level level, const char* file, int line) {
-  auto to = std::back_inserter(out);
-  out.push_back('[');
+std::string prefix(Level level, const char* file, int line) {
+  std::string out = "[";
   if (!g_hide_time.load(std::memory_order_relaxed)) {
     timeval now{};
     gettimeofday(&now, nullptr);
     tm local{};
     localtime_r(&now.tv_sec, &local);
-    fmt::format_to(to, "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}: ", local.tm_year + 1900, local.tm_mon + 1,
-                   local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, now.tv_usec);
+    out += roda::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}: ", local.tm_year + 1900, local.tm_mon + 1,
+                        local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, now.tv_usec);
   }
   const char* slash = std::strrchr(file, '/');
-  fmt::format_to(to, "{} {}", kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file);
-  if (line > 0) fmt::format_to(to, ":{}", line);
-  fmt::format_to(to, "] ");
+  out += roda::format("{} {}", kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file);
+  if (line > 0) out += roda::format(":{}", line);
+  out += "] ";
   int rank = g_rank.load(std::memory_order_relaxed);
-  if (rank >= 0) fmt::format_to(to, "[{}]: ", rank);
+  if (rank >= 0) out += roda::format("[{}]: ", rank);
+  return out;
 }
 
 // The line is complete in one call unless the descriptor takes less, which pipes do only past their buffer.
-void emit(Level level, fmt::memory_buffer& line) {
-  line.push_back('\n');
+void emit(Level level, std::string line) {
+  line += '\n';
   int fd = level <= Level::info ? STDOUT_FILENO : STDERR_FILENO;
   const char* data = line.data();
   std::size_t left = line.size();
@@ -103,18 +104,12 @@ void set_rank(int rank) { g_rank.store(rank, std::memory_order_relaxed); }
 
 void write_text(Level level, const char* file, int line, std::string_view text) {
   read_environment();
-  fmt::memory_buffer out;
-  append_prefix(out, level, file, line);
-  out.append(text);
-  emit(level, out);
+  emit(level, prefix(level, file, line) += text);
 }
 
 void write_formatted(Level level, const char* file, int line, fmt::string_view format, fmt::format_args args) {
   read_environment();
-  fmt::memory_buffer out;
-  append_prefix(out, level, file, line);
-  fmt::vformat_to(std::back_inserter(out), format, args);
-  emit(level, out);
+  emit(level, prefix(level, file, line) + roda::vformat(format, args));
 }
 
 }  // namespace roda::logging

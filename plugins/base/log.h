@@ -7,11 +7,11 @@
 // written. HOROVOD_LOG_LEVEL (default warning) and HOROVOD_LOG_HIDE_TIME are read once, at the first message.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <string_view>
 #include <utility>
+
+#include "plugins/base/format.h"
 
 namespace roda::logging {
 

@@ -1,9 +1,8 @@
 #include "plugins/base/secure_connection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "plugins/base/format.h"
 #include "plugins/base/socket.h"
 
 namespace roda {
@@ -46,7 +45,7 @@ void SecureConnection::own(UniqueFd fd, const SocketAddress& peer) {
 
 Status SecureConnection::fail(const Status& cause) {
   phase_ = Phase::kFailed;
-  failure_ = Status(cause.code(), fmt::format("connection with {}: {}", peer_, cause.message()), cause.rank());
+  failure_ = Status(cause.code(), roda::format("connection with {}: {}", peer_, cause.message()), cause.rank());
   return failure_;
 }
 
@@ -95,7 +94,7 @@ Status SecureConnection::test_handshake() {
     bool end = false;
     auto wanted = std::span(buffer).first(std::min(handshake_->wanted(), sizeof buffer));
     Status status = tcp::read_some(fd_.get(), wanted, &count, &end);
-    if (end) status = Status::auth(fmt::format("it closed the connection before {}", handshake_->waiting_for()));
+    if (end) status = Status::auth(roda::format("it closed the connection before {}", handshake_->waiting_for()));
     if (!status.ok()) return fail(status);
     if (count == 0) return {};
     status = handshake_->feed(wanted.first(count));
@@ -117,7 +116,7 @@ Status SecureConnection::test(bool* ready) {
   *ready = phase_ == Phase::kReady;
   if (!*ready && Clock::now() >= deadline_) {
     const char* what = phase_ == Phase::kConnecting ? "the connection" : handshake_->waiting_for();
-    return fail(Status::timeout(fmt::format("waited {} ms for {}", options_.handshake_timeout.count(), what)));
+    return fail(Status::timeout(roda::format("waited {} ms for {}", options_.handshake_timeout.count(), what)));
   }
   return {};
 }

@@ -1,12 +1,13 @@
 #include "plugins/base/socket.h"
 
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "plugins/base/format.h"
 
 namespace roda::tcp {
 
@@ -15,11 +16,11 @@ namespace {
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
 Status failed(const char* what, const std::string& where, int error) {
-  return Status::system(fmt::format("{}{}{}: {}", what, where.empty() ? "" : " ", where, std::strerror(error)));
+  return Status::system(roda::format("{}{}{}: {}", what, where.empty() ? "" : " ", where, std::strerror(error)));
 }
 
 Status stream_failed(const char* what, int error) {
-  std::string text = fmt::format("{}: {}", what, std::strerror(error));
+  std::string text = roda::format("{}: {}", what, std::strerror(error));
   bool lost = error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH;
   return lost ? Status::peer(-1, std::move(text)) : Status::system(std::move(text));
 }
@@ -80,7 +81,7 @@ Status connect_test(int fd, bool* connected) {
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return Status::system(fmt::format("connect: {}", std::strerror(error)));
+  if (error != 0) return Status::system(roda::format("connect: {}", std::strerror(error)));
   SocketAddress peer;
   peer.length = sizeof peer.storage;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0) {

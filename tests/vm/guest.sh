@@ -119,7 +119,8 @@ check memory-limit 30 bash -c "limit_is_named $kit verbs"
 [[ ! -e $ucx ]] || check ucx-memory-limit 60 env UCX_TLS=rc_v,self UCX_NET_DEVICES=rxe1:1 \
   bash -c "limit_is_named $kit $ucx"
 in_job engine-np2 2 "$engine/engine_collectives"
-in_job engine-np4 4 "$engine/engine_collectives"
+# Without the test of the engine's own queues, whose ten tensors of 32 MiB take 50 s here: two ranks have run it.
+in_job engine-np4 4 "$engine/engine_collectives" --gtest_filter=-Allreduce.OvertakenTensorsGetTheirOwnResults
 for case in ARankDiesWhileOthersWaitForIt ARankDiesInMidCollective ARankDiesWhileItsChildLives; do
   in_job "engine-$case" 3 --dies 2 "$engine/engine_faults" --gtest_filter="*$case"
 done

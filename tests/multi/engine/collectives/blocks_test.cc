@@ -30,14 +30,13 @@ TEST(Allgather, RowsMayDifferAndBeNone) {
 TEST(Broadcast, FromEveryRoot) {
   for (int root = 0; root < size(); ++root) {
     for (const std::size_t n : {1u, 1000u, 500000u}) {
-      std::vector<float> data(n);
-      for (std::size_t i = 0; i < n; ++i) data[i] = value_of(rank(), i);
+      std::vector<float> data = mine(n);
       const Shape shape{static_cast<std::int64_t>(n)};
       const std::string name = "bcast";
       roda_op op = make_op(RODA_BROADCAST, name, shape, data.data(), data.data());
       op.root = root;
       ASSERT_EQ(run(op).code, RODA_OK);
-      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(data[i], value_of(root, i));
+      ASSERT_TRUE(are_equal(data, of_rank(root, n)));
     }
   }
 }
@@ -75,8 +74,7 @@ TEST(Alltoall, WithSplitsAndWithout) {
 TEST(Reducescatter, SplitsRowsEvenly) {
   for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::int64_t{30000}}) {
     const Shape shape{rows, 3};
-    std::vector<float> in(static_cast<std::size_t>(rows * 3));
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] = value_of(rank(), i);
+    const std::vector<float> in = mine(static_cast<std::size_t>(rows * 3));
     const std::string name = "rs" + std::to_string(rows);
     for (const double factor : {1.0, 0.5}) {
       roda_op op = make_op(RODA_REDUCESCATTER, name, shape, in.data(), nullptr);
@@ -87,9 +85,9 @@ TEST(Reducescatter, SplitsRowsEvenly) {
       for (int r = 0; r < rank(); ++r) begin += rows / size() + (r < rows % size() ? 1 : 0);
       const std::int64_t own = rows / size() + (rank() < rows % size() ? 1 : 0);
       ASSERT_EQ(out.shape, (Shape{own, 3}));
-      for (std::size_t i = 0; i < out.values.size(); ++i) {
-        ASSERT_EQ(out.values[i], static_cast<float>(factor) * sum_of(static_cast<std::size_t>(begin * 3) + i));
-      }
+      const auto scaled = [&](std::size_t i) { return static_cast<float>(factor) * sum_of(i); };
+      const auto from = static_cast<std::size_t>(begin * 3);
+      ASSERT_TRUE(are_equal(out.values, repeating(kPeriod, static_cast<std::size_t>(own * 3), scaled, from)));
     }
   }
 }
