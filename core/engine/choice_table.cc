@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/engine/words.h"
 #include "plugins/base/format.h"
 
 namespace roda::engine {
@@ -10,12 +11,6 @@ namespace {
 using negotiate::Change;
 using negotiate::LaunchClass;
 using negotiate::Refinement;
-
-std::string lower_name(std::int32_t collective) {
-  std::string name = roda_collective_name(collective);
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return name;
-}
 
 std::string in_words(std::int32_t set, const LaunchClass& of) {
   return roda::format("{} of {} to {} bytes of {} ({}), process set {}", lower_name(of.collective), of.from(), of.to(),

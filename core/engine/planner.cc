@@ -8,6 +8,7 @@
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/select/names.h"
+#include "core/engine/words.h"
 #include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
 #include "core/execute/program.h"
@@ -19,12 +20,6 @@ namespace {
 constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTwoStep = "two_step";
 constexpr const char* kTorus = "torus";
-
-std::string lower_name(int collective) {
-  std::string name = roda_collective_name(collective);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
 
 std::uint32_t needs_met(std::uint64_t capabilities) {
   std::uint32_t met = 0;
