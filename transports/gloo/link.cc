@@ -51,11 +51,12 @@ bool Link::drive() {
 std::optional<Clock::time_point> Link::rest() {
   if (!is_gloos_to_move()) return std::nullopt;
   std::optional<Clock::time_point> look;
-  const auto consider = [&look](const MessageStream& stream, const auto& pending) {
+  const auto now = Clock::now();
+  const auto consider = [&look, now](MessageStream& stream, const auto& pending) {
     const auto oldest =
         std::find_if(pending.begin(), pending.end(), is_big<typename std::decay_t<decltype(pending)>::value_type>);
     if (oldest == pending.end()) return;
-    const auto next = stream.next_look(oldest->request->bytes());
+    const auto next = stream.next_look(oldest->request->bytes(), now);
     look = std::min(look.value_or(next), next);
   };
   consider(incoming_, receives_);

@@ -26,36 +26,36 @@ class MessageStream {
     if (pending >= kEnough && !runs_ && flows()) {
       runs_ = true;
       since_ = Clock::now();
+      ended_ = 0;
     }
     return runs_;
   }
 
-  // The oldest message has ended.
-  void note_end(std::size_t bytes) {
-    if (!runs_) return;
-    const auto now = Clock::now();
-    const double taken = std::chrono::duration<double, std::nano>(now - since_).count();
-    ns_per_byte_ += (taken / static_cast<double>(bytes) - ns_per_byte_) / 8;
-    since_ = now;
-  }
+  void note_end(std::size_t bytes) { ended_ += bytes; }
 
-  // When a caller who sleeps should look after the oldest message, of `bytes`. Others are behind it, so a little late
-  // costs nothing.
-  Clock::time_point next_look(std::size_t bytes) const {
-    using std::chrono::duration_cast;
-    const auto whole = duration_cast<Clock::duration>(
+  // When a caller who sleeps from `now` on should look after the oldest message, of `bytes`: early, and then ever less
+  // often while nothing comes. What has ended since the last look tells the pace; a quicker one is believed at once,
+  // because sleeping too long makes messages look slow.
+  Clock::time_point next_look(std::size_t bytes, Clock::time_point now) {
+    if (ended_ > 0) {
+      const double found = std::chrono::duration<double, std::nano>(now - since_).count() / static_cast<double>(ended_);
+      ns_per_byte_ = std::min(found, ns_per_byte_ + (found - ns_per_byte_) / 8);
+      since_ = now;
+      ended_ = 0;
+    }
+    const auto whole = std::chrono::duration_cast<Clock::duration>(
         std::chrono::duration<double, std::nano>(ns_per_byte_ * static_cast<double>(bytes)));
-    const auto now = Clock::now();
     const auto left = since_ + whole - now;
-    const auto late = std::max(whole, -left) / 8;  // ever less often while nothing comes
-    return now + std::clamp<Clock::duration>(std::max(left, late), kShortest, kLongest);
+    const auto late = std::max(whole, -left) / 8;
+    return now + std::clamp<Clock::duration>(std::max(left * 7 / 8, late), kShortest, kLongest);
   }
 
  private:
   static constexpr std::chrono::microseconds kShortest{50}, kLongest{10'000};
 
   bool runs_ = false;
-  Clock::time_point since_;  // the oldest message moves
+  Clock::time_point since_;  // the last look that found an end, or the beginning
+  std::size_t ended_ = 0;    // bytes, since then
   double ns_per_byte_ = 0.2;
 };
 

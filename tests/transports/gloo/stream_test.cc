@@ -24,18 +24,38 @@ TEST(MessageStream, BeginsWhenDataFlowAndLastsToTheLastMessage) {
   EXPECT_FALSE(stream.runs(1, kFlows));  // the next one begins anew
 }
 
-// However long nothing has come, and however quick messages seemed: never a busy loop, never a long sleep.
+// However quick or slow messages seem: never a busy loop, never a long sleep.
 TEST(MessageStream, TheNextLookIsSoonAndNotAtOnce) {
   MessageStream stream;
   ASSERT_TRUE(stream.runs(2, kFlows));
-  for (int i = 0; i < 1000; ++i) stream.note_end(std::size_t{1} << 40);
-  for (const std::size_t bytes : {MessageStream::kBig, std::size_t{1} << 20, std::size_t{1} << 45}) {
-    const auto before = MessageStream::Clock::now();
-    const auto look = stream.next_look(bytes);
-    const auto after = MessageStream::Clock::now();
-    EXPECT_GE(look, before + std::chrono::microseconds(50)) << bytes;
-    EXPECT_LE(look, after + std::chrono::milliseconds(10)) << bytes;
+  auto now = MessageStream::Clock::now();
+  for (const std::size_t ended : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 40}) {
+    stream.note_end(ended);
+    for (const std::size_t bytes : {MessageStream::kBig, std::size_t{1} << 20, std::size_t{1} << 40}) {
+      now += std::chrono::milliseconds(5);
+      const auto look = stream.next_look(bytes, now);
+      EXPECT_GE(look, now + std::chrono::microseconds(50)) << bytes << " after " << ended;
+      EXPECT_LE(look, now + std::chrono::milliseconds(10)) << bytes << " after " << ended;
+    }
   }
+}
+
+// Each look finds one message that has ended, that long after the one before because the caller slept: a pause must not
+// make all later looks late.
+TEST(MessageStream, ThePaceIsFoundAgainAfterAPause) {
+  constexpr std::size_t kBytes = MessageStream::kBig;
+  MessageStream stream;
+  ASSERT_TRUE(stream.runs(2, kFlows));
+  auto now = MessageStream::Clock::now() + std::chrono::milliseconds(60);
+  int looks = 0;
+  for (auto slept = std::chrono::nanoseconds::max(); slept > std::chrono::microseconds(200) && looks < 100; ++looks) {
+    stream.note_end(kBytes);
+    const auto look = stream.next_look(kBytes, now);
+    slept = look - now;
+    now = look;
+  }
+  EXPECT_GT(looks, 1);
+  EXPECT_LT(looks, 100);
 }
 
 }  // namespace

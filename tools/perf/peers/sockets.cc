@@ -1,6 +1,9 @@
 // No collective at all: bare TCP sockets that carry, in both directions at once, what an allreduce by levels sends
 // between two hosts, the size of the tensor each way. Nothing is added up. What a network allows, on these processors.
 //
+// With PEER_WORK, besides, and without any order between the two: the passes over memory that the ranks of a host, one
+// for each connection, can't do without. A bound for every implementation on the same processors.
+//
 // Two processes, one on each host, with PEER_RANK, PEER_STORE (an empty folder that both see), PEER_ADDRESS (rank 0's)
 // and PEER_LANES (connections; 2) in the environment.
 #include <arpa/inet.h>
@@ -82,10 +85,42 @@ void move_all(const char* what, std::size_t bytes, Move&& move) {
   }
 }
 
+// What one of `ranks` on a host does with its tensor of `bytes`: its share is summed up over the host's ranks, half of
+// that with the other host's, and the other shares are taken over.
+void pass_over(const float* mine, const float* theirs, float* sum, std::size_t bytes, std::size_t ranks) {
+  const std::size_t share = bytes / sizeof(float) / ranks;
+  const auto add = [&](const float* from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) sum[i] = mine[i] + from[i];
+  };
+  for (std::size_t other = 1; other < ranks; ++other) add(theirs, share);
+  add(theirs, share / 2);
+  if (ranks > 1) std::memcpy(sum + share, theirs + share, (ranks - 1) * share * sizeof(float));
+}
+
+class Work {
+ public:
+  explicit Work(std::size_t ranks) : ranks_(ranks), mine_(ranks), sums_(ranks) {}
+
+  void start(const char* tensor, std::size_t bytes, std::vector<std::thread>* threads) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      mine_[rank].resize(bytes / sizeof(float));
+      sums_[rank].resize(bytes / sizeof(float));
+      threads->emplace_back([=, this] {
+        pass_over(mine_[rank].data(), reinterpret_cast<const float*>(tensor), sums_[rank].data(), bytes, ranks_);
+      });
+    }
+  }
+
+ private:
+  std::size_t ranks_;
+  std::vector<std::vector<float>> mine_, sums_;  // [rank]
+};
+
 // Each connection sends its share and receives as much, on threads of their own.
-void exchange(const std::vector<int>& sockets, const char* out, char* in, std::size_t bytes) {
+void exchange(const std::vector<int>& sockets, const char* out, char* in, std::size_t bytes, Work* work) {
   const std::size_t share = bytes / sockets.size();
   std::vector<std::thread> threads;
+  if (work != nullptr) work->start(out, bytes, &threads);
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     const std::size_t first = i * share, count = i + 1 == sockets.size() ? bytes - first : share;
     threads.emplace_back([=, socket = sockets[i]] {
@@ -115,9 +150,12 @@ int main(int argc, char** argv) {
   const int on = 1;
   for (const int socket : sockets) ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   std::vector<char> in;
+  Work work(sockets.size());
+  Work* const wanted = std::getenv("PEER_WORK") != nullptr ? &work : nullptr;
   const auto run = [&](float* data, std::size_t count) {
     in.resize(count * sizeof(float));
-    exchange(sockets, reinterpret_cast<const char*>(data), in.data(), in.size());
+    exchange(sockets, reinterpret_cast<const char*>(data), in.data(), in.size(), wanted);
   };
-  return roda::peers::measure("sockets", request, rank, 2, run, roda::peers::Result::kNone);
+  return roda::peers::measure(wanted != nullptr ? "sockets+work" : "sockets", request, rank, 2, run,
+                              roda::peers::Result::kNone);
 }
