@@ -1,4 +1,5 @@
-// Messages with one peer over its Gloo pair, moved on by whoever asks about them.
+// Messages with one peer over its Gloo pair, moved on by whoever asks about them; streams of big ones by Gloo's own
+// thread (message_stream.h).
 //
 // Short messages travel as frames into a ring of posted receives, and wait on the receiver's side until they are asked
 // for. Gloo's sends are a rendezvous: data leave once the receiver has said that a buffer is posted. For a long message
@@ -53,8 +54,8 @@ class Link {
   // how many.
   int end_all(const sdk::Failure& cause);
   bool is_broken() const { return broken_ != nullptr; }
-  // Asked by a caller who is about to sleep. A huge message is on its way: Gloo's own thread reads it, and the caller
-  // need not look before that time.
+  // Asked by a caller who is about to sleep. Nothing: messages end on the caller's thread. Else a stream is left to
+  // Gloo's own, and the caller need not look before that time.
   std::optional<Clock::time_point> rest();
 
  private:
