@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--hosts", type=int, choices=(2, 3), help="network namespaces to spread the ranks over")
     parser.add_argument("--rate", help="what each of them may send, as tc writes it: 10gbit; not limited by default")
     parser.add_argument("--peers", default="openmpi,openmpi-keepheap,gloo",
-                        help="beside it, of those that were built; with --hosts 2 also sockets and sockets+work, which add nothing up")
+                        help="beside it, of those that were built; with --hosts 2 also sockets, sockets+work")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--rounds", type=int, default=5)
