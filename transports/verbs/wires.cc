@@ -1,12 +1,13 @@
 #include "transports/verbs/wires.h"
 
 #include <arpa/inet.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "plugins/base/coarse_clock.h"
 
 namespace roda::verbs {
 
@@ -19,11 +20,7 @@ constexpr std::uint64_t kExplanationNs = 300'000'000;
 
 }  // namespace
 
-std::uint64_t now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-}
+std::uint64_t now_ns() { return static_cast<std::uint64_t>(CoarseClock::now().time_since_epoch().count()); }
 
 Wires::Wires(const Devices& devices, const Settings& settings, Terms terms, int rank)
     : settings_(settings), rank_(rank), eager_bytes_((terms.eager_bytes + kLine - 1) / kLine * kLine) {
