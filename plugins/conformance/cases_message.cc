@@ -65,6 +65,33 @@ void tags(Env& env) {
   env.barrier();
 }
 
+void far_tags(Env& env) {
+  constexpr std::size_t kTags = 200, kRounds = 2;
+  Group group(env, "far tags");
+  std::vector<std::vector<char>> in(kTags * kRounds), out(kTags * kRounds);
+  std::vector<roda_request*> requests;
+  const auto tag = [](std::size_t message) { return std::uint64_t{message % kTags} << 40 | 3; };
+  const auto receive = [&](std::size_t message) {
+    in[message].resize(5000 + message);
+    requests.push_back(group.receive(left_of(group), tag(message), in[message].data(), in[message].size()));
+  };
+  // Those of even tags before the messages come; then all others, the last tag first.
+  for (std::size_t message = 0; message < in.size(); message += 2) receive(message);
+  for (std::size_t message = 0; message < out.size(); ++message) {
+    out[message] = pattern(5000 + message, group.rank(), right_of(group), message);
+    requests.push_back(group.send(right_of(group), tag(message), out[message].data(), out[message].size()));
+  }
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (std::size_t left = kTags; left > 0; left -= 2) receive(round * kTags + left - 1);
+  }
+  group.wait(requests);
+  for (std::size_t message = 0; message < in.size(); ++message) {
+    CHECK(in[message] == pattern(5000 + message, left_of(group), group.rank(), message), "message %zu got other data",
+          message);
+  }
+  env.barrier();
+}
+
 void order(Env& env) {
   constexpr int kMessages = 200;
   Group group(env, "order");
@@ -233,6 +260,7 @@ const std::vector<Case> kMessageCases = {
     {"p2p.sizes", "messages of 0 bytes to 8 MiB around a ring", RODA_CAP_P2P, 2, kPlain, sizes},
     {"p2p.unexpected", "receives posted after the message came", RODA_CAP_P2P, 2, kPlain, unexpected},
     {"p2p.tags", "64 tags, received in reverse", RODA_CAP_P2P, 2, kPlain, tags},
+    {"p2p.far_tags", "200 tags that differ in their high bits, in another order", RODA_CAP_P2P, 2, kPlain, far_tags},
     {"p2p.order", "messages of one tag keep their order", RODA_CAP_P2P, 2, kPlain, order},
     {"p2p.all_pairs", "everyone to everyone at once", RODA_CAP_P2P, 2, kPlain, all_pairs},
     {"p2p.crossed", "two lanes received in the opposite order", RODA_CAP_P2P, 2, kPlain, crossed},
