@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "plugins/conformance/perf/collectives.h"
+#include "plugins/conformance/perf/pages.h"
 #include "plugins/conformance/perf/talk.h"
 
 namespace roda::conformance::perf {
@@ -22,7 +23,7 @@ int rounds_of(const Options& options, std::size_t bytes) {
 
 struct Buffers {
   explicit Buffers(std::size_t bytes) : in(bytes, 'i'), out(bytes, 'o') {}
-  std::vector<char> in, out;
+  Pages in, out;
 };
 
 // Half a round trip, nanoseconds: one figure per round, sorted.

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "plugins/conformance/perf/pages.h"
+
 namespace {
 
 constexpr std::uint64_t kPing = 1, kPong = 2, kEnd = 3, kStream = 4;
@@ -26,6 +28,7 @@ constexpr std::size_t kRounds = 20000;
 constexpr int kWarmUp = 100;
 constexpr int kWindow = 32;
 
+using roda::conformance::perf::Pages;
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
@@ -57,7 +60,7 @@ int rounds_of(std::size_t bytes) {
 }
 
 void measure_latency(const Context& context, int rank, std::size_t bytes) {
-  std::vector<char> in(bytes, 'i'), out(bytes, 'o');
+  Pages in(bytes, 'i'), out(bytes, 'o');
   const Buffer from = context->createUnboundBuffer(in.data(), bytes),
                to = context->createUnboundBuffer(out.data(), bytes);
   std::vector<double> times;
@@ -77,7 +80,7 @@ void measure_latency(const Context& context, int rank, std::size_t bytes) {
 }
 
 void measure_bandwidth(const Context& context, int rank, std::size_t bytes) {
-  std::vector<char> data(bytes, 'd'), end(1);
+  Pages data(bytes, 'd'), end(1);
   std::vector<Buffer> flying;
   for (int i = 0; i < kWindow; ++i) flying.push_back(context->createUnboundBuffer(data.data(), bytes));
   const Buffer last = context->createUnboundBuffer(end.data(), end.size());

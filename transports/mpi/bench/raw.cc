@@ -1,16 +1,21 @@
 // Open MPI's own messages, measured and printed as roda-transport-perf does: what the mpi transport adds is the
 // difference. As there, several threads may call MPI: its locks are taken either way. Started by mpirun on 2 ranks, or
 // on any number for the collectives.
-//   usage: mpi_raw [--bytes N[,N...]] [--repeats N] [--test messages|collectives]
+//   usage: mpi_raw [--bytes N[,N...]] [--repeats N] [--test latency|bandwidth|all|collectives]
 #include "transports/mpi/bench/raw.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+
+#include "plugins/conformance/perf/pages.h"
 
 namespace roda::mpi_raw {
 namespace {
+
+using conformance::perf::Pages;
 
 constexpr int kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
 constexpr std::size_t kBytesPerMeasurement = std::size_t{2} << 30;
@@ -21,7 +26,10 @@ constexpr int kWindow = 32;
 struct Line {
   std::vector<std::size_t> sizes{8, 65536, 1u << 20};
   int repeats = 3;
-  bool collectives = false;
+  std::string test = "all";
+
+  bool has(const char* name) const { return test == "all" || test == name; }
+  bool is_of_collectives() const { return test == "collectives"; }
 };
 
 std::vector<std::size_t> parse_sizes(const char* text) {
@@ -35,13 +43,13 @@ std::vector<std::size_t> parse_sizes(const char* text) {
   return sizes;
 }
 
-MPI_Request send(int peer, int tag, const std::vector<char>& data) {
+MPI_Request send(int peer, int tag, const Pages& data) {
   MPI_Request request;
   MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request);
   return request;
 }
 
-MPI_Request receive(int peer, int tag, std::vector<char>* data) {
+MPI_Request receive(int peer, int tag, Pages* data) {
   MPI_Request request;
   MPI_Irecv(data->data(), static_cast<int>(data->size()), MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request);
   return request;
@@ -52,7 +60,7 @@ int rounds_of(std::size_t bytes) {
 }
 
 void measure_latency(int rank, std::size_t bytes) {
-  std::vector<char> in(bytes, 'i'), out(bytes, 'o');
+  Pages in(bytes, 'i'), out(bytes, 'o');
   std::vector<double> times;
   for (int round = -kWarmUp; round < rounds_of(bytes); ++round) {
     const double start = now_ns();
@@ -70,7 +78,7 @@ void measure_latency(int rank, std::size_t bytes) {
 }
 
 void measure_bandwidth(int rank, std::size_t bytes) {
-  std::vector<char> in(bytes, 'i'), out(bytes, 'o'), end(1);
+  Pages in(bytes, 'i'), out(bytes, 'o'), end(1);
   std::vector<MPI_Request> flying(kWindow, MPI_REQUEST_NULL);
   double start = now_ns();
   const int rounds = rounds_of(bytes);
@@ -94,15 +102,15 @@ Line parse(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--bytes") == 0) line.sizes = parse_sizes(argv[i + 1]);
     if (std::strcmp(argv[i], "--repeats") == 0) line.repeats = std::atoi(argv[i + 1]);
-    if (std::strcmp(argv[i], "--test") == 0) line.collectives = std::strcmp(argv[i + 1], "collectives") == 0;
+    if (std::strcmp(argv[i], "--test") == 0) line.test = argv[i + 1];
   }
   return line;
 }
 
 void measure(const Line& line, int rank, int ranks, std::size_t bytes) {
-  for (int i = 0; i < line.repeats && line.collectives; ++i) measure_collectives(rank, ranks, bytes);
-  for (int i = 0; i < line.repeats && !line.collectives; ++i) measure_latency(rank, bytes);
-  for (int i = 0; i < line.repeats && !line.collectives && bytes > 0; ++i) measure_bandwidth(rank, bytes);
+  for (int i = 0; i < line.repeats && line.is_of_collectives(); ++i) measure_collectives(rank, ranks, bytes);
+  for (int i = 0; i < line.repeats && line.has("latency"); ++i) measure_latency(rank, bytes);
+  for (int i = 0; i < line.repeats && line.has("bandwidth") && bytes > 0; ++i) measure_bandwidth(rank, bytes);
   std::fflush(stdout);
 }
 
@@ -115,7 +123,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const bool fits = ranks == 2 || line.collectives;
+  const bool fits = ranks == 2 || line.is_of_collectives();
   if (!fits) std::fprintf(stderr, "mpi_raw needs 2 ranks for messages\n");
   for (const std::size_t bytes : line.sizes) {
     if (fits) roda::mpi_raw::measure(line, rank, ranks, bytes);
