@@ -2,197 +2,228 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "transports/mpi/pieces.h"
+#include "transports/mpi/wide_types.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
-constexpr int kFrameTag = 1;
-constexpr int kFirstDataTag = 2;
+constexpr int kShortTag = 1;
+constexpr int kAnnouncementTag = 2;
+constexpr int kFirstLongTag = 3;
 // With MPI's own header within what Open MPI's shared memory sends at once (4 KiB).
 constexpr std::size_t kFrameBytes = 4000;
-constexpr std::size_t kSlots = 16;
 
 }  // namespace
 
 Channel::Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, std::vector<std::int32_t> world_ranks)
-    : runtime_(runtime),
-      mpi_(runtime.library()),
+    : mpi_(runtime.library()),
       queue_(queue),
       communicator_(communicator),
       world_ranks_(std::move(world_ranks)),
-      data_tags_(static_cast<std::uint32_t>(runtime.largest_tag() - kFirstDataTag)),
-      peers_(world_ranks_.size()) {}
+      tags_(kFirstLongTag, runtime.largest_tag()),
+      peers_(world_ranks_.size()) {
+  frame_.data.resize(kFrameBytes);
+}
 
-Channel::~Channel() = default;
+Channel::Extent Channel::extent_of(std::size_t bytes, Operation* operation) {
+  if (bytes <= largest_count()) return {static_cast<int>(bytes), mpi_.byte};
+  return {1, WideTypes{mpi_, mpi_.byte, 1, &operation->types}.derive(0, bytes)};
+}
 
 // --- sending --------------------------------------------------------------------------------------------------------
 
 bool Channel::send(Operation* operation) {
-  const Operation::Range data = operation->touched[0];
-  const bool is_small = data.bytes <= kFrameBytes - sizeof(Header);
-  Header header{operation->tag, data.bytes, 0, 0};
-  if (!is_small) header.data_tag = kFirstDataTag + peer(operation->peer).next_data_tag++ % data_tags_;
-  operation->frame.resize(sizeof header + (is_small ? data.bytes : 0));
-  std::memcpy(operation->frame.data(), &header, sizeof header);
-  if (is_small && data.bytes > 0) std::memcpy(operation->frame.data() + sizeof header, data.base, data.bytes);
-
-  queue_.reserve(1);
-  MPI_Request request = mpi_.request_null;
-  check(mpi_,
-        mpi_.Isend(operation->frame.data(), static_cast<int>(operation->frame.size()), mpi_.byte, operation->peer,
-                   kFrameTag, communicator_, &request),
-        "sending", world_rank(operation->peer));
-  if (is_small) {
-    operation->touched[0] = {};  // it is in the frame
-    int done = 0;
-    check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), "sending", world_rank(operation->peer));
-    if (done != 0) return true;
-  }
-  queue_.add(request, operation);
-  if (!is_small) send_data(operation, header.data_tag);
+  if (operation->touched[0].bytes <= kFrameBytes - sizeof operation->tag) return send_short(operation);
+  send_long(operation);
   return false;
 }
 
-void Channel::send_data(Operation* operation, std::uint32_t data_tag) {
+MPI_Request Channel::start_send(const void* data, Extent extent, int peer, int tag) {
+  queue_.reserve(1);
+  MPI_Request request = mpi_.request_null;
+  check(mpi_, mpi_.Isend(data, extent.count, extent.type, peer, tag, communicator_, &request), "sending",
+        world_rank(peer));
+  return request;
+}
+
+bool Channel::send_short(Operation* operation) {
   const Operation::Range data = operation->touched[0];
-  for_each_piece(data.bytes, [&](std::size_t offset, int count) {
-    queue_.reserve(1);
-    MPI_Request request = mpi_.request_null;
-    check(mpi_,
-          mpi_.Isend(static_cast<const char*>(data.base) + offset, count, mpi_.byte, operation->peer,
-                     static_cast<int>(data_tag), communicator_, &request),
-          "sending", world_rank(operation->peer));
-    queue_.add(request, operation);
-  });
+  std::vector<char>& frame = operation->frame;
+  frame.resize(sizeof operation->tag + data.bytes);
+  std::memcpy(frame.data(), &operation->tag, sizeof operation->tag);
+  if (data.bytes > 0) std::memcpy(frame.data() + sizeof operation->tag, data.base, data.bytes);
+  operation->touched[0] = {};  // it is in the frame
+
+  const Extent extent{static_cast<int>(frame.size()), mpi_.byte};
+  MPI_Request request = start_send(frame.data(), extent, operation->peer, kShortTag);
+  int done = 0;
+  check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), "sending", world_rank(operation->peer));
+  if (done == 0) queue_.add(request, operation);
+  return done != 0;
 }
 
-// --- receiving ------------------------------------------------------------------------------------------------------
-
-bool Channel::receive(Operation* operation) {
-  if (slots_.empty()) open();
-  Peer& from = peer(operation->peer);
-  const auto arrival = std::find_if(from.arrived.begin(), from.arrived.end(),
-                                    [&](const Arrival& a) { return a.header.tag == operation->tag; });
-  if (arrival == from.arrived.end()) {
-    from.posted.push_back(operation);
-    return false;
+void Channel::send_long(Operation* operation) {
+  const std::uint64_t prefix = tags_.prefix_of(operation->tag);
+  const int to = operation->peer;
+  if (peer(to).to.set(prefix)) {
+    operation->frame.resize(sizeof prefix);
+    std::memcpy(operation->frame.data(), &prefix, sizeof prefix);
+    queue_.add(start_send(operation->frame.data(), {sizeof prefix, mpi_.byte}, to, kAnnouncementTag), operation);
   }
-  const Arrival taken = std::move(*arrival);
-  from.arrived.erase(arrival);
-  deliver(operation, taken.header, taken.data.data());
-  return operation->in_flight == 0 && operation->code == RODA_OK;
+  const Operation::Range data = operation->touched[0];
+  queue_.add(start_send(data.base, extent_of(data.bytes, operation), to, tags_.encode(operation->tag)), operation);
 }
 
-void Channel::withdraw(Operation* operation) {
-  std::deque<Operation*>& posted = peer(operation->peer).posted;
-  posted.erase(std::remove(posted.begin(), posted.end(), operation), posted.end());
-}
+// --- taking in ------------------------------------------------------------------------------------------------------
 
 int Channel::poll() {
   int taken = 0;
-  while (!slots_.empty()) {
-    Slot& slot = slots_[oldest_];
-    int done = 0;
+  while (awaited_ > 0) {
+    if (frame_.source >= 0 && !finish_frame()) break;
+    const bool is_one = peer(last_awaited_).posted.size() == awaited_;
+    int found = 0;
+    MPI_Message message{};
     MPI_Status status{};
-    check(mpi_, mpi_.Test(&slot.request, &done, &status), "receiving");
-    if (done == 0) break;
-    slot.is_active = false;
-    int bytes = 0;
-    mpi_.Get_count(&status, mpi_.byte, &bytes);
-    take_in(status.MPI_SOURCE, slot.frame.data(), static_cast<std::size_t>(bytes));
-    start(&slot);
-    oldest_ = (oldest_ + 1) % slots_.size();
+    check(mpi_,
+          mpi_.Improbe(is_one ? last_awaited_ : MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &found, &message, &status),
+          "receiving");
+    if (found == 0) break;
+    take_in(&message, status);
     ++taken;
   }
   return taken;
 }
 
-void Channel::take_in(int source, const char* frame, std::size_t bytes) {
-  Header header{};
-  if (bytes < sizeof header) {
-    throw sdk::Failure(RODA_ERR_PEER, "mpi: rank " + std::to_string(world_rank(source)) + " sent a malformed frame",
-                       world_rank(source));
-  }
-  std::memcpy(&header, frame, sizeof header);
-  Peer& from = peer(source);
-  const auto posted = std::find_if(from.posted.begin(), from.posted.end(),
-                                   [&](const Operation* operation) { return operation->tag == header.tag; });
-  if (posted == from.posted.end()) {
-    from.arrived.push_back({header, std::vector<char>(frame + sizeof header, frame + bytes)});
+void Channel::take_in(MPI_Message* message, const MPI_Status& status) {
+  MPI_Count count = 0;
+  mpi_.Get_elements_x(&status, mpi_.byte, &count);
+  const auto bytes = static_cast<std::size_t>(count);
+  const int source = status.MPI_SOURCE;
+  if (status.MPI_TAG >= kFirstLongTag) {
+    const std::uint64_t* prefix = peer(source).by.find(tags_.number_in(status.MPI_TAG));
+    if (prefix == nullptr) reject(source);
+    const std::uint64_t tag = tags_.decode(status.MPI_TAG, *prefix);
+    if (Operation* operation = claim(source, tag)) return deliver_long(operation, message, bytes);
+    peer(source).arrived.push_back({tag, bytes, {}, *message, true});
     return;
   }
-  Operation* operation = *posted;
-  from.posted.erase(posted);
-  deliver(operation, header, frame + sizeof header);
+  if (bytes < sizeof(std::uint64_t) || bytes > kFrameBytes) reject(source);
+  check(mpi_, mpi_.Imrecv(frame_.data.data(), static_cast<int>(bytes), mpi_.byte, message, &frame_.request),
+        "receiving", world_rank(source));
+  frame_.bytes = bytes;
+  frame_.source = source;
+  frame_.tag = status.MPI_TAG;
+  finish_frame();
 }
 
-void Channel::deliver(Operation* operation, const Header& header, const char* data) {
+bool Channel::finish_frame() {
+  int done = 0;
+  check(mpi_, mpi_.Test(&frame_.request, &done, MPI_STATUS_IGNORE), "receiving", world_rank(frame_.source));
+  if (done == 0) return false;
+  const int source = std::exchange(frame_.source, -1);
+  std::uint64_t word = 0;
+  std::memcpy(&word, frame_.data.data(), sizeof word);
+  if (frame_.tag == kAnnouncementTag) {
+    peer(source).by.set(word);
+    return true;
+  }
+  const char* data = frame_.data.data() + sizeof word;
+  const std::size_t bytes = frame_.bytes - sizeof word;
+  if (Operation* operation = claim(source, word)) {
+    deliver_short(operation, data, bytes);
+  } else {
+    peer(source).arrived.push_back({word, bytes, std::vector<char>(data, data + bytes), {}, false});
+  }
+  return true;
+}
+
+void Channel::reject(int source) const {
+  throw sdk::Failure(RODA_ERR_PEER, "mpi: rank " + std::to_string(world_rank(source)) + " sent a malformed message",
+                     world_rank(source));
+}
+
+Channel::~Channel() {
+  if (frame_.source < 0) return;
+  // MPI still writes to it.
+  Operation* rest = queue_.take();
+  rest->restart(Operation::Kind::kReceive, frame_.source, 0);
+  rest->frame.swap(frame_.data);
+  queue_.reserve(1);
+  queue_.add(frame_.request, rest);
+  queue_.orphan(rest);
+}
+
+// --- receiving ------------------------------------------------------------------------------------------------------
+
+bool Channel::receive(Operation* operation) {
+  Peer& from = peer(operation->peer);
+  const auto found = std::find_if(from.arrived.begin(), from.arrived.end(),
+                                  [&](const Arrival& arrival) { return arrival.tag == operation->tag; });
+  if (found == from.arrived.end()) {
+    from.posted.push_back(operation);
+    ++awaited_;
+    last_awaited_ = operation->peer;
+    return false;
+  }
+  Arrival arrival = std::move(*found);
+  from.arrived.erase(found);
+  if (arrival.is_long) {
+    deliver_long(operation, &arrival.message, arrival.bytes);
+  } else {
+    deliver_short(operation, arrival.data.data(), arrival.bytes);
+  }
+  return operation->in_flight == 0 && operation->code == RODA_OK;
+}
+
+void Channel::withdraw(Operation* operation) { awaited_ -= std::erase(peer(operation->peer).posted, operation); }
+
+Operation* Channel::claim(int source, std::uint64_t tag) {
+  std::vector<Operation*>& posted = peer(source).posted;
+  const auto found =
+      std::find_if(posted.begin(), posted.end(), [&](const Operation* operation) { return operation->tag == tag; });
+  if (found == posted.end()) return nullptr;
+  Operation* operation = *found;
+  posted.erase(found);
+  --awaited_;
+  return operation;
+}
+
+void Channel::deliver_short(Operation* operation, const char* data, std::size_t bytes) {
   operation->is_matched = true;
-  const Operation::Range to = operation->touched[0];
-  const bool fits = header.bytes == to.bytes;
-  if (!fits) {
-    const int rank = world_rank(operation->peer);
-    operation->fail(sdk::Failure(RODA_ERR_INVALID,
-                                 "mpi: rank " + std::to_string(rank) + " sent " + std::to_string(header.bytes) +
-                                     " bytes where " + std::to_string(to.bytes) +
-                                     " were to be received: the ranks disagree about an operation",
-                                 rank));
+  if (check_size(operation, bytes) && bytes > 0) {
+    std::memcpy(const_cast<void*>(operation->touched[0].base), data, bytes);
   }
-  if (header.data_tag == 0) {
-    if (fits && to.bytes > 0) std::memcpy(const_cast<void*>(to.base), data, to.bytes);
-    return;
-  }
-  char* into = static_cast<char*>(const_cast<void*>(to.base));
-  if (!fits) {
+}
+
+void Channel::deliver_long(Operation* operation, MPI_Message* message, std::size_t bytes) {
+  void* to = const_cast<void*>(operation->touched[0].base);
+  if (!check_size(operation, bytes)) {
     // Taken all the same, so that the sender's operation ends.
-    operation->scratch.resize(header.bytes);
-    into = operation->scratch.data();
+    operation->scratch.resize(bytes);
+    to = operation->scratch.data();
   }
-  receive_data(operation, header, into);
+  queue_.reserve(1);
+  const Extent extent = extent_of(bytes, operation);
+  MPI_Request request = mpi_.request_null;
+  check(mpi_, mpi_.Imrecv(to, extent.count, extent.type, message, &request), "receiving", world_rank(operation->peer));
+  queue_.add(request, operation);
+  operation->is_matched = true;
 }
 
-void Channel::receive_data(Operation* operation, const Header& header, char* to) {
-  for_each_piece(header.bytes, [&](std::size_t offset, int count) {
-    queue_.reserve(1);
-    MPI_Request request = mpi_.request_null;
-    check(mpi_,
-          mpi_.Irecv(to + offset, count, mpi_.byte, operation->peer, static_cast<int>(header.data_tag), communicator_,
-                     &request),
-          "receiving", world_rank(operation->peer));
-    queue_.add(request, operation);
-  });
-}
-
-// --- the ring -------------------------------------------------------------------------------------------------------
-
-void Channel::open() {
-  slots_.resize(kSlots);
-  for (Slot& slot : slots_) {
-    slot.frame.resize(kFrameBytes);
-    check(mpi_,
-          mpi_.Recv_init(slot.frame.data(), static_cast<int>(kFrameBytes), mpi_.byte, MPI_ANY_SOURCE, kFrameTag,
-                         communicator_, &slot.request),
-          "preparing to receive");
-  }
-  for (Slot& slot : slots_) start(&slot);
-}
-
-void Channel::start(Slot* slot) {
-  check(mpi_, mpi_.Start(&slot->request), "receiving");
-  slot->is_active = true;
-}
-
-void Channel::close() {
-  for (Slot& slot : slots_) {
-    if (slot.is_active) {
-      mpi_.Cancel(&slot.request);
-      mpi_.Wait(&slot.request, MPI_STATUS_IGNORE);  // local: a cancelled receive ends at once
-    }
-    mpi_.Request_free(&slot.request);
-  }
-  slots_.clear();
+// False when the operation has failed for it.
+bool Channel::check_size(Operation* operation, std::size_t bytes) const {
+  const std::size_t expected = operation->touched[0].bytes;
+  if (bytes == expected) return true;
+  const int rank = world_rank(operation->peer);
+  operation->fail(sdk::Failure(RODA_ERR_INVALID,
+                               "mpi: rank " + std::to_string(rank) + " sent " + std::to_string(bytes) +
+                                   " bytes where " + std::to_string(expected) +
+                                   " were to be received: the ranks disagree about an operation",
+                               rank));
+  return false;
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

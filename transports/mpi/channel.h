@@ -1,9 +1,10 @@
 // The messages of one group.
 //
-// MPI's tags have as few as 15 bits and Roda's have 64, so MPI does not match our messages: we do. Every message starts
-// with a frame, on one MPI tag and hence in the order of sending, that carries the 64-bit tag, the length, and the data
-// if they are few; more data follow as MPI messages of their own, on an MPI tag that the frame names, straight into the
-// receiver's memory. Frames are taken in by a ring of persistent receives.
+// MPI's tags are too narrow for Roda's, so MPI does not match our messages: we do. All of a sender's messages are taken
+// in the order of sending (matched probes of any tag), and each says whose it is: a short one carries Roda's tag in
+// front of its data; a long one is an MPI message of its own, received straight into the caller's memory, whose MPI tag
+// and an announcement in front of the first of its kind give Roda's tag (tag_code.h). While nothing is awaited, what
+// comes stays with MPI.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "transports/mpi/queue.h"
+#include "transports/mpi/tag_code.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
@@ -19,6 +21,7 @@ class Channel {
  public:
   // The communicator's ranks are the group's; it outlives this.
   Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, std::vector<std::int32_t> world_ranks);
+  // Needs no Turn. What comes from now on stays with MPI.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -26,55 +29,66 @@ class Channel {
   // Starts an operation that has its kind, peer and tag, and its memory in touched[0]. True when it is done already.
   bool send(Operation* operation);
   bool receive(Operation* operation);
-  // Takes in what has come. Returns the number of frames.
+  // Takes in what has come while something is awaited. Returns the number of messages.
   int poll();
   // Forgets a receive that has no message yet.
   void withdraw(Operation* operation);
-  // Ends the ring. Messages that come from now on stay with MPI.
-  void close();
 
  private:
-  struct Header {
-    std::uint64_t tag;
-    std::uint64_t bytes;
-    std::uint32_t data_tag;  // of the data that follow; unused when they are in the frame
-    std::uint32_t reserved;
-  };
-  struct Slot {
-    std::vector<char> frame;
-    MPI_Request request;
-    bool is_active = false;
-  };
-  // A message whose receive was not posted yet.
+  // A message whose receive was not posted yet. Short: the data. Long: what MPI has matched.
   struct Arrival {
-    Header header;
+    std::uint64_t tag;
+    std::size_t bytes;
     std::vector<char> data;
+    MPI_Message message;
+    bool is_long;
   };
   struct Peer {
-    std::deque<Operation*> posted;
+    std::vector<Operation*> posted;
     std::deque<Arrival> arrived;
-    std::uint32_t next_data_tag = 0;
+    Announced to, by;
+  };
+  // How MPI is told of so many bytes.
+  struct Extent {
+    int count;
+    MPI_Datatype type;
   };
 
-  void open();
-  void start(Slot* slot);
-  void take_in(int source, const char* frame, std::size_t bytes);
-  // The receive and its message have met.
-  void deliver(Operation* operation, const Header& header, const char* data);
-  void receive_data(Operation* operation, const Header& header, char* to);
-  void send_data(Operation* operation, std::uint32_t data_tag);
+  bool send_short(Operation* operation);
+  void send_long(Operation* operation);
+  MPI_Request start_send(const void* data, Extent extent, int peer, int tag);
+
+  void take_in(MPI_Message* message, const MPI_Status& status);
+  // False when the frame has not come whole.
+  bool finish_frame();
+  // The receive that is posted for it, from then on no more; null when there is none.
+  Operation* claim(int source, std::uint64_t tag);
+  void deliver_short(Operation* operation, const char* data, std::size_t bytes);
+  void deliver_long(Operation* operation, MPI_Message* message, std::size_t bytes);
+  bool check_size(Operation* operation, std::size_t bytes) const;
+  Extent extent_of(std::size_t bytes, Operation* operation);
+  [[noreturn]] void reject(int source) const;
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
 
-  Runtime& runtime_;
   const Library& mpi_;
   Queue& queue_;
   const MPI_Comm communicator_;
   const std::vector<std::int32_t> world_ranks_;
-  const std::uint32_t data_tags_;  // how many there are
+  const TagCode tags_;
   std::vector<Peer> peers_;
-  std::vector<Slot> slots_;  // empty until the first receive
-  std::size_t oldest_ = 0;   // slots complete in the order in which they were started
+  std::size_t awaited_ = 0;  // posted receives of all peers
+  int last_awaited_ = 0;     // the peer of the one posted last
+
+  // The one short message or announcement that is being received: what was sent after it waits.
+  struct Frame {
+    std::vector<char> data;
+    std::size_t bytes = 0;
+    int source = -1;  // -1: there is none
+    int tag = 0;
+    MPI_Request request{};
+  };
+  Frame frame_;
 };
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

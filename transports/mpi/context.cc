@@ -33,9 +33,9 @@ int Context::progress() {
   const Runtime::Turn turn(runtime());
   if (!turn) return 0;
   try {
-    int events = queue_->poll();
+    int events = 0;
     for (Group* group : groups_) events += group->poll();
-    return events;
+    return events + queue_->poll();
   } catch (const sdk::Failure& failure) {
     for (Group* group : groups_) group->abort(failure);
     return 1;

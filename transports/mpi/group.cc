@@ -24,10 +24,9 @@ Group::~Group() {
   for (Request* operation : std::vector<Request*>(live_)) drop(operation);
   if (channel_ == nullptr) return;
   context_->leave(this);
+  if (cause_.is_set()) return;
   const Runtime::Turn turn(context_->runtime(), kPatience);
   if (!turn) return;
-  channel_->close();
-  if (cause_.is_set()) return;
   MPI_Comm communicator = forming_->communicator();
   context_->runtime().library().Comm_free(&communicator);
 }
@@ -83,6 +82,7 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
   Request* message = context_->queue().take();
   message->restart(kind, peer, tag);
   message->touched[0] = {data, bytes};
+  hand_out(message);
   bool is_done = false;
   try {
     is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
@@ -92,11 +92,11 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
     throw;
   }
   if (is_done) {
+    take_back(message);
     context_->queue().give_back(message);
     context_->pump().note();
     return RODA_OK;
   }
-  live_.push_back(message);
   *request = message;
   return RODA_OK;
 }
@@ -113,6 +113,7 @@ int32_t Group::start(const roda_collective_args& args, Request** request) {
   if (!turn) return RODA_AGAIN;
   Request* operation = context_->queue().take();
   operation->restart(Operation::Kind::kCollective, -1, args.tag);
+  hand_out(operation);
   try {
     start_collective(context_->runtime().library(), context_->host(), {forming_->communicator(), rank_, size_}, args,
                      &context_->queue(), operation);
@@ -122,7 +123,6 @@ int32_t Group::start(const roda_collective_args& args, Request** request) {
     drop(operation);
     throw;
   }
-  live_.push_back(operation);
   *request = operation;
   return RODA_OK;
 }
@@ -130,8 +130,8 @@ int32_t Group::start(const roda_collective_args& args, Request** request) {
 int32_t Group::test(Request* operation) {
   if (operation->is_done()) {
     const int code = operation->code, peer = operation->peer;
-    std::erase(live_, operation);
     const std::string text = code == RODA_OK ? std::string() : operation->text;
+    take_back(operation);
     context_->queue().give_back(operation);
     context_->pump().note();
     if (code == RODA_OK) return RODA_OK;
@@ -159,13 +159,20 @@ void Group::time_out(Request* operation) {
   throw late;
 }
 
+void Group::hand_out(Request* operation) {
+  operation->place = live_.size();
+  live_.push_back(operation);
+}
+
+void Group::take_back(Request* operation) {
+  live_[operation->place] = live_.back();
+  live_.back()->place = operation->place;
+  live_.pop_back();
+}
+
 void Group::drop(Request* operation) {
-  std::erase(live_, operation);
-  if (operation->kind == Operation::Kind::kReceive && !operation->is_done()) {
-    channel_->withdraw(operation);
-    const Runtime::Turn turn(context_->runtime());
-    if (turn) context_->queue().cancel(operation);
-  }
+  take_back(operation);
+  if (operation->kind == Operation::Kind::kReceive) channel_->withdraw(operation);
   context_->queue().orphan(operation);
 }
 

@@ -15,9 +15,9 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 
 // Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
 //
-// MPI can't take back what was started. An abort therefore ends operations for their callers, gives up receives where
-// MPI lets it, and leaves the rest to the context; the communicator is never freed then, because a late message for it
-// would be taken for one of the next communicator that gets its number.
+// MPI can't take back what was started. An abort therefore ends operations for their callers, forgets receives whose
+// message has not come, and leaves the rest to the context; the communicator is never freed then, because a late
+// message for it would be taken for one of the next communicator that gets its number.
 class Group {
  public:
   using Request = Operation;
@@ -45,6 +45,8 @@ class Group {
   int32_t start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                         Request** request);
   void check_peer(int peer) const;
+  void hand_out(Request* operation);
+  void take_back(Request* operation);
   // Ends `operation` for its caller; MPI may go on with it.
   void drop(Request* operation);
   [[noreturn]] void time_out(Request* operation);

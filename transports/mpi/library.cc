@@ -102,12 +102,12 @@ MPI_Comm Library::comm_from_fortran(int handle) const {
 #endif
 }
 
-void check(const Library& library, int code, const std::string& what, int world_rank) {
-  if (code == MPI_SUCCESS) return;
+void reject(const Library& library, int code, const char* what, int world_rank) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   library.Error_string(code, text, &length);
-  throw sdk::Failure(world_rank >= 0 ? RODA_ERR_PEER : RODA_ERR_UNKNOWN, "mpi: " + what + ": " + text, world_rank);
+  throw sdk::Failure(world_rank >= 0 ? RODA_ERR_PEER : RODA_ERR_UNKNOWN, std::string("mpi: ") + what + ": " + text,
+                     world_rank);
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

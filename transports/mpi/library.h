@@ -33,16 +33,12 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
   X(Group_incl)               \
   X(Group_free)               \
   X(Isend)                    \
-  X(Irecv)                    \
-  X(Recv_init)                \
-  X(Start)                    \
-  X(Cancel)                   \
-  X(Request_free)             \
+  X(Improbe)                  \
+  X(Imrecv)                   \
   X(Iprobe)                   \
   X(Test)                     \
   X(Testsome)                 \
-  X(Wait)                     \
-  X(Get_count)                \
+  X(Get_elements_x)           \
   X(Iallreduce)               \
   X(Ireduce)                  \
   X(Ibcast)                   \
@@ -105,7 +101,10 @@ struct Library {
 #endif
 };
 
+[[noreturn]] void reject(const Library& library, int code, const char* what, int world_rank);
 // Throws sdk::Failure with MPI's text unless `code` is MPI_SUCCESS; `what` says what was tried, and with whom.
-void check(const Library& library, int code, const std::string& what, int world_rank = -1);
+inline void check(const Library& library, int code, const char* what, int world_rank = -1) {
+  if (code != MPI_SUCCESS) reject(library, code, what, world_rank);
+}
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/coarse_clock.h"
+
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
-using Clock = std::chrono::steady_clock;
+using Clock = CoarseClock;
 
 // Belongs to its group until the caller has seen its end; if MPI still works on it then (an abort: what was started
 // can't be taken back), it becomes an orphan of the context's queue.
@@ -51,20 +53,21 @@ struct Operation {
   }
 
   Kind kind = Kind::kSend;
-  int peer = -1;  // group rank; -1 for a collective
+  std::size_t place = 0;  // among those its group has handed out
+  int peer = -1;          // group rank; -1 for a collective
   std::uint64_t tag = 0;
   bool is_matched = false;  // a receive whose message is known
   bool is_orphan = false;
   int in_flight = 0;  // MPI requests
   Range touched[2];   // the caller's memory: data, or input and output
+  Clock::time_point started;
   int code = RODA_OK;
   std::string text;
-  Clock::time_point started;
 
-  std::vector<char> frame;    // of a send: header, and the data if they are few
-  std::vector<char> scratch;  // takes a message whose length was wrong
-  std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
   std::vector<MPI_Datatype> types;  // freed with the operation
+  std::vector<char> scratch;        // takes a message whose length was wrong
+  std::vector<char> frame;          // of a send: what goes in front of the data, and the data if they are few
+  std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
   std::vector<MPI_Datatype> send_types, receive_types;
 };
 

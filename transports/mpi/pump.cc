@@ -10,6 +10,8 @@ namespace {
 // Between two calls: what is stuck is late by so much, at first and after a while.
 constexpr std::chrono::milliseconds kShortest{1};
 constexpr std::chrono::milliseconds kLongest{64};
+// Between two looks at a caller that is at work: each takes the core from it for a moment.
+constexpr std::chrono::milliseconds kLongestAtWork{8};
 constexpr int kProbeTag = 0;  // whether a message of the program's is found does not matter
 
 }  // namespace
@@ -42,18 +44,21 @@ void Pump::run() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = ends_.load();
   std::chrono::milliseconds pause = kShortest;
+  bool was_at_work = false;
   Clock::time_point idle_since = Clock::now();
   while (!is_over_) {
     changed_.wait_for(lock, pause, [this] { return is_over_; });
     const std::uint64_t now_seen = ends_.load();
     if (now_seen != seen) {  // the caller itself is at work
       seen = now_seen;
-      pause = kShortest;
+      pause = std::min(2 * pause, kLongestAtWork);
+      was_at_work = true;
       idle_since = Clock::now();
       continue;
     }
     push();
-    pause = std::min(2 * pause, kLongest);
+    pause = was_at_work ? kShortest : std::min(2 * pause, kLongest);
+    was_at_work = false;
     if (Clock::now() - idle_since > limit_) sleep(&lock, seen);
   }
 }

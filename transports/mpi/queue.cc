@@ -1,7 +1,6 @@
 #include "transports/mpi/queue.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
@@ -22,8 +21,10 @@ int Queue::poll() {
   finished_types_.clear();
   if (requests_.empty()) return 0;
   const auto count = static_cast<int>(requests_.size());
-  indices_.resize(requests_.size());
-  statuses_.resize(requests_.size());
+  if (indices_.size() < requests_.size()) {
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+  }
   int done = 0;
   const int code = runtime_.library().Testsome(count, requests_.data(), &done, indices_.data(), statuses_.data());
   if (code != MPI_ERR_IN_STATUS) check(runtime_.library(), code, "testing what is under way");
@@ -33,16 +34,20 @@ int Queue::poll() {
     complete(static_cast<std::size_t>(indices_[at]),
              code == MPI_ERR_IN_STATUS ? statuses_[at].MPI_ERROR : static_cast<int>(MPI_SUCCESS));
   }
-  // From the back, so that what is moved forward is none of those to be removed.
-  std::sort(indices_.begin(), indices_.begin() + done, std::greater<>());
-  for (int i = 0; i < done; ++i) {
-    const auto gap = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
-    requests_[gap] = requests_.back();
-    owners_[gap] = owners_.back();
-    requests_.pop_back();
-    owners_.pop_back();
-  }
+  remove_completed();
   return done;
+}
+
+// MPI has made them null.
+void Queue::remove_completed() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == runtime_.library().request_null) continue;
+    requests_[kept] = requests_[i];
+    owners_[kept++] = owners_[i];
+  }
+  requests_.resize(kept);
+  owners_.resize(kept);
 }
 
 void Queue::fail(Operation* operation, int code) const {
@@ -59,12 +64,6 @@ void Queue::complete(std::size_t index, int code) {
   --operation->in_flight;
   if (code != MPI_SUCCESS && code != MPI_ERR_PENDING) fail(operation, code);
   if (operation->is_orphan && operation->in_flight == 0) give_back(operation);
-}
-
-void Queue::cancel(const Operation* operation) {
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (owners_[i] == operation) runtime_.library().Cancel(&requests_[i]);
-  }
 }
 
 void Queue::orphan(Operation* operation) {

@@ -31,8 +31,6 @@ class Queue {
   // when MPI does not say whose error it is.
   int poll();
 
-  // Asks MPI to give up a receive's requests. They stay in flight until it has.
-  void cancel(const Operation* operation);
   // The caller will not ask for it again: forgotten now, or as soon as MPI is through.
   void orphan(Operation* operation);
 
@@ -42,6 +40,7 @@ class Queue {
 
  private:
   void complete(std::size_t index, int code);
+  void remove_completed();
   void fail(Operation* operation, int code) const;
 
   Runtime& runtime_;
