@@ -4,9 +4,9 @@ r"""Measures programs that print as roda-transport-perf does, in turns, and prin
     compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \
         'raw=mpirun -np 2 mpi_raw --repeats 1'
 
-Every round runs every program once. The last column compares the first with the second: microseconds added to one
-message one way, or the share of the bandwidth. On a machine that others use, --best takes every program's best round
-in place of medians: what disturbs only makes slower.
+Every round runs every program once, in an order that rotates. What not all of them print is left out. The last column
+compares the first with the second: microseconds added to one message one way, or the share of the bandwidth. On a
+machine that others use, --best takes every program's best round in place of medians: what disturbs only makes slower.
 """
 
 import argparse
@@ -22,10 +22,13 @@ BANDWIDTH = re.compile(r"^(bandwidth) +(\d+) bytes +([\d.]+) MB/s", re.MULTILINE
 def measure(programs, rounds):
     """Return {kind: {bytes: {program: [figure of every round]}}}."""
     figures = {}
-    for _ in range(rounds):
-        for name, command in programs.items():
+    for turn in range(rounds):
+        order = list(programs)
+        first = turn % len(order)
+        for name in order[first:] + order[:first]:
             done = subprocess.run(  # noqa: S603 (what the caller names)
-                shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=True
+                shlex.split(programs[name]),
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=True,
             )
             for kind, size, figure in TIME.findall(done.stdout) + BANDWIDTH.findall(done.stdout):
                 found = figures.setdefault(kind.lower(), {}).setdefault(int(size), {})
@@ -62,7 +65,9 @@ def main():
         parser.error("two programs of different names are needed: the last column compares the second with the first")
     figures = measure(programs, options.rounds)
     for kind, found in figures.items():
-        print(table(found, kind, list(programs), options.best) + "\n")
+        common = {size: rounds for size, rounds in found.items() if len(rounds) == len(programs)}
+        if common:
+            print(table(common, kind, list(programs), options.best) + "\n")
 
 
 if __name__ == "__main__":

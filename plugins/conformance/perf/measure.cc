@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "plugins/base/pages.h"
 #include "plugins/conformance/perf/collectives.h"
-#include "plugins/conformance/perf/pages.h"
 #include "plugins/conformance/perf/talk.h"
 
 namespace roda::conformance::perf {

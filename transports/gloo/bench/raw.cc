@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/conformance/perf/pages.h"
+#include "plugins/base/pages.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ constexpr std::size_t kRounds = 20000;
 constexpr int kWarmUp = 100;
 constexpr int kWindow = 32;
 
-using roda::conformance::perf::Pages;
+using roda::Pages;
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 

@@ -10,12 +10,10 @@
 #include <cstring>
 #include <string>
 
-#include "plugins/conformance/perf/pages.h"
+#include "plugins/base/pages.h"
 
 namespace roda::mpi_raw {
 namespace {
-
-using conformance::perf::Pages;
 
 constexpr int kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
 constexpr std::size_t kBytesPerMeasurement = std::size_t{2} << 30;

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-namespace roda::conformance::perf {
+namespace roda {
 
 template <typename T>
 struct PageAllocator {
@@ -24,4 +24,4 @@ struct PageAllocator {
 
 using Pages = std::vector<char, PageAllocator<char>>;
 
-}  // namespace roda::conformance::perf
+}  // namespace roda
