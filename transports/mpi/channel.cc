@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "transports/mpi/pieces.h"
@@ -146,7 +147,7 @@ void Channel::reject(int source) const {
 }
 
 Channel::~Channel() {
-  if (frame_.source < 0) return;
+  if (frame_.source < 0 || frame_.request == mpi_.request_null) return;
   // MPI still writes to it.
   Operation* rest = queue_.take();
   rest->restart(Operation::Kind::kReceive, frame_.source, 0);

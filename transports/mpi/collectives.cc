@@ -123,9 +123,7 @@ class Start {
     const bool in_place = args_.input == output(first);
     if (total > largest_count()) {
       if (in_place) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "mpi: no allgather of this size in place");
-      const std::vector<std::size_t> from(static_cast<std::size_t>(team_.size), 0), counts(from.size(), own);
-      std::vector<std::size_t> to(from.size());
-      std::exclusive_scan(args_.recv_counts, args_.recv_counts + team_.size, to.begin(), std::size_t{0});
+      const std::vector<std::size_t> from(peers(), 0), counts(peers(), own), to = offsets_of(args_.recv_counts);
       return exchange(from.data(), counts.data(), to.data());
     }
     narrow(args_.recv_counts, team_.size, &operation_.receive_counts, &operation_.receive_offsets);
@@ -140,10 +138,15 @@ class Start {
   void alltoall() {
     const std::size_t sent = sum(args_.send_counts, team_.size), received = sum(args_.recv_counts, team_.size);
     touch(sent, received);
-    std::vector<std::size_t> from(static_cast<std::size_t>(team_.size)), to(from.size());
-    std::exclusive_scan(args_.send_counts, args_.send_counts + team_.size, from.begin(), std::size_t{0});
-    std::exclusive_scan(args_.recv_counts, args_.recv_counts + team_.size, to.begin(), std::size_t{0});
+    const std::vector<std::size_t> from = offsets_of(args_.send_counts), to = offsets_of(args_.recv_counts);
     exchange(from.data(), args_.send_counts, to.data());
+  }
+
+  std::size_t peers() const { return static_cast<std::size_t>(team_.size); }
+  std::vector<std::size_t> offsets_of(const std::size_t* counts) const {
+    std::vector<std::size_t> offsets(peers());
+    std::exclusive_scan(counts, counts + team_.size, offsets.begin(), std::size_t{0});
+    return offsets;
   }
 
   // Counts and offsets in elements.

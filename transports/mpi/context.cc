@@ -35,7 +35,10 @@ int Context::progress() {
   try {
     int events = 0;
     for (Group* group : groups_) events += group->poll();
-    return events + queue_->poll();
+    events += queue_->poll();
+    // With nothing awaited and nothing in flight that was no call of MPI, and here no thread makes one either.
+    if (events == 0 && !runtime().may_call_at_any_time()) pump_.push();
+    return events;
   } catch (const sdk::Failure& failure) {
     for (Group* group : groups_) group->abort(failure);
     return 1;

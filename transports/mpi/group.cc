@@ -1,12 +1,16 @@
 #include "transports/mpi/group.h"
 
 #include <algorithm>
+#include <new>
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
 // For a communicator to be freed while a helper is inside MPI; what comes too late is left to the process's end.
 constexpr std::chrono::seconds kPatience{1};
+
+// What was to be sent or taken in is lost, and the peer waits for it: the end of the group.
+sdk::Failure out_of_memory() { return {RODA_ERR_NO_MEMORY, "mpi: out of memory"}; }
 
 }  // namespace
 
@@ -50,10 +54,12 @@ int Group::poll() {
   if (cause_.is_set()) return 0;
   try {
     return channel_->poll();
+  } catch (const std::bad_alloc&) {
+    cause_.set(out_of_memory());
   } catch (const sdk::Failure& failure) {
     cause_.set(failure);
-    return 1;
   }
+  return 1;
 }
 
 void Group::check_peer(int peer) const {
@@ -86,10 +92,14 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
   bool is_done = false;
   try {
     is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
+  } catch (const std::bad_alloc&) {
+    cause_.set(out_of_memory());
   } catch (const sdk::Failure& failure) {
     cause_.set(failure);
+  }
+  if (cause_.is_set()) {
     drop(message);
-    throw;
+    cause_.throw_if_set();
   }
   if (is_done) {
     take_back(message);

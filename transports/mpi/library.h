@@ -43,12 +43,10 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
   X(Ireduce)                  \
   X(Ibcast)                   \
   X(Iallgatherv)              \
-  X(Ialltoallv)               \
   X(Ialltoallw)               \
   X(Ireduce_scatter)          \
   X(Ibarrier)                 \
   X(Op_create)                \
-  X(Type_contiguous)          \
   X(Type_create_hindexed)     \
   X(Type_commit)              \
   X(Type_free)

@@ -4,7 +4,6 @@
 #include <mpi.h>
 #include <roda/sdk/error.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -66,7 +65,7 @@ struct Operation {
 
   std::vector<MPI_Datatype> types;  // freed with the operation
   std::vector<char> scratch;        // takes a message whose length was wrong
-  std::vector<char> frame;          // of a send: what goes in front of the data, and the data if they are few
+  std::vector<char> frame;          // what goes in front of a message's data, and the data if they are few
   std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
   std::vector<MPI_Datatype> send_types, receive_types;
 };

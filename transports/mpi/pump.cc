@@ -7,10 +7,11 @@
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
-// Between two calls: what is stuck is late by so much, at first and after a while.
+// Between two calls, at first and after a while: what got stuck meanwhile is late by so much.
 constexpr std::chrono::milliseconds kShortest{1};
 constexpr std::chrono::milliseconds kLongest{64};
-// Between two looks at a caller that is at work: each takes the core from it for a moment.
+// Between two looks at a caller that is at work, for each takes the core from it for a moment. It is silent when
+// nothing ended between two of them.
 constexpr std::chrono::milliseconds kLongestAtWork{8};
 constexpr int kProbeTag = 0;  // whether a message of the program's is found does not matter
 
@@ -44,21 +45,24 @@ void Pump::run() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = ends_.load();
   std::chrono::milliseconds pause = kShortest;
-  bool was_at_work = false;
+  bool is_at_work = false;
   Clock::time_point idle_since = Clock::now();
   while (!is_over_) {
     changed_.wait_for(lock, pause, [this] { return is_over_; });
     const std::uint64_t now_seen = ends_.load();
     if (now_seen != seen) {  // the caller itself is at work
       seen = now_seen;
-      pause = std::min(2 * pause, kLongestAtWork);
-      was_at_work = true;
+      pause = is_at_work ? std::min(2 * pause, kLongestAtWork) : kShortest;
+      is_at_work = true;
       idle_since = Clock::now();
       continue;
     }
-    push();
-    pause = was_at_work ? kShortest : std::min(2 * pause, kLongest);
-    was_at_work = false;
+    {
+      const Runtime::Turn turn(runtime_);
+      if (turn) push();
+    }
+    pause = is_at_work ? kShortest : std::min(2 * pause, kLongest);
+    is_at_work = false;
     if (Clock::now() - idle_since > limit_) sleep(&lock, seen);
   }
 }
@@ -70,8 +74,7 @@ void Pump::sleep(std::unique_lock<std::mutex>* lock, std::uint64_t seen) {
 }
 
 void Pump::push() {
-  const Runtime::Turn turn(runtime_);
-  if (!turn || runtime_.has_ended()) return;
+  if (runtime_.has_ended()) return;
   const Library& mpi = runtime_.library();
   int found = 0;
   mpi.Iprobe(MPI_ANY_SOURCE, kProbeTag, mpi.comm_world, &found, MPI_STATUS_IGNORE);

@@ -28,6 +28,8 @@ class Pump {
 
   // A group has formed, whose operations may last so long; 0: for ever. MPI has started.
   void serve(std::chrono::nanoseconds limit);
+  // One call of MPI, which moves whatever there is. With a Turn; any thread.
+  void push();
   // Something ended here.
   void note() {
     ends_.fetch_add(1);
@@ -39,8 +41,6 @@ class Pump {
 
   void run();
   void wake();
-  // One call of MPI, unless somebody else is inside.
-  void push();
   // Until something ends or this does.
   void sleep(std::unique_lock<std::mutex>* lock, std::uint64_t seen);
 

@@ -7,7 +7,7 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 void Queue::give_back(Operation* operation) {
   finished_types_.insert(finished_types_.end(), operation->types.begin(), operation->types.end());
   operation->types.clear();
-  operation->scratch = {};
+  std::vector<char>().swap(operation->scratch);
   pool_.give_back(operation);
 }
 

@@ -1,9 +1,9 @@
 // Roda's 64-bit tags on MPI's, which may have as few as 15 bits. Pure.
 //
 // The low bits of a tag travel in MPI's. The rest, its prefix, is announced under a small number, and MPI's tag names
-// that number. The messages of one operation share a prefix, so that all but the first need no announcement. A prefix
-// has the one number that its bits give; of two prefixes with one number, the one announced last holds it. Both ends
-// therefore depend on taking announcements and messages in the order of sending.
+// that number. The messages of one lane of an operation share a prefix, and all but the first need no announcement. A
+// prefix has the one number that its bits give; of two prefixes with one number, the one announced last holds it. Both
+// ends therefore depend on taking announcements and messages in the order of sending.
 #pragma once
 
 #include <algorithm>

@@ -35,7 +35,7 @@ TEST(MpiTagCodeTest, TheExtremesFit) {
   }
 }
 
-TEST(MpiTagCodeTest, MessagesOfOneOperationShareAPrefix) {
+TEST(MpiTagCodeTest, MessagesOfOneLaneShareAPrefix) {
   const TagCode code(kFirst, 0x7fffffff);
   const std::uint64_t first = 0x1234'5678'9a00'0000;
   EXPECT_EQ(code.prefix_of(first), code.prefix_of(first + 0xf'ffff));

@@ -6,6 +6,7 @@
 
 #include <roda/abi/types.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -74,35 +75,31 @@ int32_t guarded(roda_error* error, Body&& body) noexcept {
   }
 }
 
-// The first error of a group: whoever comes first sets it, everyone later is told the same. Thread-safe.
+// The first error of a group: whoever comes first sets it, everyone later is told the same. Thread-safe; to ask whether
+// there is one costs a load.
 class FirstCause {
  public:
   // True if this call set it.
   bool set(const Failure& failure) {
     std::lock_guard lock(mutex_);
-    if (code_ != RODA_OK) return false;
-    code_ = failure.code();
+    if (is_set()) return false;
     rank_ = failure.rank();
     message_ = failure.what();
+    code_.store(failure.code(), std::memory_order_release);
     return true;
   }
-  bool is_set() const {
-    std::lock_guard lock(mutex_);
-    return code_ != RODA_OK;
-  }
+  bool is_set() const { return code_.load(std::memory_order_acquire) != RODA_OK; }
   // RODA_OK and `error` untouched when nothing was set.
   int32_t fill(roda_error* error) const {
-    std::lock_guard lock(mutex_);
-    return sdk::fill(error, code_, rank_, message_.c_str());
+    return is_set() ? sdk::fill(error, code_, rank_, message_.c_str()) : RODA_OK;
   }
   void throw_if_set() const {
-    std::lock_guard lock(mutex_);
-    if (code_ != RODA_OK) throw Failure(code_, message_, rank_);
+    if (is_set()) throw Failure(code_, message_, rank_);
   }
 
  private:
-  mutable std::mutex mutex_;
-  int32_t code_ = RODA_OK;
+  std::mutex mutex_;                    // taken to set it
+  std::atomic<int32_t> code_{RODA_OK};  // once it is another, nothing here changes any more
   int32_t rank_ = -1;
   std::string message_;
 };
