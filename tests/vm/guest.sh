@@ -13,7 +13,8 @@ engine=$build/tests/multi/engine
 failed=0
 : >"$results/summary"
 # A lost packet is sent again after 0.27 s, not 0.5: the wires are short here. Not sooner: four ranks that read from each
-# other on one emulated processor answer late, and what is read twice soft-RoCE refuses (remote access error).
+# other on one emulated processor answer late, and what is asked again too early fails (remote access error, retries
+# exceeded).
 export RODA_VERBS_TIMEOUT=16 HOROVOD_PLUGIN_PATH=$plugins
 
 # check NAME SECONDS COMMAND…
