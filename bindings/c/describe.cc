@@ -78,14 +78,6 @@ Status choose_memory(const char* named, const Cluster* cluster, const roda::engi
   return {};
 }
 
-// What the running job has found to be quicker for tensors of the query's kind.
-roda::engine::Instead kept_by(const roda::engine::Engine* job, const roda::engine::PlanQuery& query) {
-  if (job == nullptr || query.memory_kind != RODA_MEMORY_HOST) return {};
-  const auto magnitude = roda::negotiate::magnitude_of(query.bytes);
-  const auto kept = job->choices().kept(0, {query.collective, query.dtype, query.op, magnitude});
-  return kept ? roda::engine::Instead{kept->option, kept->words} : roda::engine::Instead();
-}
-
 // `cluster`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
 // `memory`: null for the usual one.
 char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* cluster,
@@ -109,7 +101,7 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* 
   const roda::engine::Predict predict = Environment::get().predict(links, roda::engine::kManySteps);
   // As the job would decide.
   Environment::get().order(knobs, links, planner.get());
-  return give(roda::engine::explain(*planner, query, predict, as_json, kept_by(job, query)));
+  return give(roda::engine::explain(*planner, query, predict, as_json));
 }
 
 }  // namespace
@@ -166,11 +158,6 @@ char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_
 char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size, int32_t as_json,
                       roda_error* error) {
   return roda_explain_memory(nullptr, topology_file, collective, bytes, size, as_json, error);
-}
-
-char* roda_describe_choices(int32_t as_json) {
-  if (const auto* engine = Process::get().running()) return give(engine->choices().describe(as_json != 0));
-  return give(as_json != 0 ? R"({"refine": false, "classes": []})" : "no job is running\n");
 }
 
 void roda_free_text(char* text) { std::free(text); }

@@ -154,7 +154,7 @@ RODA_API char* roda_describe_topology(int32_t as_json);
 /* Of a topology file (docs/topology.md). NULL and `error` when it is malformed. */
 RODA_API char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error* error);
 /* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why.
- * Of the running job: as RODA_REFINE has left it. */
+ */
 RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error);
 /* The same on the hosts of a topology file, laid out for `size` ranks (0: as many as it has, or one host takes). */
 RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size,
@@ -163,8 +163,6 @@ RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, ui
  * a usable transport works on their memory, else "host". `topology_file` NULL: as roda_explain. */
 RODA_API char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
                                    int32_t size, int32_t as_json, roda_error* error);
-/* What the running job's collectives ran by, and each change that RODA_REFINE=on brought: docs/algorithms.md. */
-RODA_API char* roda_describe_choices(int32_t as_json);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */

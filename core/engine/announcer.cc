@@ -39,11 +39,6 @@ void Announcer::flush(std::int32_t set, std::uint64_t ready_count) {
   writer_.number(wire::Item::kFlush, set, ready_count);
 }
 
-void Announcer::refine(const negotiate::Refinement& refinement) {
-  begin();
-  writer_.refine(refinement);
-}
-
 void Announcer::plain(wire::Item kind, std::int32_t set) {
   begin();
   writer_.plain(kind, set);

@@ -23,7 +23,6 @@ class Announcer {
   void announce(Operation* op);
   void finished(std::int32_t set, std::uint64_t sequence);
   void flush(std::int32_t set, std::uint64_t ready_count);
-  void refine(const negotiate::Refinement& refinement);
   void plain(wire::Item kind, std::int32_t set);
   void add_set(std::span<const std::int32_t> ranks);
 

@@ -39,7 +39,6 @@ Engine::Engine(Parts parts)
       contexts_(parts_.host),
       streams_(parts_.device, parts_.knobs.num_nccl_streams),
       last_device_(parts_.topology.local_rank),
-      choice_watch_(*parts_.planner, contexts_, parts_.predict),
       stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
                    std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)),
       engine_poll_(epoll_create1(EPOLL_CLOEXEC)),

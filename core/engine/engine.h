@@ -24,7 +24,6 @@
 #include "core/control/control_plane.h"
 #include "core/engine/announcer.h"
 #include "core/engine/baton.h"
-#include "core/engine/choice_watch.h"
 #include "core/engine/device_streams.h"
 #include "core/engine/launch_run.h"
 #include "core/engine/links.h"
@@ -48,9 +47,8 @@ struct Parts {
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
-  Links links;      // that predictions go by
-  Levels levels;    // of all ranks
-  Predict predict;  // for choices that are refined; null: RODA_REFINE is off
+  Links links;    // that predictions go by
+  Levels levels;  // of all ranks
   const roda_host* host = nullptr;
   const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
@@ -74,7 +72,6 @@ class Engine final : private negotiate::Outcome {
   const Planner& planner() const { return *parts_.planner; }
   const Links& links() const { return parts_.links; }
   const Levels& levels() const { return parts_.levels; }
-  const ChoiceWatch& choices() const { return choice_watch_; }  // only what any thread may call
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 
@@ -117,7 +114,6 @@ class Engine final : private negotiate::Outcome {
   void join_done(std::int32_t set, std::int32_t last_rank) override;
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override;
   void set_removed(std::int32_t id) override;
-  void refined(std::uint64_t number, const negotiate::Refinement& refinement) override;
   void shutdown(std::int32_t rank) override;
   void all_drained() override;
 
@@ -151,7 +147,6 @@ class Engine final : private negotiate::Outcome {
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
   bool is_used(const SetRuntime* set) const;
   void end_removed_sets();
-  bool is_watched(const LaunchRun& run) const;
   void look_for_the_dead();
   void settle_aborted_runs(const Status& cause);
   void end_operations(const std::vector<Operation*>& operations, const Status& status);
@@ -251,15 +246,12 @@ class Engine final : private negotiate::Outcome {
     negotiate::Launch launch;
     std::vector<Operation*> operations;
     SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
-    bool is_alone = false;      // nothing else was on its way
   };
   std::int32_t device_of(const Waiting& waiting);
   std::deque<Waiting> waiting_;                      // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
   std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
-  std::uint64_t runs_begun_ = 0;
-  ChoiceWatch choice_watch_;
   std::vector<Operation*> draining_;
   std::vector<std::byte> record_;
   std::uint64_t sets_opened_ = 0;

@@ -201,7 +201,6 @@ void Engine::put_in_log() {
   }
   while (!announcer_.empty() && (accepted || announcer_.bytes() > kRecordBytes)) {
     if (accepted) say_finished(false);
-    if (accepted && !shutting_down_) choice_watch_.say(&announcer_);
     const auto record = announcer_.take();
     if (accepted) {
       if (Status s = parts_.control->append(record, &accepted); !s.ok()) return parts_.control->abort(s);
@@ -285,8 +284,6 @@ Status Engine::begin_next() {
   const Status status = device < 0 ? Status() : streams_.next(device, &queue);
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
   next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue);
-  next_run_->began_alone = front.is_alone;
-  next_run_->number = ++runs_begun_;
   waiting_.pop_front();
   return status;
 }
@@ -309,7 +306,6 @@ bool Engine::start_launches() {
       for (const auto& tensor : next_run_->launch().tensors) timeline_.started(tensor->name, next_run_->activity());
     }
     if (status.ok()) {
-      if (is_watched(*next_run_)) choice_watch_.started(*next_run_);
       running_.push_back(std::move(next_run_));
     } else {
       end_run(std::move(next_run_), status);
@@ -384,19 +380,11 @@ void Engine::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
   if (timeline_.active()) {
     for (const auto& tensor : run->launch().tensors) timeline_.ended(tensor->name, tensor->dtype, tensor->shape);
   }
-  if (status.ok() && is_watched(*run)) choice_watch_.ended(*run, run->began_alone && run->number == runs_begun_);
   end_operations(run->operations(), status);
   set->complete(run->launch().sequence);
   run->finish();
   idle_runs_.push_back(std::move(run));
   end_removed_sets();
-}
-
-// A set that was removed meanwhile may have left its number to another one.
-bool Engine::is_watched(const LaunchRun& run) const {
-  if (!choice_watch_.is_on()) return false;
-  const auto set = sets_.find(run.launch().set);
-  return set != sets_.end() && set->second.get() == run.set();
 }
 
 void Engine::watch_deadlines() {

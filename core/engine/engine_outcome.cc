@@ -23,7 +23,6 @@ void Engine::launch(negotiate::Launch launch) {
   if (!set->is_member()) return;
   Waiting waiting;
   waiting.set = set;
-  waiting.is_alone = !busy();
   waiting.operations.reserve(launch.tensors.size());
   const std::scoped_lock lock(mutex_);
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
@@ -107,7 +106,6 @@ void Engine::set_removed(std::int32_t id) {
     std::erase_if(queue_, [id](const Operation* op) { return op->request.set == id; });
   }
   announcer_.forget_set(id);
-  choice_watch_.forget_set(id);
   parts_.control->set_removed(id);
   retired_sets_.push_back(std::move(sets_.at(id)));
   ending_sets_.push_back(retired_sets_.back().get());
@@ -136,13 +134,6 @@ void Engine::end_removed_sets() {
     set->end_communicators();
     return true;
   });
-}
-
-void Engine::refined(std::uint64_t number, const negotiate::Refinement& refinement) {
-  if (!choice_watch_.is_on()) return;
-  const std::string words = choice_watch_.refined(number, refinement);
-  timeline_.note(words);
-  if (negotiator_.members(refinement.set).front() == parts_.topology.rank) RODA_LOG(info, "{}", words);
 }
 
 void Engine::shutdown(std::int32_t rank) {

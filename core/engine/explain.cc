@@ -18,21 +18,10 @@ struct Row {
   std::optional<Prediction> prediction;
 };
 
-std::vector<select::Verdict> candidates(const Planner& planner, const PlanQuery& q, const Instead& instead) {
-  std::vector<select::Verdict> all = planner.candidates(q);
-  const auto found = std::find_if(all.begin(), all.end(), [&instead](const select::Verdict& v) {
-    return v.usable && v.option.text() == instead.option;
-  });
-  if (found == all.end()) return all;
-  found->reason += "; " + instead.reason;
-  std::rotate(all.begin(), found, found + 1);
-  return all;
-}
-
-std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Predict& predict, const Instead& instead) {
+std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Predict& predict) {
   std::vector<Row> rows;
   bool has_chosen = false;
-  for (const select::Verdict& verdict : candidates(planner, q, instead)) {
+  for (const select::Verdict& verdict : planner.candidates(q)) {
     Row& row = rows.emplace_back();
     row.verdict = verdict;
     if (!verdict.usable) continue;
@@ -159,9 +148,8 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std
 
 }  // namespace
 
-std::string explain(const Planner& planner, const PlanQuery& q, const Predict& predict, bool wants_json,
-                    const Instead& instead) {
-  const std::vector<Row> rows = rows_of(planner, q, predict, instead);
+std::string explain(const Planner& planner, const PlanQuery& q, const Predict& predict, bool wants_json) {
+  const std::vector<Row> rows = rows_of(planner, q, predict);
   return wants_json ? as_json(rows, q, planner.assumptions()) : in_words(rows, q, planner.assumptions());
 }
 

@@ -31,8 +31,7 @@ Status LaunchRun::find_plan(Planner* planner, const Plan** plan) {
     op_ = RODA_SUM;
   }
   query_.op = op_;
-  const std::string* option = launch_.choice.option;
-  return option == nullptr ? planner->plan(query_, plan) : planner->plan(query_, *option, plan);
+  return planner->plan(query_, plan);
 }
 
 void LaunchRun::name_route(const Plan& plan) {

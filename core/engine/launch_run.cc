@@ -35,7 +35,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   plan_ = nullptr;
   broken = false;
   seen_moves = 0;
-  moved_at = begun_at = std::chrono::steady_clock::now();
+  moved_at = std::chrono::steady_clock::now();
 }
 
 double LaunchRun::prescale() const { return head().prescale; }
@@ -197,11 +197,6 @@ std::string LaunchRun::describe() const {
   if (fused()) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
   if (stage_ != nullptr) return text + " (" + stage_->describe() + ")";
   return text + (has_groups_ || local_ ? " (being prepared)" : " (connecting)");
-}
-
-const std::string& LaunchRun::plan_text() const {
-  static const std::string none;
-  return plan_ == nullptr ? none : plan_->text;
 }
 
 std::string LaunchRun::activity() const {

@@ -61,21 +61,12 @@ class LaunchRun {
   bool needs_whole_device() const { return is_on_device() && needs_whole_device_; }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
-  // What the planner was asked. Lives no longer than the set.
-  const PlanQuery& query() const { return query_; }
-  // What it runs; "" in a set of one. Valid until the planner is asked again.
-  const std::string& plan_text() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
   void finish();                 // gives the stage back
   // The group, which this launch does not use, is about to go.
   void forget(execute::TransportGroup& group);
 
   bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
-
-  // For the times of launches: when it began, as the engine's how-manieth, and whether nothing else was on its way.
-  std::chrono::steady_clock::time_point begun_at{};
-  std::uint64_t number = 0;
-  bool began_alone = false;
 
   // Deadline bookkeeping of the engine.
   std::uint64_t seen_moves = 0;

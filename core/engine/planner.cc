@@ -167,36 +167,10 @@ Status Planner::plan(const PlanQuery& q, const Plan** plan) {
   }
   auto made = std::make_unique<Plan>();
   RODA_RETURN_IF_ERROR(choose(q, made.get()));
-  *plan = keep(&plans_, q, std::move(made));
+  made->text = made->describe();
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  *plan = (plans_[q] = std::move(made)).get();
   return {};
-}
-
-const Plan* Planner::keep(Plans* plans, const PlanQuery& q, std::unique_ptr<Plan> plan) {
-  plan->text = plan->describe();
-  if (plans->size() >= kMostPlans) plans->clear();
-  return ((*plans)[q] = std::move(plan)).get();
-}
-
-Status Planner::plan(const PlanQuery& q, const std::string& option, const Plan** plan) {
-  Plans& plans = plans_by_option_[option];
-  if (const auto it = plans.find(q); it != plans.end()) {
-    *plan = it->second.get();
-    return {};
-  }
-  for (const select::Verdict& v : candidates(q)) {
-    if (!v.usable || v.option.text() != option) continue;
-    *plan = keep(&plans, q, std::make_unique<Plan>(plan_of(q, v.option)));
-    return {};
-  }
-  return this->plan(q, plan);
-}
-
-bool Planner::may_vary(int collective) const {
-  const auto c = static_cast<schedule::Collective>(collective);
-  const bool is_known = collective == RODA_ALLREDUCE || collective == RODA_ALLGATHER || collective == RODA_ALLTOALL ||
-                        collective == RODA_REDUCESCATTER;
-  return is_known && !is_asked_for(collective) && !options_.deterministic && options_.ordered_by_user.count(c) == 0 &&
-         options_.ruled_by_plugins.count(c) == 0;
 }
 
 bool Planner::is_asked_for(int collective) const {

@@ -134,11 +134,6 @@ class Planner {
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
-  // The same by one option, "transport/algorithm"; where that can't run the query, plan() has the say.
-  Status plan(const PlanQuery& query, const std::string& option, const Plan** plan);
-  // Whether what runs the collective on host memory is the selection's own choice, and another of its options may take
-  // its place: nobody asked for this one, and no promise of equal bits stands against it.
-  bool may_vary(int collective) const;
 
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
   bool averages(const PlanQuery& query);
@@ -200,9 +195,7 @@ class Planner {
   Margin margin_;
   mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and plan
   using Plans = std::map<PlanQuery, std::unique_ptr<Plan>>;
-  static const Plan* keep(Plans* plans, const PlanQuery& query, std::unique_ptr<Plan> plan);
   Plans plans_;
-  std::map<std::string, Plans> plans_by_option_;
 };
 
 // The transports that may carry host tensors, in order of preference: those that reach only this host first (they share
@@ -210,13 +203,7 @@ class Planner {
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
                                                           const std::vector<std::string>& named);
 
-// An option that a job runs in place of the planner's own choice, and how that came about; "": none.
-struct Instead {
-  std::string option;
-  std::string reason;
-};
 // Words and JSON for `roda-info --explain`.
-std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json,
-                    const Instead& instead = {});
+std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json);
 
 }  // namespace roda::engine

@@ -137,7 +137,6 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
       parts->generation, deadline};
   RODA_RETURN_IF_ERROR(find_links(search, &parts->links));
   Environment::get().order(parts->knobs, parts->links, parts->planner.get());
-  if (parts->knobs.refine == "on") parts->predict = Environment::get().predict(parts->links, kVeryFewSteps);
   show(parts->cluster, *parts);
   return {};
 }

@@ -56,7 +56,6 @@ struct Knobs {
   std::string links;              // path; empty: assumed
   std::string measure_links;      // auto, always or never
   std::string select_by;          // auto, table or model
-  std::string refine;             // on or off
   std::string schedules;          // paths; empty: none
   std::string levels;             // of compositions; empty: hosts
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen

@@ -163,12 +163,6 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       if (has_set(item.set)) sets_.at(item.set).flushed = std::max(sets_.at(item.set).flushed, count);
       return {};
     }
-    case Item::kRefine: {
-      Refinement refinement;
-      RODA_RETURN_IF_ERROR(wire::read_refinement(item, &refinement));
-      refine(refinement, rank, outcome);
-      return {};
-    }
     case Item::kAddSet: {
       std::vector<std::int32_t> ranks;
       RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
@@ -192,7 +186,6 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       if (!unanimous || item.set == 0 || !has_set(item.set)) return {};
       outcome->set_removed(item.set);
       sets_.erase(item.set);
-      choices_.forget_set(item.set);
       free_ids_.push_back(item.set);
       return {};
     }
@@ -416,13 +409,6 @@ void Negotiator::finished(std::int32_t id, std::int32_t rank, std::uint64_t sequ
   while (!outstanding.empty() && outstanding.front() <= sequence) outstanding.pop_front();
 }
 
-// One that comes from elsewhere was meant for a process set of the same number that is gone.
-void Negotiator::refine(const Refinement& refinement, std::int32_t rank, Outcome* outcome) {
-  const auto it = sets_.find(refinement.set);
-  if (it == sets_.end() || it->second.ranks.front() != rank) return;
-  if (const std::uint64_t number = choices_.apply(refinement); number != 0) outcome->refined(number, refinement);
-}
-
 void Negotiator::consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
                          const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous) {
   auto& who = (*votes)[subject];
@@ -446,8 +432,6 @@ void Negotiator::launch_bucket(std::int32_t id, Set* set, Outcome* outcome) {
   launch.sequence = ++set->launched;
   launch.tensors = take_bucket(&set->ready, settings_.buckets);
   launch.bytes = table_bytes(launch.tensors, set->ranks.size());
-  if (!choices_.empty() && !launch.tensors.front()->on_device())
-    launch.choice = choices_.take(id, launch.launch_class());
   set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
 }

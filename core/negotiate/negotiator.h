@@ -20,7 +20,6 @@
 
 #include "core/negotiate/bucket.h"
 #include "core/negotiate/cache.h"
-#include "core/negotiate/choices.h"
 #include "core/negotiate/groups.h"
 #include "core/negotiate/request.h"
 #include "core/wire/record.h"
@@ -42,13 +41,6 @@ struct Launch {
   std::uint64_t sequence = 0;  // counts the set's launches from 1
   std::vector<AgreedPtr> tensors;
   std::size_t bytes = 0;  // as the selection table counts them
-  Choice choice;
-
-  // An average in host memory is a sum that is scaled.
-  LaunchClass launch_class() const {
-    const Agreed& head = *tensors.front();
-    return {head.collective, head.dtype, head.op == RODA_AVERAGE ? RODA_SUM : head.op, magnitude_of(bytes)};
-  }
 };
 
 // What follows from the log. Called from apply(), in log order.
@@ -70,8 +62,6 @@ class Outcome {
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;
-  // The numbered change is in force for the launches that follow.
-  virtual void refined(std::uint64_t /*number*/, const Refinement& /*refinement*/) {}
   virtual void shutdown(std::int32_t rank) = 0;
   // Every rank has said kDrained: memory may be torn down.
   virtual void all_drained() = 0;
@@ -158,7 +148,6 @@ class Negotiator {
   static void add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out);
   bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
-  void refine(const Refinement& refinement, std::int32_t rank, Outcome* outcome);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
                const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
   void launch_ready(Outcome* outcome);
@@ -173,7 +162,6 @@ class Negotiator {
   std::int32_t next_id_ = 1;
   std::map<std::vector<std::int32_t>, std::set<std::int32_t>> add_votes_;     // ranks of the set -> who asked
   std::map<std::vector<std::int32_t>, std::set<std::int32_t>> remove_votes_;  // {id} -> who asked
-  Choices choices_;
   bool shut_down_ = false;
   std::set<std::int32_t> drained_;
 };

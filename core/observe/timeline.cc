@@ -130,13 +130,6 @@ void Timeline::cycle() {
   if (file_ != nullptr && mark_cycles_) mark_cycle();
 }
 
-void Timeline::note(const std::string& text) {
-  if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) return;
-  event(roda::format(R"({{"name": {}, "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", json_quote(text), now_us()));
-}
-
 void Timeline::mark_cycle() {
   event(roda::format(R"({{"name": "CYCLE_START", "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", now_us()));
 }

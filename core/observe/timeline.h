@@ -40,8 +40,6 @@ class Timeline {
   // A bucket is launched; marked when the file was opened with mark_cycles. The opening counts as the first, so that
   // every such file has a mark.
   void cycle();
-  // Something about the whole job: a mark with that text.
-  void note(const std::string& text);
 
  private:
   int pid_of(const std::string& tensor);

@@ -2,7 +2,6 @@
 
 #include <flatbuffers/flatbuffers.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "request_generated.h"
@@ -13,16 +12,6 @@ namespace {
 constexpr std::size_t kAlign = 8;
 constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache capacity that a setting may name, and more
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-constexpr std::size_t kMostOptionBytes = 256;
-
-// The fixed part of kRefine; the names of both options follow.
-struct RefinementHead {
-  std::int32_t change, collective, dtype, op, magnitude;
-  std::uint32_t launches, option_bytes, present_bytes;
-  std::uint64_t after;
-  double option_seconds, present_seconds;
-};
 
 Status malformed(const char* what) {
   return Status::unknown(std::string("malformed control record: ") + what +
@@ -91,24 +80,6 @@ void RecordWriter::add_set(std::span<const std::int32_t> ranks) {
 }
 
 void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, nullptr, 0); }
-
-void RecordWriter::refine(const negotiate::Refinement& r) {
-  const RefinementHead head{static_cast<std::int32_t>(r.change),
-                            r.of.collective,
-                            r.of.dtype,
-                            r.of.op,
-                            r.of.magnitude,
-                            r.launches,
-                            static_cast<std::uint32_t>(r.option.size()),
-                            static_cast<std::uint32_t>(r.present.size()),
-                            r.after,
-                            r.option_seconds,
-                            r.present_seconds};
-  std::byte* to = start_item(Item::kRefine, r.set, sizeof head + r.option.size() + r.present.size());
-  std::memcpy(to, &head, sizeof head);
-  std::memcpy(to + sizeof head, r.option.data(), r.option.size());
-  std::memcpy(to + sizeof head + r.option.size(), r.present.data(), r.present.size());
-}
 
 std::span<const std::byte> RecordWriter::end() {
   const auto bytes = static_cast<std::uint32_t>(buffer_.size());
@@ -184,54 +155,6 @@ Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
   if (item.payload.size() % sizeof(std::int32_t) != 0) return malformed("a rank list of a wrong size");
   ranks->resize(item.payload.size() / sizeof(std::int32_t));
   std::memcpy(ranks->data(), item.payload.data(), item.payload.size());
-  return {};
-}
-
-namespace {
-
-// A seconds' figure is for reports alone, but nobody wants to read that it is no number.
-bool is_duration(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
-
-Status check_head(const RefinementHead& head) {
-  using negotiate::Change;
-  if (head.change < static_cast<int>(Change::kTry) || head.change > static_cast<int>(Change::kGoBack)) {
-    return malformed("a refinement that is none");
-  }
-  const bool is_try = head.change == static_cast<int>(Change::kTry);
-  if (is_try ? head.launches == 0 || head.launches > negotiate::Refinement::kMostLaunches : head.launches != 0) {
-    return malformed("a refinement of too many launches, or of none");
-  }
-  if (head.collective < 0 || head.collective >= RODA_COLLECTIVE_COUNT || roda_dtype_size(head.dtype) == 0 ||
-      head.magnitude < 0 || head.magnitude > 64) {
-    return malformed("a refinement of launches that can't be");
-  }
-  if (!is_duration(head.option_seconds) || !is_duration(head.present_seconds)) {
-    return malformed("a refinement for figures that are none");
-  }
-  return {};
-}
-
-}  // namespace
-
-Status read_refinement(const ItemView& item, negotiate::Refinement* r) {
-  RefinementHead head;
-  if (item.payload.size() < sizeof head) return malformed("a cut refinement");
-  std::memcpy(&head, item.payload.data(), sizeof head);
-  if (head.option_bytes == 0 || head.option_bytes > kMostOptionBytes || head.present_bytes > kMostOptionBytes ||
-      item.payload.size() != sizeof head + head.option_bytes + head.present_bytes) {
-    return malformed("a refinement of a wrong size");
-  }
-  RODA_RETURN_IF_ERROR(check_head(head));
-  const char* names = reinterpret_cast<const char*>(item.payload.data()) + sizeof head;
-  r->set = item.set;
-  r->change = static_cast<negotiate::Change>(head.change);
-  r->of = {head.collective, head.dtype, head.op, head.magnitude};
-  r->launches = head.launches;
-  r->after = head.after;
-  r->option.assign(names, head.option_bytes);
-  r->present.assign(names + head.option_bytes, head.present_bytes);
-  r->option_seconds = head.option_seconds;
-  r->present_seconds = head.present_seconds;
   return {};
 }
 

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "core/negotiate/refinement.h"
 #include "core/negotiate/request.h"
 #include "core/wire/rank_ranges.h"
 #include "plugins/base/status.h"
@@ -34,7 +33,6 @@ enum class Item : std::uint16_t {
   kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
   kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
-  kRefine = 10,  // of `set`, by its first member: what a class of launches is to run
 };
 
 struct ItemHeader {
@@ -57,7 +55,6 @@ class RecordWriter {
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
   void add_set(std::span<const std::int32_t> ranks);
   void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained
-  void refine(const negotiate::Refinement& refinement);
   // Valid until the next begin().
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }
@@ -94,7 +91,6 @@ class RecordReader {
 Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request);
 Status read_number(const ItemView& item, std::uint64_t* value);
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
-Status read_refinement(const ItemView& item, negotiate::Refinement* refinement);
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;

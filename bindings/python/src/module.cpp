@@ -208,8 +208,6 @@ void bind_introspection(nb::module_& m) {
       "describe_knobs", [](bool json) { return take_text(roda_describe_knobs(json)); }, "as_json"_a = false);
   m.def(
       "describe_topology", [](bool json) { return take_text(roda_describe_topology(json)); }, "as_json"_a = false);
-  m.def(
-      "describe_choices", [](bool json) { return take_text(roda_describe_choices(json)); }, "as_json"_a = false);
   m.def("explain", &explain, "collective"_a, "bytes"_a, "size"_a = 0, "as_json"_a = false);
   m.def(
       "transport_usable", [](const std::string& name) { return roda_transport_usable(name.c_str()) > 0; }, "name"_a);

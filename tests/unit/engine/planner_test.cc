@@ -288,50 +288,5 @@ TEST(Costs, OfLinksThatAFileSays) {
   EXPECT_EQ(read_links(path, &links).message(), "RODA_LINKS: " + path + ": the links: there is no \"wire\" here");
 }
 
-TEST(Planner, RunsByAnotherOptionOnDemand) {
-  Planner p = planner();
-  const PlanQuery q = allreduce(1 << 20, {1, 1, 1, 1});
-  const Plan *own = nullptr, *other = nullptr, *again = nullptr;
-  ASSERT_TRUE(p.plan(q, &own).ok());
-  EXPECT_EQ(own->text, "allreduce by far/ring");
-  ASSERT_TRUE(p.plan(q, "far/recursive_doubling", &other).ok());
-  EXPECT_EQ(other->text, "allreduce by far/recursive_doubling");
-  ASSERT_TRUE(p.plan(q, "far/recursive_doubling", &again).ok());
-  EXPECT_EQ(other, again);
-  // What can't run here, or does not exist: the planner's own choice.
-  for (const char* option : {"near/direct", "far/pigeons", "nonsense"}) {
-    ASSERT_TRUE(p.plan(q, option, &again).ok());
-    EXPECT_EQ(again->text, "allreduce by far/ring") << option;
-  }
-}
-
-TEST(Planner, WhatSomebodyAskedForMayNotVary) {
-  const auto with = [](auto set) {
-    Planner::Options options;
-    set(&options);
-    return Planner(select::Table::defaults(), {&kNear, &kFar}, options);
-  };
-  const Planner free = with([](auto*) {});
-  for (const int collective : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_REDUCESCATTER, RODA_ALLTOALL}) {
-    EXPECT_TRUE(free.may_vary(collective)) << collective;
-    EXPECT_FALSE(with([](auto* o) { o->deterministic = true; }).may_vary(collective)) << collective;
-  }
-  // Where a rank's end says little about the others', and where the form is the result's.
-  for (const int collective : {RODA_BROADCAST, RODA_BARRIER, RODA_ADASUM_ALLREDUCE}) {
-    EXPECT_FALSE(free.may_vary(collective)) << collective;
-  }
-  const auto allreduce_only = schedule::Collective::kAllreduce;
-  const Planner ruled = with([&](auto* o) { o->ruled_by_plugins.insert(allreduce_only); });
-  const Planner ordered = with([&](auto* o) { o->ordered_by_user.insert(allreduce_only); });
-  const Planner hierarchical = with([](auto* o) { o->always_hierarchical_allreduce = true; });
-  for (const Planner* p : {&ruled, &ordered, &hierarchical}) {
-    EXPECT_FALSE(p->may_vary(RODA_ALLREDUCE));
-    EXPECT_TRUE(p->may_vary(RODA_ALLGATHER));
-  }
-  const Planner gathers = with([](auto* o) { o->always_hierarchical_allgather = true; });
-  EXPECT_TRUE(gathers.may_vary(RODA_ALLREDUCE));
-  EXPECT_FALSE(gathers.may_vary(RODA_ALLGATHER));
-}
-
 }  // namespace
 }  // namespace roda::engine

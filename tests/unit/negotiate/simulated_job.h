@@ -18,7 +18,6 @@ class Diary final : public Outcome {
   void launch(Launch l) override {
     std::string text = "launch " + std::to_string(l.set) + "#" + std::to_string(l.sequence);
     for (const auto& t : l.tensors) text += " " + t->name;
-    if (l.choice.option != nullptr) text += " by " + *l.choice.option;
     lines.push_back(text);
     launches.push_back(std::move(l));
   }
@@ -33,9 +32,6 @@ class Diary final : public Outcome {
     lines.push_back("added " + std::to_string(id));
   }
   void set_removed(std::int32_t id) override { lines.push_back("removed " + std::to_string(id)); }
-  void refined(std::uint64_t number, const Refinement& r) override {
-    lines.push_back("change " + std::to_string(number) + " of " + std::to_string(r.set) + ": " + r.option);
-  }
   void shutdown(std::int32_t rank) override { lines.push_back("shutdown by " + std::to_string(rank)); }
   void all_drained() override { lines.push_back("drained"); }
 

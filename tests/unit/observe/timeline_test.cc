@@ -51,16 +51,6 @@ TEST_F(TimelineFile, IsCompleteJsonAfterEveryEvent) {
   EXPECT_EQ(open, 0);
 }
 
-TEST_F(TimelineFile, TakesNotesOfTheWholeJob) {
-  Timeline t;
-  t.note("nobody reads this");
-  ASSERT_TRUE(t.open(path, false).ok());
-  t.note("change 1: \"quoted\"");
-  EXPECT_EQ(names("i"), std::vector<std::string>{"change 1: \"quoted\""});
-  t.close();
-  t.note("nor this");
-}
-
 TEST_F(TimelineFile, CanBeSwitchedAndClosed) {
   Timeline t;
   t.launched("ignored", RODA_ALLREDUCE);
