@@ -105,7 +105,7 @@ class Engine final : private negotiate::Outcome {
   using Clock = std::chrono::steady_clock;
 
   // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
-  void announced(const std::string& name, int collective, std::int32_t rank) override;
+  void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override;
   void launch(negotiate::Launch launch) override;
   void refuse(std::int32_t set, const std::string& name, const Status& error) override;
   void announce_again(std::int32_t set, int bit) override;

@@ -6,8 +6,11 @@
 
 namespace roda::engine {
 
-void Engine::announced(const std::string& name, int collective, std::int32_t rank) {
-  timeline_.announced(name, collective, rank);
+void Engine::announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) {
+  if (!timeline_.active()) return;
+  for (const wire::RankRange& range : ranks) {
+    for (std::int32_t rank = range.first; rank <= range.last; ++rank) timeline_.announced(name, collective, rank);
+  }
 }
 
 void Engine::launch(negotiate::Launch launch) {

@@ -8,9 +8,7 @@ namespace {
 // Of the buffer: an allgather's holds what all members give.
 std::size_t bytes_of(const Agreed& t) {
   if (t.collective != RODA_ALLGATHER) return t.bytes(0);
-  std::size_t bytes = 0;
-  for (std::size_t m = 0; m < t.rows.size(); ++m) bytes += t.bytes(m);
-  return bytes;
+  return static_cast<std::size_t>(t.all_rows * t.row_elements) * roda_dtype_size(t.dtype);
 }
 
 bool fuses(const Agreed& t, const BucketRules& rules) {

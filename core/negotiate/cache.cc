@@ -4,8 +4,6 @@ namespace roda::negotiate {
 
 bool is_cacheable(int collective) { return collective != RODA_ALLTOALL && collective != RODA_JOIN; }
 
-Cache::Cache(int capacity, int members) : capacity_(capacity), members_(members) {}
-
 int Cache::find_name(const std::string& name) const {
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? -1 : it->second;
@@ -36,7 +34,7 @@ int Cache::make_room() {
     if (slot(bit).agreed == nullptr) return bit;
   }
   for (const int bit : order_) {
-    if (slot(bit).arrivals != 0) continue;
+    if (!slot(bit).arrived.empty()) continue;
     erase(bit);
     return bit;
   }
@@ -51,8 +49,7 @@ int Cache::insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now) {
   Slot& s = slot(bit);
   s.agreed = agreed;
   s.since = now;
-  s.arrived.assign(static_cast<std::size_t>(members_), false);
-  s.arrivals = 0;
+  s.arrived.clear();
   s.use = order_.insert(order_.end(), bit);
   by_name_[agreed->name] = bit;
   return bit;
@@ -65,7 +62,7 @@ void Cache::erase(int bit) {
   by_name_.erase(s.agreed->name);
   order_.erase(s.use);
   s.agreed = nullptr;
-  s.arrivals = 0;
+  s.arrived.clear();
 }
 
 }  // namespace roda::negotiate

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "core/negotiate/request.h"
+#include "core/wire/rank_ranges.h"
 
 namespace roda::negotiate {
 
 class Cache {
  public:
-  // `capacity` entries, 0 disables; `members` of the process set.
-  Cache(int capacity, int members);
+  // `capacity` entries, 0 disables.
+  explicit Cache(int capacity) : capacity_(capacity) {}
 
   struct Slot {
-    AgreedPtr agreed;           // null: free
-    std::uint64_t since = 0;    // log records applied when it was filled: older announcements mean something else
-    std::vector<bool> arrived;  // per member, for the round that is under way
-    int arrivals = 0;
+    AgreedPtr agreed;          // null: free
+    std::uint64_t since = 0;   // log records applied when it was filled: older announcements mean something else
+    wire::RankRanges arrived;  // by position in the set, for the round that is under way
     std::list<int>::iterator use;  // place in the order of use
   };
 
@@ -46,7 +46,6 @@ class Cache {
   int make_room();
 
   int capacity_;
-  int members_;
   std::vector<Slot> slots_;
   std::list<int> order_;  // least recently used first
   std::unordered_map<std::string, int> by_name_;

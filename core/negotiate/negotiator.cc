@@ -19,15 +19,9 @@ std::int32_t Negotiator::add_static_set(const std::vector<std::int32_t>& ranks) 
   return id;
 }
 
-int Negotiator::position(std::int32_t id, std::int32_t rank) const {
-  const auto& ranks = sets_.at(id).ranks;
-  const auto it = std::lower_bound(ranks.begin(), ranks.end(), rank);
-  return it != ranks.end() && *it == rank ? static_cast<int>(it - ranks.begin()) : -1;
-}
-
 std::int32_t Negotiator::find_set(const std::vector<std::int32_t>& ranks) const {
   for (const auto& [id, set] : sets_) {
-    if (set.ranks == ranks) return id;
+    if (set.members.ranks() == ranks) return id;
   }
   return -1;
 }
@@ -54,8 +48,7 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
     auto report = [&, id = id, &set = set](const std::string& name, auto has) {
       Waiting w{id, name, {}};
       for (int m = 0; m < set.size(); ++m) {
-        if (!has(m) && !set.joined[static_cast<std::size_t>(m)])
-          w.missing.push_back(set.ranks[static_cast<std::size_t>(m)]);
+        if (!has(m) && !set.joined.contains(m)) w.missing.push_back(set.members.rank(m));
       }
       out.push_back(std::move(w));
     };
@@ -64,14 +57,14 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
     }
     for (int bit = 0; bit < set.cache.slots(); ++bit) {
       const Cache::Slot& slot = set.cache.slot(bit);
-      if (slot.agreed == nullptr || slot.arrivals == 0) continue;
-      report(slot.agreed->name, [&slot](int m) { return slot.arrived[static_cast<std::size_t>(m)]; });
+      if (slot.agreed == nullptr || slot.arrived.empty()) continue;
+      report(slot.agreed->name, [&slot](int m) { return slot.arrived.contains(m); });
     }
     add_held_groups(id, set, &out);
   }
   for (const auto& [ranks, who] : add_votes_) add_vote(ranks, "to be added", who, &out);
   for (const auto& [id, who] : remove_votes_) {
-    if (has_set(id.front())) add_vote(sets_.at(id.front()).ranks, "to be removed", who, &out);
+    if (has_set(id.front())) add_vote(members(id.front()), "to be removed", who, &out);
   }
   return out;
 }
@@ -110,7 +103,7 @@ bool Negotiator::is_waiting() const {
     const Set& set = entry.second;
     if (!set.pending.empty() || set.groups.holds_any()) return true;
     for (int bit = 0; bit < set.cache.slots(); ++bit) {
-      if (set.cache.slot(bit).agreed != nullptr && set.cache.slot(bit).arrivals != 0) return true;
+      if (set.cache.slot(bit).agreed != nullptr && !set.cache.slot(bit).arrived.empty()) return true;
     }
     return false;
   });
@@ -204,54 +197,47 @@ Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std
   RODA_RETURN_IF_ERROR(wire::read_bits(item, &bits));
   const auto it = sets_.find(item.set);
   if (it == sets_.end()) return {};  // the set was removed meanwhile: its tensors ended with that
+  Set* const set = &it->second;
   const wire::RankRange speaker{rank, rank};
-  for (const wire::RankRange& range : bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks) {
-    if (range.last >= settings_.size) return Status::unknown("malformed control record: bits from a rank that is none");
-    for (std::int32_t r = range.first; r <= range.last; ++r) {
-      const int member = position(item.set, r);
-      if (member < 0) return Status::unknown("malformed control record: bits from a rank outside the process set");
-      bits.each([&](int bit) { arrive_by_bit(item.set, &it->second, bit, member, r == rank_, looked_up_at, outcome); });
-    }
+  const std::span<const wire::RankRange> ranks = bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks;
+  if (!set->members.positions(ranks, &arriving_)) {
+    return Status::unknown("malformed control record: bits from a rank outside the process set");
   }
+  const bool own = arriving_.contains(set->members.position(rank_));
+  bits.each([&](int bit) { arrive_by_bit(item.set, set, bit, ranks, own, looked_up_at, outcome); });
   return {};
 }
 
-void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, int member, bool own, std::uint64_t looked_up_at,
-                               Outcome* outcome) {
+void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
+                               std::uint64_t looked_up_at, Outcome* outcome) {
   if (!set->cache.holds(bit) || set->cache.slot(bit).since > looked_up_at) {
     if (own) outcome->announce_again(id, bit);
     return;
   }
   Cache::Slot& slot = set->cache.slot(bit);
-  auto arrived = slot.arrived[static_cast<std::size_t>(member)];
-  if (arrived) return;
-  arrived = true;
-  ++slot.arrivals;
-  outcome->announced(slot.agreed->name, slot.agreed->collective, set->ranks[static_cast<std::size_t>(member)]);
-  if (slot.arrivals == set->size() || (set->joined_count != 0 && is_complete(*set, slot.arrived))) {
-    complete_cached(id, set, bit, outcome);
-  }
+  const std::int32_t before = slot.arrived.count();
+  slot.arrived.add(arriving_.ranges());
+  if (slot.arrived.count() == before) return;
+  outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);
+  if (set->is_complete(slot.arrived)) complete_cached(id, set, bit, outcome);
 }
 
-bool Negotiator::is_complete(const Set& set, const std::vector<bool>& arrived) const {
-  bool any = false;
-  for (std::size_t m = 0; m < arrived.size(); ++m) {
-    any = any || arrived[m];
-    if (!arrived[m] && !set.joined[m]) return false;
-  }
-  return any;
+bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
+  if (arrived.empty() || arrived.count() == size() || joined.empty()) return arrived.count() == size();
+  wire::RankRanges both = arrived;
+  both.add(joined.ranges());
+  return both.count() == size();
 }
 
 void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
   const bool takes_zeros =
       slot.agreed->collective == RODA_ALLREDUCE || slot.agreed->collective == RODA_ADASUM_ALLREDUCE;
-  if (slot.arrivals != set->size() && !takes_zeros) {
+  if (slot.arrived.count() != set->size() && !takes_zeros) {
     to_pending(id, set, bit, outcome);  // joined members take part: the full check knows what to say
     return;
   }
-  slot.arrived.assign(slot.arrived.size(), false);
-  slot.arrivals = 0;
+  slot.arrived.clear();
   outcome->bit_settled(id, bit);
   set->cache.touch(bit);
   settle(id, set, slot.agreed, outcome);
@@ -281,30 +267,28 @@ void Negotiator::close_group(std::int32_t id, Set* set, Groups::Closed group, Ou
 // The entry no longer fits everybody: those who announced it by its bit have announced these very parameters.
 void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome) {
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
-  const std::vector<bool> arrived = set->cache.slot(bit).arrived;
+  const wire::RankRanges arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
   outcome->bit_settled(id, bit);
-  const int self = position(id, rank_);
-  if (self >= 0 && arrived[static_cast<std::size_t>(self)]) outcome->bit_freed(id, bit);
-  for (std::size_t m = 0; m < arrived.size(); ++m) {
-    if (!arrived[m]) continue;
+  if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(id, bit);
+  arrived.each([&](int m) {
+    const auto member = static_cast<std::size_t>(m);
     Request r;
-    r.rank = set->ranks[m];
+    r.rank = set->members.rank(m);
     r.set = id;
     r.collective = agreed->collective;
     r.dtype = agreed->dtype;
     r.op = agreed->op;
     r.root = agreed->root;
-    r.device = agreed->on_device() ? agreed->devices[static_cast<std::size_t>(m)] : -1;
+    r.device = agreed->on_device() ? agreed->devices[member] : -1;
     r.prescale = agreed->prescale;
     r.postscale = agreed->postscale;
     r.name = agreed->name;
     r.shape = agreed->shape;
     r.group = agreed->group;
-    if (!r.shape.empty()) r.shape[0] = agreed->rows[m];
-    outcome->announced(r.name, r.collective, r.rank);
-    add_pending(set, static_cast<int>(m), std::move(r));
-  }
+    if (!r.shape.empty()) r.shape[0] = agreed->rows[member];
+    add_pending(set, m, std::move(r));
+  });
   // Once all are in: a joined rank may be among those who have announced.
   if (set->pending.count(agreed->name) != 0) complete_pending(id, set, agreed->name, outcome);
 }
@@ -329,7 +313,8 @@ void Negotiator::arrive(Request request, Outcome* outcome) {
     return;
   }
   const std::string name = request.name;
-  outcome->announced(name, request.collective, request.rank);
+  const wire::RankRange speaker{request.rank, request.rank};
+  outcome->announced(name, request.collective, std::span(&speaker, 1));
   if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
   add_pending(set, member, std::move(request));
   complete_pending(id, set, name, outcome);
@@ -337,17 +322,18 @@ void Negotiator::arrive(Request request, Outcome* outcome) {
 
 void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome) {
   const auto it = set->pending.find(name);
+  if (set->joined.empty() && it->second.count < set->size()) return;
   std::vector<const Request*> requests;
   std::vector<int> position;
   for (int m = 0; m < set->size(); ++m) {
     const Request* r = it->second.requests[static_cast<std::size_t>(m)].get();
-    if (r == nullptr && !set->joined[static_cast<std::size_t>(m)]) return;
+    if (r == nullptr && !set->joined.contains(m)) return;
     if (r == nullptr) continue;
     requests.push_back(r);
     position.push_back(m);
   }
   if (requests.empty()) return;
-  if (Status error = validate(requests, set->size(), set->joined_count != 0); !error.ok()) {
+  if (Status error = validate(requests, set->size(), !set->joined.empty()); !error.ok()) {
     const Group group = common_group(requests);
     outcome->refuse(id, name, error);
     if (group.size < 2) {
@@ -384,21 +370,19 @@ void Negotiator::leave_groups(std::int32_t id, Set* set, const std::vector<const
 }
 
 void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
-  if (!set->joined[static_cast<std::size_t>(member)]) ++set->joined_count;
-  set->joined[static_cast<std::size_t>(member)] = true;
-  set->last_joined = set->ranks[static_cast<std::size_t>(member)];
+  set->joined.add(member, member);
+  set->last_joined = set->members.rank(member);
   std::vector<std::string> names;
   for (const auto& [name, pending] : set->pending) names.push_back(name);
   for (const std::string& name : names) complete_pending(id, set, name, outcome);
   for (int bit = 0; bit < set->cache.slots(); ++bit) {
-    if (set->cache.holds(bit) && is_complete(*set, set->cache.slot(bit).arrived))
+    if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived))
       complete_cached(id, set, bit, outcome);
   }
-  if (set->joined_count < set->size()) return;
+  if (set->joined.count() < set->size()) return;
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
   while (!set->ready.empty()) launch_bucket(id, set, outcome);
-  set->joined.assign(set->joined.size(), false);
-  set->joined_count = 0;
+  set->joined.clear();
   outcome->join_done(id, set->last_joined);
 }
 
@@ -431,7 +415,7 @@ void Negotiator::launch_bucket(std::int32_t id, Set* set, Outcome* outcome) {
   launch.set = id;
   launch.sequence = ++set->launched;
   launch.tensors = take_bucket(&set->ready, settings_.buckets);
-  launch.bytes = table_bytes(launch.tensors, set->ranks.size());
+  launch.bytes = table_bytes(launch.tensors, static_cast<std::size_t>(set->size()));
   set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
 }

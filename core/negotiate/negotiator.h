@@ -21,6 +21,7 @@
 #include "core/negotiate/bucket.h"
 #include "core/negotiate/cache.h"
 #include "core/negotiate/groups.h"
+#include "core/negotiate/members.h"
 #include "core/negotiate/request.h"
 #include "core/wire/record.h"
 
@@ -47,8 +48,9 @@ struct Launch {
 class Outcome {
  public:
   virtual ~Outcome() = default;
-  // A rank has announced a tensor; for observers.
-  virtual void announced(const std::string& /*name*/, int /*collective*/, std::int32_t /*rank*/) {}
+  // Ranks have announced a tensor; for observers.
+  virtual void announced(const std::string& /*name*/, int /*collective*/,
+                         std::span<const wire::RankRange> /*ranks*/) {}
   virtual void launch(Launch launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
@@ -86,9 +88,9 @@ class Negotiator {
 
   // --- views, for announcements and reports ---
   bool has_set(std::int32_t id) const { return sets_.count(id) != 0; }
-  const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).ranks; }
+  const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).members.ranks(); }
   // Index of a world rank in the set, -1 if it is not a member.
-  int position(std::int32_t id, std::int32_t rank) const;
+  int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }
   // The id of the set of exactly these sorted ranks, -1 if none.
   std::int32_t find_set(const std::vector<std::int32_t>& ranks) const;
   std::vector<std::int32_t> set_ids() const;
@@ -114,13 +116,14 @@ class Negotiator {
   };
   struct Set {
     Set(std::vector<std::int32_t> r, int cache_capacity)
-        : ranks(std::move(r)), cache(cache_capacity, static_cast<int>(ranks.size())), joined(ranks.size(), false) {}
-    int size() const { return static_cast<int>(ranks.size()); }
-    std::vector<std::int32_t> ranks;
+        : members(std::move(r)), cache(cache_capacity) {}
+    int size() const { return members.size(); }
+    // Whether all members but those that have joined have arrived, and any has.
+    bool is_complete(const wire::RankRanges& arrived) const;
+    Members members;
     Cache cache;
     std::map<std::string, Pending> pending;
-    std::vector<bool> joined;
-    int joined_count = 0;
+    wire::RankRanges joined;  // by position
     std::int32_t last_joined = -1;
     Groups groups;
     std::deque<AgreedPtr> ready;
@@ -132,8 +135,9 @@ class Negotiator {
 
   Status apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
   Status apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
-  void arrive_by_bit(std::int32_t id, Set* set, int bit, int member, bool own, std::uint64_t looked_up_at,
-                     Outcome* outcome);
+  // By everybody in arriving_, of whom `ranks` are the world ranks; `own`: this process's is among them.
+  void arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
+                     std::uint64_t looked_up_at, Outcome* outcome);
   void arrive(Request request, Outcome* outcome);
   static void add_pending(Set* set, int member, Request request);
   void join(std::int32_t id, Set* set, int member, Outcome* outcome);
@@ -146,7 +150,6 @@ class Negotiator {
   void add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
                 std::vector<Waiting>* out) const;
   static void add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out);
-  bool is_complete(const Set& set, const std::vector<bool>& arrived) const;
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
                const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
@@ -157,6 +160,7 @@ class Negotiator {
   Settings settings_;
   int rank_;
   std::uint64_t applied_ = 0;
+  wire::RankRanges arriving_;  // positions of an item's ranks, while it is applied
   std::map<std::int32_t, Set> sets_;
   std::deque<std::int32_t> free_ids_;  // reused first in, first out
   std::int32_t next_id_ = 1;

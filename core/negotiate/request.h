@@ -74,6 +74,7 @@ struct Agreed {
   std::string name;
   std::vector<std::int64_t> shape;   // of the first member that spoke; dimension 0 differs for allgather and alltoall
   std::vector<std::int64_t> rows;    // per member: its dimension 0 (1 for a scalar)
+  std::int64_t all_rows = 0;         // their sum
   std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
   std::int64_t row_elements = 1;
   Group group;  // none unless all members named the same one

@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -271,6 +272,7 @@ AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<i
       agreed->rows[static_cast<std::size_t>(position[i])] = requests[i]->shape[0];
     }
   }
+  agreed->all_rows = std::accumulate(agreed->rows.begin(), agreed->rows.end(), std::int64_t{0});
   if (a.collective == RODA_ALLTOALL) {
     const auto n = static_cast<std::size_t>(members);
     agreed->splits.resize(n * n);

@@ -99,18 +99,19 @@ void Report::add(const Row& row, const sim::Cluster& cluster) {
 
 void Report::add(const sim::ControlOptions& options, const std::vector<sim::ControlCost>& costs) {
   if (!as_json_ && !header_printed_) {
-    std::printf("# counted    %-12s %8s %16s %16s %6s %14s  %s\n", "control", "ranks", "messages/rank",
-                "at the busiest", "hops", "model us", "what it is");
+    std::printf("# counted    %-12s %8s %16s %16s %6s %14s %14s  %s\n", "control", "ranks", "messages/rank",
+                "at the busiest", "hops", "model us", "busiest cpu us", "what it is");
     header_printed_ = true;
   }
   for (const sim::ControlCost& cost : costs) {
     if (as_json_) {
       const json out = {{"control", cost.scheme},  {"ranks", options.ranks}, {"messages_per_rank", cost.mean},
-                        {"busiest", cost.busiest}, {"hops", cost.hops},      {"model_us", cost.us}};
+                        {"busiest", cost.busiest}, {"hops", cost.hops},      {"model_us", cost.us},
+                        {"cpu_us", cost.cpu_us}};
       std::printf("%s\n", out.dump().c_str());
     } else {
-      std::printf("             %-12s %8d %16.1f %16.0f %6d %14.1f  %s\n", cost.scheme.c_str(), options.ranks,
-                  cost.mean, cost.busiest, cost.hops, cost.us, cost.about.c_str());
+      std::printf("             %-12s %8d %16.1f %16.0f %6d %14.1f %14.1f  %s\n", cost.scheme.c_str(), options.ranks,
+                  cost.mean, cost.busiest, cost.hops, cost.us, cost.cpu_us, cost.about.c_str());
     }
   }
 }

@@ -19,10 +19,16 @@ std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {
   return depth;
 }
 
+// Of a rank with so many messages, which hears so many records that name all tensors.
+double cpu_of(const ControlOptions& options, double messages, double records) {
+  return messages * options.overhead_us + records * options.tensors * options.tensor_us;
+}
+
 // Each rank tells rank 0 and is told.
 ControlCost star(const ControlOptions& options) {
   const double others = options.ranks - 1;
-  ControlCost cost{"star", "every rank to a coordinator and back", 4 * others / options.ranks, 2 * others, 2, 0};
+  ControlCost cost{"star", "every rank to a coordinator and back", 4 * others / options.ranks, 2 * others, 2, 0, 0};
+  cost.cpu_us = cpu_of(options, cost.busiest, options.ranks);
   cost.us = 2 * options.latency_us + 2 * others * options.overhead_us + 2 * options.overhead_us;
   return cost;
 }
@@ -32,9 +38,11 @@ ControlCost tree_of(const ControlOptions& options, std::int32_t nodes, const cha
   const double links = nodes - 1;
   const std::int32_t depth = depth_of(nodes, options.fan_out);
   const double children = std::min<double>(options.fan_out, links);
-  ControlCost cost{name, about, 4 * links / options.ranks, 0, 2 * depth, 0};
+  ControlCost cost{name, about, 4 * links / options.ranks, 0, 2 * depth, 0, 0};
   cost.busiest = depth > 1 ? 2 * (children + 1) : 2 * children;
   cost.us = depth * 2 * (options.latency_us + (children + 1) * options.overhead_us);
+  // What its children say, what itself does, and the agreement.
+  cost.cpu_us = cpu_of(options, cost.busiest, children + 2);
   return cost;
 }
 
@@ -42,12 +50,13 @@ ControlCost tree_of(const ControlOptions& options, std::int32_t nodes, const cha
 ControlCost bits(const ControlOptions& options) {
   const ranks::Fold fold = ranks::fold_of(options.ranks);
   const double extra = fold.rest > 0 ? 2 : 0;
-  ControlCost cost{"bit vector", "allreduce of a bit for each cached tensor by recursive doubling", 0, 0, 0, 0};
+  ControlCost cost{"bit vector", "allreduce of a bit for each cached tensor by recursive doubling", 0, 0, 0, 0, 0};
   const double exchanged = 2.0 * fold.rounds * fold.core + 4.0 * fold.rest;
   cost.mean = exchanged / options.ranks;
   cost.busiest = 2.0 * fold.rounds + extra;
   cost.hops = fold.rounds + static_cast<std::int32_t>(extra);
   cost.us = cost.hops * (options.latency_us + 2 * options.overhead_us);
+  cost.cpu_us = cpu_of(options, cost.busiest, 1);  // words are combined 64 tensors at a time
   return cost;
 }
 
@@ -55,10 +64,13 @@ ControlCost bits(const ControlOptions& options) {
 ControlCost ours(const ControlOptions& options) {
   const std::int32_t hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
   const char* about = "bits combined in each host, leaders along a tree of hosts";
-  if (hosts <= 1) return {"ours", about, 0, 0, 0, 0};
+  const std::int32_t local = std::min(options.ranks, options.ranks_per_host);
+  if (hosts <= 1) return {"ours", about, 0, 0, 0, 0, cpu_of(options, 0, local)};
   ControlOptions tree = options;
   tree.fan_out = kOurFanOut;
-  return tree_of(tree, hosts, "ours", about);
+  ControlCost cost = tree_of(tree, hosts, "ours", about);
+  cost.cpu_us += cpu_of(options, 0, local - 1);  // a leader hears its host's ranks too
+  return cost;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-// What it costs to agree on one ready tensor, for ways to build a control plane: counted, not played.
+// What it costs to agree on a step's ready tensors, for ways to build a control plane: counted, not played.
 //
 // A round: every rank says that it is ready and learns that all are. `overhead_us` is the processor time of a message
-// at each end, `latency_us` one hop's; messages inside a host through shared memory count as none. Pure functions.
+// at each end, `latency_us` one hop's; messages inside a host through shared memory count as none. `tensor_us` is the
+// processor time of a known tensor in a record, of however many ranks it speaks (measured: core/negotiate/bench).
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,8 @@ struct ControlOptions {
   std::int32_t fan_out = 4;  // children of a node of the tree of ranks
   double overhead_us = 1;
   double latency_us = 5;
+  std::int32_t tensors = 161;  // of a ResNet-50
+  double tensor_us = 0.15;
 };
 
 struct ControlCost {
@@ -24,7 +28,8 @@ struct ControlCost {
   double mean = 0;        // messages sent and received per rank
   double busiest = 0;     // the same at the rank that has most
   std::int32_t hops = 0;  // one after the other, from the last ready rank to the last that knows
-  double us = 0;          // hops, and what the busiest ranks on them do
+  double us = 0;          // hops, and the messages of the busiest ranks on them
+  double cpu_us = 0;      // of the rank that has most to do: its messages, and the tensors in what it hears
 };
 
 // A coordinator, a tree of ranks, an allreduce of bit vectors, and ours, whose tree of hosts has a fan-out of its own.

@@ -10,6 +10,7 @@ AgreedPtr tensor(const std::string& name, std::int64_t elements, int dtype = ROD
   auto a = std::make_shared<Agreed>();
   a->name = name;
   a->rows = {elements, elements};
+  a->all_rows = 2 * elements;
   a->dtype = dtype;
   a->collective = collective;
   return a;

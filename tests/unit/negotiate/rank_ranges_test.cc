@@ -38,5 +38,28 @@ TEST(RankRanges, AgreeWithASetOfNumbers) {
   }
 }
 
+// Few or many at once among few or many, touching ones too: as each by itself.
+TEST(RankRanges, ManyAtOnceAreAddedAsEachByItself) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 300; ++round) {
+    RankRanges at_once, one_by_one;
+    for (int part = 0; part < 3; ++part) {
+      std::vector<RankRange> more;
+      const int gap = 1 + static_cast<int>(random() % 8);
+      for (int first = static_cast<int>(random() % 8); first < 120 && random() % 25 != 0;) {
+        const int last = first + static_cast<int>(random() % 3);
+        more.push_back({first, last});
+        first = last + 1 + static_cast<int>(random() % static_cast<unsigned>(gap));
+      }
+      at_once.add(more);
+      for (const RankRange& r : more) {
+        for (int n = r.last; n >= r.first; --n) one_by_one.add(n, n);
+      }
+      ASSERT_EQ(list(at_once), list(one_by_one)) << round;
+      ASSERT_EQ(at_once, one_by_one) << round;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace roda::wire

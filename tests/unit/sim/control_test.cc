@@ -46,6 +46,18 @@ TEST(Control, OursIsATreeOfHosts) {
   EXPECT_EQ(cost_of("ours", {80, 8, 4, 1, 5}).hops, 4);
 }
 
+// Ten tensors of 2 us: 20 us for each record that names them.
+TEST(Control, ProcessorTimeIsCountedAtTheBusiestRank) {
+  const auto cpu = [](const std::string& scheme, std::int32_t ranks) {
+    return cost_of(scheme, {ranks, 8, 4, 1, 5, 10, 2}).cpu_us;
+  };
+  EXPECT_DOUBLE_EQ(cpu("star", 64), 2 * 63 + 64 * 20);
+  EXPECT_DOUBLE_EQ(cpu("tree", 85), 10 + 6 * 20);
+  EXPECT_DOUBLE_EQ(cpu("bit vector", 64), 12 + 20);
+  EXPECT_DOUBLE_EQ(cpu("ours", 8), 8 * 20);
+  EXPECT_DOUBLE_EQ(cpu("ours", 80), 18 + (10 + 7) * 20);
+}
+
 TEST(Control, TheShapeToThirtyTwoThousand) {
   for (std::int32_t ranks = 64; ranks <= 32768; ranks *= 2) {
     const ControlOptions options{ranks, 8, 4, 1, 5};
