@@ -20,9 +20,9 @@ class Cache {
   explicit Cache(int capacity) : capacity_(capacity) {}
 
   struct Slot {
-    AgreedPtr agreed;          // null: free
-    std::uint64_t since = 0;   // log records applied when it was filled: older announcements mean something else
-    wire::RankRanges arrived;  // by position in the set, for the round that is under way
+    AgreedPtr agreed;              // null: free
+    std::uint64_t since = 0;       // log records applied when it was filled: older announcements mean something else
+    wire::RankRanges arrived;      // by position in the set, for the round that is under way
     std::list<int>::iterator use;  // place in the order of use
   };
 

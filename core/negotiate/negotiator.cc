@@ -376,8 +376,7 @@ void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
   for (const auto& [name, pending] : set->pending) names.push_back(name);
   for (const std::string& name : names) complete_pending(id, set, name, outcome);
   for (int bit = 0; bit < set->cache.slots(); ++bit) {
-    if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived))
-      complete_cached(id, set, bit, outcome);
+    if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived)) complete_cached(id, set, bit, outcome);
   }
   if (set->joined.count() < set->size()) return;
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.

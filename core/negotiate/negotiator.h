@@ -49,8 +49,7 @@ class Outcome {
  public:
   virtual ~Outcome() = default;
   // Ranks have announced a tensor; for observers.
-  virtual void announced(const std::string& /*name*/, int /*collective*/,
-                         std::span<const wire::RankRange> /*ranks*/) {}
+  virtual void announced(const std::string& /*name*/, int /*collective*/, std::span<const wire::RankRange> /*ranks*/) {}
   virtual void launch(Launch launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
@@ -115,8 +114,7 @@ class Negotiator {
     int count = 0;
   };
   struct Set {
-    Set(std::vector<std::int32_t> r, int cache_capacity)
-        : members(std::move(r)), cache(cache_capacity) {}
+    Set(std::vector<std::int32_t> r, int cache_capacity) : members(std::move(r)), cache(cache_capacity) {}
     int size() const { return members.size(); }
     // Whether all members but those that have joined have arrived, and any has.
     bool is_complete(const wire::RankRanges& arrived) const;

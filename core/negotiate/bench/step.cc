@@ -112,11 +112,12 @@ double step_us(int ranks, int stride, int collective, double late, int milliseco
 
 int main(int argc, char** argv) {
   const int milliseconds = argc > 1 ? std::atoi(argv[1]) : 200;
-  std::printf("microseconds of %d cached tensors on each rank\n%6s %10s %12s %12s %14s\n", kTensors, "ranks", "allreduce",
-              "allgather", "a late tenth", "every 2nd rank");
+  std::printf("microseconds of %d cached tensors on each rank\n%6s %10s %12s %12s %14s\n", kTensors, "ranks",
+              "allreduce", "allgather", "a late tenth", "every 2nd rank");
   for (const int ranks : {16, 64, 256, 1024, 4096, 10000}) {
     std::printf("%6d %10.1f %12.1f %12.1f %14.1f\n", ranks, step_us(ranks, 1, RODA_ALLREDUCE, 0, milliseconds),
-                step_us(ranks, 1, RODA_ALLGATHER, 0, milliseconds), step_us(ranks, 1, RODA_ALLREDUCE, 0.1, milliseconds),
+                step_us(ranks, 1, RODA_ALLGATHER, 0, milliseconds),
+                step_us(ranks, 1, RODA_ALLREDUCE, 0.1, milliseconds),
                 step_us(ranks, 2, RODA_ALLREDUCE, 0, milliseconds));
     std::fflush(stdout);
   }
