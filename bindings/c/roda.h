@@ -85,7 +85,7 @@ typedef enum roda_op_flags {
 typedef struct roda_op {
   uint32_t struct_size;
   int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN */
-  const char* name;   /* copied; ranks match by it. BARRIER and JOIN: ignored */
+  const char* name;   /* copied, at most 65,536 bytes; ranks match by it. BARRIER and JOIN: ignored */
   int32_t dtype;
   int32_t ndim;
   const int64_t* shape; /* [ndim], of the input */

@@ -15,6 +15,8 @@ namespace {
 using engine::Engine;
 using engine::Operation;
 
+constexpr std::size_t kMostNameBytes = 65'536;
+
 const char* op_title(int collective) {
   switch (collective) {
     case RODA_ALLREDUCE:
@@ -97,6 +99,10 @@ Status check_basics(const roda_op& op) {
   }
   if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) return {};
   if (op.name == nullptr || op.name[0] == '\0') return Status::invalid(title + ": the operation has no name.");
+  if (const std::size_t bytes = std::strlen(op.name); bytes > kMostNameBytes) {
+    return Status::invalid(title + " '" + std::string(op.name, 40) + "...': its name has " + std::to_string(bytes) +
+                           " bytes; at most " + std::to_string(kMostNameBytes) + " are allowed.");
+  }
   if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title + ": unknown dtype " + std::to_string(op.dtype));
   if (op.ndim < 0 || op.ndim > 16 || (op.ndim > 0 && op.shape == nullptr)) {
     return Status::invalid(title + " '" + op.name + "': a shape of 0 to 16 dimensions is needed.");

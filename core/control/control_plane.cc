@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/control/host_tree.h"
+#include "core/wire/parts.h"
 #include "plugins/base/log.h"
 
 namespace roda::control {
@@ -104,7 +106,18 @@ Status ControlPlane::append_to(LogRing& ring, std::span<const std::byte> record,
   return {};
 }
 
-Status ControlPlane::append(std::span<const std::byte> record, bool* accepted) {
+Status ControlPlane::append(std::span<const std::byte> record) {
+  if (record.size() > wire::kMostRecordBytes) {
+    for (auto& part : wire::split(record)) unsent_.push_back(std::move(part));
+    return send_unsent();
+  }
+  bool accepted = false;
+  if (unsent_.empty()) RODA_RETURN_IF_ERROR(say(record, &accepted));
+  if (!accepted) unsent_.emplace_back(record.begin(), record.end());
+  return {};
+}
+
+Status ControlPlane::say(std::span<const std::byte> record, bool* accepted) {
   if (combiner_ != nullptr) {
     *accepted = true;
     combiner_->take(record, wire::Combiner::Clock::now());
@@ -113,6 +126,14 @@ Status ControlPlane::append(std::span<const std::byte> record, bool* accepted) {
   if (!spans_hosts_) return append_to(segment_->log(), record, accepted);
   RODA_RETURN_IF_ERROR(append_to(segment_->up(), record, accepted));
   if (*accepted) segment_->wake(0);
+  return {};
+}
+
+Status ControlPlane::send_unsent() {
+  for (bool accepted = true; accepted && !unsent_.empty();) {
+    RODA_RETURN_IF_ERROR(say(unsent_.front(), &accepted));
+    if (accepted) unsent_.pop_front();
+  }
   return {};
 }
 
@@ -188,7 +209,11 @@ Status ControlPlane::service(bool thorough) {
     next_look_ = now + kLook;
     status = look();
   }
-  if (links_ == nullptr) return status;
+  if (status.ok() && !unsent_.empty() && !is_aborted()) status = send_unsent();
+  if (links_ == nullptr) {
+    if (!status.ok()) abort(status);
+    return status;
+  }
   if (status.ok()) status = move_links();
   if (status.ok() && !is_aborted()) status = forward();
   if (!status.ok()) abort(status);

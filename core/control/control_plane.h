@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,8 +43,9 @@ class ControlPlane {
                         std::unique_ptr<ControlPlane>* out);
   ~ControlPlane();
 
-  // Hands a record to the log. RODA_AGAIN's stand-in is *accepted false: a rank lags; it was woken, service and retry.
-  Status append(std::span<const std::byte> record, bool* accepted);
+  // Hands a record of any length to the log. Where the log has no room, since a rank lags, that rank is woken, and what
+  // is left waits for service().
+  Status append(std::span<const std::byte> record);
   // The next record of the log; false when there is none.
   bool read(std::vector<std::byte>* record);
 
@@ -57,8 +59,8 @@ class ControlPlane {
   void disarm();
   void note_bell() { segment_->note_bell(); }  // after a sleep that something ended
   bool pending() const;
-  // A record waits for room in the log of this host, for which nobody rings: service() soon.
-  bool holds_record() const { return !held_.empty(); }
+  // A record waits for room, for which nobody rings: service() soon.
+  bool holds_record() const { return !held_.empty() || !unsent_.empty(); }
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }
 
@@ -91,6 +93,8 @@ class ControlPlane {
   Status set_timer();
   void tell_other_hosts();
   Status append_to(LogRing& ring, std::span<const std::byte> record, bool* accepted);
+  Status say(std::span<const std::byte> record, bool* accepted);
+  Status send_unsent();
 
   Topology topology_;
   std::unique_ptr<HostSegment> segment_;
@@ -105,7 +109,8 @@ class ControlPlane {
   UniqueFd poll_;
   std::chrono::steady_clock::time_point next_look_{};
   bool abort_sent_ = false;
-  std::vector<std::byte> held_;  // a record that the log had no room for yet
+  std::vector<std::byte> held_;                // on its way down: a record that the log had no room for yet
+  std::deque<std::vector<std::byte>> unsent_;  // this rank's own
 };
 
 }  // namespace roda::control

@@ -14,11 +14,14 @@
 #include <thread>
 #include <utility>
 
+#include "core/wire/parts.h"
+
 namespace roda::control {
 namespace {
 
 constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
+static_assert(LogRing::max_record(std::min(kLogCells, kUpCells)) >= wire::kMostRecordBytes);
 constexpr std::uint64_t kMailTag = 0x726f646163746cu;
 
 // What a peer's message says besides its descriptors. The nonce comes from the leader through the authenticated store:

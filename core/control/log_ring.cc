@@ -65,10 +65,8 @@ std::uint32_t LogRing::slowest_reader() const {
   return at;
 }
 
-std::size_t LogRing::max_record() const { return header_->cells / 4 * kPayload - kLength; }
-
 LogRing::Append LogRing::append(std::span<const std::byte> record) {
-  if (record.size() > max_record()) return Append::kTooLong;
+  if (record.size() > max_record(header_->cells)) return Append::kTooLong;
   const std::uint64_t count = cells_for(record.size());
   std::uint64_t at = header_->tail.load(std::memory_order_relaxed);
   do {

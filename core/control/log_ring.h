@@ -38,8 +38,8 @@ class LogRing {
   // True when read() would succeed or a record is being written.
   bool pending() const;
   std::uint32_t slowest_reader() const;
-  // Longest record that append takes.
-  std::size_t max_record() const;
+  // Longest record that append takes, in a ring of so many cells: several fit.
+  static constexpr std::size_t max_record(std::uint32_t cells) { return cells / 4 * kPayload - sizeof(std::uint64_t); }
 
  private:
   struct Header;

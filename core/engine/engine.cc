@@ -123,8 +123,8 @@ void Engine::poke() {
   apply_log();
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.
-  const bool work = moves_data() || holds_ready() || parts_.control->pending() || !unsent_.empty() || shutting_down_ ||
-                    stopped_.load(std::memory_order_acquire);
+  const bool work = moves_data() || holds_ready() || parts_.control->pending() || parts_.control->holds_record() ||
+                    shutting_down_ || stopped_.load(std::memory_order_acquire);
   let_go(work);
 }
 
@@ -193,8 +193,9 @@ Status Engine::wait(HandleState* handle) {
 // be noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
 void Engine::leave() {
   bool work = true;
-  for (int turn = 0;
-       turn < 8 && !busy() && !holds_ready() && unsent_.empty() && !stopped_.load(std::memory_order_acquire); ++turn) {
+  for (int turn = 0; turn < 8 && !busy() && !holds_ready() && !parts_.control->holds_record() &&
+                     !stopped_.load(std::memory_order_acquire);
+       ++turn) {
     // What has ended and not yet left mostly does so at once; arming for it would cost more than these turns.
     work = moves_data() || !arm() || has_submissions_.load(std::memory_order_seq_cst);
     if (!work) break;

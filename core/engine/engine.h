@@ -255,8 +255,7 @@ class Engine final : private negotiate::Outcome {
   std::vector<Operation*> draining_;
   std::vector<std::byte> record_;
   std::uint64_t sets_opened_ = 0;
-  std::deque<std::vector<std::byte>> unsent_;  // records that the log had no room for
-  bool news_for_others_ = false;               // the record being applied changed something for sleeping ranks
+  bool news_for_others_ = false;  // the record being applied changed something for sleeping ranks
   std::size_t watched_contexts_ = 0;
   std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
   Clock::time_point next_deadline_look_{};

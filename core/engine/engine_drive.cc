@@ -11,8 +11,6 @@
 namespace roda::engine {
 namespace {
 
-// A record is one unit of the log; more than this is announced in several, which only costs grouping.
-constexpr std::size_t kRecordBytes = 64u << 10;
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
 // So are tensors that wait for other ranks.
@@ -80,8 +78,8 @@ int Engine::timeout_ms() const {
     if (moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
   if (std::any_of(running_.begin(), running_.end(), [](const auto& run) { return run->is_on_device(); })) timeout = 1;
-  if (!unsent_.empty() || parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
-  if (next_run_ != nullptr) timeout = 1;  // nor when the members of a group that forms say where they are
+  if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
+  if (next_run_ != nullptr) timeout = 1;            // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
   if (may_stall && timeout < 0) timeout = kStallLookMs;
@@ -152,6 +150,7 @@ bool Engine::drive() {
     moved = true;
   }
   const Status service = parts_.control->service(look_closely_.exchange(false, std::memory_order_relaxed));
+  if (!announcer_.empty()) put_in_log();  // what the log had no room for may have left just now
   if (parts_.control->is_aborted()) {
     fail(parts_.control->abort_cause());
   } else if (!service.ok()) {
@@ -177,7 +176,7 @@ bool Engine::announce() {
   }
   for (Operation* op : draining_) {
     announcer_.announce(op);
-    if (announcer_.bytes() > kRecordBytes) put_in_log();
+    if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
   draining_.clear();
   put_in_log();
@@ -194,19 +193,10 @@ void Engine::say_finished(bool only_where_wanted) {
 }
 
 void Engine::put_in_log() {
-  bool accepted = true;  // false: a rank lags; it was woken, and the next turn tries again
-  while (accepted && !unsent_.empty()) {
-    if (Status s = parts_.control->append(unsent_.front(), &accepted); !s.ok()) return parts_.control->abort(s);
-    if (accepted) unsent_.pop_front();
-  }
-  while (!announcer_.empty() && (accepted || announcer_.bytes() > kRecordBytes)) {
-    if (accepted) say_finished(false);
-    const auto record = announcer_.take();
-    if (accepted) {
-      if (Status s = parts_.control->append(record, &accepted); !s.ok()) return parts_.control->abort(s);
-    }
-    if (!accepted) unsent_.emplace_back(record.begin(), record.end());
-  }
+  // While the log has no room, what is said meanwhile becomes one record.
+  if (announcer_.empty() || (parts_.control->holds_record() && announcer_.bytes() <= wire::kMostRecordBytes)) return;
+  say_finished(false);
+  if (Status s = parts_.control->append(announcer_.take()); !s.ok()) parts_.control->abort(s);
 }
 
 bool Engine::apply_log() {

@@ -185,6 +185,13 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     case Item::kShutdown:
       end_shutdown(rank, outcome);
       return {};
+    case Item::kPart: {
+      std::vector<std::byte> bytes;
+      wire::ItemView whole;
+      bool is_whole = false;
+      RODA_RETURN_IF_ERROR(parts_.take(item, rank, &bytes, &whole, &is_whole));
+      return is_whole ? apply_item(whole, rank, looked_up_at, outcome) : Status();
+    }
     case Item::kDrained:
       break;
   }

@@ -23,6 +23,7 @@
 #include "core/negotiate/groups.h"
 #include "core/negotiate/members.h"
 #include "core/negotiate/request.h"
+#include "core/wire/parts.h"
 #include "core/wire/record.h"
 
 namespace roda::negotiate {
@@ -158,6 +159,7 @@ class Negotiator {
   Settings settings_;
   int rank_;
   std::uint64_t applied_ = 0;
+  wire::Parts parts_;
   wire::RankRanges arriving_;  // positions of an item's ranks, while it is applied
   std::map<std::int32_t, Set> sets_;
   std::deque<std::int32_t> free_ids_;  // reused first in, first out

@@ -1,6 +1,9 @@
 #include "core/wire/combiner.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/wire/parts.h"
 
 namespace roda::wire {
 
@@ -144,7 +147,7 @@ void Combiner::compose(std::int32_t id, Set* set, bool all) {
   set->finished_is_urgent = false;
   while (!bits.empty()) {
     compose_bits(id, set, &bits);
-    if (bits.empty() || writer_.size() < kRecordBytes) continue;
+    if (bits.empty() || writer_.size() < kMostRecordBytes / 2) continue;
     end_record();
     begin_record(*set, -1);
   }
@@ -160,8 +163,7 @@ void Combiner::begin_record(const Set& set, std::int32_t speaker) {
 }
 
 void Combiner::end_record() {
-  const auto record = writer_.end();
-  ready_.emplace_back(record.begin(), record.end());
+  for (Record& record : split(writer_.end())) ready_.push_back(std::move(record));
 }
 
 // The announcements of a bit travel: the next round's begin when all of this one have.

@@ -33,8 +33,6 @@ class Combiner {
   static constexpr std::chrono::milliseconds kHold{10};
   // A finished launch mostly waits for an announcement to travel with; nobody may need it, or all wait for it.
   static constexpr std::chrono::milliseconds kHoldFinished{1};
-  // A combined record is closed when it has grown beyond this: the log takes no endless ones.
-  static constexpr std::size_t kRecordBytes = 64u << 10;
 
   // `below`: the world ranks whose records come here.
   explicit Combiner(RankRanges below) : below_(std::move(below)) {}

@@ -2,6 +2,7 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "request_generated.h"
@@ -11,6 +12,9 @@ namespace {
 
 constexpr std::size_t kAlign = 8;
 constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache capacity that a setting may name, and more
+// Of one item: short enough for any record.
+constexpr std::size_t kItemWords = 1024;
+constexpr std::size_t kItemRanges = 1024;
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 Status malformed(const char* what) {
@@ -39,26 +43,38 @@ std::byte* RecordWriter::start_item(Item kind, std::int32_t set, std::size_t byt
   return buffer_.data() + at + sizeof header;
 }
 
-void RecordWriter::item(Item kind, std::int32_t set, const void* payload, std::size_t bytes) {
-  std::byte* to = start_item(kind, set, bytes);
-  if (bytes != 0) std::memcpy(to, payload, bytes);
+std::size_t RecordWriter::item_bytes(std::size_t payload) { return sizeof(ItemHeader) + padded(payload); }
+
+void RecordWriter::item(Item kind, std::int32_t set, std::span<const std::byte> payload,
+                        std::span<const std::byte> rest) {
+  std::byte* to = start_item(kind, set, payload.size() + rest.size());
+  std::copy(rest.begin(), rest.end(), std::copy(payload.begin(), payload.end(), to));
 }
 
 void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words) {
-  const std::uint32_t counts[2] = {first_word, static_cast<std::uint32_t>(words.size())};
-  std::byte* to = start_item(Item::kBits, set, sizeof counts + words.size_bytes());
-  std::memcpy(to, counts, sizeof counts);
-  std::memcpy(to + sizeof counts, words.data(), words.size_bytes());
+  for (; !words.empty(); words = words.subspan(std::min(kItemWords, words.size()))) {
+    const auto some = words.first(std::min(kItemWords, words.size()));
+    const std::uint32_t counts[2] = {first_word, static_cast<std::uint32_t>(some.size())};
+    item(Item::kBits, set, std::as_bytes(std::span(counts)), std::as_bytes(some));
+    first_word += static_cast<std::uint32_t>(some.size());
+  }
 }
 
 void RecordWriter::bits_of(std::int32_t set, std::span<const RankRange> ranks, std::uint32_t first_word,
                            std::span<const std::uint64_t> words) {
-  const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(words.size()),
-                                   static_cast<std::uint32_t>(ranks.size()), 0};
-  std::byte* to = start_item(Item::kBitsOf, set, sizeof counts + ranks.size_bytes() + words.size_bytes());
-  std::memcpy(to, counts, sizeof counts);
-  std::memcpy(to + sizeof counts, ranks.data(), ranks.size_bytes());
-  std::memcpy(to + sizeof counts + ranks.size_bytes(), words.data(), words.size_bytes());
+  for (; !words.empty(); words = words.subspan(std::min(kItemWords, words.size()))) {
+    const auto some = words.first(std::min(kItemWords, words.size()));
+    for (std::size_t at = 0; at < ranks.size(); at += kItemRanges) {
+      const auto who = ranks.subspan(at, std::min(kItemRanges, ranks.size() - at));
+      const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(some.size()),
+                                       static_cast<std::uint32_t>(who.size()), 0};
+      std::byte* to = start_item(Item::kBitsOf, set, sizeof counts + who.size_bytes() + some.size_bytes());
+      std::memcpy(to, counts, sizeof counts);
+      std::memcpy(to + sizeof counts, who.data(), who.size_bytes());
+      std::memcpy(to + sizeof counts + who.size_bytes(), some.data(), some.size_bytes());
+    }
+    first_word += static_cast<std::uint32_t>(some.size());
+  }
 }
 
 void RecordWriter::request(const negotiate::Request& r) {
@@ -70,16 +86,16 @@ void RecordWriter::request(const negotiate::Request& r) {
                                       static_cast<std::int8_t>(r.dtype), static_cast<std::int8_t>(r.op), r.root,
                                       r.device, r.prescale, r.postscale, name, shape, splits, r.group.id,
                                       r.group.size));
-  item(Item::kRequest, r.set, builder.GetBufferPointer(), builder.GetSize());
+  item(Item::kRequest, r.set, std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
 }
 
-void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) { item(kind, set, &value, sizeof value); }
-
-void RecordWriter::add_set(std::span<const std::int32_t> ranks) {
-  item(Item::kAddSet, 0, ranks.data(), ranks.size_bytes());
+void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) {
+  item(kind, set, std::as_bytes(std::span(&value, 1)));
 }
 
-void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, nullptr, 0); }
+void RecordWriter::add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
+
+void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, {}); }
 
 std::span<const std::byte> RecordWriter::end() {
   const auto bytes = static_cast<std::uint32_t>(buffer_.size());

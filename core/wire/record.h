@@ -33,6 +33,7 @@ enum class Item : std::uint16_t {
   kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
   kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
+  kPart = 10,   // of an item that is too long for a record (parts.h)
 };
 
 struct ItemHeader {
@@ -43,7 +44,8 @@ struct ItemHeader {
   std::uint32_t reserved2 = 0;
 };
 
-// Builds one record in a buffer that is reused. Not thread-safe.
+// Builds one record in a buffer that is reused. It may become longer than a record may be: see split(). Bits are
+// several items where they are many. Not thread-safe.
 class RecordWriter {
  public:
   void begin(std::int32_t rank, std::uint64_t applied);
@@ -59,8 +61,12 @@ class RecordWriter {
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }
 
+  // An item as it is: its payload in two pieces.
+  void item(Item kind, std::int32_t set, std::span<const std::byte> payload, std::span<const std::byte> rest = {});
+  // What an item of so much payload adds to the record.
+  static std::size_t item_bytes(std::size_t payload);
+
  private:
-  void item(Item kind, std::int32_t set, const void* payload, std::size_t bytes);
   std::byte* start_item(Item kind, std::int32_t set, std::size_t bytes);
   std::vector<std::byte> buffer_;
 };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/wire/parts.h"
 #include "tests/unit/control/ranks.h"
 
 namespace roda::control {
@@ -63,12 +64,11 @@ TEST_P(ControlPlanes, EveryRankReadsTheSameLogAndNoWakeUpIsLost) {
     std::vector<std::byte> record(200), read;
     std::uint32_t sent = 0;
     while (log.size() < static_cast<std::size_t>(size()) * kEach) {
-      bool accepted = false;
-      if (sent < kEach) {
+      if (sent < kEach && !plane.holds_record()) {
         const std::uint64_t mark = (static_cast<std::uint64_t>(rank) << 32) | sent;
         std::memcpy(record.data(), &mark, sizeof mark);
-        ASSERT_TRUE(plane.append(record, &accepted).ok());
-        sent += accepted ? 1 : 0;
+        ASSERT_TRUE(plane.append(record).ok());
+        ++sent;
       }
       ASSERT_TRUE(plane.service(true).ok());
       while (plane.read(&read)) {
@@ -78,11 +78,62 @@ TEST_P(ControlPlanes, EveryRankReadsTheSameLogAndNoWakeUpIsLost) {
       }
       plane.wake_all();
       ASSERT_TRUE(plane.service(true).ok());
-      const bool all_said = sent == kEach;
+      const bool all_said = sent == kEach && !plane.holds_record();
       if (all_said && log.size() < static_cast<std::size_t>(size()) * kEach) sleep_for_news(plane);
     }
   });
   for (const auto& log : logs) EXPECT_EQ(log, logs[0]);
+}
+
+// What one rank says at once: far more than a record takes, and requests that are each longer than one.
+constexpr int kNames = 300;
+constexpr int kRanksOfLargeJob = 16'384;
+
+std::vector<negotiate::Request> large_requests() {
+  std::vector<negotiate::Request> requests(kNames + 2);
+  for (int i = 0; i < kNames; ++i) {
+    requests[static_cast<std::size_t>(i)].name = std::to_string(i) + std::string(4096, 'x');
+  }
+  requests[kNames].name = std::string(65'536, 'y');
+  requests[kNames + 1].collective = RODA_ALLTOALL;
+  requests[kNames + 1].name = "to all";
+  requests[kNames + 1].splits.assign(kRanksOfLargeJob, 3);
+  return requests;
+}
+
+TEST_P(ControlPlanes, WhatIsLongerThanARecordArrivesWhole) {
+  const std::vector<negotiate::Request> requests = large_requests();
+  on_planes([&](int rank, ControlPlane& plane) {
+    wire::RecordWriter writer;
+    writer.begin(rank, 0);
+    for (const auto& request : requests) writer.request(request);
+    ASSERT_TRUE(plane.append(writer.end()).ok());
+    wire::Parts parts;
+    std::vector<std::size_t> heard(static_cast<std::size_t>(size()));  // requests by rank
+    std::vector<std::byte> record, bytes;
+    for (std::size_t left = requests.size() * heard.size(); left > 0;) {
+      ASSERT_TRUE(plane.service(true).ok());
+      if (!plane.read(&record)) {
+        plane.wake_all();
+        continue;
+      }
+      ASSERT_LE(record.size(), wire::kMostRecordBytes);
+      wire::RecordReader reader(record);
+      for (wire::ItemView item; reader.next(&item);) {
+        bool is_whole = item.kind != wire::Item::kPart;
+        const Status taken = is_whole ? Status() : parts.take(item, reader.header().rank, &bytes, &item, &is_whole);
+        ASSERT_TRUE(taken.ok()) << taken.message();
+        if (!is_whole) continue;
+        negotiate::Request request;
+        ASSERT_TRUE(wire::read_request(item, reader.header().rank, &request).ok());
+        const auto& expected = requests.at(heard[static_cast<std::size_t>(request.rank)]++);
+        ASSERT_EQ(request.name, expected.name);
+        ASSERT_EQ(request.splits, expected.splits);
+        --left;
+      }
+      ASSERT_TRUE(reader.status().ok()) << reader.status().message();
+    }
+  });
 }
 
 TEST_P(ControlPlanes, AnAbortReachesEveryRankWithItsCause) {

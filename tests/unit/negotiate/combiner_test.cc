@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "core/wire/parts.h"
 #include "tests/unit/negotiate/combined_job.h"
 
 namespace roda::wire {
@@ -155,7 +156,7 @@ TEST_F(Combining, ARecordDoesNotGrowWithoutEnd) {
   std::size_t largest = 0;
   for (Combiner::Record record; combiner.next(now, &record);) largest = std::max(largest, record.size());
   EXPECT_GT(largest, 0u);
-  EXPECT_LE(largest, Combiner::kRecordBytes + 16u * 1024);
+  EXPECT_LE(largest, kMostRecordBytes);
 }
 
 TEST_F(Combining, AnIdThatIsUsedAgainStartsAfresh) {
