@@ -7,7 +7,7 @@
 #include "bindings/c/roda.h"
 #include "core/engine/engine.h"
 #include "core/engine/environment.h"
-#include "core/engine/find_links.h"
+#include "core/engine/explain.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/print.h"
@@ -47,18 +47,6 @@ std::string describe(const Cluster& cluster, bool as_json) {
   return text;
 }
 
-// What the predictions go by: the running job's links; else those of the cluster of a file, or of this host.
-Status links_for(const roda::Knobs& knobs, const roda::engine::Planner& planner, const Cluster* cluster,
-                 const roda::engine::Engine* job, roda::engine::Links* links) {
-  if (job != nullptr) {
-    *links = job->links();
-    return {};
-  }
-  RODA_RETURN_IF_ERROR(roda::engine::given_links(knobs, cluster != nullptr ? *cluster : Cluster(), links));
-  if (cluster == nullptr) roda::engine::look_up_links(knobs, planner, links);
-  return {};
-}
-
 bool has_gpus(const Cluster& cluster) {
   return std::none_of(cluster.machines.begin(), cluster.machines.end(),
                       [](const auto& named) { return named.machine.gpus.empty(); });
@@ -95,13 +83,8 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* 
   if (cluster != nullptr) {
     query.lie_on(shape);
   }
-  roda::engine::Links links;
-  status = links_for(knobs, *planner, cluster, job, &links);
-  if (!status.ok()) return refuse(status, error);
-  const roda::engine::Predict predict = Environment::get().predict(links, roda::engine::kManySteps);
-  // As the job would decide.
-  Environment::get().order(knobs, links, planner.get());
-  return give(roda::engine::explain(*planner, query, predict, as_json));
+  const roda::engine::Links links = roda::engine::links_of(cluster != nullptr ? *cluster : Cluster());
+  return give(roda::engine::explain(*planner, query, links, as_json));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/sim/simulate.h"
@@ -9,6 +11,23 @@
 
 namespace roda::engine {
 namespace {
+
+constexpr double kMostSteps = 5e6;
+constexpr double kInfiniBandLatency = 1.5, kInfiniBandOverhead = 0.3;
+
+// Gbit/s of the fastest network device of the machine, and whether it is InfiniBand.
+std::pair<double, bool> fastest_device(const topology::Machine& machine) {
+  std::pair<double, bool> fastest{0, false};
+  for (const topology::Nic& nic : machine.nics) {
+    if (nic.is_up && nic.speed_mbit > 0) fastest = std::max(fastest, {nic.speed_mbit / 1e3, false});
+  }
+  for (const topology::RdmaDevice& device : machine.rdma_devices) {
+    for (const topology::RdmaPort& port : device.ports) {
+      if (port.is_active) fastest = std::max(fastest, {port.rate_mbit / 1e3, port.link_layer == "InfiniBand"});
+    }
+  }
+  return fastest;
+}
 
 // Ranks host by host: the simulator places them so.
 std::vector<std::int32_t> by_host(const PlanQuery& q, std::vector<std::int32_t>* placement) {
@@ -87,7 +106,21 @@ sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& lin
 
 }  // namespace
 
-std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links, double most_steps) {
+Links links_of(const topology::Cluster& cluster) {
+  Links links;
+  std::optional<std::pair<double, bool>> slowest;
+  for (const topology::Host& host : cluster.hosts) {
+    const auto fastest = fastest_device(cluster.machines[static_cast<std::size_t>(host.machine)].machine);
+    if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
+  }
+  if (cluster.hosts.size() < 2 || !slowest) return links;
+  links.network.GBps = slowest->first / 8;
+  if (slowest->second) links.network = {kInfiniBandLatency, kInfiniBandOverhead, links.network.GBps};
+  links.source = "assumed; the network's bandwidth as its interfaces tell it";
+  return links;
+}
+
+std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
     const auto collective = static_cast<schedule::Collective>(stage.collective);
@@ -95,7 +128,7 @@ std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Li
   }
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options;
-  options.most_steps = most_steps;
+  options.most_steps = kMostSteps;
   const execute::ExecuteOptions execute;
   options.slice_bytes = static_cast<double>(plan.is_composed() ? execute.level_bytes : execute.slice_bytes);
   options.in_flight = static_cast<std::int32_t>(execute.slices_in_flight);
@@ -104,7 +137,6 @@ std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Li
   if (sim::simulate(scenario, options, &outcome)) return std::nullopt;
   Prediction cost;
   cost.seconds = outcome.seconds;
-  cost.source = links.source;
   for (const sim::LevelTraffic& traffic : outcome.levels) {
     (traffic.name == "network" ? cost.between_bytes : cost.inside_bytes) += traffic.bytes;
   }

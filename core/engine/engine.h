@@ -26,7 +26,6 @@
 #include "core/engine/baton.h"
 #include "core/engine/device_streams.h"
 #include "core/engine/launch_run.h"
-#include "core/engine/links.h"
 #include "core/engine/operation.h"
 #include "core/engine/planner.h"
 #include "core/engine/set_runtime.h"
@@ -47,7 +46,6 @@ struct Parts {
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
-  Links links;    // that predictions go by
   Levels levels;  // of all ranks
   const roda_host* host = nullptr;
   const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
@@ -70,7 +68,6 @@ class Engine final : private negotiate::Outcome {
   const topology::Cluster& cluster() const { return parts_.cluster; }
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
-  const Links& links() const { return parts_.links; }
   const Levels& levels() const { return parts_.levels; }
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }

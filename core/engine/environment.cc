@@ -7,7 +7,6 @@
 
 #include "algorithms/select/names.h"
 #include "core/engine/device_choice.h"
-#include "core/engine/find_links.h"
 #include "core/engine/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
@@ -26,18 +25,8 @@ plugins::HostServices services() {
   return s;
 }
 
-// How much quicker the model must find an option than the table's first one to overrule the table, which was measured.
-constexpr Planner::Margin kClearly{2, 20e-6};
-
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-Status check_word(const std::string& name, const std::string& value, const std::vector<std::string>& words) {
-  if (is_among(words, value)) return {};
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : word == words.back() ? " or " : ", ") + word;
-  return Status::invalid(name + "=" + value + ": give " + text);
 }
 
 // A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
@@ -86,10 +75,6 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
   RODA_RETURN_IF_ERROR(load_user_algorithms(knobs, loader_));
-  Links checked;
-  RODA_RETURN_IF_ERROR(given_links(knobs, topology::Cluster(), &checked));
-  RODA_RETURN_IF_ERROR(check_word("RODA_SELECT_BY", knobs.select_by, {"auto", "table", "model"}));
-  RODA_RETURN_IF_ERROR(check_word("RODA_MEASURE_LINKS", knobs.measure_links, {"auto", "always", "never"}));
   Planner::Options options;
   options.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
   options.always_hierarchical_allgather = knobs.hierarchical_allgather;
@@ -101,7 +86,6 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   if (knobs.torus_allreduce) {
     std::string error;
     table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));
-    options.ordered_by_user.insert(schedule::Collective::kAllreduce);
   }
   if (!knobs.select.empty()) {
     std::string error;
@@ -109,41 +93,11 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
     RODA_RETURN_IF_ERROR(check_rules(*user, offer, knobs.cpu_operations));
     table = table.overridden_by(*user);
-    for (const select::Table::Rule& rule : user->rules()) options.ordered_by_user.insert(rule.collective);
   }
   auto for_host = in_order_of_preference(std::move(usable), named);
   RODA_RETURN_IF_ERROR(choose_for_devices(knobs, offer, for_host, &options.on_device));
   *planner = std::make_unique<Planner>(std::move(table), std::move(for_host), std::move(options));
   return {};
-}
-
-void Environment::order(const Knobs& knobs, const Links& links, Planner* planner) const {
-  if (knobs.select_by == "model") planner->order_by(predict(links, kFewSteps), {});
-  if (knobs.select_by == "auto" && links.are_measured) planner->order_by(predict(links, kVeryFewSteps), kClearly);
-}
-
-Predict Environment::predict(const Links& links, double most_steps) const {
-  return [this, links, most_steps](const PlanQuery& query, const Plan& plan) {
-    auto prediction = engine::predict(plan, query, links, most_steps);
-    roda_candidate candidate{};
-    candidate.struct_size = sizeof candidate;
-    candidate.collective = query.collective;
-    candidate.bytes = query.bytes;
-    candidate.ranks = query.size;
-    candidate.hosts = query.hosts;
-    candidate.transport = plan.is_composed() ? select::kLevels : plan.stages.front().transport->name;
-    candidate.algorithm = plan.is_composed() ? plan.composition.name.c_str() : plan.stages.front().algorithm.c_str();
-    candidate.seconds = prediction ? prediction->seconds : -1;
-    for (const plugins::PluginRecord* record : loader_.records()) {
-      if (record->algorithms == nullptr || record->algorithms->cost == nullptr) continue;
-      const double seconds = record->algorithms->cost(&candidate);
-      if (!(seconds >= 0)) continue;
-      if (!prediction) prediction.emplace();
-      prediction->seconds = seconds;
-      prediction->source = "what the plugin " + record->name + " says";
-    }
-    return prediction;
-  };
 }
 
 Status Environment::named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const {

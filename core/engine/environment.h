@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/bootstrap/launched.h"
-#include "core/engine/cost.h"
 #include "core/engine/planner.h"
 #include "core/knobs/knobs.h"
 #include "plugins/loader/host.h"
@@ -25,11 +24,6 @@ class Environment {
   // error with the reason; nothing is used in its place.
   // `for_gpus`: the plans are for a cluster with GPUs that somebody described (Offer::assumes_gpus).
   Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus = false) const;
-
-  // Lets the model have its say in the planner's order, as RODA_SELECT_BY has it.
-  void order(const Knobs& knobs, const Links& links, Planner* planner) const;
-  // The simulator's model over these links, or what a plugin of algorithms says instead. Valid for the process' life.
-  Predict predict(const Links& links, double most_steps) const;
 
   // What brings this job together: null for our own rendezvous, or for a job of one process. HOROVOD_CONTROLLER's
   // choice if it names a plugin; else, where no launcher of ours has set ranks, a plugin whose launcher started this

@@ -1,10 +1,13 @@
-// Planner: what would run, what lost and by how much, in words and JSON.
+#include "core/engine/explain.h"
+
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
-#include "core/engine/planner.h"
 #include "plugins/base/format.h"
 
 namespace roda::engine {
@@ -18,7 +21,7 @@ struct Row {
   std::optional<Prediction> prediction;
 };
 
-std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Predict& predict) {
+std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links& links) {
   std::vector<Row> rows;
   bool has_chosen = false;
   for (const select::Verdict& verdict : planner.candidates(q)) {
@@ -29,7 +32,7 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Predi
     has_chosen = true;
     row.plan = planner.plan_of(q, verdict.option);
     const bool is_known = q.memory_kind == RODA_MEMORY_HOST;  // the model has no links to devices
-    if (predict && q.size > 1 && is_known) row.prediction = predict(q, row.plan);
+    if (q.size > 1 && is_known) row.prediction = predict(row.plan, q, links);
   }
   return rows;
 }
@@ -82,7 +85,8 @@ nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
           {"algorithm", stage.algorithm}};
 }
 
-std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
+std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
+                    const std::vector<std::string>& assumptions) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
                    {"bytes", q.bytes},
@@ -94,7 +98,7 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const std:
     for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
       j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
     }
-    if (best->prediction) j["links"] = best->prediction->source;
+    if (best->prediction) j["links"] = links.source;
   }
   j["candidates"] = nlohmann::json::array();
   for (const Row& row : rows) j["candidates"].push_back(json_of(row));
@@ -120,7 +124,8 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
+std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
+                     const std::vector<std::string>& assumptions) {
   std::string text =
       roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
                    roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
@@ -138,7 +143,7 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std
     text += roda::format(
         "  predicted by the model of roda-sim over links that are {}; what runs moves {:.4g} bytes "
         "inside hosts and {:.4g} between them\n",
-        best->prediction->source, best->prediction->inside_bytes, best->prediction->between_bytes);
+        links.source, best->prediction->inside_bytes, best->prediction->between_bytes);
   }
   for (const std::string& reason : assumptions) {
     text += "  taken to be usable there, though not on this machine: " + reason + "\n";
@@ -148,9 +153,9 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std
 
 }  // namespace
 
-std::string explain(const Planner& planner, const PlanQuery& q, const Predict& predict, bool wants_json) {
-  const std::vector<Row> rows = rows_of(planner, q, predict);
-  return wants_json ? as_json(rows, q, planner.assumptions()) : in_words(rows, q, planner.assumptions());
+std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, bool wants_json) {
+  const std::vector<Row> rows = rows_of(planner, q, links);
+  return wants_json ? as_json(rows, q, links, planner.assumptions()) : in_words(rows, q, links, planner.assumptions());
 }
 
 }  // namespace roda::engine

@@ -1,7 +1,6 @@
 #include "core/engine/planner.h"
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <utility>
 
@@ -113,51 +112,7 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
     }
   }
   offers.push_back(std::move(levels));
-  std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
-  if (predict_) order_by_cost(q, transports, &verdicts);
-  return verdicts;
-}
-
-Planner::Cost Planner::cost(const PlanQuery& q, const select::Verdict& v, const Transports& transports) const {
-  if (!v.usable) return {2, 0};
-  const Plan plan = host_plan_of(q, v.option, transports);
-  const auto [known, is_new] = costs_.try_emplace({q, plan.describe()});
-  if (is_new) {
-    const auto prediction = predict_(q, plan);
-    known->second = prediction ? Cost{0, prediction->seconds} : Cost{1, 0};
-  }
-  return known->second;
-}
-
-void Planner::order_by_cost(const PlanQuery& q, const Transports& transports,
-                            std::vector<select::Verdict>* verdicts) const {
-  const auto collective = static_cast<schedule::Collective>(q.collective);
-  if (q.size < 2 || q.memory_kind != RODA_MEMORY_HOST || options_.ordered_by_user.count(collective) != 0) return;
-  // Sizes between two powers of two cost alike.
-  PlanQuery rounded = q;
-  rounded.bytes = std::bit_ceil(std::max<std::size_t>(q.bytes, 1));
-  std::vector<Cost> costs;
-  for (const select::Verdict& v : *verdicts) costs.push_back(cost(rounded, v, transports));
-  if (margin_.times > 0) return prefer_the_quickest(costs, verdicts);
-  std::vector<std::pair<Cost, select::Verdict>> priced;
-  for (std::size_t i = 0; i < costs.size(); ++i) priced.emplace_back(costs[i], (*verdicts)[i]);
-  std::stable_sort(priced.begin(), priced.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 0; i < priced.size(); ++i) (*verdicts)[i] = priced[i].second;
-}
-
-// The table's order, but for one that the margin lets overtake.
-void Planner::prefer_the_quickest(const std::vector<Cost>& costs, std::vector<select::Verdict>* verdicts) const {
-  const auto is_usable = [](const Cost& c) { return c.first < 2; };
-  const auto first = std::find_if(costs.begin(), costs.end(), is_usable);
-  const auto quickest = std::min_element(costs.begin(), costs.end());
-  if (first == costs.end() || first->first != 0 || quickest->first != 0) return;
-  if (quickest->second * margin_.times > first->second || quickest->second + margin_.seconds > first->second) return;
-  const auto from = verdicts->begin() + (quickest - costs.begin());
-  from->reason += roda::format("; predicted to be {:.1f} times as quick as {}/{}, which the table puts first",
-                               first->second / quickest->second,
-                               (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.transport,
-                               (*verdicts)[static_cast<std::size_t>(first - costs.begin())].option.algorithm);
-  std::rotate(verdicts->begin(), from, from + 1);
+  return table_.rank(to_select(q, options_.deterministic), offers);
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {

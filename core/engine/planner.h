@@ -7,11 +7,8 @@
 #include <roda/abi/transport.h>
 
 #include <compare>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -74,16 +71,6 @@ struct Plan {
   std::string describe() const;
 };
 
-// What a plan is predicted to cost.
-struct Prediction {
-  double seconds = 0;
-  double inside_bytes = 0;  // between ranks of one host, all ranks together
-  double between_bytes = 0;
-  std::string source;  // of the figures behind it
-};
-// nullopt: it can't be told.
-using Predict = std::function<std::optional<Prediction>(const PlanQuery& query, const Plan& plan)>;
-
 // What may carry tensors on devices.
 struct DeviceChoice {
   std::vector<const roda_transport*> transports;  // in order of preference
@@ -103,10 +90,6 @@ class Planner {
     bool always_hierarchical_allgather = false;
     // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
     bool hierarchical_adasum = false;
-    // Collectives whose order is the user's, whatever order_by() says.
-    std::set<schedule::Collective> ordered_by_user;
-    // Those that a plugin's rules speak of.
-    std::set<schedule::Collective> ruled_by_plugins;
     // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
     bool deterministic = false;
     // By collective; what is missing goes by the transports for host memory.
@@ -117,20 +100,6 @@ class Planner {
   // `transports`: those that may be used, in order of preference. `named`: the user chose them by name, so that a
   // transport whose ranks are threads of one process is taken seriously.
   Planner(select::Table table, std::vector<const roda_transport*> transports, Options options);
-
-  // From now on predictions, which are the same on every rank, have a say in the order of what the table offers for
-  // tensors in host memory. Without a margin they alone decide, and what can't be predicted comes last. Else the
-  // table's first option gives way only to one that is predicted to be that many times as quick and that much quicker.
-  struct Margin {
-    double times = 0;
-    double seconds = 0;
-  };
-  void order_by(Predict predict, const Margin& margin) {
-    predict_ = std::move(predict);
-    margin_ = margin;
-    plans_.clear();
-    costs_.clear();
-  }
 
   // The plan, or why there is none. The pointer is valid for the planner's life.
   Status plan(const PlanQuery& query, const Plan** plan);
@@ -182,18 +151,10 @@ class Planner {
   std::vector<select::Verdict> adasum_candidates(const PlanQuery& query, bool across_hosts) const;
   std::string obstacle(const PlanQuery& query, const std::string& composition, const Transports& transports) const;
   static std::string routes_obstacle(const PlanQuery& query, const Plan& plan);
-  using Cost = std::pair<int, double>;  // 0 and the seconds; 1: not predictable; 2: not usable
-  Cost cost(const PlanQuery& query, const select::Verdict& verdict, const Transports& transports) const;
-  void order_by_cost(const PlanQuery& query, const Transports& transports,
-                     std::vector<select::Verdict>* verdicts) const;
-  void prefer_the_quickest(const std::vector<Cost>& costs, std::vector<select::Verdict>* verdicts) const;
 
   select::Table table_;
   std::vector<const roda_transport*> transports_;
   Options options_;
-  Predict predict_;  // null: the table's order stands
-  Margin margin_;
-  mutable std::map<std::pair<PlanQuery, std::string>, Cost> costs_;  // of what was predicted, by size and plan
   using Plans = std::map<PlanQuery, std::unique_ptr<Plan>>;
   Plans plans_;
 };
@@ -202,8 +163,5 @@ class Planner {
 // its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only those.
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,
                                                           const std::vector<std::string>& named);
-
-// Words and JSON for `roda-info --explain`.
-std::string explain(const Planner& planner, const PlanQuery& query, const Predict& predict, bool as_json);
 
 }  // namespace roda::engine

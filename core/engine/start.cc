@@ -5,9 +5,7 @@
 #include "core/bootstrap/claim.h"
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/rendezvous.h"
-#include "core/engine/cost.h"
 #include "core/engine/environment.h"
-#include "core/engine/find_links.h"
 #include "core/engine/user_algorithms.h"
 #include "core/engine/version.h"
 #include "core/topology/exchange.h"
@@ -126,17 +124,9 @@ Status agree(const topology::View& view, Status mine, const std::vector<std::vec
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
   RODA_RETURN_IF_ERROR(vote(store, topology, parts->job_key + "/settings", mine, deadline));
   RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
-  RODA_RETURN_IF_ERROR(given_links(parts->knobs, parts->cluster, &parts->links));
-  const std::string common =
-      fingerprint(parts->knobs, *parts->planner, parts->cluster, sets) + "links=" + one_line(parts->links);
-  RODA_RETURN_IF_ERROR(
-      check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement", common + "\n", deadline));
+  RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
+                                       fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
   RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
-  const LinkSearch search{
-      parts->knobs,      topology, *parts->planner, Environment::get().host(), store, parts->job_key + "/links",
-      parts->generation, deadline};
-  RODA_RETURN_IF_ERROR(find_links(search, &parts->links));
-  Environment::get().order(parts->knobs, parts->links, parts->planner.get());
   show(parts->cluster, *parts);
   return {};
 }

@@ -53,9 +53,6 @@ struct Knobs {
   std::string plugin_path;
   std::string topology_file, topology_dump_file;  // paths; empty: none
   bool hierarchical_allreduce{}, hierarchical_allgather{}, hierarchical_adasum{}, torus_allreduce{};
-  std::string links;              // path; empty: assumed
-  std::string measure_links;      // auto, always or never
-  std::string select_by;          // auto, table or model
   std::string schedules;          // paths; empty: none
   std::string levels;             // of compositions; empty: hosts
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen

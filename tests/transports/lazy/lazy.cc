@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
 #include <list>
 #include <vector>
 
@@ -21,12 +19,6 @@ constexpr std::size_t kShort = 64u << 10;
 constexpr std::size_t kMostHeld = 64;
 // In turn: what a waiter still does by itself, and what the engine's own thread must do.
 constexpr int kTurns[] = {1, 100};
-
-// LAZY_HOLD_US: short sends leave so long after they began instead: a network whose messages take their time.
-std::chrono::microseconds hold() {
-  static const char* const text = std::getenv("LAZY_HOLD_US");
-  return std::chrono::microseconds(text == nullptr ? 0 : std::atoi(text));
-}
 
 const roda_transport& sockets() { return *roda_tcp_transport(); }
 
@@ -53,7 +45,6 @@ struct Held {
   std::uint64_t tag;
   std::vector<char> data;
   int turns;
-  std::chrono::steady_clock::time_point due = std::chrono::steady_clock::now() + hold();
   bool is_sent = false;
   roda_request* request = nullptr;
 };
@@ -78,8 +69,7 @@ class Context {
   bool settle();
   // Whether a message to that peer waits, before `until` if that is given.
   bool waits(const Group* group, int peer, const Held* until = nullptr) const;
-  static bool is_due(const Held& held) { return std::chrono::steady_clock::now() >= held.due; }
-  int next_turns() { return hold().count() != 0 ? 0 : kTurns[++sends_ % std::size(kTurns)]; }
+  int next_turns() { return kTurns[++sends_ % std::size(kTurns)]; }
 
  private:
   roda_context* inner_ = nullptr;
@@ -166,7 +156,7 @@ int Context::progress() {
     int32_t code = RODA_IN_PROGRESS;
     if (held.is_sent) {
       code = sockets().request_test(held.group->inner(), held.request, &error);
-    } else if (--held.turns < 0 && is_due(held) && !waits(held.group, held.peer, &held)) {
+    } else if (--held.turns < 0 && !waits(held.group, held.peer, &held)) {
       code = sockets().send(held.group->inner(), held.peer, held.tag, held.data.data(), held.data.size(), nullptr,
                             &held.request, &error);
       held.is_sent = code == RODA_OK;

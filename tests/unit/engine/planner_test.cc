@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/engine/cost.h"
+#include "core/engine/explain.h"
 
 namespace roda::engine {
 namespace {
@@ -178,11 +177,11 @@ TEST(Planner, BroadcastsGoAcrossHostsFirst) {
 
 TEST(Planner, ExplainsWhatIsComposed) {
   const Planner p = planner();
-  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), nullptr, true));
+  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), Links(), true));
   ASSERT_EQ(j["stages"].size(), 3u);
   EXPECT_EQ(j["stages"][1]["where"], "across hosts");
   EXPECT_EQ(j["stages"][1]["transport"], "far");
-  const std::string words = explain(p, allreduce(64 << 20, {4}), nullptr, false);
+  const std::string words = explain(p, allreduce(64 << 20, {4}), Links(), false);
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
 }
 
@@ -194,10 +193,10 @@ TEST(Costs, CountBytesBetweenHosts) {
   const auto hierarchical = std::find_if(verdicts.begin(), verdicts.end(),
                                          [](const auto& v) { return v.option.algorithm == "hierarchical"; });
   ASSERT_NE(hierarchical, verdicts.end());
-  const auto composed = predict(p.plan_of(q, hierarchical->option), q, Links(), kManySteps);
+  const auto composed = predict(p.plan_of(q, hierarchical->option), q, Links());
   ASSERT_TRUE(composed);
   EXPECT_NEAR(composed->between_bytes, 2.0 * (64 << 20), 64);
-  const auto flat = predict(p.plan_of(q, {"far", "ring"}), q, Links(), kManySteps);
+  const auto flat = predict(p.plan_of(q, {"far", "ring"}), q, Links());
   ASSERT_TRUE(flat);
   EXPECT_NEAR(flat->between_bytes, 2 * 1.5 * (64 << 20), 64);
 }
@@ -208,84 +207,20 @@ TEST(Costs, CountTheCopiesOfMessagesInsideAHost) {
   PlanQuery q;
   q.bytes = 64 << 20;
   q.size = 2;
-  const auto ring = predict(p.plan_of(q, {"near", "ring"}), q, Links(), kManySteps);
-  const auto direct = predict(p.plan_of(q, {"near", "direct"}), q, Links(), kManySteps);
+  const auto ring = predict(p.plan_of(q, {"near", "ring"}), q, Links());
+  const auto direct = predict(p.plan_of(q, {"near", "direct"}), q, Links());
   ASSERT_TRUE(ring && direct);
   EXPECT_EQ(ring->inside_bytes, direct->inside_bytes);
   EXPECT_GT(ring->seconds, 1.3 * direct->seconds);
 }
 
-TEST(Costs, OrderTheCandidatesWhereTheyAreAsked) {
-  Planner p = planner();
-  const PlanQuery q = allreduce(64 << 20, {2, 2});
-  p.order_by(
-      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
-        if (plan.stages.front().algorithm == "recursive_doubling") return Prediction{1e-6, 0, 0, "a test"};
-        if (plan.is_composed()) return std::nullopt;
-        return Prediction{1, 0, 0, "a test"};
-      },
-      {});
-  const auto verdicts = p.candidates(q);
-  EXPECT_EQ(verdicts.front().option.algorithm, "recursive_doubling");
-  const std::string words = explain(
-      p, q,
-      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
-        const bool is_best = plan.stages.front().algorithm == "recursive_doubling";
-        return Prediction{is_best ? 2e-3 : 3e-3, 5, 7, "a test"};
-      },
-      false);
-  EXPECT_NE(words.find("2 ms predicted"), std::string::npos) << words;
-  EXPECT_NE(words.find("3 ms predicted, 50 % more than what runs"), std::string::npos) << words;
-}
-
-// The option that the table puts first for 1 MB between hosts, and what overtakes it, if it is that much quicker.
-TEST(Costs, OverruleTheTableByAMarginOnly) {
-  const PlanQuery q = allreduce(1 << 20, {1, 1, 1, 1});
-  const auto first = [&](double seconds, std::string* reason) {
-    Planner p = planner();
-    p.order_by(
-        [=](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
-          const std::string& algorithm = plan.stages.front().algorithm;
-          if (algorithm == "ordered") return std::nullopt;
-          return Prediction{algorithm == "recursive_doubling" ? seconds : 1e-3, 0, 0, "a test"};
-        },
-        {2, 20e-6});
-    const auto verdicts = p.candidates(q);
-    const auto chosen = std::find_if(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.usable; });
-    *reason = chosen->reason;
-    return chosen->option.algorithm;
-  };
-  std::string reason;
-  EXPECT_EQ(first(0.4e-3, &reason), "recursive_doubling");
-  EXPECT_NE(reason.find("predicted to be 2.5 times as quick as far/ring, which the table puts first"),
-            std::string::npos)
-      << reason;
-  EXPECT_EQ(first(0.6e-3, &reason), "ring");
-}
-
-TEST(Costs, OverruleTheTableForWorthwhileGainsOnly) {
-  Planner p = planner();
-  const PlanQuery q = allreduce(4, {1, 1});
-  p.order_by(
-      [](const PlanQuery&, const Plan& plan) -> std::optional<Prediction> {
-        return Prediction{plan.stages.front().algorithm == "ring" ? 1e-6 : 10e-6, 0, 0, "a test"};
-      },
-      {2, 20e-6});
-  EXPECT_EQ(described(std::move(p), q), "allreduce by far/recursive_doubling");
-}
-
-TEST(Costs, OfLinksThatAFileSays) {
-  const std::string path = ::testing::TempDir() + "links.json";
-  Links links;
-  std::ofstream(path) << R"({"network": {"GBps": 25, "latency_us": 2}, "reduce_GBps": 4})";
-  ASSERT_TRUE(read_links(path, &links).ok());
-  EXPECT_EQ(links.network, (Link{2, 8, 25}));
-  EXPECT_EQ(links.reduce_GBps, 4);
-  std::ofstream(path) << R"({"network": {"GBps": 0}})";
-  EXPECT_EQ(read_links(path, &links).message(),
-            "RODA_LINKS: " + path + ": network: GBps must be above 0, times not below");
-  std::ofstream(path) << R"({"wire": 1})";
-  EXPECT_EQ(read_links(path, &links).message(), "RODA_LINKS: " + path + ": the links: there is no \"wire\" here");
+// Links of an ordinary machine: what runs over shared memory is what a ring of messages is measured by.
+TEST(Costs, AreToldBesideWhatRuns) {
+  const std::string words = explain(planner(), allreduce(64 << 20, {4}), Links(), false);
+  EXPECT_NE(words.find("> near/direct  runs: "), std::string::npos) << words;
+  EXPECT_NE(words.find("near/ring  in reserve: given by "), std::string::npos) << words;
+  EXPECT_NE(words.find("% more than what runs"), std::string::npos) << words;
+  EXPECT_NE(words.find("over links that are assumed; what runs moves "), std::string::npos) << words;
 }
 
 }  // namespace
