@@ -28,63 +28,39 @@ std::uint32_t needs_of_all(const std::vector<Schedule>& ranks) {
 
 }  // namespace
 
-UserAlgorithm::UserAlgorithm(Draft draft) : draft_(std::move(draft)) {
-  algorithm_.name = draft_.name.c_str();
-  algorithm_.summary = draft_.summary.c_str();
-  algorithm_.collective = draft_.collective;
+UserAlgorithm::UserAlgorithm(Collective collective, std::string name, std::string source, std::string digest,
+                             BySize sizes)
+    : name_(std::move(name)), source_(std::move(source)), digest_(std::move(digest)), sizes_(std::move(sizes)) {
+  algorithm_.name = name_.c_str();
+  algorithm_.summary = "a schedule file";
+  algorithm_.collective = collective;
   algorithm_.needs = 0;
   algorithm_.accepts = [this](int size) { return !wrong_with(size); };
   algorithm_.make = [this](int rank, int size, int root) { return make(rank, size, root); };
 }
 
-UserAlgorithm::Proof UserAlgorithm::prove(int size) const {
-  Proof proof;
+UserAlgorithm::Objection UserAlgorithm::prove(int size) const {
   const std::string of_size = " on " + std::to_string(size) + " ranks";
-  if (!is_meant_for(size)) {
-    proof.wrong = name() + " does not run" + of_size;
-    return proof;
-  }
-  std::vector<Schedule> ranks(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) {
-    Schedule& schedule = ranks[static_cast<std::size_t>(rank)];
-    proof.wrong = draft_.make(rank, size, &schedule);
-    if (proof.wrong) {
-      *proof.wrong = name() + of_size + ": rank " + std::to_string(rank) + ": " + *proof.wrong;
-      return proof;
-    }
-    schedule.algorithm = name();
-    schedule.collective = collective();
-    schedule.rank = rank;
-    schedule.size = size;
-    schedule.root = 0;
-  }
-  if (const auto violation = verify(ranks)) {
-    proof.wrong = violation->to_text() + of_size;
-    return proof;
-  }
-  const std::uint32_t needs = needs_of_all(ranks);
+  const auto found = sizes_.find(size);
+  if (found == sizes_.end()) return name_ + " does not run" + of_size;
+  if (const auto violation = verify(found->second)) return violation->to_text() + of_size;
+  const std::uint32_t needs = needs_of_all(found->second);
   if (algorithm_.needs == 0) algorithm_.needs = needs;
-  if ((needs & ~algorithm_.needs) != 0) {
-    proof.wrong = name() + of_size + " needs more of a transport than on the size that was proved first";
-    return proof;
-  }
-  proof.ranks = std::move(ranks);
-  return proof;
+  if ((needs & ~algorithm_.needs) == 0) return std::nullopt;
+  return name_ + of_size + " needs more of a transport than on the size that was proved first";
 }
 
-const UserAlgorithm::Proof& UserAlgorithm::proof(int size) const {
+std::optional<std::string> UserAlgorithm::wrong_with(int size) const {
   const std::scoped_lock lock(mutex_);
-  const auto known = proofs_.find(size);
-  return known != proofs_.end() ? known->second : proofs_.emplace(size, prove(size)).first->second;
+  const auto known = proved_.find(size);
+  return known != proved_.end() ? known->second : proved_.emplace(size, prove(size)).first->second;
 }
-
-std::optional<std::string> UserAlgorithm::wrong_with(int size) const { return proof(size).wrong; }
 
 Schedule UserAlgorithm::make(int rank, int size, int root) const {
-  const Proof& proved = proof(size);
-  if (proved.wrong) return Schedule();
-  if (collective() != Collective::kBroadcast) return proved.ranks[static_cast<std::size_t>(rank)];
-  return turned(proved.ranks[static_cast<std::size_t>((rank - root + size) % size)], root);
+  if (wrong_with(size)) return Schedule();
+  const std::vector<Schedule>& ranks = sizes_.at(size);
+  if (collective() != Collective::kBroadcast) return ranks[static_cast<std::size_t>(rank)];
+  return turned(ranks[static_cast<std::size_t>((rank - root + size) % size)], root);
 }
 
 Schedule turned(const Schedule& schedule, int by) {

@@ -1,8 +1,7 @@
-// Algorithms that a user brings, in files or from plugins. Nothing of them is believed: a size is accepted once the
-// verifier has proved the schedules of all its ranks.
+// Algorithms that a user brings in files. Nothing of them is believed: a size is accepted once the verifier has proved
+// the schedules of all its ranks.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,49 +13,37 @@
 
 namespace roda::schedule {
 
-// What a user says.
-struct Draft {
-  std::string name;     // lower case letters, digits and '_'
-  std::string summary;  // one line
-  std::string source;   // the file or plugin that it is from
-  std::string digest;   // equal where the algorithm is
-  Collective collective = Collective::kAllreduce;
-  std::function<bool(int size)> accepts;
-  // The schedule of a rank, for root 0 (other roots are the same ranks counted from the root); else why there is none.
-  std::function<std::optional<std::string>(int rank, int size, Schedule* schedule)> make;
-};
-
 // Threads: any.
 class UserAlgorithm {
  public:
-  explicit UserAlgorithm(Draft draft);
+  // What the files say, by the number of ranks: every rank's schedule for root 0 (other roots are the same ranks
+  // counted from the root).
+  using BySize = std::map<int, std::vector<Schedule>>;
 
-  const std::string& name() const { return draft_.name; }
-  const std::string& source() const { return draft_.source; }
-  const std::string& digest() const { return draft_.digest; }
-  Collective collective() const { return draft_.collective; }
+  // `name`: lower case letters, digits and '_'. `source`: the files. `digest`: equal where the algorithm is.
+  UserAlgorithm(Collective collective, std::string name, std::string source, std::string digest, BySize sizes);
+
+  const std::string& name() const { return name_; }
+  const std::string& source() const { return source_; }
+  const std::string& digest() const { return digest_; }
+  Collective collective() const { return algorithm_.collective; }
 
   // As one of ours. Lives as long as this.
   const Algorithm& algorithm() const { return algorithm_; }
   // Why it can't run on so many ranks, with rank, lane and step where the verifier objects; nullopt: it is proved. The
   // first size that is proved settles what transports must offer; others may not need more.
   std::optional<std::string> wrong_with(int size) const;
-  // Whether it says that it runs on so many ranks, right or wrong.
-  bool is_meant_for(int size) const { return size >= 1 && draft_.accepts(size); }
 
  private:
-  struct Proof {
-    std::optional<std::string> wrong;
-    std::vector<Schedule> ranks;  // empty when wrong
-  };
-  const Proof& proof(int size) const;
-  Proof prove(int size) const;
+  using Objection = std::optional<std::string>;
+  Objection prove(int size) const;
   Schedule make(int rank, int size, int root) const;
 
-  Draft draft_;
+  std::string name_, source_, digest_;
+  BySize sizes_;
   mutable Algorithm algorithm_;
   mutable std::mutex mutex_;
-  mutable std::map<int, Proof> proofs_;  // guarded by mutex_; entries stay
+  mutable std::map<int, Objection> proved_;  // guarded by mutex_; entries stay
 };
 
 // The schedule with its ranks counted on by `by`: rank r does what rank r - by did.

@@ -74,7 +74,7 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     if (reason.empty()) continue;
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
-  RODA_RETURN_IF_ERROR(load_user_algorithms(knobs, loader_));
+  RODA_RETURN_IF_ERROR(load_user_algorithms(knobs));
   Planner::Options options;
   options.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
   options.always_hierarchical_allgather = knobs.hierarchical_allgather;
@@ -82,7 +82,6 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   options.deterministic = knobs.deterministic;
   options.assumptions = offer.assumptions();
   select::Table table = select::Table::defaults();
-  RODA_RETURN_IF_ERROR(add_plugin_rules(loader_, &table, &options.ruled_by_plugins));
   if (knobs.torus_allreduce) {
     std::string error;
     table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));

@@ -44,9 +44,8 @@ Status identify(PluginRecord* record) {
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
   record->name = name;
   if (!read_name(info.kind, &record->kind)) return Status::invalid("its roda_plugin_info has no proper kind");
-  if (record->kind != "transport" && record->kind != "algorithms" && record->kind != "device") {
-    return Status::invalid("a plugin of kind '" + record->kind +
-                           "', which is neither a transport, a device nor algorithms");
+  if (record->kind != "transport" && record->kind != "device") {
+    return Status::invalid("a plugin of kind '" + record->kind + "', which is neither a transport nor a device");
   }
   return {};
 }
@@ -70,36 +69,6 @@ Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table
     return Status::invalid("its file says '" + record->name + "', its bootstrap table '" + table->name + "'");
   }
   record->bootstrap = table;
-  return {};
-}
-
-Status check_algorithm(const roda_algorithm* algorithm, int number) {
-  const std::string which = "its algorithm number " + std::to_string(number);
-  if (algorithm == nullptr || algorithm->struct_size < sizeof *algorithm) {
-    return Status::invalid(which + " is missing or too short");
-  }
-  const bool is_complete = algorithm->name != nullptr && algorithm->summary != nullptr &&
-                           algorithm->accepts != nullptr && algorithm->make != nullptr;
-  return is_complete ? Status() : Status::invalid(which + " leaves an entry empty");
-}
-
-Status find_algorithms(void* library, PluginRecord* record) {
-  auto entry = reinterpret_cast<roda_algorithms_entry>(::dlsym(library, RODA_ALGORITHMS_SYMBOL));
-  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_ALGORITHMS_SYMBOL);
-  const roda_algorithms* table = entry();
-  if (table == nullptr) return Status::invalid("its entry returned no table");
-  if (table->abi_version != RODA_ABI_VERSION || table->struct_size < sizeof *table) {
-    return Status::invalid("its table has another ABI version or is too short");
-  }
-  const bool is_complete = table->name != nullptr && table->description != nullptr && table->num_algorithms >= 0 &&
-                           (table->num_algorithms == 0 || table->algorithms != nullptr);
-  if (!is_complete) return Status::invalid("its table leaves an entry empty");
-  if (record->name != table->name) {
-    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
-  }
-  for (int i = 0; i < table->num_algorithms; ++i) RODA_RETURN_IF_ERROR(check_algorithm(table->algorithms[i], i));
-  record->description = table->description;
-  record->algorithms = table;
   return {};
 }
 
@@ -152,7 +121,6 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
-  if (record->kind == "algorithms") return find_algorithms(library, record);
   return record->kind == "device" ? open_device(host, library, record) : open_transport(host, library, record);
 }
 

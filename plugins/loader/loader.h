@@ -7,7 +7,6 @@
 // Threads: a Loader is used by one thread at a time; the tables it hands out may be called as the ABI says.
 #pragma once
 
-#include <roda/abi/algorithms.h>
 #include <roda/abi/bootstrap.h>
 #include <roda/abi/device.h>
 #include <roda/abi/host.h>
@@ -25,7 +24,7 @@ namespace roda::plugins {
 // One file that was looked at. Records never leave the list, so that a user can be told why something is not used.
 struct PluginRecord {
   std::string name;  // as the file says; its file name until that could be read
-  std::string kind;  // "transport", "device", "algorithms"; "" until it could be read
+  std::string kind;  // "transport", "device"; "" until it could be read
   std::string path;
   std::uint32_t abi_version = 0;
   std::string description;  // the plugin's own line: library and version
@@ -40,9 +39,7 @@ struct PluginRecord {
   // How the plugin brings a job together that its own launcher started, as complete; null when it does not, or is not
   // usable.
   const roda_bootstrap* bootstrap = nullptr;
-  // Of a plugin of kind "algorithms" that is usable; null else.
-  const roda_algorithms* algorithms = nullptr;
-  // The same of a usable device; null else.
+  // The same of a device; null unless it is usable.
   const roda_device* device = nullptr;
 };
 

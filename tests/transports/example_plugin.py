@@ -1,6 +1,6 @@
 """Builds an example plugin from the installed headers alone, and runs a command that finds it.
 
-Usage: example_plugin.py BUILD_DIR SOURCE_DIR EXPECTED_TEXT COMMAND...
+Usage: example_plugin.py BUILD_DIR SOURCE_DIR COMMAND...
 """
 
 import os
@@ -17,7 +17,7 @@ def run(*command: object, **environment: str) -> None:
 
 def main() -> None:
     build, source = (pathlib.Path(argument) for argument in sys.argv[1:3])
-    expected, command = sys.argv[3], sys.argv[4:]
+    command = sys.argv[3:]
     meson = os.environ["MESON"].split()
     with tempfile.TemporaryDirectory() as folder:
         root, plugin = pathlib.Path(folder) / "root", pathlib.Path(folder) / "build"
@@ -31,11 +31,7 @@ def main() -> None:
         }
         run(*meson, "setup", plugin, source, "--buildtype=debugoptimized", "-Dwerror=true", **found)
         run(*meson, "compile", "-C", plugin)
-        found_plugin = {**os.environ, "HOROVOD_PLUGIN_PATH": str(plugin)}
-        done = subprocess.run(command, check=True, env=found_plugin, stdout=subprocess.PIPE, text=True)
-        print(done.stdout)
-        if expected not in done.stdout:
-            sys.exit(f"{expected!r} is not in it")
+        run(*command, HOROVOD_PLUGIN_PATH=str(plugin))
 
 
 if __name__ == "__main__":

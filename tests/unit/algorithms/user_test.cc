@@ -9,30 +9,38 @@
 namespace roda::schedule {
 namespace {
 
-// Everybody sends to rank 0, which adds and sends back; where `is_wrong`, it forgets the last one.
-Draft star(bool is_wrong = false) {
-  Draft draft;
-  draft.name = "a_star";
-  draft.summary = "a test";
-  draft.source = "here";
-  draft.accepts = [](int size) { return size >= 2 && size <= 6; };
-  draft.make = [is_wrong](int rank, int size, Schedule* schedule) -> std::optional<std::string> {
-    *schedule = begin("", Collective::kAllreduce, rank, size, 1);
-    auto& steps = schedule->lanes[0].steps;
-    if (rank != 0) steps = {step::send(0, output(0)), step::recv(0, output(0))};
-    for (int peer = 1; rank == 0 && peer < size; ++peer) {
-      const bool forgets = is_wrong && peer == size - 1;
-      steps.push_back(forgets ? step::recv(peer, scratch(0)) : step::recv_reduce(peer, output(0)));
-    }
-    for (int peer = 1; rank == 0 && peer < size; ++peer) steps.push_back(step::send(peer, output(0)));
-    schedule->scratch_chunks = is_wrong ? 1 : 0;
-    return std::nullopt;
-  };
-  return draft;
+std::vector<Schedule> of_ranks(int size, Collective collective, void (*fill)(int rank, int size, Schedule* schedule)) {
+  std::vector<Schedule> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.push_back(begin("a_star", collective, rank, size, 1));
+    fill(rank, size, &ranks.back());
+  }
+  return ranks;
+}
+
+// Everybody sends to rank 0, which adds and sends back; where `forgets`, not the last one's.
+template <bool forgets>
+void star(int rank, int size, Schedule* schedule) {
+  auto& steps = schedule->lanes[0].steps;
+  if (rank != 0) steps = {step::send(0, output(0)), step::recv(0, output(0))};
+  for (int peer = 1; rank == 0 && peer < size; ++peer) {
+    const bool is_lost = forgets && peer == size - 1;
+    steps.push_back(is_lost ? step::recv(peer, scratch(0)) : step::recv_reduce(peer, output(0)));
+  }
+  for (int peer = 1; rank == 0 && peer < size; ++peer) steps.push_back(step::send(peer, output(0)));
+  schedule->scratch_chunks = forgets ? 1 : 0;
+}
+
+template <bool forgets = false>
+std::shared_ptr<const UserAlgorithm> made() {
+  UserAlgorithm::BySize sizes;
+  for (int size = 2; size <= 6; ++size) sizes[size] = of_ranks(size, Collective::kAllreduce, star<forgets>);
+  return std::make_shared<const UserAlgorithm>(Collective::kAllreduce, "a_star", "here", "", std::move(sizes));
 }
 
 TEST(UserAlgorithm, RunsWhereItIsProved) {
-  const UserAlgorithm mine(star());
+  const auto own = made();
+  const UserAlgorithm& mine = *own;
   EXPECT_FALSE(mine.wrong_with(4));
   EXPECT_EQ(mine.wrong_with(7), "a_star does not run on 7 ranks");
   EXPECT_TRUE(mine.algorithm().accepts(6));
@@ -41,29 +49,21 @@ TEST(UserAlgorithm, RunsWhereItIsProved) {
 }
 
 TEST(UserAlgorithm, IsRefusedWhereTheVerifierObjects) {
-  const UserAlgorithm mine(star(true));
+  const auto own = made<true>();
+  const UserAlgorithm& mine = *own;
   EXPECT_EQ(mine.wrong_with(3), "a_star: rank 0: output[0] ends with 2 of 3 contributions on 3 ranks");
   EXPECT_FALSE(mine.algorithm().accepts(3));
 }
 
-TEST(UserAlgorithm, SaysWhyItMakesNoSchedule) {
-  Draft draft = star();
-  draft.make = [](int, int, Schedule*) -> std::optional<std::string> { return "it is Sunday"; };
-  EXPECT_EQ(UserAlgorithm(draft).wrong_with(2), "a_star on 2 ranks: rank 0: it is Sunday");
-}
-
 // One schedule of a broadcast serves every root.
 TEST(UserAlgorithm, BroadcastsCountFromTheirRoot) {
-  Draft draft = star();
-  draft.collective = Collective::kBroadcast;
-  draft.make = [](int rank, int size, Schedule* schedule) -> std::optional<std::string> {
-    *schedule = begin("", Collective::kBroadcast, rank, size, 1);
+  const auto chain = [](int rank, int size, Schedule* schedule) {
     auto& steps = schedule->lanes[0].steps;
     if (rank > 0) steps.push_back(step::recv(rank - 1, output(0)));
     if (rank + 1 < size) steps.push_back(step::send(rank + 1, output(0)));
-    return std::nullopt;
   };
-  const UserAlgorithm mine(draft);
+  const UserAlgorithm mine(Collective::kBroadcast, "a_chain", "here", "",
+                           {{5, of_ranks(5, Collective::kBroadcast, chain)}});
   for (int root = 0; root < 5; ++root) {
     std::vector<Schedule> ranks;
     for (int rank = 0; rank < 5; ++rank) {
@@ -85,7 +85,7 @@ TEST(UserAlgorithms, HaveNamesOfTheirOwn) {
 }
 
 TEST(UserAlgorithms, AreFoundWhileTheyAreSet) {
-  set_user_algorithms({std::make_shared<UserAlgorithm>(star())});
+  set_user_algorithms({made()});
   const Algorithm* found = find_algorithm(Collective::kAllreduce, "a_star");
   ASSERT_NE(found, nullptr);
   set_user_algorithms({});

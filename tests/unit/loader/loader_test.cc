@@ -44,16 +44,6 @@ class LoaderTest : public ::testing::Test {
   Loader loader_;
 };
 
-TEST_F(LoaderTest, AlgorithmsAreAKindOfTheirOwn) {
-  const PluginRecord& record = add("star");
-  ASSERT_TRUE(record.usable) << record.reason;
-  EXPECT_EQ(record.kind, "algorithms");
-  EXPECT_EQ(record.transport, nullptr);
-  ASSERT_NE(record.algorithms, nullptr);
-  EXPECT_STREQ(record.algorithms->algorithms[0]->name, "star");
-  expect_refused("no_algorithms", "missing symbol roda_algorithms_v1");
-}
-
 TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
   EXPECT_EQ(add("good").bootstrap, nullptr);
   const PluginRecord& record = add("bootstrap");
@@ -86,7 +76,7 @@ TEST_F(LoaderTest, GoodPluginIsUsable) {
 TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
   expect_refused("other_abi", "built for ABI 2 while this core speaks 1");
   expect_refused("wrong_magic", "wrong magic number");
-  expect_refused("wrong_kind", "a plugin of kind 'codec', which is neither a transport");
+  expect_refused("wrong_kind", "a plugin of kind 'codec', which is neither a transport nor a device");
   expect_refused("bad_name", "no proper name");
   expect_refused("no_info", "no symbol roda_plugin_info");
   for (const char* name : {"other_abi", "wrong_magic", "wrong_kind", "Bad Name", "no_info"}) {

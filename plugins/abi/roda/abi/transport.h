@@ -26,7 +26,7 @@
 typedef struct roda_plugin_info_t {
   uint32_t magic;
   uint32_t abi_version;
-  char kind[16]; /* "transport", "device" (device.h) or "algorithms" (algorithms.h) */
+  char kind[16]; /* "transport" or "device" (device.h) */
   char name[32]; /* what HOROVOD_CPU_OPERATIONS and friends select it by, lower case */
 } roda_plugin_info_t;
 
