@@ -1,6 +1,7 @@
 #include "algorithms/select/table.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "algorithms/select/names.h"
@@ -152,6 +153,14 @@ std::vector<Verdict> Table::rank(const Query& query, const std::vector<Offer>& o
     if (matches(rule, query)) ranking.apply(rule);
   }
   return ranking.take();
+}
+
+std::vector<std::size_t> Table::edges() const {
+  std::set<std::size_t> all;
+  for (const Rule& rule : rules_) all.insert({rule.from, rule.to});
+  all.erase(0);
+  all.erase(SIZE_MAX);
+  return {all.begin(), all.end()};
 }
 
 }  // namespace roda::select

@@ -90,6 +90,9 @@ class Table {
     std::vector<bool> forbidden;  // parallel to options
   };
   const std::vector<Rule>& rules() const { return rules_; }
+  // Where what rank() says may change as bytes grow: numbers of bytes at which some rule begins or ends to hold,
+  // ascending, each once.
+  std::vector<std::size_t> edges() const;
 
  private:
   std::vector<Rule> rules_;

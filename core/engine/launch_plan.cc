@@ -34,14 +34,10 @@ Status LaunchRun::find_plan(Planner* planner, const Plan** plan) {
   return planner->plan(query_, plan);
 }
 
-void LaunchRun::name_route(const Plan& plan) {
-  if (!queue_.is_host()) route_name_ = plan.text + " on devices" + devices_;
-}
-
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
 Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready) {
   *ready = true;
-  SetRuntime::Route& route = set_->route(route_name(plan), root);
+  SetRuntime::Route& route = set_->route(use_of(plan, root));
   if (route.groups.empty()) {
     route.groups.resize(plan.stages.size());
     const Shape& shape = set_->options().shape;
@@ -90,7 +86,7 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
   if (is_plain) return pools_.front()->acquire(collective_, plan.stages.front().algorithm, root, &stage_);
   const bool goes_by_root = collective_ != RODA_ADASUM_ALLREDUCE;
   const auto make = [&](std::unique_ptr<execute::Stage>* stage) { return make_stage(plan, root, stage); };
-  return set_->composed(route_name(plan), goes_by_root ? root : 0, make, &stage_);
+  return set_->composed(use_of(plan, goes_by_root ? root : 0), make, &stage_);
 }
 
 Status LaunchRun::make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) {

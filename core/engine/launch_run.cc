@@ -61,7 +61,6 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
     const auto& ranks = set_->options().ranks;
     root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head().root) - ranks.begin());
   }
-  name_route(*plan);
   RODA_RETURN_IF_ERROR(find_pools(*plan, root, contexts, started));
   if (!*started) return {};
   has_groups_ = true;

@@ -81,9 +81,7 @@ class LaunchRun {
   double prescale() const;
   double postscale() const;
   Status find_plan(Planner* planner, const Plan** plan);
-  // What tells the plan's groups and stages from others: on devices, also whose.
-  const std::string& route_name(const Plan& plan) const { return queue_.is_host() ? plan.text : route_name_; }
-  void name_route(const Plan& plan);
+  SetRuntime::Use use_of(const Plan& plan, int root) const { return {plan.id, root, devices_}; }
   Status find_pools(const Plan& plan, int root, Contexts* contexts, bool* ready);
   // How stages on devices get at the data (launch_device.cc).
   std::vector<execute::StepData> find_data(const Plan& plan) const;
@@ -137,8 +135,7 @@ class LaunchRun {
   execute::StageHandle stage_;
   bool local_ = false;  // a set of one rank: nothing travels
   execute::DeviceQueue queue_;
-  std::string devices_;     // of all members, in words; "" in host memory
-  std::string route_name_;  // on devices
+  std::string devices_;  // of all members, in words; "" in host memory
   // What is done: an Adasum of one host's devices is their average.
   int collective_ = RODA_ALLREDUCE;
   int wanted_op_ = RODA_SUM;

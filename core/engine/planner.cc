@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "algorithms/plan/compose.h"
@@ -116,16 +118,54 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
-  if (const auto it = plans_.find(q); it != plans_.end()) {
-    *plan = it->second.get();
+  PlanQuery key = q;
+  key.bytes = least_bytes_like(q);
+  if (const auto it = known_.find(key); it != known_.end()) {
+    *plan = it->second;
     return {};
   }
-  auto made = std::make_unique<Plan>();
-  RODA_RETURN_IF_ERROR(choose(q, made.get()));
-  made->text = made->describe();
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  *plan = (plans_[q] = std::move(made)).get();
+  Plan made;
+  RODA_RETURN_IF_ERROR(choose(q, &made));
+  if (known_.size() >= kMostKeys) known_.clear();  // process sets of other shapes come and go
+  key.shape = nullptr;
+  *plan = known_[key] = intern(std::move(made));
   return {};
+}
+
+// A stage goes by a share of the bytes: it passes an edge where they pass the edge times the shares (stage_bytes).
+std::size_t Planner::least_bytes_like(const PlanQuery& q) {
+  const auto [found, is_new] = edges_.try_emplace(q.shape_hash);
+  std::vector<std::size_t>& edges = found->second;
+  if (is_new) {
+    std::set<std::size_t> shares{1};
+    for (const char* composition : {kHierarchical, kTorus}) {
+      std::size_t product = 1;
+      if (q.shape == nullptr) break;
+      for (const GridFacts::Axis& axis : q.shape->grid(composition).axes) {
+        shares.insert(product *= static_cast<std::size_t>(axis.smallest));
+      }
+    }
+    for (const std::size_t edge : table_.edges()) {
+      for (const std::size_t share : shares) {
+        if (edge <= SIZE_MAX / share) edges.push_back(edge * share);
+      }
+    }
+    std::sort(edges.begin(), edges.end());
+  }
+  const auto above = std::upper_bound(edges.begin(), edges.end(), q.bytes);
+  return above == edges.begin() ? 0 : *std::prev(above);
+}
+
+const Plan* Planner::intern(Plan plan) {
+  const auto is_equal = [&plan](const auto& known) {
+    return known->stages == plan.stages && known->composition == plan.composition && known->places == plan.places &&
+           known->staged == plan.staged;
+  };
+  const auto found = std::find_if(plans_.begin(), plans_.end(), is_equal);
+  if (found != plans_.end()) return found->get();
+  plan.id = static_cast<std::uint32_t>(plans_.size() + 1);
+  plan.text = plan.describe();
+  return plans_.emplace_back(std::make_unique<const Plan>(std::move(plan))).get();
 }
 
 bool Planner::is_asked_for(int collective) const {

@@ -7,6 +7,7 @@
 #include <roda/abi/transport.h>
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,6 +57,8 @@ struct PlanStage {
   const roda_transport* transport = nullptr;
   std::string algorithm;
   bool staged = false;  // data on a device go through host memory for it, though not for all other stages
+
+  friend bool operator==(const PlanStage&, const PlanStage&) = default;
 };
 
 // One stage over all ranks, or a composition. The same value on every rank.
@@ -63,11 +66,13 @@ struct Plan {
   std::vector<PlanStage> stages;
   plan::Plan composition;           // of the same stages, over shape's grid of its name; without stages: there is one
   std::vector<std::string> places;  // of each stage, in words: "on each host"; "" for all ranks
-  std::string text;                 // describe(), made once
   bool staged = false;              // data on a device go through host memory for the whole of it
+  // What plan() hands out has these two besides.
+  std::uint32_t id = 0;  // equal for equal plans of one planner, from 1
+  std::string text;      // describe(), for people
 
   bool is_composed() const { return !composition.stages.empty(); }
-  // "reducescatter on each host by shm/direct, then ..."; tells plans apart.
+  // "reducescatter on each host by shm/direct, then ..."
   std::string describe() const;
 };
 
@@ -88,7 +93,7 @@ class Planner {
     // all else. A torus is always composed where it is asked for.
     bool always_hierarchical_allreduce = false;
     bool always_hierarchical_allgather = false;
-    // Averages inside hosts, Adasum between them: RODA_HIERARCHICAL_ADASUM.
+    // Averages inside hosts, Adasum between them, in host memory too.
     bool hierarchical_adasum = false;
     // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
     bool deterministic = false;
@@ -101,7 +106,8 @@ class Planner {
   // transport whose ranks are threads of one process is taken seriously.
   Planner(select::Table table, std::vector<const roda_transport*> transports, Options options);
 
-  // The plan, or why there is none. The pointer is valid for the planner's life.
+  // The plan, or why there is none. Valid for the planner's life; equal plans are one. Options are ranked once for all
+  // sizes between two edges of the table.
   Status plan(const PlanQuery& query, const Plan** plan);
 
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
@@ -142,7 +148,7 @@ class Planner {
   Plan host_plan_of(const PlanQuery& query, const select::Option& option, const Transports& transports) const;
   Transports staging_transports(const PlanQuery& query) const;
   const roda_transport* transport_named(const std::string& name) const;
-  static constexpr std::size_t kMostPlans = 4096;
+  static constexpr std::size_t kMostKeys = 4096;
   Status choose(const PlanQuery& query, Plan* plan) const;
   // `transports`: of stages in host memory.
   Status compose(const PlanQuery& query, const std::string& name, const Transports& transports, Plan* plan) const;
@@ -155,8 +161,13 @@ class Planner {
   select::Table table_;
   std::vector<const roda_transport*> transports_;
   Options options_;
-  using Plans = std::map<PlanQuery, std::unique_ptr<Plan>>;
-  Plans plans_;
+  // The smallest size for which the plan is sure to be the query's: what plans are remembered by.
+  std::size_t least_bytes_like(const PlanQuery& query);
+  const Plan* intern(Plan plan);
+
+  std::map<PlanQuery, const Plan*> known_;
+  std::map<std::uint64_t, std::vector<std::size_t>> edges_;  // by shape: where some stage's choice may change
+  std::vector<std::unique_ptr<const Plan>> plans_;           // every one that was handed out, once
 };
 
 // The transports that may carry host tensors, in order of preference: those that reach only this host first (they share

@@ -20,11 +20,6 @@ Status Contexts::get(const roda_transport* transport, execute::TransportContext*
   return {};
 }
 
-bool Contexts::has(const roda_transport* transport) const {
-  return std::any_of(contexts_.begin(), contexts_.end(),
-                     [transport](const auto& context) { return &context->transport() == transport; });
-}
-
 bool Contexts::are_settled() const {
   return std::all_of(contexts_.begin(), contexts_.end(), [](const auto& context) { return context->is_settled(); });
 }

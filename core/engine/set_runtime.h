@@ -3,6 +3,7 @@
 // Owned by the holder of the baton.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,8 +27,6 @@ class Contexts {
   explicit Contexts(const roda_host* host) : host_(host) {}
   Status get(const roda_transport* transport, execute::TransportContext** context);
   const std::vector<std::unique_ptr<execute::TransportContext>>& all() const { return contexts_; }
-  // Whether the transport has one already.
-  bool has(const roda_transport* transport) const;
   // Whether what ended over all of them goes on without this process.
   bool are_settled() const;
   void clear() { contexts_.clear(); }
@@ -59,29 +58,34 @@ class SetRuntime {
   };
   // The stages over that transport in the group. It is formed at the first call. *ready false: ask again later.
   Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool, bool* ready);
-  // What a composition runs over, by plan and root. Made by whoever asks for it first.
+  // A plan at work: what routes and composed stages are kept by.
+  struct Use {
+    std::uint32_t plan = 0;    // Plan::id
+    int root = 0;              // of the set
+    std::string_view devices;  // as in GroupPlace
+    auto operator<=>(const Use&) const = default;
+  };
+  // What a composition runs over. Made by whoever asks for it first.
   struct Route {
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
     std::vector<execute::StagePool*> pools;         // once they are formed
     std::vector<execute::StepData> data;            // [stage] then, of data on devices: as this machine has it
   };
-  Route& route(const std::string& plan, int root) {
-    const auto found = routes_.find(std::pair<std::string_view, int>(plan, root));
-    return found != routes_.end() ? found->second : routes_[{plan, root}];
+  Route& route(const Use& use) {
+    const auto found = routes_.find(use);
+    return found != routes_.end() ? found->second : routes_[KeptUse(use)];
   }
-  // A composed stage of the plan and root that no launch uses, made by `make` if there is none yet.
+  // A composed stage of that use that no launch has, made by `make` if there is none yet.
   template <typename Make>
-  Status composed(const std::string& plan, int root, Make make, execute::StageHandle* stage) {
+  Status composed(const Use& use, Make make, execute::StageHandle* stage) {
     for (const auto& kept : composed_) {
-      if (kept->busy || kept->root != root || kept->plan != plan) continue;
+      if (kept->busy || kept->use != use) continue;
       kept->busy = true;
       *stage = execute::StageHandle(kept->stage.get(), execute::StageRelease{&kept->busy});
       return {};
     }
-    auto made = std::make_unique<Composed>();
+    auto made = std::make_unique<Composed>(use);
     RODA_RETURN_IF_ERROR(make(&made->stage));
-    made->plan = plan;
-    made->root = root;
     made->busy = true;
     *stage = execute::StageHandle(made->stage.get(), execute::StageRelease{&made->busy});
     composed_.push_back(std::move(made));
@@ -107,9 +111,17 @@ class SetRuntime {
 
  private:
   struct Group;
+  // With text of its own.
+  struct KeptUse {
+    explicit KeptUse(const Use& use) : plan(use.plan), root(use.root), devices(use.devices) {}
+    operator Use() const { return {plan, root, devices}; }  // NOLINT(google-explicit-constructor)
+    std::uint32_t plan;
+    int root;
+    std::string devices;
+  };
   struct Composed {
-    std::string plan;
-    int root = 0;
+    explicit Composed(const Use& u) : use(u) {}
+    KeptUse use;
     std::unique_ptr<execute::Stage> stage;
     bool busy = false;
   };
@@ -119,15 +131,11 @@ class SetRuntime {
   std::string group_name(const execute::TransportContext& context, const GroupPlace& place) const;
 
   std::map<std::tuple<std::string, Members, std::string>, std::unique_ptr<Group>> groups_;  // by transport and devices
-  // Found without making a key of its own.
-  struct ByPlanAndRoot {
+  struct ByUse {  // found without making a key of its own
     using is_transparent = void;
-    bool operator()(const auto& a, const auto& b) const {
-      const std::string_view left = a.first, right = b.first;
-      return left != right ? left < right : a.second < b.second;
-    }
+    bool operator()(const Use& a, const Use& b) const { return a < b; }
   };
-  std::map<std::pair<std::string, int>, Route, ByPlanAndRoot> routes_;
+  std::map<KeptUse, Route, ByUse> routes_;
   std::vector<std::unique_ptr<Composed>> composed_;  // over the groups
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,90 @@ TEST(Planner, OutlivesTheShapesOfItsPlans) {
     ASSERT_TRUE(p.plan(q, plan).ok());
   }
   EXPECT_EQ(first, again);
+}
+
+// After so many other queries that they are not all remembered.
+TEST(Planner, KeepsWhatItHandedOut) {
+  Planner p = planner();
+  PlanQuery q;
+  q.bytes = 4;
+  q.size = 2;
+  const Plan *first = nullptr, *again = nullptr;
+  ASSERT_TRUE(p.plan(q, &first).ok());
+  for (q.size = 3; q.size < 5000; ++q.size) ASSERT_TRUE(p.plan(q, &again).ok());
+  q.size = 2;
+  ASSERT_TRUE(p.plan(q, &again).ok());
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(first->text, "allreduce by near/oneshot");
+}
+
+// Which plan it is does not depend on how it is spoken of, nor on what asked for it.
+TEST(Planner, TellsPlansApartByNumber) {
+  Planner p = planner();
+  PlanQuery q = allreduce(64 << 20, {2, 2});
+  const Plan *floats = nullptr, *integers = nullptr, *small = nullptr;
+  ASSERT_TRUE(p.plan(q, &floats).ok());
+  q.dtype = RODA_INT32;
+  ASSERT_TRUE(p.plan(q, &integers).ok());
+  q.bytes = 4;
+  ASSERT_TRUE(p.plan(q, &small).ok());
+  EXPECT_EQ(floats, integers);
+  EXPECT_NE(floats->id, 0u);
+  EXPECT_NE(small->id, 0u);
+  EXPECT_NE(floats->id, small->id);
+}
+
+TEST(Planner, RanksItsOptionsOnceForSizesThatAreAlike) {
+  static int asked;
+  asked = 0;
+  roda_transport library = transport("library", RODA_CAP_P2P | RODA_CAP_NATIVE);
+  library.collective_supported = [](roda_context*, std::int32_t, std::int32_t, std::int32_t, std::int32_t) {
+    return ++asked > 0 ? 1 : 0;
+  };
+  Planner p(select::Table::defaults(), {&library}, {});
+  const auto rankings = [&](std::size_t bytes) {
+    PlanQuery q;
+    q.bytes = bytes;
+    q.size = 4;
+    const Plan* plan = nullptr;
+    const int before = asked;
+    EXPECT_TRUE(p.plan(q, &plan).ok());
+    return asked - before;
+  };
+  EXPECT_GT(rankings(1 << 20), 0);
+  for (std::size_t bytes = (1 << 20) - 3; bytes < (1 << 20) + 1000; ++bytes) EXPECT_EQ(rankings(bytes), 0) << bytes;
+  EXPECT_GT(rankings((512 << 10) - 1), 0);
+}
+
+// On both sides of every edge, and where a stage's share of the bytes passes one.
+TEST(Planner, SizesThatAreAlikeHaveOnePlan) {
+  const std::string rules =
+      "allreduce:3-777[4-] = levels/hierarchical; allreduce:100-1000[2] = far/recursive_doubling; "
+      "reducescatter:50-5000 = near/ring; allgather:60-600 = near/ring; allgather:7K-9K = far/bruck";
+  std::string error;
+  const select::Table table = select::Table::defaults().overridden_by(*select::Table::parse(rules, &error));
+  const auto made = [&table] { return Planner(table, {&kNear, &kFar}, {}); };
+  std::vector<std::size_t> sizes{0, 1, SIZE_MAX / 64};
+  for (const std::size_t edge : table.edges()) {
+    for (const std::size_t share : {1, 2, 3, 4, 6}) {
+      for (const std::size_t bytes : {edge * share - 1, edge * share, edge * share + 1}) sizes.push_back(bytes);
+    }
+  }
+  std::shuffle(sizes.begin(), sizes.end(), std::mt19937(1));
+  const std::vector<std::vector<int>> jobs{{4}, {2, 2}, {1, 3}, {3, 3, 3}, {1, 1, 1, 1, 1, 1}};
+  for (const std::vector<int>& hosts : jobs) {
+    for (const int collective : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_REDUCESCATTER}) {
+      Planner warm = made();
+      PlanQuery q = allreduce(0, hosts);
+      q.collective = collective;
+      for (const std::size_t bytes : sizes) {
+        q.bytes = bytes;
+        const Plan* plan = nullptr;
+        ASSERT_TRUE(warm.plan(q, &plan).ok());
+        ASSERT_EQ(plan->text, described(made(), q)) << bytes << " bytes of collective " << collective;
+      }
+    }
+  }
 }
 
 TEST(Planner, OneHostNeedsNoLevels) {

@@ -82,6 +82,12 @@ TEST(Rank, RulesMatchByEveryLimit) {
   EXPECT_EQ(count({Collective::kAllgather, Memory::kHost, 100, 2}), 0u);
 }
 
+TEST(Rank, EdgesAreWhereRulesBeginAndEnd) {
+  const auto table =
+      Table::parse("allreduce:0-64K = a/ring; broadcast:4K-64K = a/binomial; allgather = a/ring", nullptr);
+  EXPECT_EQ(table->edges(), (std::vector<std::size_t>{4 << 10, 64 << 10}));
+}
+
 TEST(Rank, InfIsInside) {
   EXPECT_EQ(
       ranked("allreduce:1-inf = plain/ring", {Collective::kAllreduce, Memory::kHost, SIZE_MAX, 2}, {kPlain}).size(),
