@@ -74,7 +74,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     if (reason.empty()) continue;
     return Status::unavailable("HOROVOD_CPU_OPERATIONS names the transport '" + name + "', " + reason);
   }
-  RODA_RETURN_IF_ERROR(load_user_algorithms(knobs));
+  std::string schedules;
+  const std::string rules = without_schedules(knobs.select, &schedules);
+  RODA_RETURN_IF_ERROR(load_user_algorithms(schedules));
   Planner::Options options;
   options.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
   options.always_hierarchical_allgather = knobs.hierarchical_allgather;
@@ -86,9 +88,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     std::string error;
     table = table.overridden_by(*select::Table::parse("allreduce = levels/torus", &error));
   }
-  if (!knobs.select.empty()) {
+  if (!rules.empty()) {
     std::string error;
-    const auto user = select::Table::parse(knobs.select, &error);
+    const auto user = select::Table::parse(rules, &error);
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
     RODA_RETURN_IF_ERROR(check_rules(*user, offer, knobs.cpu_operations));
     table = table.overridden_by(*user);

@@ -21,8 +21,12 @@ namespace {
 void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
   std::vector<std::string> names;
   for (const plugins::PluginRecord* r : loader.records()) names.push_back(r->name);
-  for (const std::string& w : unknown_settings(environ, names)) RODA_LOG(warning, "{}", w);
-  for (const std::string& w : knobs.warnings()) RODA_LOG(warning, "{}", w);
+  std::vector<std::string> all = unknown_settings(environ, names);
+  all.insert(all.end(), knobs.warnings().begin(), knobs.warnings().end());
+  for (const std::string& w : all) {
+    if (knobs.rank.value_or(0) == 0) RODA_LOG(warning, "{}", w);
+    if (knobs.rank.value_or(0) != 0) RODA_LOG(debug, "{}", w);
+  }
 }
 
 Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
@@ -166,7 +170,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
-  if (round == 1 && rank == 0) warn_of_settings(parts.knobs, environment.loader());
+  if (round == 1) warn_of_settings(parts.knobs, environment.loader());
 
   topology::View view;
   Status mine = topology::look(parts.knobs, topology::DiscoverOptions(), &view);

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <sstream>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "algorithms/schedule/user.h"
 #include "algorithms/text/schedule_file.h"
@@ -24,12 +26,12 @@ constexpr std::uintmax_t kMostBytes = 64u << 20;
 using Key = std::pair<schedule::Collective, std::string>;
 
 Status refused(const std::string& path, const std::string& what) {
-  return Status::invalid("RODA_SCHEDULES: " + path + ": " + what);
+  return Status::invalid("HOROVOD_SELECT: schedules: " + path + ": " + what);
 }
 
-// The files that the setting names, in its order and inside folders by name.
-Status list_files(const std::string& setting, std::vector<std::string>* paths) {
-  std::istringstream words(setting);
+// The files that are named, in that order and inside folders by name.
+Status list_files(const std::string& named, std::vector<std::string>* paths) {
+  std::istringstream words(named);
   for (std::string path; std::getline(words, path, ':');) {
     std::error_code error;
     if (path.empty()) continue;
@@ -99,11 +101,33 @@ Status read_file(const std::string& path, std::map<Key, Found>* all) {
 
 }  // namespace
 
-Status load_user_algorithms(const Knobs& knobs) {
+std::string without_schedules(std::string rules, std::string* paths) {
+  constexpr std::string_view kBlanks = " \t\r", kEnds = ";\n#", kWord = "schedules";
+  for (std::size_t at = 0; at < rules.size();) {
+    const std::size_t end = std::min(rules.find_first_of(kEnds, at), rules.size());
+    const std::string_view rule = std::string_view(rules).substr(at, end - at);
+    const std::size_t word = rule.find_first_not_of(kBlanks), equals = rule.find('=');
+    const bool is_ours = equals != rule.npos && rule.find_last_not_of(kBlanks, equals - 1) + 1 == word + kWord.size() &&
+                         rule.substr(word).starts_with(kWord);
+    if (is_ours) {
+      const std::string_view value = rule.substr(equals + 1);
+      const std::size_t first = std::min(value.find_first_not_of(kBlanks), value.size());
+      *paths +=
+          (paths->empty() ? "" : ":") + std::string(value.substr(first, value.find_last_not_of(kBlanks) + 1 - first));
+      std::fill(rules.begin() + static_cast<std::ptrdiff_t>(at), rules.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+    }
+    // A comment goes on to the end of its line.
+    at = end < rules.size() && rules[end] == '#' ? std::min(rules.find('\n', end), rules.size()) : end;
+    ++at;
+  }
+  return rules;
+}
+
+Status load_user_algorithms(const std::string& named) {
   std::vector<std::string> paths;
   std::map<Key, Found> files;
   std::vector<std::shared_ptr<const UserAlgorithm>> all;
-  RODA_RETURN_IF_ERROR(list_files(knobs.schedules, &paths));
+  RODA_RETURN_IF_ERROR(list_files(named, &paths));
   for (const std::string& path : paths) RODA_RETURN_IF_ERROR(read_file(path, &files));
   for (const auto& [key, found] : files) {
     const auto made = std::make_shared<UserAlgorithm>(key.first, key.second, found.sources, found.digest, found.sizes);

@@ -85,16 +85,19 @@ std::string text_row(const Row& row, const std::string& value, bool given) {
 
 std::string Knobs::describe(bool as_json) const {
   std::string out = as_json ? "[\n" : "Settings (* = set in the environment)\n";
+  const char* separator = "  ";
   for (std::size_t i = 0; i < table().size(); ++i) {
     const Row& row = table()[i];
+    if (row.reader == Reader::kTest) continue;
     std::string value = shown(row, *this, given_[i]);
     if (as_json) {
-      out += roda::format("  {}{}\n", json_row(row, value, given_[i].has_value()), i + 1 < table().size() ? "," : "");
+      out += separator + json_row(row, value, given_[i].has_value());
+      separator = ",\n  ";
     } else {
       out += text_row(row, value, given_[i].has_value());
     }
   }
-  return as_json ? out + "]\n" : out;
+  return as_json ? out + "\n]\n" : out;
 }
 
 std::string Knobs::agreement_text() const {
@@ -130,17 +133,24 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-const char* nearest_name(std::string_view name) {
-  auto closer = [&](const Row& a, const Row& b) { return edit_distance(name, a.name) < edit_distance(name, b.name); };
-  return std::min_element(table().begin(), table().end(), closer)->name;
+const Row& nearest_to(std::string_view name) {
+  const auto distance = [name](const Row& row) {
+    return row.reader == Reader::kTest ? SIZE_MAX : edit_distance(name, row.name);
+  };
+  const auto closer = [&](const Row& a, const Row& b) { return distance(a) < distance(b); };
+  return *std::min_element(table().begin(), table().end(), closer);
 }
 
 bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& plugins) {
   return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) {
-    std::string prefix = "HOROVOD_" + plugin + "_";
-    return name.size() > prefix.size() && strncasecmp(name.data(), prefix.c_str(), prefix.size()) == 0;
+    const std::string behind = plugin + "_";
+    const std::string_view own = name.substr(name.find('_') + 1);
+    return own.size() > behind.size() && strncasecmp(own.data(), behind.c_str(), behind.size()) == 0;
   });
 }
+
+// Of a plugin's names those that are almost one of the table's.
+constexpr std::size_t kTypingError = 2;
 
 }  // namespace
 
@@ -149,11 +159,13 @@ std::vector<std::string> unknown_settings(const char* const* environment, const 
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     std::string_view name(*environment);
     name = name.substr(0, name.find('='));
-    if (!name.starts_with("HOROVOD_")) continue;
+    if (!name.starts_with("HOROVOD_") && !name.starts_with("RODA_")) continue;
+    if (name.starts_with("RODA_TEST_")) continue;
     if (std::any_of(table().begin(), table().end(), [&](const Row& row) { return name == row.name; })) continue;
-    if (belongs_to_plugin(name, plugins)) continue;
+    const Row& nearest = nearest_to(name);
+    if (belongs_to_plugin(name, plugins) && edit_distance(name, nearest.name) > kTypingError) continue;
     warnings.push_back(
-        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest_name(name)));
+        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest.name));
   }
   return warnings;
 }

@@ -53,7 +53,6 @@ struct Knobs {
   std::string plugin_path;
   std::string topology_file, topology_dump_file;  // paths; empty: none
   bool hierarchical_allreduce{}, hierarchical_allgather{}, hierarchical_adasum{}, torus_allreduce{};
-  std::string schedules;          // paths; empty: none
   std::string levels;             // of compositions; empty: hosts
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen
   int gloo_timeout_seconds{};     // connecting, and an operation without progress
@@ -96,8 +95,9 @@ struct Knobs {
   std::vector<std::string> warnings_;
 };
 
-// A warning for every HOROVOD_* name in `environment` ("NAME=value" texts, null-terminated) that no row describes, with
-// the nearest known name. Settings of a plugin, HOROVOD_<PLUGIN>_*, are its own business.
+// A warning for every HOROVOD_* and RODA_* name in `environment` ("NAME=value" texts, null-terminated) that no row
+// describes, with the nearest known name. Other names of a plugin, HOROVOD_<PLUGIN>_* and RODA_<PLUGIN>_*, are its own
+// business, as long as they are not almost one of the table's. RODA_TEST_* belongs to tests.
 std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& plugins);
 
 }  // namespace roda

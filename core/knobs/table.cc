@@ -35,7 +35,6 @@ const Row kRows[] = {
   {"HOROVOD_CYCLE_TIME", kNumber, nullptr, "ms", kFree, kCore, &Knobs::cycle_time_ms, "Longest time a ready tensor is held for others to join; unset: no window.", 0},
   {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "Size of the response cache; 0: off.", 0, 1 << 24},
   {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets launched and not completed, per lane, before batching starts.", 1, 1024},
-  {"RODA_CONTROL_FAN_OUT", kInteger, "8", "hosts", kSame, kCore, &Knobs::control_fan_out, "Hosts that report to one host in the tree along which ranks agree.", 1, 1024},
   {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, &Knobs::batch_d2d_memcopies, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
@@ -51,16 +50,14 @@ const Row kRows[] = {
   {"HOROVOD_GPU_BROADCAST", kWord, "", "", kSame, kCore, &Knobs::gpu_broadcast, "The same for broadcast alone."},
   {"HOROVOD_GPU_ALLTOALL", kWord, "", "", kSame, kCore, &Knobs::gpu_alltoall, "The same for alltoall alone."},
   {"HOROVOD_GPU_REDUCESCATTER", kWord, "", "", kSame, kCore, &Knobs::gpu_reducescatter, "The same for reducescatter alone."},
-  {"HOROVOD_SELECT", kText, "", "", kSame, kCore, &Knobs::select, "Rules that come before the built-in selection table, in its grammar."},
+  {"HOROVOD_SELECT", kText, "", "", kSame, kCore, &Knobs::select, "Rules that come before the built-in selection table, in its grammar; schedules = PATHS gives algorithms in files."},
   {"RODA_TOPOLOGY_FILE", kText, "", "path", kSamePresence, kCore, &Knobs::topology_file, "Topology to use in place of what is discovered; it must agree with the job's hosts and ranks."},
   {"RODA_TOPOLOGY_DUMP_FILE", kText, "", "path", kFree, kCore, &Knobs::topology_dump_file, "Where rank 0 writes the job's topology at init, in the form that RODA_TOPOLOGY_FILE reads."},
   {"HOROVOD_PLUGIN_PATH", kText, "", "", kFree, kCore, &Knobs::plugin_path, "Folders searched for plugins first, separated by colons."},
   {"RODA_DETERMINISTIC", kFlag, "0", "", kSame, kCore, &Knobs::deterministic, "Reductions sum every element up in rank order: the same bits in every run, over every transport, fused or not."},
   {"HOROVOD_HIERARCHICAL_ALLREDUCE", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_allreduce, "Allreduce inside hosts, then between them."},
   {"HOROVOD_HIERARCHICAL_ALLGATHER", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_allgather, "Allgather inside hosts, then between them."},
-  {"RODA_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kCore, &Knobs::hierarchical_adasum, "Adasum averages inside hosts and works between them, as Horovod's does on GPUs; otherwise it works over all ranks."},
   {"HOROVOD_TORUS_ALLREDUCE", kFlag, "0", "", kSame, kCore, &Knobs::torus_allreduce, "Allreduce over a two-dimensional torus: ranks in hosts, or hosts of one rank each in a rectangle."},
-  {"RODA_SCHEDULES", kText, "", "paths", kSamePresence, kCore, &Knobs::schedules, "Algorithms of the user's: schedule files (JSON), or folders of them, separated by colons. HOROVOD_SELECT runs them by name."},
   {"RODA_LEVELS", kText, "", "", kSame, kCore, &Knobs::levels, "Levels that compositions go by, from the inside out: cache, numa, package, host, and NAME=N for N units of the level below; auto: what the topology tells. Empty: host."},
   {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
@@ -72,6 +69,21 @@ const Row kRows[] = {
   {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, &Knobs::enable_xla_ops, "Register XLA's allreduce."},
   {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kNobody, &Knobs::disable_nvtx_ranges, "No NVTX ranges."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
+
+  // --- read by plugins
+  {"RODA_TCP_IFACE", kText, "", "", kFree, kPlugin, kNoMember, "Network interfaces of tcp, separated by commas, of which the first usable one is taken; empty: HOROVOD_GLOO_IFACE, or chosen."},
+  {"RODA_TCP_LANES", kInteger, "1", "connections", kFree, kPlugin, kNoMember, "Connections of tcp between two ranks; the smaller number counts.", 1, 16},
+  {"RODA_TCP_CONGESTION", kText, "", "", kFree, kPlugin, kNoMember, "Congestion control of tcp's connections, one of the kernel's; empty: the system's default."},
+  {"RODA_VERBS_DEVICES", kText, "", "", kFree, kPlugin, kNoMember, "Devices of verbs with their ports, as mlx5_0,mlx5_1:2; empty: chosen."},
+  {"RODA_VERBS_GID_INDEX", kInteger, "-1", "", kFree, kPlugin, kNoMember, "Entry of a RoCE port's address table; -1: chosen.", -1, 255},
+  {"RODA_VERBS_TRAFFIC_CLASS", kInteger, "0", "", kFree, kPlugin, kNoMember, "Traffic class of RoCE packets.", 0, 255},
+  {"RODA_NCCL_LIBRARY", kText, "", "path", kFree, kPlugin, kNoMember, "NCCL to open; empty: searched for."},
+  {"RODA_CUDA_LIBRARY", kText, "", "path", kFree, kPlugin, kNoMember, "CUDA driver to open; empty: the system's."},
+
+  // --- of tests: paths that small jobs would not take
+  {"RODA_TEST_CONTROL_FAN_OUT", kInteger, "8", "hosts", kSame, kTest, &Knobs::control_fan_out, "Hosts that report to one host in the tree along which ranks agree.", 1, 1024},
+  {"RODA_TEST_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kTest, &Knobs::hierarchical_adasum, "Adasum in host memory averages inside hosts and works between them, as on GPUs."},
+  {"RODA_TEST_CUDA_MEMORY_LIMIT", kInteger, "0", "bytes", kFree, kTest, kNoMember, "Memory that the cuda plugin hands out on each device; 0: all.", 0},
 
   // --- what is observed
   {"HOROVOD_TIMELINE", kText, "", "path", kSamePresence, kCore, &Knobs::timeline, "Timeline file, written by rank 0; DYNAMIC: armed, started by a call."},
@@ -142,7 +154,7 @@ const char* form_name(Form form) {
 }
 
 const char* reader_name(Reader reader) {
-  static constexpr const char* kNames[] = {"core", "launcher", "build", "no effect"};
+  static constexpr const char* kNames[] = {"core", "a plugin", "tests", "launcher", "build", "no effect"};
   return kNames[static_cast<int>(reader)];
 }
 

@@ -26,8 +26,10 @@ enum class Form : std::uint8_t {
 
 enum class Agreement : std::uint8_t { kFree, kSame, kSamePresence };
 
-// Who acts on it. kNobody: accepted for compatibility, no effect in this version.
-enum class Reader : std::uint8_t { kCore, kLauncher, kBuild, kNobody };
+// Who acts on it. kPlugin: a plugin, by the host's knob(); what is no value of the row is refused here all the same.
+// kTest: for our tests, by a name that begins with RODA_TEST_; not shown to users. kNobody: accepted for compatibility,
+// no effect in this version.
+enum class Reader : std::uint8_t { kCore, kPlugin, kTest, kLauncher, kBuild, kNobody };
 
 using Member = std::variant<std::monostate, bool Knobs::*, int Knobs::*, std::int64_t Knobs::*, double Knobs::*,
                             std::string Knobs::*, std::optional<int> Knobs::*, std::optional<double> Knobs::*,

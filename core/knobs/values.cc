@@ -109,12 +109,19 @@ bool read_flag(const Row& row, const std::string& text, std::string* warning) {
   return row.form == Form::kFlag ? value > 0 : value != 0;
 }
 
+// A wrong value is found before the plugin is asked; other programs' rows are theirs.
+Status check_for_plugin(const Row& row, const std::string& text) {
+  std::int64_t ignored = 0;
+  if (row.reader != Reader::kPlugin || row.form != Form::kInteger) return {};
+  return checked_integer(row, text, INT64_MAX, &ignored);
+}
+
 }  // namespace
 
 Status assign(const Row& row, const std::string& text, Knobs* knobs, std::string* warning) {
   return std::visit(
       Overloaded{
-          [](std::monostate) { return Status(); },
+          [&](std::monostate) { return check_for_plugin(row, text); },
           [&](bool Knobs::*member) {
             knobs->*member = read_flag(row, text, warning);
             return Status();

@@ -113,7 +113,7 @@ find_nccl() {
 engine() {
   local folder=$1 what=$2
   shift 2
-  step "engine: $what" 150 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
+  step "engine: $what" 150 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_TEST_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
     LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     "$folder/run_ranks" "$@" --seconds 140 "$folder/gpu_engine" --gtest_brief=1
 }

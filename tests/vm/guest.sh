@@ -127,6 +127,6 @@ for case in ARankDiesWhileOthersWaitForIt ARankDiesInMidCollective ARankDiesWhil
   in_job "engine-$case" 3 --dies 2 "$engine/engine_faults" --gtest_filter="*$case"
 done
 # Last: the interface stays down.
-export RODA_VM_LINK=nic2 RODA_VM_PORT="rxe2 port 1"
+export RODA_TEST_VM_LINK=nic2 RODA_TEST_VM_PORT="rxe2 port 1"
 in_job engine-link-down 2 "$build/tests/vm/vm_link_test"
 exit "$failed"

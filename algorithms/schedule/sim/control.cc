@@ -7,7 +7,7 @@
 namespace roda::sim {
 namespace {
 
-constexpr std::int32_t kOurFanOut = 8;  // RODA_CONTROL_FAN_OUT's default
+constexpr std::int32_t kOurFanOut = 8;  // as core/knobs has it
 
 // Levels below the root of a complete tree.
 std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {

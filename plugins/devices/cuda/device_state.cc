@@ -46,11 +46,11 @@ State& State::get() {
 Status State::start(const roda_host* host) {
   const std::lock_guard lock(mutex_);
   if (driver_ != nullptr) return {};
-  if (const char* text = host->knob(host->self, "RODA_CUDA_MEMORY_LIMIT"); text != nullptr && *text != '\0') {
+  if (const char* text = host->knob(host->self, "RODA_TEST_CUDA_MEMORY_LIMIT"); text != nullptr && *text != '\0') {
     char* end = nullptr;
     limit_ = std::strtoull(text, &end, 10);
     if (*end != '\0') {
-      return Status::invalid(std::string("RODA_CUDA_MEMORY_LIMIT='") + text + "' is not a number of bytes");
+      return Status::invalid(std::string("RODA_TEST_CUDA_MEMORY_LIMIT='") + text + "' is not a number of bytes");
     }
   }
   return cuda::Driver::open(host->knob(host->self, "RODA_CUDA_LIBRARY"), &driver_);

@@ -27,7 +27,7 @@ Status alloc_on(Gpu& gpu, std::size_t bytes, roda_memory* memory) {
   const std::size_t size = bytes > 0 ? bytes : 1;
   if (!gpu.hold(size, state.limit())) {
     return Status::no_memory("CUDA: " + mebibytes(bytes) + " more on device " + std::to_string(gpu.device()) +
-                             " would exceed RODA_CUDA_MEMORY_LIMIT=" + std::to_string(state.limit()));
+                             " would exceed RODA_TEST_CUDA_MEMORY_LIMIT=" + std::to_string(state.limit()));
   }
   const cuda::ContextScope scope(driver, gpu.context());
   cuda::Address address = 0;

@@ -30,7 +30,7 @@ class CudaDevice : public testing::Test {
  protected:
   static const char* knob(void*, const char* name) {
     static const std::map<std::string, std::string> knobs = {{"RODA_CUDA_LIBRARY", ::getenv("RODA_CUDA_LIBRARY")},
-                                                             {"RODA_CUDA_MEMORY_LIMIT", std::to_string(kLimit)}};
+                                                             {"RODA_TEST_CUDA_MEMORY_LIMIT", std::to_string(kLimit)}};
     const auto found = knobs.find(name);
     return found == knobs.end() ? nullptr : found->second.c_str();
   }
@@ -96,7 +96,7 @@ TEST_F(CudaDevice, KeepsItsBudget) {
   EXPECT_EQ(held.free, before.free - 40 * kMiB);
   roda_memory more{};
   EXPECT_EQ(device_.alloc(1, 30 * kMiB, &more, &error_), RODA_ERR_NO_MEMORY);
-  EXPECT_TRUE(says(error_, "RODA_CUDA_MEMORY_LIMIT") && says(error_, "device 1")) << error_.message;
+  EXPECT_TRUE(says(error_, "RODA_TEST_CUDA_MEMORY_LIMIT") && says(error_, "device 1")) << error_.message;
   device_.free(&memory);
   ASSERT_EQ(device_.memory_report(1, &after, &error_), RODA_OK);
   EXPECT_EQ(after.held, before.held);

@@ -154,12 +154,48 @@ TEST(Knobs, DescribeShowsValuesAndSourceButNoSecret) {
     std::string text = knobs.describe(as_json);
     EXPECT_EQ(text.find("c2VjcmV0"), std::string::npos);
     EXPECT_NE(text.find("(hidden)"), std::string::npos);
-    for (const knobs::Row& row : knobs::table()) EXPECT_NE(text.find(row.name), std::string::npos);
+    for (const knobs::Row& row : knobs::table()) {
+      EXPECT_EQ(text.find(row.name) != std::string::npos, row.reader != knobs::Reader::kTest) << row.name;
+    }
   }
   EXPECT_NE(knobs.describe(true).find(R"("name": "HOROVOD_CACHE_CAPACITY", "value": "7", "source": "environment")"),
             std::string::npos);
   EXPECT_NE(knobs.describe(true).find(R"("name": "HOROVOD_CYCLE_TIME", "value": "unset", "source": "default")"),
             std::string::npos);
+}
+
+// What is ours and not Horovod's, for users: a dozen at most.
+TEST(KnobTable, HasFewNamesOfItsOwn) {
+  std::set<std::string> own;
+  for (const knobs::Row& row : knobs::table()) {
+    const std::string name = row.name;
+    EXPECT_EQ(row.reader == knobs::Reader::kTest, name.starts_with("RODA_TEST_")) << name;
+    if (name.starts_with("RODA_") && row.reader != knobs::Reader::kTest) own.insert(name);
+  }
+  EXPECT_EQ(own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_LEVELS", "RODA_TOPOLOGY_FILE",
+                                        "RODA_TOPOLOGY_DUMP_FILE", "RODA_TCP_IFACE", "RODA_TCP_LANES",
+                                        "RODA_TCP_CONGESTION", "RODA_VERBS_DEVICES", "RODA_VERBS_GID_INDEX",
+                                        "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY", "RODA_CUDA_LIBRARY"}));
+}
+
+TEST(Knobs, ValuesForPluginsAreCheckedToo) {
+  EXPECT_EQ(error_of({{"RODA_TCP_LANES", "17"}}),
+            "RODA_TCP_LANES='17': expected an integer from 1 to 16 (connections)");
+  EXPECT_EQ(error_of({{"RODA_VERBS_GID_INDEX", "first"}}),
+            "RODA_VERBS_GID_INDEX='first': expected an integer from -1 to 255");
+  read_ok({{"RODA_TCP_LANES", "4"}, {"RODA_VERBS_GID_INDEX", "-1"}});
+}
+
+TEST(Knobs, OurNamesAreWarnedAboutLikeHorovods) {
+  const char* environment[] = {
+      "RODA_DETERMINSTIC=1", "RODA_TCP_LANE=2",  "RODA_TCP_EAGER_BYTES=9", "RODA_PIGEONS_AGE=1",
+      "RODA_TEST_THIS=1",    "_RODA_TASK_FDS=1", "RODA_TCP_LANES=2",       nullptr};
+  std::string all;
+  for (const std::string& w : unknown_settings(environment, {"tcp", "pigeons"})) all += w + "\n";
+  EXPECT_EQ(all,
+            "RODA_DETERMINSTIC is no setting of this version and is ignored; the nearest is RODA_DETERMINISTIC\n"
+            "RODA_TCP_LANE is no setting of this version and is ignored; the nearest is RODA_TCP_LANES\n");
+  EXPECT_EQ(unknown_settings(environment, {}).size(), 4u);
 }
 
 TEST(Knobs, UnknownNamesAreWarnedAboutWithTheNearest) {

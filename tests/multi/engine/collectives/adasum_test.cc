@@ -14,7 +14,7 @@ namespace {
 
 // With averages inside hosts each rank's share is that much smaller.
 double adasum_divisor() {
-  const bool averages = std::getenv("RODA_HIERARCHICAL_ADASUM") != nullptr && roda_cross_size() > 1;
+  const bool averages = std::getenv("RODA_TEST_HIERARCHICAL_ADASUM") != nullptr && roda_cross_size() > 1;
   return averages ? roda_local_size() : 1;
 }
 
