@@ -14,37 +14,36 @@ namespace roda::tcp_transport {
 std::int32_t Messages::receive(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request) {
   *request = nullptr;
   Request& receive = begin(Request::Kind::kReceive, peer, tag, data, bytes);
-  if (meet_unexpected(receive)) return hand_out(receive, request);
+  if (meet_unexpected(receive)) return requests_.hand_out(receive, request);
   if (peer.is_gone) {
-    finish(receive);
+    let_go(receive);
     requests_.give_back(receive);
     throw group_.lost(peer);
   }
-  peer.posted.push_back(&receive);
+  peer.receives.await(&receive);
   expect(receive);
   if (bytes > peer.eager_bytes) invite(receive, {.kind = Kind::kReady, .a = tag, .b = bytes});
-  return hand_out(receive, request);
+  return requests_.hand_out(receive, request);
 }
 
 // True when the message, or its announcement, or the first part of it, had come before.
 bool Messages::meet_unexpected(Request& receive) {
   Peer& peer = *receive.peer;
-  const auto is_partner = [&](const Unexpected& u) { return u.tag == receive.tag && u.claimed_by == nullptr; };
-  const auto found = std::find_if(peer.unexpected.begin(), peer.unexpected.end(), is_partner);
-  if (found == peer.unexpected.end()) return false;
+  Unexpected* found = peer.receives.find(receive.tag, [](const Unexpected& u) { return u.claimed_by == nullptr; });
+  if (found == nullptr) return false;
   if (found->announced_by != 0) {
     expect(receive);
     --peer.announced;
     match(receive, found->bytes, found->announced_by);
-    peer.unexpected.erase(found);
+    peer.receives.drop(found);
+    return true;
+  }
+  found->claimed_by = &receive;
+  receive.is_matched = true;
+  if (found->is_complete) {
+    finish_unexpected(peer, found);
   } else {
-    found->claimed_by = &receive;
-    receive.is_matched = true;
-    if (found->is_complete) {
-      finish_unexpected(peer, &*found);
-    } else {
-      expect(receive);
-    }
+    expect(receive);
   }
   return true;
 }
@@ -66,10 +65,9 @@ void Messages::match(Request& receive, std::size_t bytes, std::uint64_t send) {
     return finish(receive, other_length(receive, bytes));
   }
   if (receive.partner != 0 && receive.partner != send) {
-    return finish(
-        receive,
-        Status(RODA_ERR_INVALID, "tcp: " + group_.describe(peer) + " and this rank disagree on the messages of one tag",
-               peer.world_rank));
+    return finish(receive, {RODA_ERR_INVALID,
+                            "tcp: " + group_.describe(peer) + " and this rank disagree on the messages of one tag",
+                            peer.world_rank});
   }
   receive.partner = send;
   if (!receive.is_addressed) invite(receive, {.kind = Kind::kClear, .a = send});
@@ -80,20 +78,8 @@ void Messages::check_received(Request& receive) {
   if (receive.is_matched && receive.arrived == receive.bytes) finish(receive);
 }
 
-Status Messages::other_length(const Request& receive, std::size_t bytes) const {
-  return {RODA_ERR_INVALID,
-          "tcp: a message of " + std::to_string(bytes) + " bytes came from " + group_.describe(*receive.peer) +
-              " where " + std::to_string(receive.bytes) + " were expected: the ranks disagree on what they do",
-          receive.peer->world_rank};
-}
-
-Request* Messages::take_posted(Peer& peer, std::uint64_t tag) {
-  auto& posted = peer.posted;
-  const auto found = std::find_if(posted.begin(), posted.end(), [&](Request* r) { return r->tag == tag; });
-  if (found == posted.end()) return nullptr;
-  Request* receive = *found;
-  posted.erase(found);
-  return receive;
+sdk::Failure Messages::other_length(const Request& receive, std::size_t bytes) const {
+  return group_.state().other_length(bytes, receive.bytes, receive.peer->rank, receive.peer->address);
 }
 
 void Messages::give_back_window(Peer& peer, std::size_t bytes) {
@@ -146,10 +132,9 @@ std::byte* Messages::on_eager(Lane& lane, const Header& header) {
   Peer& peer = lane.peer();
   if (header.length > peer.eager_bytes || window_cost(header.length) > peer.granted) throw group_.nonsense(peer);
   peer.granted -= window_cost(header.length);
-  Request* receive = take_posted(peer, header.a);
+  Request* receive = peer.receives.claim(header.a);
   if (receive == nullptr) {
-    Unexpected& message = peer.unexpected.emplace_back();
-    message.tag = header.a;
+    Unexpected& message = peer.receives.keep(header.a);
     message.bytes = header.length;
     message.data = std::make_unique_for_overwrite<std::byte[]>(header.length);
     lane.arrival().unexpected = &message;
@@ -166,10 +151,9 @@ std::byte* Messages::on_eager(Lane& lane, const Header& header) {
 }
 
 void Messages::on_announce(Peer& peer, const Header& header) {
-  if (Request* receive = take_posted(peer, header.a)) return match(*receive, header.b, header.c);
+  if (Request* receive = peer.receives.claim(header.a)) return match(*receive, header.b, header.c);
   if (header.c == 0 || ++peer.announced > kMostSends) throw group_.nonsense(peer);
-  Unexpected& message = peer.unexpected.emplace_back();
-  message.tag = header.a;
+  Unexpected& message = peer.receives.keep(header.a);
   message.bytes = header.b;
   message.announced_by = header.c;
 }
@@ -177,13 +161,13 @@ void Messages::on_announce(Peer& peer, const Header& header) {
 // What is addressed to a receive that is over is dropped: it ended because the ranks disagreed.
 std::byte* Messages::on_data(Lane& lane, const Header& header) {
   Peer& peer = lane.peer();
-  Request* receive = requests_.find(header.a);
+  Request* receive = requests_.find_id(header.a);
   if (receive == nullptr || receive->kind != Request::Kind::kReceive || receive->peer != &peer) return nullptr;
   const bool fits = header.b <= receive->bytes && header.length <= receive->bytes - header.b &&
                     header.length <= receive->bytes - receive->moved;
   if (!fits || !receive->is_addressed) throw group_.nonsense(peer);
   if (receive->partner != 0 && receive->partner != header.c) {
-    std::erase(peer.posted, receive);
+    peer.receives.withdraw(receive);
     match(*receive, receive->bytes, header.c);
     return nullptr;
   }
@@ -212,9 +196,10 @@ void Messages::finish_unexpected(Peer& peer, Unexpected* message) {
   Request& receive = *message->claimed_by;
   const std::size_t bytes = message->bytes;
   if (bytes == receive.bytes && bytes > 0) std::memcpy(receive.data, message->data.get(), bytes);
-  peer.unexpected.remove_if([&](const Unexpected& u) { return &u == message; });
+  peer.receives.drop(message);
   give_back_window(peer, bytes);
-  finish(receive, bytes == receive.bytes ? Status() : other_length(receive, bytes));
+  if (bytes == receive.bytes) return finish(receive);
+  finish(receive, other_length(receive, bytes));
 }
 
 void Messages::lane_ended(Lane& lane) {
@@ -223,14 +208,11 @@ void Messages::lane_ended(Lane& lane) {
   if (std::any_of(peer.lanes.begin(), peer.lanes.end(), [](const auto& l) { return l->is_open(); })) return;
   if (!peer.has_left) throw group_.lost(peer);
   peer.is_gone = true;
-  const sdk::Failure failure = group_.lost(peer);
-  const Status end(failure.code(), failure.what(), failure.rank());
-  for (const auto& request : requests_.all()) {
-    if (request->is_pending() && request->peer == &peer) finish(*request, end);
-  }
-  peer.posted.clear();
-  peer.waiting.clear();
-  peer.streams.clear();
+  const sdk::Failure end = group_.lost(peer);
+  requests_.for_each_pending([&](Request& request) {
+    if (request.peer == &peer) finish(request, end);
+  });
+  peer.forget_pending();
 }
 
 }  // namespace roda::tcp_transport

@@ -22,62 +22,50 @@ constexpr std::uint32_t kTurnsPerHarvest = 16;  // and so often epoll is asked a
 constexpr int kEvents = 64;
 constexpr long kTickNs = 250'000'000;  // while operations are pending, their deadlines are looked at this often
 
+void expect_ok(const Status& status) {
+  if (!status.ok()) throw sdk::Failure(status.code(), "tcp: " + status.message());
+}
+
 }  // namespace
 
 Context::Context(const roda_host* host)
     : host_(host),
-      settings_(read_settings(host)),
-      epoll_(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "tcp: epoll_create1")),
+      settings_(sdk::read_settings(kSettings, host)),
       ticker_(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "tcp: timerfd_create")),
-      epoll_guard_(epoll_.get()),
       ticker_guard_(ticker_.get()),
-      bell_guard_(bell_.fd()),
       scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)),
       farewells_(*this) {
-  for (const int fd : {bell_.fd(), ticker_.get()}) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    sdk::check_system(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "tcp: epoll_ctl");
-  }
+  expect_ok(events_.open());
+  expect_ok(events_.watch(ticker_.get(), nullptr, EPOLLIN));
 }
 
 Context::~Context() = default;
 
-void Context::log(int level, const std::string& text) const {
-  if (host_ != nullptr && host_->log != nullptr) host_->log(host_->self, level, "tcp", text.c_str());
-}
-
 void Context::remove(Group& group) { std::erase(groups_, &group); }
 
 std::optional<std::vector<SocketAddress>> Context::addresses(bool one_host) {
-  if (settings_.interfaces.empty() && one_host) return loopback_addresses();
-  if (settings_.interfaces.empty()) {
+  const bool is_ours = !settings_.interfaces.empty();
+  const std::string& interfaces = is_ours ? settings_.interfaces : settings_.gloo_interfaces;
+  if (interfaces.empty() && one_host) return loopback_addresses();
+  if (interfaces.empty()) {
     if (!name_lookup_.finished()) return std::nullopt;
     return network_addresses(name_lookup_.addresses());
   }
-  std::vector<SocketAddress> named = addresses_of_interfaces(settings_.interfaces);
+  std::vector<SocketAddress> named = addresses_of_interfaces(interfaces);
   if (!named.empty()) return named;
   throw sdk::Failure(RODA_ERR_UNAVAILABLE,
-                     "tcp: " + settings_.interfaces_setting + "=" + settings_.interfaces +
+                     std::string("tcp: ") + (is_ours ? "RODA_TCP_IFACE" : "HOROVOD_GLOO_IFACE") + "=" + interfaces +
                          " names no usable interface. Interfaces that are up: " + interfaces_up());
 }
 
 void Context::watch(int fd, Watched& what) {
-  epoll_event event{};
-  event.events = static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT | EPOLLRDHUP) | static_cast<std::uint32_t>(EPOLLET);
-  event.data.ptr = &what;
-  sdk::check_system(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "tcp: epoll_ctl");
+  constexpr auto kEdges = static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT | EPOLLRDHUP) | std::uint32_t{EPOLLET};
+  expect_ok(events_.watch(fd, &what, kEdges));
 }
 
 void Context::watch_again(int fd, Watched& what) {
   unwatch(fd);
   watch(fd, what);
-}
-
-// By hand, not by closing: a child that is between fork and exec keeps a closed descriptor's file alive.
-void Context::unwatch(int fd) {
-  epoll_event unused{};
-  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused));
 }
 
 void Context::mark_readable(Lane& lane) {
@@ -118,7 +106,7 @@ bool Context::polls_directly() const {
 
 bool Context::harvest() {
   epoll_event events[kEvents];
-  const int count = ::epoll_wait(epoll_.get(), events, kEvents, 0);
+  const int count = ::epoll_wait(events_.fd(), events, kEvents, 0);
   bool found = false;
   for (int i = 0; i < count; ++i) {
     auto* what = static_cast<Watched*>(events[i].data.ptr);
@@ -177,14 +165,13 @@ int Context::read(Lane& lane) {
 }
 
 bool Context::arm() {
-  bell_.arm();
+  events_.clear_rings();
   std::uint64_t ticks = 0;
   [[maybe_unused]] const ssize_t taken = ::read(ticker_.get(), &ticks, sizeof ticks);
   set_ticking();
   const bool busy = !readable_.empty() || !dirty_.empty() ||
                     std::any_of(groups_.begin(), groups_.end(), [](Group* group) { return group->has_news(); });
   if (!busy && !harvest() && readable_.empty() && dirty_.empty()) return true;
-  bell_.disarm();
   return false;
 }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/doorbell.hpp>
 #include <roda/sdk/error.hpp>
 
 #include <cstddef>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "plugins/base/address.h"
+#include "plugins/base/event_set.h"
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/unique_fd.h"
 #include "transports/tcp/farewell.h"
@@ -40,18 +40,17 @@ class Context {
 
   // --- the entries of the ABI ---
   int progress();
-  int event_fd() const { return epoll_.get(); }
+  int event_fd() const { return events_.fd(); }
   // True: sleep; false: there is something to do.
   bool arm();
-  void disarm() { bell_.disarm(); }
 
   const Settings& settings() const { return settings_; }
-  void log(int level, const std::string& text) const;
+  void log(int level, const std::string& text) const { sdk::log(host_, level, "tcp", text); }
 
   void add(Group& group) { groups_.push_back(&group); }
   void remove(Group& group);
   // Wakes the sleeper.
-  void ring() { bell_.ring(); }
+  void ring() { events_.ring(); }
 
   // Where to listen, the best first; nothing yet while the host's own name is being looked up.
   std::optional<std::vector<SocketAddress>> addresses(bool one_host);
@@ -59,7 +58,7 @@ class Context {
   // `what` is told of every change from now on, and at once of what is there.
   void watch(int fd, Watched& what);
   void watch_again(int fd, Watched& what);  // in place of whom it was watched for
-  void unwatch(int fd);
+  void unwatch(int fd) { events_.unwatch(fd); }
 
   // --- of lanes ---
   // There may be something to read; something to write that was not tried yet.
@@ -89,12 +88,9 @@ class Context {
 
   const roda_host* host_;
   const Settings settings_;
-  UniqueFd epoll_;
+  EventSet events_;
   UniqueFd ticker_;
-  sdk::Doorbell bell_;
-  ForkGuard epoll_guard_;
   ForkGuard ticker_guard_;
-  ForkGuard bell_guard_;
   bool is_ticking_ = false;
   std::vector<Group*> groups_;
   std::vector<Lane*> readable_;

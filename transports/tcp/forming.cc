@@ -32,9 +32,10 @@ void expect_ok(const Status& status) {
 
 }  // namespace
 
-Forming::Forming(Context& context, const roda_group_desc& desc)
+Forming::Forming(Context& context, const roda_group_desc& desc, const sdk::GroupState& state)
     : context_(context),
       desc_(desc),
+      state_(state),
       cards_(desc.exchange, desc.rank, desc.size, "tcp.card"),
       addresses_(desc.exchange, desc.rank, desc.size, "tcp.address"),
       links_(static_cast<std::size_t>(desc.size)) {
@@ -61,10 +62,6 @@ Card Forming::card(int rank) const {
 
 std::uint32_t Forming::lanes_with(int rank) const {
   return rank == desc_.rank ? 0 : std::min(card(rank).lanes, own_.lanes);
-}
-
-std::string Forming::name_of(int rank) const {
-  return "rank " + std::to_string(desc_.world_ranks[rank]) + " (group " + desc_.name + ")";
 }
 
 ConnectionOptions Forming::options() const {
@@ -100,8 +97,9 @@ void Forming::read_cards() {
   for (int rank = 0; rank < desc_.size; ++rank) {
     const Card theirs = card(rank);
     if (theirs.magic != kMagic || theirs.version != kWireVersion || theirs.lanes == 0 || theirs.lanes > kMostLanes) {
-      throw sdk::Failure(RODA_ERR_PRECONDITION, "tcp: " + name_of(rank) + " runs another version of this plugin",
-                         desc_.world_ranks[rank]);
+      throw sdk::Failure(RODA_ERR_PRECONDITION,
+                         "tcp: " + state_.describe(rank) + " runs another version of this plugin",
+                         state_.world_rank(rank));
     }
     one_host_ = one_host_ && theirs.host == own_.host;
     links_[static_cast<std::size_t>(rank)].resize(lanes_with(rank));
@@ -115,8 +113,7 @@ void Forming::make_secret() {
     const Card theirs = card(rank);
     keys.insert(keys.end(), theirs.key.begin(), theirs.key.end());
   }
-  const std::string purpose =
-      std::string("roda tcp ") + std::to_string(desc_.generation) + " " + (desc_.name != nullptr ? desc_.name : "");
+  const std::string purpose = std::string("roda tcp ") + std::to_string(desc_.generation) + " " + state_.name();
   Digest digest;
   const Bytes text(reinterpret_cast<const std::uint8_t*>(purpose.data()), purpose.size());
   expect_ok(hmac_sha256(keys, {text}, &digest));
@@ -205,7 +202,7 @@ bool Forming::step_attempt(Attempt& attempt) {
   const Status status = attempt.connection->test(&ready);
   if (status.ok()) return ready && step_hello(attempt);
   if (attempt.is_ours()) throw unreachable(attempt.rank, status);
-  context_.log(RODA_LOG_WARNING, "while group " + std::string(desc_.name) + " forms: " + status.message());
+  context_.log(RODA_LOG_WARNING, "while " + state_.label() + " forms: " + status.message());
   return true;
 }
 
@@ -274,9 +271,9 @@ std::vector<int> Forming::missing() const {
 
 sdk::Failure Forming::unreachable(int rank, const Status& why) const {
   return {RODA_ERR_PEER,
-          "tcp: no connection to " + name_of(rank) + ": " + why.message() +
+          "tcp: no connection to " + state_.describe(rank) + ": " + why.message() +
               ". On hosts with several networks, RODA_TCP_IFACE names the interface to use",
-          desc_.world_ranks[rank]};
+          state_.world_rank(rank)};
 }
 
 }  // namespace roda::tcp_transport

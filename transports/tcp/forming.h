@@ -9,6 +9,7 @@
 
 #include <roda/abi/transport.h>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 
 #include <array>
 #include <cstddef>
@@ -45,7 +46,8 @@ struct Card {
 
 class Forming final : public Watched {
  public:
-  Forming(Context& context, const roda_group_desc& desc);
+  // `state`: the group's, which outlives this.
+  Forming(Context& context, const roda_group_desc& desc, const sdk::GroupState& state);
   ~Forming();
 
   // Over the exchange and the connections. True when every connection is there.
@@ -91,11 +93,11 @@ class Forming final : public Watched {
   void choose_congestion(int fd) const;
   void finish();
   ConnectionOptions options() const;
-  std::string name_of(int rank) const;
   sdk::Failure unreachable(int rank, const Status& why) const;
 
   Context& context_;
   const roda_group_desc desc_;
+  const sdk::GroupState& state_;
   Phase phase_ = Phase::kCards;
   Card own_;
   sdk::Allgather cards_;

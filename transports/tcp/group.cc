@@ -1,10 +1,10 @@
 #include "transports/tcp/group.h"
 
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "plugins/base/fork_guard.h"
@@ -12,69 +12,58 @@
 
 namespace roda::tcp_transport {
 
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      timeout_ns_(desc.timeout_ns),
-      created_ns_(now_ns()),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      peers_(static_cast<std::size_t>(desc.size)),
+      state_("tcp", desc),
+      peers_(static_cast<std::size_t>(state_.size())),
       messages_(context, *this) {
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < state_.size(); ++rank) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.group = this;
     peer.rank = rank;
-    peer.world_rank = world_ranks_[static_cast<std::size_t>(rank)];
+    peer.world_rank = state_.world_rank(rank);
   }
-  if (size_ == 1) {
-    is_formed_ = true;
+  if (state_.size() == 1) {
+    state_.set_formed();
   } else {
-    forming_ = std::make_unique<Forming>(context, desc);
+    forming_ = std::make_unique<Forming>(context, desc, state_);
   }
   context_.add(*this);
 }
 
 Group::~Group() {
   if (!is_forked_child()) {
-    if (is_broken()) act_on_abort();
-    if (!has_acted_) {
+    act_on_abort();
+    if (!state_.has_acted()) {
       for (Peer& peer : peers_) leave(peer);
     }
   }
-  messages_.end_all(Status::aborted("the group is gone"));
+  messages_.end_all({RODA_ERR_ABORTED, state_.text("is gone")});
   forming_.reset();
   context_.remove(*this);
 }
 
 bool Group::test() {
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (is_formed_) return true;
+  act_on_abort();
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   try {
     if (forming_->step()) {
       adopt();
-    } else {
-      check_deadline();
+    } else if (state_.is_late()) {
+      throw state_.late(forming_->missing());
     }
   } catch (const sdk::Failure& failure) {
     fail(failure);
-    cause_.throw_if_set();
+    state_.throw_if_broken();
   }
-  return is_formed_;
+  return state_.is_formed();
 }
 
 void Group::adopt() {
-  const Card own = forming_->card(rank_);
+  const Card own = forming_->card(state_.rank());
   for (Peer& peer : peers_) {
-    if (peer.rank == rank_) continue;
+    if (peer.rank == state_.rank()) continue;
     const Card theirs = forming_->card(peer.rank);
     peer.eager_bytes = std::min(own.eager_bytes, theirs.eager_bytes);
     peer.own_window = peer.granted = own.window_bytes;
@@ -85,31 +74,16 @@ void Group::adopt() {
     }
   }
   forming_.reset();
-  is_formed_ = true;
-}
-
-void Group::check_deadline() const {
-  if (timeout_ns_ == 0 || now_ns() - created_ns_ < timeout_ns_) return;
-  const std::vector<int> missing = forming_->missing();
-  std::string names;
-  for (const int rank : missing) names += " " + std::to_string(world_ranks_[static_cast<std::size_t>(rank)]);
-  throw sdk::Failure(RODA_ERR_TIMEOUT,
-                     "tcp: group " + name_ + " did not form in " + std::to_string(timeout_ns_ / 1'000'000) +
-                         " ms; missing: rank" + (names.empty() ? " unknown" : names) +
-                         ". If the ranks are merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS",
-                     missing.empty() ? -1 : world_ranks_[static_cast<std::size_t>(missing.front())]);
+  state_.set_formed();
 }
 
 void Group::refuse(int peer) {
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (!is_formed_) throw sdk::Failure(RODA_ERR_PRECONDITION, "tcp: group " + name_ + " is still forming");
-  throw sdk::Failure(RODA_ERR_INVALID, "tcp: no other member " + std::to_string(peer) + " in group " + name_);
+  act_on_abort();
+  state_.refuse(peer);
 }
 
 void Group::abort(const sdk::Failure& cause) {
-  cause_.set(cause);
-  is_broken_.store(true, std::memory_order_release);
+  state_.abort(cause);
   context_.ring();
 }
 
@@ -120,16 +94,12 @@ void Group::fail(const sdk::Failure& cause) {
 
 // The engine's part of an abort: ends what is pending, and tells the peers why.
 void Group::act_on_abort() {
-  if (std::exchange(has_acted_, true)) return;
-  roda_error cause{};
-  cause.struct_size = sizeof cause;
-  cause_.fill(&cause);
+  if (!state_.take_abort()) return;
+  const sdk::Failure cause = state_.cause();
   forming_.reset();
-  messages_.end_all(Status(cause.code, cause.message, cause.rank));
+  messages_.end_all(cause);
   for (Peer& peer : peers_) {
-    peer.posted.clear();
-    peer.waiting.clear();
-    peer.streams.clear();
+    peer.forget_pending();
     say(peer, cause);
     for (const auto& lane : peer.lanes) {
       lane->release().reset();
@@ -139,14 +109,14 @@ void Group::act_on_abort() {
 }
 
 // As long as no other frame is half written: its rest is no longer ours to send.
-void Group::say(Peer& peer, const roda_error& cause) {
+void Group::say(Peer& peer, const sdk::Failure& cause) {
   if (peer.lanes.empty() || !peer.lanes.front()->is_open() || !peer.lanes.front()->outbox().at_boundary()) return;
   Lane& lane = *peer.lanes.front();
-  Header header{.kind = Kind::kAbort, .a = static_cast<std::uint64_t>(cause.code)};
-  header.b = static_cast<std::uint64_t>(cause.rank);
-  header.length = static_cast<std::uint32_t>(::strnlen(cause.message, kMostText));
+  Header header{.kind = Kind::kAbort, .a = static_cast<std::uint64_t>(cause.code())};
+  header.b = static_cast<std::uint64_t>(cause.rank());
+  header.length = static_cast<std::uint32_t>(::strnlen(cause.what(), kMostText));
   lane.outbox().clear();
-  lane.outbox().push({header, reinterpret_cast<const std::byte*>(cause.message), nullptr});
+  lane.outbox().push({header, reinterpret_cast<const std::byte*>(cause.what()), nullptr});
   std::vector<std::byte> text = lane.outbox().copy_rest();
   context_.see_off(lane.release(), std::move(text));
 }
@@ -163,15 +133,12 @@ void Group::leave(Peer& peer) {
 }
 
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (is_broken()) act_on_abort();
+  act_on_abort();
   return !messages_.touches(base, bytes);
 }
 
 int Group::progress() {
-  if (is_broken()) {
-    act_on_abort();
-    return 0;
-  }
+  act_on_abort();
   if (forming_ == nullptr) return 0;
   try {
     return forming_->progress();
@@ -182,16 +149,12 @@ int Group::progress() {
 }
 
 bool Group::has_news() const {
-  if (is_broken()) return !has_acted_;
+  if (state_.is_broken()) return !state_.has_acted();
   return forming_ != nullptr && forming_->has_news();
 }
 
 bool Group::watches_the_clock() const {
-  return timeout_ns_ > 0 && !has_acted_ && (forming_ != nullptr || !messages_.is_idle());
-}
-
-std::string Group::describe(const Peer& peer) const {
-  return "rank " + std::to_string(peer.world_rank) + " (group " + name_ + ", " + peer.address + ")";
+  return state_.timeout_ns() > 0 && !state_.has_acted() && (forming_ != nullptr || !messages_.is_idle());
 }
 
 sdk::Failure Group::lost(const Peer& peer) const {

@@ -4,9 +4,8 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/error.hpp>
+#include <roda/sdk/group_state.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -44,7 +43,7 @@ class Group {
     return messages_.receive(admit(peer), tag, data, bytes, request);
   }
   std::int32_t test(Request* request) {
-    if (is_broken()) act_on_abort();  // ends the request
+    act_on_abort();  // ends the request
     return messages_.test(request);
   }
 
@@ -59,44 +58,30 @@ class Group {
 
   // --- errors, in words ---
   // "rank 3 (group world, 10.0.0.2:4711)", with the world rank.
-  std::string describe(const Peer& peer) const;
+  std::string describe(const Peer& peer) const { return state_.describe(peer.rank, peer.address); }
   sdk::Failure lost(const Peer& peer) const;
   sdk::Failure nonsense(const Peer& peer) const;
   sdk::Failure told_to_abort(const Peer& peer, const Header& header) const;
 
-  std::uint64_t timeout_ns() const { return timeout_ns_; }
+  const sdk::GroupState& state() const { return state_; }
 
  private:
-  bool is_broken() const { return is_broken_.load(std::memory_order_acquire); }
   // What every operation begins with: the group is sound and formed, and the peer another member.
   Peer& admit(int peer) {
-    if (is_broken() || !is_formed_ || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
+    if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
     return peers_[static_cast<std::size_t>(peer)];
   }
   [[noreturn]] void refuse(int peer);
-  void check_deadline() const;
   void adopt();
   void act_on_abort();
-  void say(Peer& peer, const roda_error& cause);
+  void say(Peer& peer, const sdk::Failure& cause);
   void leave(Peer& peer);
 
   Context& context_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::uint64_t timeout_ns_;
-  const std::uint64_t created_ns_;
-  std::vector<std::int32_t> world_ranks_;
-  std::atomic<bool> is_broken_{false};
-  sdk::FirstCause cause_;
-  bool has_acted_ = false;  // on the abort
-  bool is_formed_ = false;
+  sdk::GroupState state_;
   std::unique_ptr<Forming> forming_;
   std::vector<Peer> peers_;
   Messages messages_;
 };
-
-// CLOCK_MONOTONIC.
-std::uint64_t now_ns();
 
 }  // namespace roda::tcp_transport

@@ -12,38 +12,34 @@
 namespace roda::tcp_transport {
 
 Request& Messages::begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes) {
-  Request& request = requests_.take();
+  Request& request = requests_.take(data, bytes, tag);
   request.kind = kind;
   request.peer = &peer;
-  request.tag = tag;
-  request.data = static_cast<std::byte*>(const_cast<void*>(data));
-  request.bytes = bytes;
-  ++pending_;
   if (kind == Request::Kind::kSend) ++peer.pending_sends;
   return request;
 }
 
-void Messages::finish(Request& request, const Status& end) {
+void Messages::let_go(Request& request) {
   Peer& peer = *request.peer;
   cease(request);
-  --pending_;
   if (request.kind == Request::Kind::kSend) {
     --peer.pending_sends;
-  } else {
-    if (request.is_addressed) --peer.long_receives;
-    for (const auto& lane : peer.lanes) {
-      if (lane->arrival().request == &request) lane->drop_payload();
-    }
+    return;
   }
-  request.state = Request::State::kDone;
-  request.end = end;
+  if (request.is_addressed) --peer.long_receives;
+  for (const auto& lane : peer.lanes) {
+    if (lane->arrival().request == &request) lane->drop_payload();
+  }
 }
 
-// Hands out the request, or its end if it has one already.
-std::int32_t Messages::hand_out(Request& request, Request** handle) {
-  if (!request.is_pending()) return test(&request);
-  *handle = &request;
-  return RODA_OK;
+void Messages::finish(Request& request) {
+  let_go(request);
+  requests_.finish(request);
+}
+
+void Messages::finish(Request& request, const sdk::Failure& failure) {
+  let_go(request);
+  requests_.finish(request, failure);
 }
 
 void Messages::expect(Request& request) {
@@ -82,20 +78,18 @@ std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std
     send.moved = bytes;
     queue(peer, {.kind = Kind::kEager, .length = static_cast<std::uint32_t>(bytes), .a = tag}, &send);
     peer.lanes.front()->flush();
-    return hand_out(send, request);
+    return requests_.hand_out(send, request);
   }
   post(peer, {.kind = Kind::kAnnounce, .a = tag, .b = bytes, .c = send.id()}, &send);
-  const auto met = std::find_if(peer.ready.begin(), peer.ready.end(), [&](const Ready& r) { return r.tag == tag; });
-  if (is_short || met == peer.ready.end()) {
-    peer.waiting.push_back(&send);
-    expect(send);
-  } else {
-    const Ready ready = *met;
-    peer.ready.erase(met);
-    address(send, ready.bytes, ready.id);
+  if (const Ready* ready = is_short ? nullptr : peer.sends.find(tag)) {
+    address(send, ready->bytes, ready->id);
+    peer.sends.drop(ready);
     peer.lanes.front()->flush();
+  } else {
+    peer.sends.await(&send);
+    expect(send);
   }
-  return hand_out(send, request);
+  return requests_.hand_out(send, request);
 }
 
 // Where the message goes is known. With another length expected there it goes nowhere: the announcement says so to the
@@ -143,67 +137,37 @@ void Messages::frame_written(const Frame& frame) {
   check_sent(*frame.request);
 }
 
-// The send with that id if it waits for its receive; taken out of the list.
+// The send with that id if it waits for its receive; from now on it doesn't.
 Request* Messages::waiting_send(Peer& peer, std::uint64_t id) {
-  const auto found = std::find_if(peer.waiting.begin(), peer.waiting.end(), [&](Request* r) { return r->id() == id; });
-  if (found == peer.waiting.end()) return nullptr;
-  Request* send = *found;
-  peer.waiting.erase(found);
-  return send;
+  Request* send = requests_.find_id(id);
+  return send != nullptr && peer.sends.withdraw(send) ? send : nullptr;
 }
 
 // A receive of a long message was posted. Both sides pair long messages of one tag in order.
 void Messages::on_ready(Peer& peer, const Header& header) {
-  const auto is_partner = [&](Request* r) { return r->tag == header.a && r->bytes > peer.eager_bytes; };
-  const auto found = std::find_if(peer.waiting.begin(), peer.waiting.end(), is_partner);
-  if (found == peer.waiting.end()) {
-    peer.ready.push_back({header.a, header.b, header.c});
-    return;
-  }
-  Request* send = *found;
-  peer.waiting.erase(found);
-  address(*send, header.b, header.c);
+  const auto is_long = [&](const Request& send) { return send.bytes > peer.eager_bytes; };
+  if (Request* send = peer.sends.claim(header.a, is_long)) return address(*send, header.b, header.c);
+  Ready& ready = peer.sends.keep(header.a);
+  ready.bytes = header.b;
+  ready.id = header.c;
 }
 
 std::int32_t Messages::test(Request* request) {
   if (request->is_pending()) check_deadline(*request);
-  if (request->is_pending()) return RODA_IN_PROGRESS;
-  const Status end = std::move(request->end);
-  requests_.give_back(*request);
-  if (!end.ok()) throw sdk::Failure(end.code(), end.message(), end.rank());
-  return RODA_OK;
+  return request->is_pending() ? RODA_IN_PROGRESS : requests_.collect(*request);
 }
 
 // An operation makes progress while its direction of the traffic with its peer does: it may stand in a queue.
 void Messages::check_deadline(Request& request) {
-  const std::uint64_t limit = group_.timeout_ns();
-  if (limit == 0) return;
-  Peer& peer = *request.peer;
+  const Peer& peer = *request.peer;
   const bool is_send = request.kind == Request::Kind::kSend;
   const std::uint64_t traffic = is_send && request.is_addressed ? peer.bytes_out : peer.bytes_in;
-  const std::uint64_t now = now_ns();
-  if (request.looked_at_ns == 0 || request.traffic_then != traffic) {
-    request.traffic_then = traffic;
-    request.looked_at_ns = now;
-  } else if (now - request.looked_at_ns > limit) {
-    group_.fail({RODA_ERR_TIMEOUT,
-                 std::string("tcp: ") + (is_send ? "a message to " : "a message from ") + group_.describe(peer) +
-                     " did not move for " + std::to_string(limit / 1'000'000) +
-                     " ms. The rank may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only "
-                     "slow",
-                 peer.world_rank});
-  }
+  if (!request.limit.is_over(traffic, group_.state().timeout_ns())) return;
+  group_.fail(group_.state().stood_still(is_send ? "a message to" : "a message from", peer.rank, peer.address));
 }
 
-bool Messages::touches(const void* base, std::size_t bytes) const {
-  return std::any_of(requests_.all().begin(), requests_.all().end(),
-                     [&](const auto& request) { return request->overlaps(base, bytes); });
-}
-
-void Messages::end_all(const Status& cause) {
-  for (const auto& request : requests_.all()) {
-    if (request->is_pending()) finish(*request, cause);
-  }
+void Messages::end_all(const sdk::Failure& cause) {
+  requests_.for_each_pending([&](Request& request) { finish(request, cause); });
 }
 
 }  // namespace roda::tcp_transport

@@ -28,10 +28,10 @@ class Messages {
   std::int32_t test(Request* request);
 
   // True when a pending request touches the range.
-  bool touches(const void* base, std::size_t bytes) const;
-  bool is_idle() const { return pending_ == 0; }
+  bool touches(const void* base, std::size_t bytes) const { return requests_.touches(base, bytes); }
+  bool is_idle() const { return requests_.pending() == 0; }
   // Every pending request is done with this.
-  void end_all(const Status& cause);
+  void end_all(const sdk::Failure& cause);
 
   // --- for lanes ---
   // Where the payload goes, null to drop it. Throws sdk::Failure for a frame that makes no sense.
@@ -45,8 +45,9 @@ class Messages {
 
  private:
   Request& begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes);
-  void finish(Request& request, const Status& end = {});
-  std::int32_t hand_out(Request& request, Request** handle);
+  void finish(Request& request);
+  void finish(Request& request, const sdk::Failure& failure);
+  void let_go(Request& request);
   void expect(Request& request);
   void cease(Request& request);
   // What the peer is told first on lane 0: by a flush; with the next progress.
@@ -70,13 +71,11 @@ class Messages {
   void check_received(Request& receive);
   void finish_unexpected(Peer& peer, Unexpected* message);
   void give_back_window(Peer& peer, std::size_t bytes);
-  Request* take_posted(Peer& peer, std::uint64_t tag);
-  Status other_length(const Request& receive, std::size_t bytes) const;
+  sdk::Failure other_length(const Request& receive, std::size_t bytes) const;
 
   Context& context_;
   Group& group_;
-  RequestTable requests_;
-  std::size_t pending_ = 0;
+  sdk::RequestTable<Request> requests_;
 };
 
 }  // namespace roda::tcp_transport

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <memory>
+#include <roda/sdk/matcher.hpp>
 #include <string>
 #include <vector>
 
@@ -44,19 +44,17 @@ struct Peer {
   std::size_t eager_bytes = 0;               // the same at both ends
 
   // As the receiver.
-  std::deque<Request*> posted;
-  std::list<Unexpected> unexpected;
+  sdk::Matcher<Request, Unexpected> receives;
   std::size_t owed = 0;           // of the window, to be given back
   std::size_t own_window = 0;     // that the peer has of us, all of it
   std::size_t granted = 0;        // of that, what the peer may still use
-  std::size_t announced = 0;      // in `unexpected`
+  std::size_t announced = 0;      // of those that came before their receive
   std::size_t long_receives = 0;  // whose data may come at any time, on any lane
 
   // As the sender.
-  std::deque<Request*> waiting;  // announced, in order
-  std::deque<Ready> ready;       // in order
-  std::deque<Request*> streams;  // on their way, in order
-  std::size_t window = 0;        // that we have of the peer
+  sdk::Matcher<Request, Ready> sends;  // announced ones
+  std::deque<Request*> streams;        // on their way, in order
+  std::size_t window = 0;              // that we have of the peer
   std::size_t window_left = 0;
   std::size_t pending_sends = 0;
 
@@ -68,8 +66,16 @@ struct Peer {
   int error = 0;                // errno of the connection that broke first
   std::string text;             // of its abort
 
+  // Of requests that have all ended.
+  void forget_pending() {
+    receives.forget_awaited();
+    sends.forget_awaited();
+    streams.clear();
+  }
   // The next frame has probably more payload than is worth a second copy.
-  bool expects_data() const { return long_receives > 0 || (!posted.empty() && posted.front()->bytes > kWorthCopying); }
+  bool expects_data() const {
+    return long_receives > 0 || (!receives.awaited().empty() && receives.awaited().front()->bytes > kWorthCopying);
+  }
   std::size_t lanes_to_poll() const { return long_receives > 0 ? lanes.size() : 1; }
 };
 

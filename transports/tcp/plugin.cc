@@ -1,5 +1,7 @@
 #include <roda/sdk/plugin.hpp>
 
+#include "transports/tcp/settings.h"
 #include "transports/tcp/tcp.h"
 
 RODA_TRANSPORT_PLUGIN("tcp", roda_tcp_transport());
+RODA_PLUGIN_SETTINGS(roda::tcp_transport::kSettings);

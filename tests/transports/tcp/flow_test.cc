@@ -38,7 +38,7 @@ TEST(TcpFlow, BeyondTheWindowMessagesWaitAtTheSender) {
   Board board;
   std::barrier sent(2), over(2);
   run_ranks(2, [&](int rank) {
-    Member member(roda_tcp_transport(), board, rank, 2, {{"RODA_TCP_WINDOW_BYTES", "2000"}});
+    Member member(roda_tcp_transport(), board, rank, 2, {{"RODA_TEST_TCP_WINDOW_BYTES", "2000"}});
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
     std::vector<roda_request*> requests(kMessages);
     std::vector<std::vector<char>> data;
@@ -65,26 +65,27 @@ TEST(TcpFlow, BeyondTheWindowMessagesWaitAtTheSender) {
 }
 
 TEST(TcpFlow, TheWindowComesBack) {
-  run_pair({{"RODA_TCP_WINDOW_BYTES", "1000"}}, {{"RODA_TCP_WINDOW_BYTES", "1000"}}, [](Member& member, int rank) {
-    for (int round = 0; round < 200; ++round) {
-      roda_request* request = nullptr;
-      int value = round;
-      if ((rank + round) % 2 == 0) {
-        ASSERT_EQ(member.send(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
-        if (round > 190) {
-          EXPECT_EQ(request, nullptr) << "announced in round " << round;
-        }
-      } else {
-        ASSERT_EQ(member.receive(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
-      }
-      ASSERT_EQ(member.wait(request), RODA_OK) << member.text();
-      EXPECT_EQ(value, round);
-    }
-  });
+  run_pair({{"RODA_TEST_TCP_WINDOW_BYTES", "1000"}}, {{"RODA_TEST_TCP_WINDOW_BYTES", "1000"}},
+           [](Member& member, int rank) {
+             for (int round = 0; round < 200; ++round) {
+               roda_request* request = nullptr;
+               int value = round;
+               if ((rank + round) % 2 == 0) {
+                 ASSERT_EQ(member.send(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
+                 if (round > 190) {
+                   EXPECT_EQ(request, nullptr) << "announced in round " << round;
+                 }
+               } else {
+                 ASSERT_EQ(member.receive(1 - rank, 1, &value, sizeof value, &request), RODA_OK);
+               }
+               ASSERT_EQ(member.wait(request), RODA_OK) << member.text();
+               EXPECT_EQ(value, round);
+             }
+           });
 }
 
 TEST(TcpFlow, WithoutAWindowEverythingIsAnnounced) {
-  run_pair({{"RODA_TCP_WINDOW_BYTES", "0"}}, {{"RODA_TCP_WINDOW_BYTES", "0"}}, [](Member& member, int rank) {
+  run_pair({{"RODA_TEST_TCP_WINDOW_BYTES", "0"}}, {{"RODA_TEST_TCP_WINDOW_BYTES", "0"}}, [](Member& member, int rank) {
     for (const std::size_t bytes : {0u, 1u, 5000u, 100000u}) {
       const std::vector<char> out = pattern(bytes, bytes + static_cast<unsigned>(rank));
       std::vector<char> in(bytes);
@@ -102,7 +103,7 @@ TEST(TcpFlow, TooManySendsAreAskedToTryAgain) {
   Board board;
   std::barrier full(2), over(2);
   run_ranks(2, [&](int rank) {
-    Member member(roda_tcp_transport(), board, rank, 2, {{"RODA_TCP_WINDOW_BYTES", "0"}});
+    Member member(roda_tcp_transport(), board, rank, 2, {{"RODA_TEST_TCP_WINDOW_BYTES", "0"}});
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
     std::vector<roda_request*> requests;
     char byte = 'b';
@@ -154,8 +155,8 @@ void swap_many(Member& member, int rank) {
 
 TEST(TcpFlow, SeveralLanes) {
   const Knobs knobs = {{"RODA_TCP_LANES", "3"},
-                       {"RODA_TCP_CHUNK_BYTES", "4096"},
-                       {"RODA_TCP_EAGER_BYTES", "1000"},
+                       {"RODA_TEST_TCP_CHUNK_BYTES", "4096"},
+                       {"RODA_TEST_TCP_EAGER_BYTES", "1000"},
                        {"RODA_TCP_CONGESTION", "reno"}};
   run_pair(knobs, knobs, [](Member& member, int rank) {
     for (int round = 0; round < 10; ++round) swap_many(member, rank);
@@ -163,8 +164,8 @@ TEST(TcpFlow, SeveralLanes) {
 }
 
 TEST(TcpFlow, TheEndsMayBeSetDifferently) {
-  run_pair({{"RODA_TCP_LANES", "4"}, {"RODA_TCP_EAGER_BYTES", "100000"}, {"RODA_TCP_CHUNK_BYTES", "5000"}},
-           {{"RODA_TCP_LANES", "2"}, {"RODA_TCP_EAGER_BYTES", "0"}, {"RODA_TCP_WINDOW_BYTES", "300"}},
+  run_pair({{"RODA_TCP_LANES", "4"}, {"RODA_TEST_TCP_EAGER_BYTES", "100000"}, {"RODA_TEST_TCP_CHUNK_BYTES", "5000"}},
+           {{"RODA_TCP_LANES", "2"}, {"RODA_TEST_TCP_EAGER_BYTES", "0"}, {"RODA_TEST_TCP_WINDOW_BYTES", "300"}},
            [](Member& member, int rank) {
              for (int round = 0; round < 10; ++round) swap_many(member, rank);
            });

@@ -93,8 +93,10 @@ class FirstCause {
   int32_t fill(roda_error* error) const {
     return is_set() ? sdk::fill(error, code_, rank_, message_.c_str()) : RODA_OK;
   }
+  // Code RODA_OK when nothing was set.
+  Failure failure() const { return is_set() ? Failure(code_, message_, rank_) : Failure(RODA_OK, {}); }
   void throw_if_set() const {
-    if (is_set()) throw Failure(code_, message_, rank_);
+    if (is_set()) throw failure();
   }
 
  private:
