@@ -2,29 +2,18 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <sys/types.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "plugins/base/fork_guard.h"
-#include "plugins/base/unique_fd.h"
+#include "plugins/base/event_set.h"
+#include "transports/shm/settings.h"
 
 namespace roda::shm {
 
 class Group;
 struct Peer;
-
-// Knobs, all for tests and measurements.
-struct Settings {
-  bool force_posix = false;                        // RODA_SHM_FORCE_POSIX=1: no memfd
-  bool cma = true;                                 // RODA_SHM_CMA=0: as where the kernel refuses it
-  std::size_t eager_bytes = 16 << 10;              // RODA_SHM_EAGER_BYTES: longer messages wait for their receive
-  std::uint32_t ring_bytes = 256 << 10;            // RODA_SHM_RING_BYTES: between each two ranks; a power of two
-  std::size_t heap_bytes = std::size_t{64} << 30;  // RODA_SHM_HEAP_BYTES: address space for memory_alloc, not memory
-};
 
 // As far as known without a context.
 inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
@@ -37,8 +26,8 @@ class Context {
   explicit Context(const roda_host* host);
 
   std::uint64_t capabilities() const;
-  int event_fd() const { return epoll_.get(); }
-  int bell_fd() const { return bell_.get(); }
+  int event_fd() const { return events_.fd(); }
+  int bell_fd() const { return events_.bell_fd(); }
   const Settings& settings() const { return settings_; }
 
   int progress();
@@ -47,28 +36,22 @@ class Context {
   void disarm();
 
   void add(Group* group) { groups_.push_back(group); }
-  void remove(Group* group);
+  void remove(Group* group) { std::erase(groups_, group); }
   // Makes event_fd() readable when the descriptor is. `peer` dies when it becomes so, null: it is a mailbox.
   void watch(int fd, Peer* peer);
-  void unwatch(int fd);
-  void ring_own_bell();
+  void unwatch(int fd) { events_.unwatch(fd); }
+  void ring() { events_.ring(); }
 
-  void log(int level, const std::string& text) const;
+  void log(int level, const std::string& text) const { sdk::log(host_, level, "shm", text); }
   // In a forked child the memory of the groups isn't mapped and everything is refused.
-  bool in_owner() const;
+  bool in_owner() const { return events_.in_owner(); }
   // Tells the groups of peers whose processes ended. True when there were some.
   bool find_deaths();
 
  private:
-  void read_settings();
-
   const roda_host* host_;
-  pid_t owner_;
   Settings settings_;
-  UniqueFd bell_;
-  UniqueFd epoll_;
-  ForkGuard bell_guard_;
-  ForkGuard epoll_guard_;
+  EventSet events_;
   std::vector<Group*> groups_;
   bool armed_ = false;
 };

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <new>
 #include <utility>
 
@@ -21,12 +20,6 @@
 #include "transports/shm/group.h"
 
 namespace roda::shm {
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // What every member publishes through the exchange.
 struct Group::Card {
@@ -76,21 +69,16 @@ Status take_pages(SharedSegment& segment, std::size_t bytes, std::size_t ranks, 
 
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
-      name_(desc.name != nullptr ? desc.name : "?"),
-      rank_(desc.rank),
-      timeout_ns_(desc.timeout_ns),
-      peers_(static_cast<std::size_t>(desc.size > 0 ? desc.size : 0)),
+      state_("shm", desc),
+      peers_(static_cast<std::size_t>(state_.size())),
       messages_(*this),
-      started_ns_(now_ns()),
       hello_sent_(peers_.size()),
       hello_taken_(peers_.size()) {
-  if (desc.size < 1 || rank_ < 0 || rank_ >= desc.size)
-    throw sdk::Failure(RODA_ERR_INVALID, "shm: no rank of the group");
   if (!context.in_owner()) throw sdk::Failure(RODA_ERR_INVALID, "shm: a forked child can't use its parent's transport");
-  for (int i = 0; i < desc.size; ++i) {
+  for (int i = 0; i < state_.size(); ++i) {
     peer(i).group = this;
     peer(i).rank = i;
-    peer(i).world_rank = desc.world_ranks != nullptr ? desc.world_ranks[i] : i;
+    peer(i).world_rank = state_.world_rank(i);
   }
   if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) {
     throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
@@ -99,9 +87,9 @@ Group::Group(Context& context, const roda_group_desc& desc)
   expect_ok(FdMailbox::open(&mailbox_));
   mailbox_guard_ = ForkGuard(mailbox_.fd());
   connect_self();
-  Card card{kMagic, kLayoutVersion, rank_, nonce_, {}};
+  Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}};
   std::strncpy(card.mailbox, mailbox_.address().c_str(), sizeof card.mailbox - 1);
-  cards_ = sdk::Allgather(desc.exchange, rank_, desc.size, "shm.card");
+  cards_ = sdk::Allgather(desc.exchange, desc.rank, desc.size, "shm.card");
   cards_.start(&card, sizeof card);
   context_.watch(mailbox_.fd(), nullptr);
   context_.add(this);
@@ -114,7 +102,7 @@ void Group::create_segment() {
   std::uint32_t ring_bytes = settings.ring_bytes;
   std::size_t heap_bytes = std::min(settings.heap_bytes, physical_memory());
   for (;;) {
-    const Layout layout(size(), ring_bytes);
+    const Layout layout(state_.size(), ring_bytes);
     heap_bytes = Layout::round_up(heap_bytes, std::size_t{2} << 20);
     Status status = SharedSegment::create("roda-shm", layout.heap + heap_bytes, options, &segment_);
     if (!status.ok() && heap_bytes > (std::size_t{64} << 20)) {
@@ -141,8 +129,8 @@ void Group::fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::si
   auto made = new (segment_.data()) SegmentHeader{};
   made->magic = kMagic;
   made->version = kLayoutVersion;
-  made->rank = rank_;
-  made->size = size();
+  made->rank = state_.rank();
+  made->size = state_.size();
   made->ring_bytes = ring_bytes;
   made->heap_offset = layout.heap;
   made->nonce = nonce_;
@@ -151,26 +139,27 @@ void Group::fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::si
 }
 
 void Group::connect_self() {
-  Peer& self = peer(rank_);
+  Peer& self = peer(state_.rank());
   self.pid = ::getpid();
   self.bell.reset(::fcntl(context_.bell_fd(), F_DUPFD_CLOEXEC, 0));
   self.bell_guard = ForkGuard(self.bell.get());
   attach(self, segment_.data(), segment_.size());
   self.cma = context_.settings().cma;
-  hello_sent_[static_cast<std::size_t>(rank_)] = hello_taken_[static_cast<std::size_t>(rank_)] = true;
+  hello_sent_[static_cast<std::size_t>(self.rank)] = hello_taken_[static_cast<std::size_t>(self.rank)] = true;
 }
 
 // Finds our places in a member's segment and its places in ours.
 void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
   auto& theirs = *reinterpret_cast<SegmentHeader*>(base);
-  if (theirs.magic != kMagic || theirs.version != kLayoutVersion || theirs.rank != peer.rank || theirs.size != size() ||
-      theirs.ring_bytes < 4096 || theirs.ring_bytes > bytes || Layout(size(), theirs.ring_bytes).heap > bytes) {
+  if (theirs.magic != kMagic || theirs.version != kLayoutVersion || theirs.rank != peer.rank ||
+      theirs.size != state_.size() || theirs.ring_bytes < 4096 || theirs.ring_bytes > bytes ||
+      Layout(state_.size(), theirs.ring_bytes).heap > bytes) {
     throw sdk::Failure(RODA_ERR_PRECONDITION,
                        "shm: the segment of " + describe(peer) + " has another layout: its plugin differs",
                        peer.world_rank);
   }
-  const Layout there(size(), theirs.ring_bytes), here(size(), header().ring_bytes);
-  const auto me = static_cast<std::size_t>(rank_), it = static_cast<std::size_t>(peer.rank);
+  const Layout there(state_.size(), theirs.ring_bytes), here(state_.size(), header().ring_bytes);
+  const auto me = static_cast<std::size_t>(state_.rank()), it = static_cast<std::size_t>(peer.rank);
   std::byte* own = segment_.data();
   peer.base = base;
   peer.segment_bytes = bytes;
@@ -187,18 +176,19 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
 }
 
 bool Group::test() {
-  if (is_broken()) refuse();
-  if (phase_ == Phase::kFormed) return true;
+  act_on_abort();
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   try {
     if (phase_ == Phase::kCards && exchange_cards()) phase_ = Phase::kHellos;
     if (phase_ == Phase::kHellos && exchange_hellos()) finish_forming();
-    if (phase_ != Phase::kFormed) check_deadline();
+    if (!state_.is_formed() && state_.is_late()) throw state_.late(missing());
   } catch (const sdk::Failure& failure) {
     abort(failure);
     act_on_abort();
     throw;
   }
-  return phase_ == Phase::kFormed;
+  return state_.is_formed();
 }
 
 bool Group::exchange_cards() {
@@ -233,7 +223,7 @@ void Group::send_hello(Peer& peer) {
   Card card;
   std::memcpy(&card, cards_.value(peer.rank), sizeof card);
   card.mailbox[sizeof card.mailbox - 1] = 0;
-  const Hello hello{rank_, 0, nonce_, segment_.size(), reinterpret_cast<std::uint64_t>(&nonce_)};
+  const Hello hello{state_.rank(), 0, nonce_, segment_.size(), reinterpret_cast<std::uint64_t>(&nonce_)};
   const int fds[] = {segment_.fd(), context_.bell_fd()};
   bool sent = false;
   Status status = mailbox_.send(card.mailbox, kHelloTag, std::as_bytes(std::span(&hello, 1)), fds, &sent);
@@ -253,7 +243,7 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
   Hello hello;
   if (message.tag != kHelloTag || message.payload.size() != sizeof hello || fds.size() != 2) return;
   std::memcpy(&hello, message.payload.data(), sizeof hello);
-  if (hello.rank < 0 || hello.rank >= size() || hello_taken_[static_cast<std::size_t>(hello.rank)]) return;
+  if (hello.rank < 0 || hello.rank >= state_.size() || hello_taken_[static_cast<std::size_t>(hello.rank)]) return;
   Card card;
   std::memcpy(&card, cards_.value(hello.rank), sizeof card);
   if (!(hello.nonce == card.nonce) || hello.segment_bytes < sizeof(SegmentHeader)) return;
@@ -285,21 +275,13 @@ void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
                                   (error != 0 ? std::strerror(error) : "another process answered"));
 }
 
-void Group::check_deadline() const {
-  if (timeout_ns_ == 0 || now_ns() - started_ns_ < timeout_ns_) return;
-  std::string missing;
-  int first = phase_ == Phase::kCards ? peers_[static_cast<std::size_t>(cards_.waiting_for())].world_rank : -1;
-  if (first >= 0) missing = " " + std::to_string(first);
-  for (const Peer& peer : peers_) {
-    if (phase_ == Phase::kHellos && !hello_taken_[static_cast<std::size_t>(peer.rank)]) {
-      if (first < 0) first = peer.world_rank;
-      missing += " " + std::to_string(peer.world_rank);
-    }
+std::vector<int> Group::missing() const {
+  if (phase_ == Phase::kCards) return {cards_.waiting_for()};
+  std::vector<int> ranks;
+  for (int rank = 0; rank < state_.size(); ++rank) {
+    if (!hello_taken_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
   }
-  throw sdk::Failure(RODA_ERR_TIMEOUT,
-                     "shm: group " + name_ + " did not form in " + std::to_string(timeout_ns_ / 1000000) +
-                         " ms; nothing came from rank" + missing,
-                     first);
+  return ranks;
 }
 
 void Group::finish_forming() {
@@ -307,7 +289,7 @@ void Group::finish_forming() {
   mailbox_guard_ = ForkGuard();
   mailbox_.close();
   for (Peer& peer : peers_) {
-    if (peer.rank == rank_ || peer.pid == 0) continue;
+    if (peer.rank == state_.rank() || peer.pid == 0) continue;
     peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
     if (!peer.pidfd) {  // before Linux 5.3, or it is gone already, which its state tells
       context_.log(RODA_LOG_DEBUG, "no pidfd of " + describe(peer) + ": " + std::strerror(errno));
@@ -316,7 +298,7 @@ void Group::finish_forming() {
     peer.pidfd_guard = ForkGuard(peer.pidfd.get());
     context_.watch(peer.pidfd.get(), &peer);
   }
-  phase_ = Phase::kFormed;
+  state_.set_formed();
 }
 
 }  // namespace roda::shm

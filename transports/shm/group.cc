@@ -25,10 +25,7 @@ void populate(void* address, std::size_t bytes) {
 }  // namespace
 
 void Peer::ring_bell() {
-  const std::uint64_t one = 1;
-  // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
-  if (bell) [[maybe_unused]]
-    ssize_t written = ::write(bell.get(), &one, sizeof one);
+  if (bell) roda::ring_bell(bell.get());
 }
 
 Group::~Group() {
@@ -38,7 +35,7 @@ Group::~Group() {
     for (Peer& peer : peers_) peer.pidfd.reset();
     return;
   }
-  if (broken_.load()) act_on_abort();
+  act_on_abort();
   if (segment_) {
     if (header().state.load() == static_cast<std::uint32_t>(MemberState::kOpen)) {
       header().state.store(static_cast<std::uint32_t>(MemberState::kLeft), std::memory_order_seq_cst);
@@ -51,23 +48,17 @@ Group::~Group() {
   }
 }
 
-std::string Group::describe(const Peer& peer) const {
-  return "rank " + std::to_string(peer.world_rank) + " (group " + name_ + ", pid " + std::to_string(peer.pid) + ")";
-}
-
 int Group::progress() {
-  if (!is_formed()) return 0;
-  if (broken_.load(std::memory_order_acquire)) {
-    act_on_abort();
-    return 0;
-  }
-  int handled = messages_.progress();
+  if (!state_.is_formed()) return 0;
+  act_on_abort();
+  if (state_.is_broken()) return 0;
+  const int handled = messages_.progress();
   return handled + look_at_peers();
 }
 
 bool Group::has_news() {
-  if (!is_formed()) return false;
-  if (broken_.load(std::memory_order_acquire)) return !acted_;
+  if (!state_.is_formed()) return false;
+  if (state_.is_broken()) return !state_.has_acted();
   return messages_.has_news() || look_at_peers();
 }
 
@@ -96,49 +87,42 @@ void Group::peer_died(Peer& peer) {
   context_.unwatch(peer.pidfd.get());
   const auto state = static_cast<MemberState>(peer.header->state.load(std::memory_order_acquire));
   if (state == MemberState::kLeft) {
-    messages_.end_those_of(peer, RODA_ERR_PEER, describe(peer) + " has left the group");
+    messages_.end_those_of(peer, {RODA_ERR_PEER, "shm: " + describe(peer) + " has left the group", peer.world_rank});
   } else if (state == MemberState::kOpen) {
-    abort({RODA_ERR_PEER, describe(peer) + " died", peer.world_rank});
+    abort({RODA_ERR_PEER, "shm: " + describe(peer) + " died", peer.world_rank});
   }
 }
 
 void Group::abort(const sdk::Failure& cause) {
-  cause_.set(cause);
-  broken_.store(true, std::memory_order_release);
-  context_.ring_own_bell();
+  state_.abort(cause);
+  context_.ring();
 }
 
-void Group::refuse() {
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (!is_formed()) throw sdk::Failure(RODA_ERR_PRECONDITION, "shm: the group is still forming");
-  throw sdk::Failure(RODA_ERR_INVALID, "shm: no such peer");
+void Group::refuse(int peer) {
+  act_on_abort();
+  state_.refuse(peer);
 }
 
 // The engine's part of an abort: ends what is pending, tells the peers, and promises not to touch them again.
 void Group::act_on_abort() {
-  if (acted_ || !context_.in_owner()) return;
-  acted_ = true;
-  roda_error cause{};
-  cause.struct_size = sizeof cause;
-  cause_.fill(&cause);
-  messages_.end_all(cause.code, cause.message);
+  if (!state_.is_broken() || !context_.in_owner() || !state_.take_abort()) return;
+  const sdk::Failure cause = state_.cause();
+  messages_.end_all(cause);
   if (!segment_) return;
-  header().cause = cause;
+  header().cause.struct_size = sizeof header().cause;
+  cause.fill(&header().cause);
   header().state.store(static_cast<std::uint32_t>(MemberState::kAborted), std::memory_order_seq_cst);
   header().acknowledged.store(1, std::memory_order_release);
   for (Peer& peer : peers_) peer.ring_bell();
 }
 
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (!is_formed()) return true;
-  if (!broken_.load(std::memory_order_acquire)) {
+  if (!state_.is_formed()) return true;
+  if (!state_.is_broken()) {
     if (messages_.touches(base, bytes)) return false;
-    auto from = reinterpret_cast<std::uint64_t>(base);
     return std::none_of(own_windows_, own_windows_ + kWindows, [&](const WindowEntry& window) {
-      const std::uint64_t address = window.address.load(std::memory_order_relaxed);
-      const std::uint64_t length = window.bytes.load(std::memory_order_relaxed);
-      return from < address + length && address < from + bytes;
+      const auto* address = reinterpret_cast<const void*>(window.address.load(std::memory_order_relaxed));
+      return sdk::overlaps(address, window.bytes.load(std::memory_order_relaxed), base, bytes);
     });
   }
   act_on_abort();
@@ -150,7 +134,7 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
 bool Group::nobody_is_inside(const void* base, std::size_t bytes) const {
   const bool ours = offset_of(base, bytes) != WindowEntry::kPrivate;
   return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
-    if (peer.rank == rank_ || peer.dead) return true;
+    if (peer.rank == state_.rank() || peer.dead) return true;
     // Our segment stays mapped at the peer: only its own word says that it has stopped. Private memory is safe as soon
     // as nobody is inside.
     if (ours) return peer.header->acknowledged.load(std::memory_order_acquire) != 0;
@@ -167,7 +151,7 @@ std::uint64_t Group::offset_of(const void* base, std::size_t bytes) const {
 }
 
 void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory*) {
-  if (is_broken()) refuse();
+  if (state_.is_broken()) refuse(state_.rank());
   if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
   WindowEntry& window = own_windows_[slot];
   window.address.store(reinterpret_cast<std::uint64_t>(base), std::memory_order_relaxed);
@@ -180,13 +164,13 @@ void Group::window_close(std::uint32_t slot) {
 }
 
 void* Group::window_map(int rank, std::uint32_t slot) const {
-  if (!is_formed() || rank < 0 || rank >= size() || slot >= kWindows) return nullptr;
+  if (!state_.is_formed() || rank < 0 || rank >= state_.size() || slot >= kWindows) return nullptr;
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   const WindowEntry& window = peer.windows[slot];
   const std::uint64_t offset = window.offset.load(std::memory_order_relaxed);
   const std::uint64_t bytes = window.bytes.load(std::memory_order_relaxed);
   if (bytes == 0) return nullptr;
-  if (rank == rank_) return reinterpret_cast<void*>(window.address.load(std::memory_order_relaxed));
+  if (rank == state_.rank()) return reinterpret_cast<void*>(window.address.load(std::memory_order_relaxed));
   if (offset == WindowEntry::kPrivate || bytes > peer.segment_bytes || offset > peer.segment_bytes - bytes) {
     return nullptr;
   }
@@ -194,11 +178,11 @@ void* Group::window_map(int rank, std::uint32_t slot) const {
 }
 
 void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
-  if (is_broken()) refuse();
+  if (state_.is_broken()) refuse(state_.rank());
   const std::size_t offset = heap_.take(bytes);
   if (offset == Heap::kNone) {
     throw sdk::Failure(RODA_ERR_NO_MEMORY, "shm: no address space for " + std::to_string(bytes) +
-                                               " bytes in this group's segment (RODA_SHM_HEAP_BYTES)");
+                                               " bytes in this group's segment of " + std::to_string(segment_.size()));
   }
   if (Status status = segment_.reserve(offset, bytes); !status.ok()) {
     heap_.give_back(offset, bytes);

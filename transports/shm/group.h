@@ -5,12 +5,10 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/error.hpp>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,7 +61,7 @@ class Group {
                           request);
   }
   std::int32_t test(Request* request) {
-    if (is_broken()) act_on_abort();  // ends the request
+    act_on_abort();  // ends the request
     return messages_.test(request);
   }
 
@@ -90,8 +88,7 @@ class Group {
   void memory_free(roda_memory* memory);
 
   Context& context() { return context_; }
-  int rank() const { return rank_; }
-  int size() const { return static_cast<int>(peers_.size()); }
+  const sdk::GroupState& state() const { return state_; }
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   std::vector<Peer>& peers() { return peers_; }
   SegmentHeader& header() { return *reinterpret_cast<SegmentHeader*>(segment_.data()); }
@@ -99,14 +96,14 @@ class Group {
   // The offset of a range of our segment's heap, WindowEntry::kPrivate for any other memory.
   std::uint64_t offset_of(const void* base, std::size_t bytes) const;
   bool nobody_is_inside(const void* base, std::size_t bytes) const;  // after an abort
-  std::uint64_t timeout_ns() const { return timeout_ns_; }
-  bool is_formed() const { return phase_ == Phase::kFormed; }
-  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
-  // "rank 3 of group 'world'", with the world rank.
-  std::string describe(const Peer& peer) const;
+  std::string place_of(const Peer& peer) const { return "pid " + std::to_string(peer.pid); }
+  std::string describe(const Peer& peer) const { return state_.describe(peer.rank, place_of(peer)); }
+  sdk::Failure outside_window(const Peer& peer) const {
+    return {RODA_ERR_INVALID, "shm: outside the window that " + describe(peer) + " has open", peer.world_rank};
+  }
 
  private:
-  enum class Phase { kCards, kHellos, kFormed };
+  enum class Phase { kCards, kHellos };
   struct Card;
   struct Hello;
 
@@ -120,26 +117,24 @@ class Group {
   void take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds);
   void attach(Peer& peer, std::byte* base, std::size_t bytes);
   void try_cma(Peer& peer, std::uint64_t probe_address);
-  void check_deadline() const;
+  std::vector<int> missing() const;
   void finish_forming();
 
   // What every operation begins with: the group is sound and formed, the peer and the window are there.
   Peer& admit(int peer) {
-    if (is_broken() || !is_formed() || peer < 0 || peer >= size()) refuse();
+    if (!state_.works() || peer < 0 || peer >= state_.size()) refuse(peer);
     return peers_[static_cast<std::size_t>(peer)];
   }
   Peer& admit(int peer, std::uint32_t slot) {
     if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
     return admit(peer);
   }
-  [[noreturn]] void refuse();
+  [[noreturn]] void refuse(int peer);
   void act_on_abort();
   bool look_at_peers();
 
   Context& context_;
-  const std::string name_;
-  const int rank_;
-  const std::uint64_t timeout_ns_;
+  sdk::GroupState state_;
   std::vector<Peer> peers_;
   SharedSegment segment_;
   WindowEntry* own_windows_ = nullptr;
@@ -147,12 +142,7 @@ class Group {
   Heap heap_;
   Messages messages_;
 
-  std::atomic<bool> broken_{false};
-  sdk::FirstCause cause_;
-  bool acted_ = false;  // on the abort
-
   Phase phase_ = Phase::kCards;
-  std::uint64_t started_ns_;
   FdMailbox mailbox_;
   ForkGuard mailbox_guard_;
   ForkGuard segment_guard_;
@@ -161,7 +151,5 @@ class Group {
   std::vector<bool> hello_sent_;
   std::vector<bool> hello_taken_;
 };
-
-std::uint64_t now_ns();
 
 }  // namespace roda::shm

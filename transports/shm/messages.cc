@@ -16,47 +16,18 @@ Record make_record(RecordKind kind) {
   return record;
 }
 
-std::string lengths_differ(std::size_t sent, std::size_t wanted) {
-  return "a message of " + std::to_string(sent) + " bytes came where " + std::to_string(wanted) + " were expected";
-}
-
 }  // namespace
 
-Request& Messages::begin(Request::Kind kind, Peer& peer, const void* data, std::size_t bytes) {
-  Request& request = requests_.take();
+Request& Messages::begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag) {
+  Request& request = requests_.take(data, bytes, tag);
   request.kind = kind;
-  request.state = Request::State::kWaiting;
-  request.internal = request.mapped = false;
   request.peer = peer.rank;
-  request.tag = 0;
-  request.data = static_cast<std::byte*>(const_cast<void*>(data));
-  request.bytes = bytes;
-  request.moved = request.moved_then = 0;
-  request.moved_at_ns = 0;
-  request.remote = 0;
-  request.remote_id = 0;
-  request.code = RODA_OK;
   return request;
 }
 
-void Messages::activate(Request& request, Request::State state) {
-  request.state = state;
+void Messages::activate(Request& request, Request::Step step) {
+  request.step = step;
   active_.push_back(&request);
-}
-
-void Messages::finish(Request& request, std::int32_t code, std::string message) {
-  request.state = Request::State::kDone;
-  request.code = code;
-  request.message = std::move(message);
-  if (request.internal) requests_.give_back(request);
-}
-
-// Hands out the request, or its end if it has one already.
-std::int32_t Messages::hand_out(Request& request, Request** handle) {
-  *handle = nullptr;
-  if (request.state == Request::State::kDone) return test(&request);
-  *handle = &request;
-  return RODA_OK;
 }
 
 std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request) {
@@ -77,7 +48,7 @@ std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std
     record->kind = RecordKind::kAnnounce;
     record->slot = offset != WindowEntry::kPrivate;
     record->address = record->slot != 0 ? offset : reinterpret_cast<std::uint64_t>(data);
-    record->from = waiting.id;
+    record->from = waiting.slot;
     *request = &waiting;
   }
   peer.out.publish(record);
@@ -86,24 +57,26 @@ std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std
 }
 
 std::int32_t Messages::receive(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request) {
-  Request& receive = begin(Request::Kind::kRecv, peer, data, bytes);
-  receive.tag = tag;
-  auto& waiting = peer.unexpected;
-  auto found = std::find_if(waiting.begin(), waiting.end(), [&](const Unexpected& u) { return u.record.tag == tag; });
-  if (found == waiting.end()) {
-    peer.posted.push_back(&receive);
-  } else {
+  Request& receive = begin(Request::Kind::kRecv, peer, data, bytes, tag);
+  if (const Unexpected* found = peer.receives.find(tag)) {
     if (found->record.kind == RecordKind::kAnnounce) {
       begin_receive(peer, receive, found->record);
-    } else if (found->payload.size() != bytes) {
-      finish(receive, RODA_ERR_INVALID, lengths_differ(found->payload.size(), bytes));
     } else {
-      if (bytes > 0) std::memcpy(data, found->payload.data(), bytes);
-      finish(receive);
+      deliver(receive, found->payload.data(), found->payload.size());
     }
-    waiting.erase(found);
+    peer.receives.drop(found);
+  } else {
+    peer.receives.await(&receive);
   }
-  return hand_out(receive, request);
+  return requests_.hand_out(receive, request);
+}
+
+void Messages::deliver(Request& request, const std::byte* payload, std::size_t bytes) {
+  if (bytes != request.bytes) {
+    return requests_.finish(request, group_.state().other_length(bytes, request.bytes, request.peer));
+  }
+  if (bytes > 0) std::memcpy(request.data, payload, bytes);
+  requests_.finish(request);
 }
 
 void Messages::begin_receive(Peer& peer, Request& request, const Record& announcement) {
@@ -116,44 +89,28 @@ void Messages::begin_receive(Peer& peer, Request& request, const Record& announc
     Record done = make_record(RecordKind::kFinish);
     done.to = announcement.from;
     answer(peer, done);
-    return finish(request, RODA_ERR_INVALID, lengths_differ(announcement.total, request.bytes));
+    return requests_.finish(request, group_.state().other_length(announcement.total, request.bytes, peer.rank));
   }
   if (mapped || peer.cma) {
     request.mapped = mapped;
     if (mapped) request.remote += reinterpret_cast<std::uint64_t>(peer.base);
-    return activate(request, Request::State::kPulling);
+    return activate(request, Request::Step::kPulling);
   }
   Record clear = make_record(RecordKind::kClear);
   clear.to = announcement.from;
-  clear.from = request.id;
+  clear.from = request.slot;
   answer(peer, clear);
 }
 
 std::int32_t Messages::test(Request* request) {
-  if (request->state != Request::State::kDone) {
-    check_deadline(*request);
-    return RODA_IN_PROGRESS;
+  if (!request->is_pending()) return requests_.collect(*request);
+  if (request->limit.is_over(request->moved, group_.state().timeout_ns())) {
+    const Peer& peer = group_.peer(request->peer);
+    group_.abort(group_.state().stood_still("a transfer of " + std::to_string(request->bytes) + " bytes, of which " +
+                                                std::to_string(request->moved) + " were there, with",
+                                            peer.rank, group_.place_of(peer)));
   }
-  const std::int32_t code = request->code;
-  requests_.give_back(*request);
-  if (code != RODA_OK) throw sdk::Failure(code, request->message, group_.peer(request->peer).world_rank);
-  return RODA_OK;
-}
-
-void Messages::check_deadline(Request& request) {
-  const std::uint64_t limit = group_.timeout_ns();
-  if (limit == 0) return;
-  if (request.moved != request.moved_then || request.moved_at_ns == 0) {
-    request.moved_then = request.moved;
-    request.moved_at_ns = now_ns();
-  } else if (now_ns() - request.moved_at_ns > limit) {
-    Peer& peer = group_.peer(request.peer);
-    group_.abort({RODA_ERR_TIMEOUT,
-                  "nothing moved between this rank and " + group_.describe(peer) + " for " +
-                      std::to_string(limit / 1000000) + " ms: " + std::to_string(request.moved) + " of " +
-                      std::to_string(request.bytes) + " bytes were there",
-                  peer.world_rank});
-  }
+  return RODA_IN_PROGRESS;
 }
 
 void Messages::answer(Peer& peer, const Record& record) {
@@ -219,7 +176,7 @@ bool Messages::has_news() {
     if (!peer.in.empty() || (!peer.control.empty() && peer.out.has_room(0))) return true;
   }
   for (Request* request : active_) {
-    if (request->state != Request::State::kStreaming) return true;
+    if (request->step != Request::Step::kStreaming) return true;
     Peer& peer = group_.peer(request->peer);
     if (peer.out.has_room(std::min(peer.out.max_payload() / 2, request->bytes - request->moved))) return true;
   }
@@ -242,33 +199,29 @@ void Messages::handle(Peer& peer, const Record& record) {
       break;
   }
   request = requests_.find(record.to);
-  if (request == nullptr || request->state != Request::State::kWaiting) return;
+  if (request == nullptr || request->step != Request::Step::kWaiting) return;
   if (record.kind == RecordKind::kClear) {
     request->remote_id = record.from;
-    activate(*request, Request::State::kStreaming);
+    activate(*request, Request::Step::kStreaming);
   } else if (record.kind == RecordKind::kFinish) {
-    finish(*request);
+    requests_.finish(*request);
   } else if (record.kind == RecordKind::kRefuse) {
-    finish(*request, RODA_ERR_INVALID, "outside the window that " + group_.describe(peer) + " has open");
+    requests_.finish(*request, group_.outside_window(peer));
   }
 }
 
 void Messages::handle_message(Peer& peer, const Record& record) {
-  auto& posted = peer.posted;
-  auto found = std::find_if(posted.begin(), posted.end(), [&](const Request* r) { return r->tag == record.tag; });
-  if (found == posted.end()) {
-    auto payload = payload_of(&record);
-    peer.unexpected.push_back({record, {payload, payload + record.payload}});
-    return;
+  Request* request = peer.receives.claim(record.tag);
+  if (request == nullptr) {
+    const std::byte* payload = payload_of(&record);
+    Unexpected& message = peer.receives.keep(record.tag);
+    message.record = record;
+    message.payload.assign(payload, payload + record.payload);
+  } else if (record.kind == RecordKind::kAnnounce) {
+    begin_receive(peer, *request, record);
+  } else {
+    deliver(*request, payload_of(&record), record.payload);
   }
-  Request& request = **found;
-  posted.erase(found);
-  if (record.kind == RecordKind::kAnnounce) return begin_receive(peer, request, record);
-  if (record.payload != request.bytes) {
-    return finish(request, RODA_ERR_INVALID, lengths_differ(record.payload, request.bytes));
-  }
-  if (request.bytes > 0) std::memcpy(request.data, payload_of(&record), request.bytes);
-  finish(request);
 }
 
 void Messages::handle_data(Peer& peer, const Record& record) {
@@ -277,42 +230,29 @@ void Messages::handle_data(Peer& peer, const Record& record) {
   std::memcpy(request->data + request->moved, payload_of(&record), record.payload);
   request->moved += record.payload;
   if (request->moved < request->bytes) return;
-  if (request->internal) {  // a peer's put that is complete
+  if (request->is_internal) {  // a peer's put that is complete
     Record done = make_record(RecordKind::kFinish);
     done.to = request->remote_id;
     answer(peer, done);
   }
-  finish(*request);
+  requests_.finish(*request);
 }
 
-bool Messages::touches(const void* base, std::size_t bytes) const {
-  return std::any_of(requests_.all().begin(), requests_.all().end(),
-                     [&](const auto& request) { return request->overlaps(base, bytes); });
-}
-
-void Messages::end_all(std::int32_t code, const char* message) {
+void Messages::end_all(const sdk::Failure& cause) {
   active_.clear();
   for (Peer& peer : group_.peers()) {
-    peer.posted.clear();
-    peer.unexpected.clear();
+    peer.receives = {};
     peer.control.clear();
   }
-  for (const auto& request : requests_.all()) {
-    if (request->state != Request::State::kFree && request->state != Request::State::kDone) {
-      finish(*request, code, message);
-    }
-  }
+  requests_.for_each_pending([&](Request& request) { requests_.finish(request, cause); });
 }
 
-void Messages::end_those_of(const Peer& peer, std::int32_t code, const std::string& message) {
-  auto waits = [&](const Request* r) { return r->peer == peer.rank; };
-  std::erase_if(active_, waits);
-  group_.peer(peer.rank).posted.clear();
-  for (const auto& request : requests_.all()) {
-    if (waits(request.get()) && request->state != Request::State::kFree && request->state != Request::State::kDone) {
-      finish(*request, code, message);
-    }
-  }
+void Messages::end_those_of(Peer& peer, const sdk::Failure& cause) {
+  std::erase_if(active_, [&](const Request* request) { return request->peer == peer.rank; });
+  peer.receives.forget_awaited();
+  requests_.for_each_pending([&](Request& request) {
+    if (request.peer == peer.rank) requests_.finish(request, cause);
+  });
 }
 
 }  // namespace roda::shm

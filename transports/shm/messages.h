@@ -40,11 +40,11 @@ class Messages {
   // Is there anything to read or to move?
   bool has_news();
   // True when a pending request touches the range.
-  bool touches(const void* base, std::size_t bytes) const;
+  bool touches(const void* base, std::size_t bytes) const { return requests_.touches(base, bytes); }
   // Every pending request is done with this.
-  void end_all(std::int32_t code, const char* message);
+  void end_all(const sdk::Failure& cause);
   // Those that wait for this peer.
-  void end_those_of(const Peer& peer, std::int32_t code, const std::string& message);
+  void end_those_of(Peer& peer, const sdk::Failure& cause);
 
  private:
   int read_ring(Peer& peer);
@@ -54,24 +54,24 @@ class Messages {
   void serve_get(Peer& peer, const Record& record);
   void serve_put(Peer& peer, const Record& record);
 
-  Request& begin(Request::Kind kind, Peer& peer, const void* data, std::size_t bytes);
+  Request& begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag = 0);
+  // The whole of a short message has come.
+  void deliver(Request& request, const std::byte* payload, std::size_t bytes);
   void begin_receive(Peer& peer, Request& request, const Record& announcement);
-  void activate(Request& request, Request::State state);
+  void activate(Request& request, Request::Step step);
   bool pump(Request& request);
   bool stream(Peer& peer, Request& request);
   bool copy_slice(Peer& peer, Request& request);
   void check_deadline(Request& request);
-  void finish(Request& request, std::int32_t code = RODA_OK, std::string message = {});
   std::int32_t ask(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
                    std::size_t bytes, Request** request);
-  std::int32_t hand_out(Request& request, Request** handle);
 
   // Sends a record without payload, later if the ring is full.
   void answer(Peer& peer, const Record& record);
   bool flush_answers(Peer& peer);
 
   Group& group_;
-  RequestTable requests_;
+  sdk::RequestTable<Request> requests_;
   std::vector<Request*> active_;  // kPulling, kPushing, kStreaming
 };
 

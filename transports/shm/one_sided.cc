@@ -38,8 +38,7 @@ std::int32_t Messages::move(Request::Kind kind, Peer& peer, std::uint32_t slot, 
   WindowEntry& window = peer.windows[slot];
   const std::uint64_t length = window.bytes.load(std::memory_order_relaxed);
   if (offset > length || bytes > length - offset) {
-    throw sdk::Failure(RODA_ERR_INVALID, "outside the window that " + group_.describe(peer) + " has open",
-                       peer.world_rank);
+    throw group_.outside_window(peer);
   }
   if (bytes == 0) return RODA_OK;
   const std::uint64_t place = window.offset.load(std::memory_order_relaxed);
@@ -51,9 +50,9 @@ std::int32_t Messages::move(Request::Kind kind, Peer& peer, std::uint32_t slot, 
   moving.remote =
       (mapped ? reinterpret_cast<std::uint64_t>(peer.base) + place : window.address.load(std::memory_order_relaxed)) +
       offset;
-  moving.state = kind == Request::Kind::kGet ? Request::State::kPulling : Request::State::kPushing;
+  moving.step = kind == Request::Kind::kGet ? Request::Step::kPulling : Request::Step::kPushing;
   if (!pump(moving)) active_.push_back(&moving);
-  return hand_out(moving, request);
+  return requests_.hand_out(moving, request);
 }
 
 // By way of the rings.
@@ -66,7 +65,7 @@ std::int32_t Messages::ask(Request::Kind kind, Peer& peer, std::uint32_t slot, s
   record->slot = slot;
   record->address = offset;
   record->total = bytes;
-  record->from = asking.id;
+  record->from = asking.slot;
   peer.out.publish(record);
   peer.wake();
   *request = &asking;
@@ -76,14 +75,14 @@ std::int32_t Messages::ask(Request::Kind kind, Peer& peer, std::uint32_t slot, s
 // Moves a request on; true when it no longer needs that.
 bool Messages::pump(Request& request) {
   Peer& peer = group_.peer(request.peer);
-  return request.state == Request::State::kStreaming ? stream(peer, request) : copy_slice(peer, request);
+  return request.step == Request::Step::kStreaming ? stream(peer, request) : copy_slice(peer, request);
 }
 
 bool Messages::copy_slice(Peer& peer, Request& request) {
   const std::size_t part = std::min(kSlice, request.bytes - request.moved);
   std::byte* local = request.data + request.moved;
   const std::uint64_t remote = request.remote + request.moved;
-  const bool pulls = request.state == Request::State::kPulling;
+  const bool pulls = request.step == Request::Step::kPulling;
   int failure = 0;
   if (request.mapped) {
     auto there = reinterpret_cast<void*>(remote);
@@ -95,9 +94,10 @@ bool Messages::copy_slice(Peer& peer, Request& request) {
                                : cma_write(peer.pid, remote, local, part);
   }
   if (failure != 0) {
-    finish(request, failure == ESRCH ? RODA_ERR_PEER : RODA_ERR_SYSTEM,
-           "reaching into the memory of " + group_.describe(peer) + ": " +
-               (failure == ESRCH ? "it has left" : std::strerror(failure)));
+    requests_.finish(request, {failure == ESRCH ? RODA_ERR_PEER : RODA_ERR_SYSTEM,
+                               "shm: reaching into the memory of " + group_.describe(peer) + ": " +
+                                   (failure == ESRCH ? "it has left" : std::strerror(failure)),
+                               peer.world_rank});
     return true;
   }
   request.moved += part;
@@ -108,7 +108,7 @@ bool Messages::copy_slice(Peer& peer, Request& request) {
     done.to = request.remote_id;
     answer(peer, done);
   }
-  finish(request);
+  requests_.finish(request);
   return true;
 }
 
@@ -128,9 +128,9 @@ bool Messages::stream(Peer& peer, Request& request) {
   if (moved) peer.wake();
   if (request.moved < request.bytes) return false;
   if (request.kind == Request::Kind::kPut) {
-    request.state = Request::State::kWaiting;  // until the peer has written it all
+    request.step = Request::Step::kWaiting;  // until the peer has written it all
   } else {
-    finish(request);
+    requests_.finish(request);
   }
   return true;
 }
@@ -157,21 +157,21 @@ void Messages::serve_get(Peer& peer, const Record& record) {
   void* from = record.slot < kWindows ? inside(group_.own_window(record.slot), record) : nullptr;
   if (from == nullptr) return answer(peer, refusal(record));
   Request& request = begin(Request::Kind::kSend, peer, from, record.total);
-  request.internal = true;
+  request.is_internal = true;
   request.remote_id = record.from;
-  activate(request, Request::State::kStreaming);
+  activate(request, Request::Step::kStreaming);
 }
 
 void Messages::serve_put(Peer& peer, const Record& record) {
   void* to = record.slot < kWindows ? inside(group_.own_window(record.slot), record) : nullptr;
   if (to == nullptr) return answer(peer, refusal(record));
   Request& request = begin(Request::Kind::kRecv, peer, to, record.total);
-  request.internal = true;
+  request.is_internal = true;
   request.remote_id = record.from;
   Record clear{};
   clear.kind = RecordKind::kClear;
   clear.to = record.from;
-  clear.from = request.id;
+  clear.from = request.slot;
   answer(peer, clear);
 }
 

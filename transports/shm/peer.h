@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <roda/sdk/matcher.hpp>
 #include <string>
 #include <vector>
 
@@ -13,15 +14,16 @@
 #include "plugins/base/shared_segment.h"
 #include "plugins/base/unique_fd.h"
 #include "transports/shm/layout.h"
+#include "transports/shm/request.h"
 #include "transports/shm/ring.h"
 
 namespace roda::shm {
 
 class Group;
-struct Request;
 
 // A message that came before its receive.
 struct Unexpected {
+  std::uint64_t tag = 0;
   Record record{};
   std::vector<std::byte> payload;  // kEager
 };
@@ -51,8 +53,7 @@ struct Peer {
 
   RingProducer out;
   RingConsumer in;
-  std::vector<Request*> posted;  // receives without a message, in order
-  std::deque<Unexpected> unexpected;
+  sdk::Matcher<Request, Unexpected> receives;
   std::deque<Record> control;  // answers that found the ring full
 
   // Wakes the peer if it sleeps. Whatever it shall see was stored before.

@@ -159,7 +159,7 @@ std::set<std::string> leftovers() {
 class Leftovers : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Leftovers, NoneAfterAllRanksWereKilled) {
-  const Knobs knobs{{"RODA_SHM_FORCE_POSIX", GetParam()}};
+  const Knobs knobs{{"RODA_TEST_SHM_FORCE_POSIX", GetParam()}};
   Board board;
   auto before = leftovers();
   std::vector<pid_t> children;
@@ -258,7 +258,7 @@ TEST(Posix, AFullDevShmIsAnErrorNotAFault) {
       ::_exit(77);
     }
     run_ranks(4, [&](int rank) {
-      Member member(board, rank, 4, {{"RODA_SHM_FORCE_POSIX", "1"}, {"RODA_SHM_RING_BYTES", "262144"}});
+      Member member(board, rank, 4, {{"RODA_TEST_SHM_FORCE_POSIX", "1"}, {"RODA_TEST_SHM_RING_BYTES", "262144"}});
       ASSERT_EQ(member.form(), RODA_OK) << member.error().message;  // with smaller rings
       std::vector<unsigned char> data(100'000), got(data.size());
       roda_request* sending = member.start_send((rank + 1) % 4, 1, data.data(), data.size());

@@ -18,10 +18,10 @@ struct Way {
 // Small rings and eager limits reach the paths of large messages with little data.
 const Way kWays[] = {
     {"standard", {}},
-    {"no_cma", {{"RODA_SHM_CMA", "0"}}},
-    {"tiny_ring", {{"RODA_SHM_RING_BYTES", "4096"}, {"RODA_SHM_CMA", "0"}}},
-    {"never_eager", {{"RODA_SHM_EAGER_BYTES", "0"}}},
-    {"posix", {{"RODA_SHM_FORCE_POSIX", "1"}}},
+    {"no_cma", {{"RODA_TEST_SHM_CMA", "0"}}},
+    {"tiny_ring", {{"RODA_TEST_SHM_RING_BYTES", "4096"}, {"RODA_TEST_SHM_CMA", "0"}}},
+    {"never_eager", {{"RODA_TEST_SHM_EAGER_BYTES", "0"}}},
+    {"posix", {{"RODA_TEST_SHM_FORCE_POSIX", "1"}}},
 };
 
 class MessagesTest : public ::testing::TestWithParam<Way> {};
@@ -107,7 +107,8 @@ TEST_P(MessagesTest, AFullRingIsBackPressureAndNothingIsLost) {
     Member member(board, rank, 2, GetParam().knobs);
     ASSERT_EQ(member.form(), RODA_OK) << member.error().message;
     constexpr int kMessages = 3000;
-    const bool waits = GetParam().knobs.count("RODA_SHM_EAGER_BYTES") == 0;  // else each send waits for its receive
+    const bool waits =
+        GetParam().knobs.count("RODA_TEST_SHM_EAGER_BYTES") == 0;  // else each send waits for its receive
     if (!waits) board.set(0, 1);
     if (rank == 0) {
       bool refused = false;
