@@ -5,33 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "transports/loop/hub.h"
 
 namespace roda::loop {
-namespace {
 
-std::int64_t number(const roda_host* host, const char* name, std::int64_t otherwise) {
-  const char* text = host->knob(host->self, name);
-  if (text == nullptr || *text == '\0') return otherwise;
-  char* end = nullptr;
-  const long long value = std::strtoll(text, &end, 10);
-  if (*end != '\0' || value < 0) {
-    throw sdk::Failure(RODA_ERR_INVALID, std::string(name) + "=" + text + " is not a number from 0 on");
-  }
-  return value;
-}
-
-}  // namespace
-
-Context::Context(const roda_host* host)
-    : delay_(std::chrono::microseconds(number(host, "RODA_LOOP_DELAY_US", 0))),
-      fail_after_(number(host, "RODA_LOOP_FAIL_AFTER", -1)),
-      again_every_(number(host, "RODA_LOOP_AGAIN_EVERY", 0)) {
-  open_timer();
-}
+Context::Context(const roda_host* host) : settings_(sdk::read_settings(kSettings, host)) { open_timer(); }
 
 Context::~Context() {
   if (timer_fd_ >= 0) ::close(timer_fd_);
@@ -69,9 +49,9 @@ int Context::progress() {
 }
 
 bool Context::count_operation() {
-  if (again_every_ > 0 && ++attempts_ % again_every_ == 0) return true;
-  if (fail_after_ >= 0 && ++operations_ > fail_after_) {
-    throw sdk::Failure(RODA_ERR_PEER, "injected: RODA_LOOP_FAIL_AFTER=" + std::to_string(fail_after_));
+  if (settings_.again_every > 0 && ++attempts_ % settings_.again_every == 0) return true;
+  if (settings_.fail_after >= 0 && ++operations_ > settings_.fail_after) {
+    throw sdk::Failure(RODA_ERR_PEER, "injected: RODA_TEST_LOOP_FAIL_AFTER=" + std::to_string(settings_.fail_after));
   }
   return false;
 }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "transports/loop/settings.h"
+
 namespace roda::loop {
 
 using Clock = std::chrono::steady_clock;
@@ -31,7 +33,7 @@ class Context {
 
   // To be asked once per operation. Throws the injected failure; true asks for RODA_AGAIN.
   bool count_operation();
-  Clock::duration delay() const { return delay_; }
+  Clock::duration delay() const { return std::chrono::microseconds(settings_.delay_us); }
 
   void add(Hub* hub, int rank) { seats_.push_back({hub, rank}); }
   void remove(Hub* hub);
@@ -47,9 +49,7 @@ class Context {
   sdk::Doorbell doorbell_;
   int timer_fd_ = -1;
   int poll_fd_ = -1;
-  Clock::duration delay_{};
-  std::int64_t fail_after_ = -1;
-  std::int64_t again_every_ = 0;
+  const Settings settings_;
   std::int64_t operations_ = 0;
   std::int64_t attempts_ = 0;
   std::vector<Seat> seats_;

@@ -17,14 +17,14 @@ TEST(LoopFaults, FailAfterCountsOperationsOfOneRankOnly) {
   Board board;
   std::barrier over(2);
   run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, rank == 0 ? Knobs{{"RODA_LOOP_FAIL_AFTER", "2"}} : Knobs{});
+    Member member(table(), board, rank, 2, rank == 0 ? Knobs{{"RODA_TEST_LOOP_FAIL_AFTER", "2"}} : Knobs{});
     ASSERT_EQ(member.form(), RODA_OK);
     roda_request* request = nullptr;
     for (int i = 0; i < 3; ++i) {
       const int code = member.send(1 - rank, 1, &i, sizeof i, &request);
       if (rank == 0 && i == 2) {
         EXPECT_EQ(code, RODA_ERR_PEER);
-        EXPECT_STREQ(member.text(), "injected: RODA_LOOP_FAIL_AFTER=2");
+        EXPECT_STREQ(member.text(), "injected: RODA_TEST_LOOP_FAIL_AFTER=2");
       } else {
         EXPECT_EQ(code, RODA_OK) << member.text();
       }
@@ -37,7 +37,7 @@ TEST(LoopFaults, AgainEveryThirdAttempt) {
   Board board;
   std::barrier over(2);
   run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, {{"RODA_LOOP_AGAIN_EVERY", "3"}});
+    Member member(table(), board, rank, 2, {{"RODA_TEST_LOOP_AGAIN_EVERY", "3"}});
     ASSERT_EQ(member.form(), RODA_OK);
     roda_request* request = nullptr;
     std::array<int, 6> codes{};
@@ -50,7 +50,7 @@ TEST(LoopFaults, AgainEveryThirdAttempt) {
 TEST(LoopFaults, DelayedMessagesComeInOrderAndWakeTheSleeper) {
   Board board;
   run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, {{"RODA_LOOP_DELAY_US", "2000"}});
+    Member member(table(), board, rank, 2, {{"RODA_TEST_LOOP_DELAY_US", "2000"}});
     ASSERT_EQ(member.form(), RODA_OK);
     std::array<int, 20> out{}, in{};
     roda_request* request = nullptr;
@@ -68,9 +68,9 @@ TEST(LoopFaults, DelayedMessagesComeInOrderAndWakeTheSleeper) {
 
 TEST(LoopFaults, ABadSettingIsRefusedByName) {
   Board board;
-  const Member member(table(), board, 0, 1, {{"RODA_LOOP_DELAY_US", "soon"}});
+  const Member member(table(), board, 0, 1, {{"RODA_TEST_LOOP_DELAY_US", "soon"}});
   EXPECT_EQ(member.code(), RODA_ERR_INVALID);
-  EXPECT_STREQ(member.text(), "RODA_LOOP_DELAY_US=soon is not a number from 0 on");
+  EXPECT_STREQ(member.text(), "RODA_TEST_LOOP_DELAY_US=soon is not a number; 0 to 1000000000 is expected");
 }
 
 TEST(LoopFaults, ARankThatLeavesEndsWhatOthersHavePendingWithIt) {

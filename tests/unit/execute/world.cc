@@ -15,7 +15,9 @@ namespace {
 
 void log(void*, int32_t, const char*, const char*) {}
 // Every operation takes the retry path now and then.
-const char* knob(void*, const char* name) { return std::strcmp(name, "RODA_LOOP_AGAIN_EVERY") == 0 ? "7" : nullptr; }
+const char* knob(void*, const char* name) {
+  return std::strcmp(name, "RODA_TEST_LOOP_AGAIN_EVERY") == 0 ? "7" : nullptr;
+}
 int32_t reduce(void*, void* dst, const void* a, const void* b, size_t count, int32_t dtype, int32_t op) {
   return roda_cpu_device()->reduce(dst, a, b, count, dtype, op, nullptr, nullptr);
 }
