@@ -15,7 +15,7 @@ failed=0
 # A lost packet is sent again after 0.27 s, not 0.5: the wires are short here. Not sooner: four ranks that read from each
 # other on one emulated processor answer late, and what is asked again too early fails (remote access error, retries
 # exceeded).
-export RODA_VERBS_TIMEOUT=16 HOROVOD_PLUGIN_PATH=$plugins
+export RODA_TEST_VERBS_TIMEOUT=16 HOROVOD_PLUGIN_PATH=$plugins
 
 # check NAME SECONDS COMMAND…
 check() {
@@ -92,21 +92,21 @@ before=$(sent_bytes)
 conform kit-2-ranks-2-devices 2 rxe1,rxe2
 [[ -n $prefix ]] || check wire-was-used 10 bash -c "wire_was_used $before"
 conform kit-4-ranks-4-devices 4 rxe1,rxe2,rxe3,rxe4
-only=p2p conform p2p-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_VERBS_STRIPE_BYTES=4096
-only=window conform window-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_VERBS_STRIPE_BYTES=4096
-only=p2p conform p2p-4-ranks-1-device 4 rxe1 RODA_VERBS_CREDITS=4 RODA_VERBS_EAGER_BYTES=256
+only=p2p conform p2p-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_TEST_VERBS_STRIPE_BYTES=4096
+only=window conform window-2-ranks-4-devices 2 rxe1,rxe2,rxe3,rxe4 RODA_TEST_VERBS_STRIPE_BYTES=4096
+only=p2p conform p2p-4-ranks-1-device 4 rxe1 RODA_TEST_VERBS_CREDITS=4 RODA_TEST_VERBS_EAGER_BYTES=256
 only=p2p conform p2p-ipv6 2 rxe1,rxe2 RODA_VERBS_GID_INDEX="$RDMA_VM_GID_V6"
 # own NAME RANKS SETTING…: what is asked of this transport beyond the kit.
 own() {
   local name=$1 ranks=$2
   shift 2
-  check "$name" 120 env RODA_VERBS_PROBE_MS=200 "$@" "$build/tests/vm/vm_verbs_cases" "$plugins/roda_verbs.so" "$ranks"
+  check "$name" 120 env RODA_TEST_VERBS_PROBE_MS=200 "$@" "$build/tests/vm/vm_verbs_cases" "$plugins/roda_verbs.so" "$ranks"
 }
 own own-2-ranks 2 RODA_VERBS_DEVICES=rxe1,rxe2
-own own-3-ranks-4-devices 3 RODA_VERBS_STRIPE_BYTES=4096 RODA_VERBS_CREDITS=4
+own own-3-ranks-4-devices 3 RODA_TEST_VERBS_STRIPE_BYTES=4096 RODA_TEST_VERBS_CREDITS=4
 lossy 2
-only=p2p conform p2p-packet-loss 2 rxe1,rxe2 RODA_VERBS_TIMEOUT=14
-only=window conform window-packet-loss 2 rxe1,rxe2 RODA_VERBS_TIMEOUT=14
+only=p2p conform p2p-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT=14
+only=window conform window-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT=14
 lossy 0
 # UCX over the same devices (over IPv6: see UCX_IB_GID_INDEX in run-in-rdma-vm.sh), where it is built. Its groups take two
 # seconds to form here.

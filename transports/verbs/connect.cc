@@ -122,7 +122,7 @@ void Link::connect(int rail, const PortAddress& peer, const QueuePair& pair) {
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = mine.first_packet;
     attributes.timeout = static_cast<std::uint8_t>(plan_.settings->timeout);
-    attributes.retry_cnt = static_cast<std::uint8_t>(plan_.settings->retries);
+    attributes.retry_cnt = static_cast<std::uint8_t>(kRetries);
     attributes.rnr_retry = kReceiverRetries;
     attributes.max_rd_atomic = std::min(device.max_reads(), peer.reads);
     error = device.library().modify_qp(

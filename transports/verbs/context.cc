@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -36,6 +35,10 @@ std::vector<PortFacts> choose(const Library& library, const Settings& settings) 
   return chosen;
 }
 
+void expect_ok(const Status& status) {
+  if (!status.ok()) throw sdk::Failure(status.code(), "verbs: " + status.message());
+}
+
 // FNV-1a of the running kernel's identity.
 std::uint64_t identify_host() {
   std::string boot;
@@ -48,14 +51,13 @@ std::uint64_t identify_host() {
 }  // namespace
 
 void Context::probe(const roda_host* host) {
-  const Settings settings = read_settings(host);
+  const Settings settings = sdk::read_settings(kSettings, host);
   choose(*Library::open(settings.library), settings);
 }
 
 Context::Context(const roda_host* host)
     : host_(host),
-      owner_(::getpid()),
-      settings_(read_settings(host)),
+      settings_(sdk::read_settings(kSettings, host)),
       library_(Library::open(settings_.library)),
       host_id_(identify_host()) {
   // Only matters to kernels that do not copy registered pages at a fork.
@@ -65,11 +67,9 @@ Context::Context(const roda_host* host)
     log(RODA_LOG_DEBUG, "uses " + devices_.back()->name() + " at " + gid_text(devices_.back()->address().gid));
   }
   known_ = std::make_unique<KnownMemory>(devices_);
-  wake_.reset(sdk::check_system(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "verbs: eventfd"));
+  expect_ok(events_.open());
   timer_.reset(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "verbs: timerfd"));
-  epoll_.reset(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "verbs: epoll"));
-  for (const int fd : {wake_.get(), timer_.get(), epoll_.get()}) guards_.emplace_back(fd);
-  watch(wake_.get());
+  timer_guard_ = ForkGuard(timer_.get());
   watch(timer_.get());
   for (const auto& device : devices_) {
     watch(device->channel()->fd);
@@ -86,28 +86,12 @@ Context::~Context() {
   }
   while (!lingering_.empty()) {
     if (progress() > 0 || !arm()) continue;
-    pollfd waiting{epoll_.get(), POLLIN, 0};
+    pollfd waiting{events_.fd(), POLLIN, 0};
     (void)::poll(&waiting, 1, 20);
   }
 }
 
-void Context::watch(int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  sdk::check_system(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "verbs: watching a descriptor");
-}
-
-bool Context::in_owner() const { return ::getpid() == owner_; }
-
-void Context::log(int level, const std::string& text) const {
-  if (host_ != nullptr && host_->log != nullptr) host_->log(host_->self, level, "verbs", text.c_str());
-}
-
-void Context::wake() {
-  const std::uint64_t one = 1;
-  // Fails only when the counter is at its limit, and then the descriptor is readable anyway.
-  [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);
-}
+void Context::watch(int fd) { expect_ok(events_.watch(fd, nullptr, EPOLLIN)); }
 
 std::uint32_t Context::memory_kinds(int device) {
   const std::uint32_t host = 1u << RODA_MEMORY_HOST;
@@ -153,8 +137,7 @@ int Context::progress_lingering() {
 
 bool Context::arm() {
   if (!in_owner()) return true;
-  std::uint64_t count = 0;
-  [[maybe_unused]] ssize_t taken = ::read(wake_.get(), &count, sizeof count);
+  events_.clear_rings();
   if (timer_rang()) look_around();
   read_device_events();
   drain_channels();

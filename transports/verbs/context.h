@@ -3,7 +3,6 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <map>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/event_set.h"
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/unique_fd.h"
 #include "transports/verbs/library.h"
@@ -37,12 +37,12 @@ class Context {
 
   // Whether messages take a GPU's memory is found once for each: by registering some of it.
   std::uint32_t memory_kinds(int device);
-  int event_fd() const { return epoll_.get(); }
+  int event_fd() const { return events_.fd(); }
   int progress();
   // True: sleep; false: there is something to do.
   bool arm();
   // Makes event_fd() readable.
-  void wake();
+  void wake() { events_.ring(); }
 
   void add(Group* group) { groups_.push_back(group); }
   void remove(Group* group) { std::erase(groups_, group); }
@@ -55,7 +55,7 @@ class Context {
   std::uint64_t host_id() const { return host_id_; }
   std::uint64_t probe_ns() const { return std::uint64_t{settings_.probe_ms} * 1'000'000; }
   // In a forked child the devices aren't there and everything is refused.
-  bool in_owner() const;
+  bool in_owner() const { return events_.in_owner(); }
 
  private:
   struct Lingering {
@@ -72,20 +72,18 @@ class Context {
   // What no completion tells: events of devices, and peers that say nothing.
   void look_around();
   void set_timer(bool is_on);
-  void log(int level, const std::string& text) const;
+  void log(int level, const std::string& text) const { sdk::log(host_, level, "verbs", text); }
 
   const roda_host* host_;
-  const pid_t owner_;
   Settings settings_;
   std::shared_ptr<const Library> library_;
   std::uint64_t host_id_;
   Devices devices_;
   std::unique_ptr<KnownMemory> known_;
   std::map<int, bool> reached_gpus_;
-  UniqueFd wake_;
+  EventSet events_;
   UniqueFd timer_;
-  UniqueFd epoll_;
-  std::vector<ForkGuard> guards_;  // after the descriptors: gone before they close
+  ForkGuard timer_guard_;
   std::vector<Group*> groups_;
   std::vector<Lingering> lingering_;
   bool timer_is_on_ = false;

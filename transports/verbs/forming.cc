@@ -45,7 +45,7 @@ bool Group::form_on() {
       return false;
     case Phase::kConnect:
       if (!connect_some()) return false;
-      gather_ = sdk::Allgather(exchange_, rank_, size_, "verbs.up");
+      gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "verbs.up");
       gather_.start(nullptr, 0);
       phase_ = Phase::kUp;
       return false;
@@ -53,8 +53,6 @@ bool Group::form_on() {
       if (!gather_.test()) return false;
       finish_forming();
       return true;
-    case Phase::kFormed:
-      break;
   }
   return true;
 }
@@ -66,8 +64,8 @@ void Group::say_hello() {
   hello.eager_bytes = settings.eager_bytes;
   hello.stripe_bytes = settings.stripe_bytes;
   hello.credits = settings.credits;
-  hello.rails = std::min(settings.rails, static_cast<int>(context_.devices().size()));
-  gather_ = sdk::Allgather(exchange_, rank_, size_, "verbs.hello");
+  hello.rails = std::min(kMaxRails, static_cast<int>(context_.devices().size()));
+  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "verbs.hello");
   gather_.start(&hello, sizeof hello);
 }
 
@@ -75,20 +73,19 @@ void Group::say_hello() {
 Hello Group::least_of_all(std::size_t* before) const {
   Hello least;
   std::memcpy(&least, gather_.value(0), sizeof least);
-  for (int member = 0; member < size_; ++member) {
+  for (int member = 0; member < state_.size(); ++member) {
     Hello hello;
     std::memcpy(&hello, gather_.value(member), sizeof hello);
     if (hello.magic != kMagic || hello.version != kWireVersion) {
-      const int world_rank = world_ranks_[static_cast<std::size_t>(member)];
       throw sdk::Failure(RODA_ERR_PRECONDITION,
-                         "verbs: rank " + std::to_string(world_rank) + " has another version of this plugin",
-                         world_rank);
+                         "verbs: " + state_.describe(member) + " has another version of this plugin",
+                         state_.world_rank(member));
     }
     least.eager_bytes = std::min(least.eager_bytes, hello.eager_bytes);
     least.stripe_bytes = std::min(least.stripe_bytes, hello.stripe_bytes);
     least.credits = std::min(least.credits, hello.credits);
     least.rails = std::min(least.rails, hello.rails);
-    if (member < rank_ && hello.host == context_.host_id()) ++*before;
+    if (member < state_.rank() && hello.host == context_.host_id()) ++*before;
   }
   return least;
 }
@@ -100,12 +97,11 @@ void Group::make_wires() {
   Wires::Terms terms;
   terms.eager_bytes = least.eager_bytes;
   terms.credits = least.credits;
-  const std::size_t first = context_.settings().rotate ? before : 0;
   for (std::size_t rail = 0; rail < static_cast<std::size_t>(least.rails); ++rail) {
-    terms.device_of_rail.push_back((first + rail) % context_.devices().size());
+    terms.device_of_rail.push_back((before + rail) % context_.devices().size());
   }
-  wires_ = std::make_unique<Wires>(context_.devices(), context_.settings(), std::move(terms), rank_);
-  wires_->create(world_ranks_);
+  wires_ = std::make_unique<Wires>(context_.devices(), context_.settings(), std::move(terms), state_.rank());
+  wires_->create(state_.world_ranks());
 }
 
 void Group::publish_cards() {
@@ -116,47 +112,37 @@ void Group::publish_cards() {
     card.insert(card.end(), bytes, bytes + sizeof value);
   };
   for (int rail = 0; rail < rails; ++rail) append(wires_->plan().of(rail).address());
-  for (int peer = 0; peer < size_; ++peer) {
-    for (int rail = 0; rail < rails; ++rail) append(peer == rank_ ? QueuePair{} : wires_->link(peer)->card(rail));
+  for (int peer = 0; peer < state_.size(); ++peer) {
+    for (int rail = 0; rail < rails; ++rail)
+      append(peer == state_.rank() ? QueuePair{} : wires_->link(peer)->card(rail));
   }
-  gather_ = sdk::Allgather(exchange_, rank_, size_, "verbs.cards");
+  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "verbs.cards");
   gather_.start(card.data(), card.size());
 }
 
 bool Group::connect_some() {
   const int rails = wires_->plan().rails();
-  for (int done = 0; done < kLinksPerStep && connected_ < size_; ++connected_) {
-    if (connected_ == rank_) continue;
+  for (int done = 0; done < kLinksPerStep && connected_ < state_.size(); ++connected_) {
+    if (connected_ == state_.rank()) continue;
     const char* card = gather_.value(connected_);
     for (int rail = 0; rail < rails; ++rail) {
       PortAddress address;
       std::memcpy(&address, card + sizeof address * static_cast<std::size_t>(rail), sizeof address);
       address.device[sizeof address.device - 1] = 0;
-      wires_->link(connected_)->connect(rail, address, pair_of(card, rails, rank_, rail));
+      wires_->link(connected_)->connect(rail, address, pair_of(card, rails, state_.rank(), rail));
     }
     ++done;
   }
-  return connected_ == size_;
+  return connected_ == state_.size();
 }
 
 void Group::finish_forming() {
   for (const auto& link : wires_->links()) {
     if (link != nullptr) link->heard_ns = now_ns();
   }
-  messages_.use(wires_.get(), stripe_bytes_, timeout_ns_);
+  messages_.use(wires_.get(), stripe_bytes_);
   wires_->set_listener(this);
-  phase_ = Phase::kFormed;
-}
-
-void Group::check_deadline() const {
-  if (timeout_ns_ == 0 || now_ns() - started_ns_ < timeout_ns_) return;
-  const bool is_waiting = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
-  const int missing =
-      is_waiting ? world_ranks_[static_cast<std::size_t>(std::min(gather_.waiting_for(), size_ - 1))] : -1;
-  throw sdk::Failure(RODA_ERR_TIMEOUT,
-                     "verbs: " + label() + " did not form in " + std::to_string(timeout_ns_ / 1'000'000) + " ms" +
-                         (missing >= 0 ? "; nothing came from rank " + std::to_string(missing) : ""),
-                     missing);
+  state_.set_formed();
 }
 
 }  // namespace roda::verbs

@@ -7,16 +7,11 @@ namespace roda::verbs {
 
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      timeout_ns_(desc.timeout_ns),
-      started_ns_(now_ns()),
+      state_("verbs", desc),
       exchange_(desc.exchange),
-      messages_(context.devices(), context.known()),
+      messages_(context.devices(), context.known(), state_),
       peers_(static_cast<std::size_t>(desc.size)) {
-  if (size_ == 1) phase_ = Phase::kFormed;
+  if (state_.size() == 1) state_.set_formed();
   context_.add(this);
 }
 
@@ -27,9 +22,9 @@ Group::~Group() {
     if (wires_ != nullptr) wires_->forget();
     return;
   }
-  if (is_broken()) act_on_abort();
-  if (wires_ == nullptr || is_broken() || phase_ != Phase::kFormed) return;
-  messages_.end_all(RODA_ERR_ABORTED, "verbs: " + label() + " was destroyed");
+  act_on_abort();
+  if (wires_ == nullptr || !state_.works()) return;
+  messages_.end_all({RODA_ERR_ABORTED, state_.text("was destroyed")});
   wires_->set_listener(nullptr);
   wires_->say_bye();
   context_.linger(std::move(wires_));
@@ -37,40 +32,42 @@ Group::~Group() {
 
 bool Group::test() {
   if (!context_.in_owner()) refuse(0);
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (phase_ == Phase::kFormed) {
+  act_on_abort();
+  state_.throw_if_broken();
+  if (state_.is_formed()) {
     // Asked again and again by those that only watch signals.
     watched_until_ns_ = now_ns() + 2 * context_.probe_ns();
     return true;
   }
-  check_deadline();
+  if (state_.is_late()) {
+    const bool is_waiting = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
+    throw state_.late(is_waiting ? std::vector<int>{std::min(gather_.waiting_for(), state_.size() - 1)}
+                                 : std::vector<int>{});
+  }
   return form_on();
 }
 
 int Group::progress() {
-  if (phase_ != Phase::kFormed || wires_ == nullptr) return 0;
-  if (is_broken()) {
-    act_on_abort();
-    return 0;
-  }
+  if (!state_.is_formed() || wires_ == nullptr) return 0;
+  act_on_abort();
+  if (state_.is_broken()) return 0;
   try {
     const int handled = wires_->progress();
     return handled + messages_.progress();
   } catch (const sdk::Failure& failure) {
     abort(failure);
   } catch (const std::exception& failure) {
-    abort({RODA_ERR_UNKNOWN, "verbs: " + label() + ": " + failure.what()});
+    abort({RODA_ERR_UNKNOWN, state_.text(failure.what())});
   }
   return 1;
 }
 
 void Group::arm() {
-  if (phase_ == Phase::kFormed && wires_ != nullptr && !is_broken()) wires_->arm();
+  if (state_.works() && wires_ != nullptr) wires_->arm();
 }
 
 bool Group::is_watching() const {
-  if (phase_ != Phase::kFormed || wires_ == nullptr || is_broken()) return false;
+  if (!state_.works() || wires_ == nullptr) return false;
   if (messages_.has_pending() || wires_->awaits_reason() || now_ns() < watched_until_ns_) return true;
   return std::any_of(wires_->links().begin(), wires_->links().end(),
                      [](const auto& link) { return link != nullptr && link->has_unsent(); });
@@ -89,7 +86,7 @@ void Group::ask_silent_peers() {
 }
 
 void Group::on_device_event(const Device& device, const ibv_qp* pair, const std::string& what) {
-  if (wires_ == nullptr || is_broken()) return;
+  if (wires_ == nullptr || state_.is_broken()) return;
   const RailPlan& plan = wires_->plan();
   const bool is_used = std::any_of(plan.device.begin(), plan.device.end(),
                                    [&](std::size_t index) { return (*plan.devices)[index].get() == &device; });
@@ -100,34 +97,27 @@ void Group::on_device_event(const Device& device, const ibv_qp* pair, const std:
   }
   if (!is_used || peers.empty()) return;
   abort({RODA_ERR_SYSTEM,
-         "verbs: " + device.name() + ", a way from rank " +
-             std::to_string(world_ranks_[static_cast<std::size_t>(rank_)]) + " to rank " + peers + ": " + what +
+         "verbs: " + device.name() + ", a way from rank " + std::to_string(state_.world_rank(state_.rank())) +
+             " to rank " + peers + ": " + what +
              "; see to the device and its link, or leave it out with RODA_VERBS_DEVICES",
-         world_ranks_[static_cast<std::size_t>(rank_)]});
+         state_.world_rank(state_.rank())});
 }
 
 void Group::abort(const sdk::Failure& cause) {
-  cause_.set(cause);
-  broken_.store(true, std::memory_order_release);
+  state_.abort(cause);
   context_.wake();
 }
 
 // The engine's part of an abort: no device touches anything on behalf of the group any more, and what is pending ends.
 void Group::act_on_abort() {
-  if (std::exchange(acted_, true)) return;
-  if (!context_.in_owner() || wires_ == nullptr) return;
+  if (!state_.take_abort() || !context_.in_owner() || wires_ == nullptr) return;
   wires_->close();
-  roda_error cause{};
-  cause.struct_size = sizeof cause;
-  cause_.fill(&cause);
-  messages_.end_all(cause.code, cause.message);
+  messages_.end_all(state_.cause());
 }
 
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (is_broken()) {
-    act_on_abort();
-    return true;
-  }
+  act_on_abort();
+  if (state_.is_broken()) return true;
   if (messages_.touches(base, bytes)) return false;
   return std::none_of(own_windows_.begin(), own_windows_.end(), [&](const Window& window) {
     return sdk::overlaps(base, bytes, reinterpret_cast<const void*>(window.address), window.bytes);
@@ -135,11 +125,11 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
 }
 
 std::int32_t Group::test(Request* request) {
-  if (is_broken()) act_on_abort();  // ends the request
+  act_on_abort();  // ends the request
   try {
     return messages_.test(request);
   } catch (const sdk::Failure& failure) {
-    if (failure.code() != RODA_ERR_TIMEOUT || is_broken()) throw;
+    if (failure.code() != RODA_ERR_TIMEOUT || state_.is_broken()) throw;
     abort(failure);
   }
   act_on_abort();
@@ -147,7 +137,7 @@ std::int32_t Group::test(Request* request) {
 }
 
 Link& Group::admit(int peer, bool or_left) {
-  if (is_broken() || phase_ != Phase::kFormed || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
+  if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
   Link& link = *wires_->link(peer);
   const bool is_there = link.life == Link::Life::kOpen || (or_left && link.life == Link::Life::kLeft);
   if (!is_there) refuse(peer);
@@ -156,25 +146,19 @@ Link& Group::admit(int peer, bool or_left) {
 
 void Group::refuse(int peer) {
   if (!context_.in_owner()) {
-    throw sdk::Failure(RODA_ERR_PRECONDITION, "verbs: this process was forked from the one that formed " + label());
+    throw sdk::Failure(RODA_ERR_PRECONDITION, state_.text("was formed by the process that this one was forked from"));
   }
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (phase_ != Phase::kFormed) throw sdk::Failure(RODA_ERR_PRECONDITION, "verbs: " + label() + " is still forming");
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw sdk::Failure(RODA_ERR_INVALID, "verbs: " + label() + " has no peer " + std::to_string(peer));
-  }
-  const int world_rank = world_ranks_[static_cast<std::size_t>(peer)];
+  act_on_abort();
+  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
   const bool has_left = wires_->link(peer)->life == Link::Life::kLeft;
   throw sdk::Failure(RODA_ERR_PEER,
-                     has_left ? "verbs: rank " + std::to_string(world_rank) + " has left " + label()
-                              : "verbs: the connection to rank " + std::to_string(world_rank) + " broke",
-                     world_rank);
+                     has_left ? "verbs: " + state_.describe(peer) + " has left"
+                              : "verbs: the connection to " + state_.describe(peer) + " broke",
+                     state_.world_rank(peer));
 }
 
 void Group::on_left(Link& link) {
-  messages_.end_those_of(link, RODA_ERR_PEER,
-                         "verbs: rank " + std::to_string(link.world_rank) + " has left " + label());
+  messages_.end_those_of(link, {RODA_ERR_PEER, "verbs: " + state_.describe(link.rank) + " has left", link.world_rank});
 }
 
 }  // namespace roda::verbs

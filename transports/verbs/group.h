@@ -5,11 +5,10 @@
 
 #include <roda/abi/transport.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <roda/sdk/error.hpp>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 #include <string>
 #include <vector>
 
@@ -84,7 +83,7 @@ class Group final : public Listener {
   void on_broken(const sdk::Failure& why) override { abort(why); }
 
  private:
-  enum class Phase { kHello, kOpen, kCards, kConnect, kUp, kFormed };
+  enum class Phase { kHello, kOpen, kCards, kConnect, kUp };
   struct Window {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
@@ -103,24 +102,16 @@ class Group final : public Listener {
   void publish_cards();
   bool connect_some();
   void finish_forming();
-  void check_deadline() const;
 
   // What every operation begins with: the group is sound and formed, the peer is there, or (`or_left`) has left.
   Link& admit(int peer, bool or_left = false);
   [[noreturn]] void refuse(int peer);
   std::int32_t move(Request::Kind kind, int peer, std::uint32_t slot, std::size_t offset, void* data, std::size_t bytes,
                     Request** request);
-  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
   void act_on_abort();
-  std::string label() const { return "group " + name_; }
 
   Context& context_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::vector<std::int32_t> world_ranks_;
-  const std::uint64_t timeout_ns_;
-  const std::uint64_t started_ns_;
+  sdk::GroupState state_;
   const roda_exchange exchange_;
 
   Phase phase_ = Phase::kHello;
@@ -134,9 +125,6 @@ class Group final : public Listener {
   std::vector<Peer> peers_;
   std::vector<Window> own_windows_ = std::vector<Window>(kWindows);
 
-  std::atomic<bool> broken_{false};
-  sdk::FirstCause cause_;
-  bool acted_ = false;  // on the abort
   std::uint64_t watched_until_ns_ = 0;
 };
 

@@ -14,15 +14,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <roda/sdk/matcher.hpp>
 #include <string>
 #include <vector>
 
 #include "transports/verbs/memory.h"
+#include "transports/verbs/request.h"
 #include "transports/verbs/wire.h"
 
 namespace roda::verbs {
-
-struct Request;
 
 // Long messages that a peer may write at a time.
 inline constexpr std::uint32_t kWrites = 16;
@@ -108,14 +108,13 @@ class Link {
 
   // Kept here for the protocol of messages (messages.h).
   struct Arrival {
+    std::uint64_t tag = 0;
     Record record;
     std::vector<std::byte> data;
   };
-  std::vector<Request*> posted;     // receives whose message is not known yet
-  std::vector<Request*> announced;  // long sends that the peer has not asked for yet
-  std::deque<Arrival> arrivals;     // messages and announcements without a receive
-  std::deque<Record> asked_early;   // receives of the peer without a send
-  std::deque<Request*> to_ask;      // receives that wait because kWrites are asked for
+  sdk::Matcher<Request, Arrival> receives;  // against messages and announcements
+  sdk::Matcher<Request, Record> sends;      // long ones that the peer has not asked for, against what it has asked for
+  std::deque<Request*> to_ask;              // receives that wait because kWrites are asked for
   std::uint32_t asked = 0;
 
  private:

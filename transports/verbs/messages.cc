@@ -10,11 +10,6 @@ namespace roda::verbs {
 
 namespace {
 
-std::string lengths_differ(std::size_t sent, std::size_t wanted) {
-  return "verbs: a message of " + std::to_string(sent) + " bytes came where " + std::to_string(wanted) +
-         " were expected";
-}
-
 Record make_record(Kind kind, std::uint32_t id, std::uint64_t tag = 0, std::uint64_t bytes = 0) {
   Record record;
   record.kind = kind;
@@ -24,23 +19,13 @@ Record make_record(Kind kind, std::uint32_t id, std::uint64_t tag = 0, std::uint
   return record;
 }
 
-// The first with the tag, taken out of the list; null if there is none.
-Request* take_by_tag(std::vector<Request*>* list, std::uint64_t tag) {
-  const auto found = std::find_if(list->begin(), list->end(), [&](const Request* r) { return r->tag == tag; });
-  if (found == list->end()) return nullptr;
-  Request* request = *found;
-  list->erase(found);
-  return request;
-}
-
 int kind_of(const roda_memory* memory) { return memory != nullptr ? memory->kind : RODA_MEMORY_HOST; }
 
 }  // namespace
 
-void Messages::use(Wires* wires, std::size_t stripe_bytes, std::uint64_t timeout_ns) {
+void Messages::use(Wires* wires, std::size_t stripe_bytes) {
   wires_ = wires;
   stripe_bytes_ = stripe_bytes;
-  timeout_ns_ = timeout_ns;
   for (std::uint32_t i = 0; i < kBounces; ++i) free_bounces_.push_back(i);
 }
 
@@ -53,47 +38,41 @@ std::int32_t Messages::send(Link& link, std::uint64_t tag, const void* data, std
     link.send(make_record(Kind::kMessage, 0, tag, bytes), data, bytes);
     return RODA_OK;
   }
-  Request& sending = begin(Request::Kind::kSend, link, data, bytes);
-  sending.tag = tag;
+  Request& sending = begin(Request::Kind::kSend, link, data, bytes, tag);
   attach(sending, 0, kind_of(memory));
-  const auto asked = std::find_if(link.asked_early.begin(), link.asked_early.end(),
-                                  [&](const Record& record) { return record.tag == tag; });
-  if (asked == link.asked_early.end()) {
-    link.announced.push_back(&sending);
-    announce(sending);
-  } else {
+  if (const Record* asked = link.sends.find(tag)) {
     const Record ready = *asked;
-    link.asked_early.erase(asked);
+    link.sends.drop(asked);
     answer(sending, ready);
+  } else {
+    link.sends.await(&sending);
+    announce(sending);
   }
-  return hand_out(sending, request);
+  return requests_.hand_out(sending, request);
 }
 
 std::int32_t Messages::receive(Link& link, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
                                Request** request) {
-  const auto found = std::find_if(link.arrivals.begin(), link.arrivals.end(),
-                                  [&](const Link::Arrival& arrival) { return arrival.record.tag == tag; });
-  if (found == link.arrivals.end() && link.life == Link::Life::kLeft) {
-    throw sdk::Failure(RODA_ERR_PEER, "verbs: rank " + std::to_string(link.world_rank) + " has left the group",
-                       link.world_rank);
+  const Link::Arrival* found = link.receives.find(tag);
+  if (found == nullptr && link.life == Link::Life::kLeft) {
+    throw sdk::Failure(RODA_ERR_PEER, "verbs: " + group_.describe(link.rank) + " has left", link.world_rank);
   }
-  Request& receive = begin(Request::Kind::kReceive, link, data, bytes);
-  receive.tag = tag;
+  Request& receive = begin(Request::Kind::kReceive, link, data, bytes, tag);
   const bool is_long = bytes > wires_->eager_bytes() || (kind_of(memory) != RODA_MEMORY_HOST && bytes > 0);
   if (is_long) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, kind_of(memory));
-  if (found == link.arrivals.end()) {
-    link.posted.push_back(&receive);
+  if (found == nullptr) {
+    link.receives.await(&receive);
     if (is_long) ask(receive);
-  } else {
-    const Link::Arrival arrival = std::move(*found);
-    link.arrivals.erase(found);
-    if (arrival.record.kind == Kind::kAnnounce) {
-      match_announced(receive, arrival.record);
-    } else {
-      deliver(receive, arrival.data.data(), arrival.data.size());
-    }
+    return requests_.hand_out(receive, request);
   }
-  return hand_out(receive, request);
+  const Link::Arrival arrival = *found;
+  link.receives.drop(found);
+  if (arrival.record.kind == Kind::kAnnounce) {
+    match_announced(receive, arrival.record);
+  } else {
+    deliver(receive, arrival.data.data(), arrival.data.size());
+  }
+  return requests_.hand_out(receive, request);
 }
 
 void Messages::on_record(Link& link, const Record& record, const std::byte* data) {
@@ -106,12 +85,11 @@ void Messages::on_record(Link& link, const Record& record, const std::byte* data
       return on_ready(link, record);
     case Kind::kRefuse:
       if (Request* receive = find(link, record.id, Request::Kind::kReceive); receive != nullptr && receive->is_asked) {
-        finish(*receive, RODA_ERR_INVALID, lengths_differ(record.bytes, receive->bytes));
+        finish(*receive, group_.other_length(record.bytes, receive->bytes, link.rank));
       }
       return;
     case Kind::kDrop:
-      if (Request* sending = find(link, record.id, Request::Kind::kSend);
-          sending != nullptr && sending->state == Request::State::kWaiting) {
+      if (Request* sending = find(link, record.id, Request::Kind::kSend); sending != nullptr && !sending->is_moving) {
         finish(*sending);
       }
       return;
@@ -121,30 +99,32 @@ void Messages::on_record(Link& link, const Record& record, const std::byte* data
 }
 
 void Messages::on_message(Link& link, const Record& record, const std::byte* data) {
-  Request* receive = take_by_tag(&link.posted, record.tag);
+  Request* receive = link.receives.claim(record.tag);
   if (receive == nullptr) {
-    link.arrivals.push_back({record, {data, data + record.bytes}});
+    Link::Arrival& arrival = link.receives.keep(record.tag);
+    arrival.record = record;
+    arrival.data.assign(data, data + record.bytes);
     return;
   }
   if (!receive->is_asked) return deliver(*receive, data, record.bytes);
   // The peer holds a permission to write that it never gives back: only the end of the connection revokes it.
-  throw sdk::Failure(RODA_ERR_INVALID,
-                     lengths_differ(record.bytes, receive->bytes) + " from rank " + std::to_string(link.world_rank));
+  throw group_.other_length(record.bytes, receive->bytes, link.rank);
 }
 
 void Messages::deliver(Request& receive, const std::byte* data, std::size_t bytes) {
-  if (bytes != receive.bytes) return finish(receive, RODA_ERR_INVALID, lengths_differ(bytes, receive.bytes));
+  if (bytes != receive.bytes) return finish(receive, group_.other_length(bytes, receive.bytes, receive.link->rank));
   if (receive.memory != nullptr) {
-    return finish(receive, RODA_ERR_UNSUPPORTED, "verbs: host memory was sent where device memory is to be received");
+    return finish(receive, {RODA_ERR_UNSUPPORTED, "verbs: host memory was sent where device memory is to be received",
+                            receive.link->world_rank});
   }
   if (bytes > 0) std::memcpy(receive.data, data, bytes);
   finish(receive);
 }
 
 void Messages::on_announce(Link& link, const Record& record) {
-  Request* receive = take_by_tag(&link.posted, record.tag);
+  Request* receive = link.receives.claim(record.tag);
   if (receive == nullptr) {
-    link.arrivals.push_back({record, {}});
+    link.receives.keep(record.tag).record = record;
   } else if (!receive->is_asked) {
     match_announced(*receive, record);
   }
@@ -155,7 +135,7 @@ void Messages::on_announce(Link& link, const Record& record) {
 void Messages::match_announced(Request& receive, const Record& announcement) {
   if (announcement.bytes != receive.bytes) {
     receive.link->tell(make_record(Kind::kDrop, announcement.id));
-    return finish(receive, RODA_ERR_INVALID, lengths_differ(announcement.bytes, receive.bytes));
+    return finish(receive, group_.other_length(announcement.bytes, receive.bytes, receive.link->rank));
   }
   if (receive.memory == nullptr) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, RODA_MEMORY_HOST);
   auto& waiting = receive.link->to_ask;
@@ -167,7 +147,7 @@ void Messages::ask(Request& receive) {
   if (link.asked >= kWrites) return link.to_ask.push_back(&receive);
   ++link.asked;
   receive.is_asked = true;
-  Record ready = make_record(Kind::kReady, receive.id, receive.tag, receive.bytes);
+  Record ready = make_record(Kind::kReady, receive.slot, receive.tag, receive.bytes);
   ready.address = reinterpret_cast<std::uintptr_t>(receive.data);
   for (int part = 0; part < receive.parts; ++part) {
     const auto rail = static_cast<std::size_t>(rail_of(receive, part));
@@ -178,13 +158,16 @@ void Messages::ask(Request& receive) {
 
 void Messages::announce(Request& sending) {
   sending.is_announced = true;
-  sending.link->tell(make_record(Kind::kAnnounce, sending.id, sending.tag, sending.bytes));
+  sending.link->tell(make_record(Kind::kAnnounce, sending.slot, sending.tag, sending.bytes));
 }
 
 void Messages::on_ready(Link& link, const Record& record) {
-  Request* sending = take_by_tag(&link.announced, record.tag);
-  if (sending == nullptr) return link.asked_early.push_back(record);
-  if (link.take_back(Kind::kAnnounce, sending->id)) sending->is_announced = false;
+  Request* sending = link.sends.claim(record.tag);
+  if (sending == nullptr) {
+    link.sends.keep(record.tag) = record;
+    return;
+  }
+  if (link.take_back(Kind::kAnnounce, sending->slot)) sending->is_announced = false;
   answer(*sending, record);
 }
 
@@ -199,7 +182,7 @@ void Messages::answer(Request& sending, const Record& ready) {
   sending.remote_id = ready.id;
   start(sending);
   // What is sent later must not come before anything that tells of this message.
-  if (sending.state == Request::State::kMoving && sending.part == 0 && !sending.is_announced) announce(sending);
+  if (sending.is_pending() && sending.is_moving && sending.part == 0 && !sending.is_announced) announce(sending);
 }
 
 void Messages::on_written(Link& link, int rail, std::uint32_t id) {
@@ -208,15 +191,14 @@ void Messages::on_written(Link& link, int rail, std::uint32_t id) {
     throw sdk::Failure(RODA_ERR_PEER, "verbs: rank " + std::to_string(link.world_rank) + " wrote unasked",
                        link.world_rank);
   }
-  if (rail == link.lead()) std::erase(link.posted, receive);
+  if (rail == link.lead()) link.receives.withdraw(receive);
   receive->moved_ns = now_ns();
   if (++receive->part == receive->parts) finish(*receive);
 }
 
 Request* Messages::find(const Link& link, std::uint32_t id, Request::Kind kind) {
   Request* request = requests_.find(id);
-  const bool fits =
-      request != nullptr && request->kind == kind && request->link == &link && request->state != Request::State::kDone;
+  const bool fits = request != nullptr && request->kind == kind && request->link == &link;
   return fits ? request : nullptr;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <roda/abi/transport.h>
+#include <roda/sdk/group_state.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +25,10 @@ namespace roda::verbs {
 
 class Messages {
  public:
-  Messages(const Devices& devices, const KnownMemory& known) : devices_(devices), known_(known) {}
-  // Before anything else. `timeout_ns` ends a request that does not move; 0: never.
-  void use(Wires* wires, std::size_t stripe_bytes, std::uint64_t timeout_ns);
+  Messages(const Devices& devices, const KnownMemory& known, const sdk::GroupState& group)
+      : devices_(devices), known_(known), group_(group) {}
+  // Before anything else.
+  void use(Wires* wires, std::size_t stripe_bytes);
 
   // As the ABI's entries: RODA_OK or RODA_AGAIN, *request null when it is done already.
   std::int32_t send(Link& link, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
@@ -44,13 +46,13 @@ class Messages {
 
   // Posts what found no room before. Returns the number of requests that went further.
   int progress();
-  bool has_pending() const { return !requests_.all_free(); }
+  bool has_pending() const { return requests_.pending() > 0; }
   // True when a pending request touches the range.
-  bool touches(const void* base, std::size_t bytes) const;
+  bool touches(const void* base, std::size_t bytes) const { return requests_.touches(base, bytes); }
   // No device may touch their memory any more: every pending request is done with this.
-  void end_all(std::int32_t code, const std::string& message);
+  void end_all(const sdk::Failure& cause);
   // Those that wait for this peer, which does no more.
-  void end_those_of(const Link& link, std::int32_t code, const std::string& message);
+  void end_those_of(const Link& link, const sdk::Failure& cause);
   // In a forked child nothing of it may be touched.
   void forget();
 
@@ -67,7 +69,7 @@ class Messages {
   Request* find(const Link& link, std::uint32_t id, Request::Kind kind);
 
   // transfer.cc: memory and work
-  Request& begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes);
+  Request& begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes, std::uint64_t tag = 0);
   // Registers the data unless they lie in known memory. Gives the request back when that fails.
   void attach(Request& request, int access, int memory_kind);
   void start(Request& request);
@@ -78,17 +80,16 @@ class Messages {
 
   // ends.cc
   void end_hold(Request& request);
-  void finish(Request& request, std::int32_t code = RODA_OK, std::string message = {});
+  void finish(Request& request, const sdk::Failure& end = {RODA_OK, {}});
   void unlist(Request& request);
-  std::int32_t hand_out(Request& request, Request** handle);
   void check_deadline(const Request& request) const;
 
   const Devices& devices_;
   const KnownMemory& known_;
+  const sdk::GroupState& group_;
   Wires* wires_ = nullptr;
   std::size_t stripe_bytes_ = 0;
-  std::uint64_t timeout_ns_ = 0;
-  RequestTable requests_;
+  sdk::RequestTable<Request> requests_;
   std::vector<Request*> active_;  // kMoving, with something left to post
   std::vector<std::uint32_t> free_bounces_;
 };

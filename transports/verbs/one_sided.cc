@@ -27,7 +27,7 @@ void Group::signal(int peer, std::uint32_t index, std::uint64_t value) {
 }
 
 void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory*) {
-  if (is_broken() || phase_ != Phase::kFormed) refuse(0);
+  if (!state_.works()) refuse(0);
   if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "verbs: no such window");
   const Registration* memory = context_.known().find(base, bytes);
   if (memory == nullptr) {
@@ -78,7 +78,7 @@ std::int32_t Group::move(Request::Kind kind, int peer, std::uint32_t slot, std::
 }
 
 void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
-  if (is_broken()) refuse(0);
+  if (state_.is_broken()) refuse(0);
   memory->kind = RODA_MEMORY_HOST;
   memory->device = -1;
   memory->address = context_.known().allocate(bytes, &memory->length);
@@ -90,7 +90,7 @@ void Group::memory_free(roda_memory* memory) {
 }
 
 void Group::memory_register(roda_memory* memory) {
-  if (is_broken()) refuse(0);
+  if (state_.is_broken()) refuse(0);
   context_.known().add(*memory);
 }
 

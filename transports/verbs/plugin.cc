@@ -1,5 +1,7 @@
 #include <roda/sdk/plugin.hpp>
 
+#include "transports/verbs/settings.h"
 #include "transports/verbs/verbs.h"
 
 RODA_TRANSPORT_PLUGIN("verbs", roda_verbs_transport());
+RODA_PLUGIN_SETTINGS(roda::verbs::kSettings);

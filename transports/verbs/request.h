@@ -1,36 +1,29 @@
-// Pending operations of a group, and the table that finds them by the number that travels.
+// One pending operation of a group: a message, or a get or put on a window.
 #pragma once
-
-#include <roda/abi/types.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
+#include <roda/sdk/request_table.hpp>
 
-#include "transports/verbs/link.h"
 #include "transports/verbs/memory.h"
+#include "transports/verbs/settings.h"
 
 namespace roda::verbs {
 
-struct Request {
+class Link;
+
+struct Request : sdk::PendingRequest {
   enum class Kind : std::uint8_t { kSend, kReceive, kGet, kPut };
-  enum class State : std::uint8_t { kFree, kWaiting, kMoving, kDone };
   static constexpr std::uint32_t kNoBounce = ~0u;
 
   Kind kind = Kind::kSend;
-  State state = State::kFree;
-  bool is_announced = false;   // send: the peer was told of it
-  bool is_asked = false;       // receive: the peer was told where to write
-  bool holds_signals = false;  // put: signals wait for it
-  std::uint32_t id = 0;
+  bool is_moving = false;       // else it waits for the peer
+  bool is_announced = false;    // send: the peer was told of it
+  bool is_asked = false;        // receive: the peer was told where to write
+  bool holds_signals = false;   // put: signals wait for it
   std::uint32_t remote_id = 0;  // send: of the peer's receive
   Link* link = nullptr;
-  std::uint64_t tag = 0;
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
   std::uint32_t bounce = kNoBounce;  // short data go by way of this place
 
   std::uint64_t address = 0;  // the peer's memory
@@ -44,43 +37,6 @@ struct Request {
   Registration own;
 
   std::uint64_t moved_ns = 0;  // when it last went further
-  std::int32_t code = RODA_OK;
-  std::string message;
-
-  bool overlaps(const void* base, std::size_t length) const {
-    const auto* other = static_cast<const std::byte*>(base);
-    return state != State::kFree && data < other + length && other < data + bytes;
-  }
-};
-
-// Allocates only to grow. One thread at a time.
-class RequestTable {
- public:
-  Request& take() {
-    if (free_.empty()) {
-      all_.push_back(std::make_unique<Request>());
-      all_.back()->id = static_cast<std::uint32_t>(all_.size() - 1);
-      free_.reserve(all_.capacity());
-      free_.push_back(all_.back().get());
-    }
-    Request& request = *free_.back();
-    free_.pop_back();
-    return request;
-  }
-  void give_back(Request& request) {
-    request.state = Request::State::kFree;
-    free_.push_back(&request);
-  }
-  // Null for a number that isn't in use.
-  Request* find(std::uint32_t id) {
-    return id < all_.size() && all_[id]->state != Request::State::kFree ? all_[id].get() : nullptr;
-  }
-  bool all_free() const { return free_.size() == all_.size(); }
-  const std::vector<std::unique_ptr<Request>>& all() const { return all_; }
-
- private:
-  std::vector<std::unique_ptr<Request>> all_;
-  std::vector<Request*> free_;
 };
 
 }  // namespace roda::verbs

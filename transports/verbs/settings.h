@@ -1,32 +1,40 @@
-// The knobs of the transport, read once for each context.
+// What can be set, read once for each context.
 #pragma once
-
-#include <roda/abi/host.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <roda/sdk/settings.hpp>
 #include <string>
 
 namespace roda::verbs {
 
-inline constexpr int kMaxRails = 4;
+inline constexpr int kMaxRails = 4;           // devices that one connection is striped over
+inline constexpr std::uint32_t kRetries = 6;  // of a packet; to some devices 7 means for ever
 
 struct Settings {
-  std::string library = "libibverbs.so.1";  // RODA_VERBS_LIBRARY: what to open, for tests
-  std::string devices;                      // RODA_VERBS_DEVICES: "mlx5_0,mlx5_1:2"; empty: chosen
-  int gid_index = -1;                       // RODA_VERBS_GID_INDEX: -1: chosen
-  int rails = kMaxRails;                    // RODA_VERBS_RAILS: most devices that one connection is striped over
-  bool rotate = true;                       // RODA_VERBS_ROTATE: ranks of one host begin with different devices
-  std::size_t eager_bytes = 4096;           // RODA_VERBS_EAGER_BYTES: longer messages are written in place
-  std::uint32_t credits = 32;               // RODA_VERBS_CREDITS: short messages on their way to one peer
-  std::size_t stripe_bytes = 64 << 10;      // RODA_VERBS_STRIPE_BYTES: least that is worth a rail of its own
-  std::uint32_t timeout = 17;               // RODA_VERBS_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
-  std::uint32_t retries = 6;                // RODA_VERBS_RETRIES: how often; to some devices 7 means for ever
-  std::uint32_t traffic_class = 0;          // RODA_VERBS_TRAFFIC_CLASS: of RoCE packets
-  std::uint32_t probe_ms = 1000;            // RODA_VERBS_PROBE_MS: a silent peer that is waited for is asked this often
+  std::string library, devices;
+  int gid_index;
+  std::size_t eager_bytes, stripe_bytes;
+  std::uint32_t credits, timeout, traffic_class, probe_ms;
 };
 
-// Values out of range are cut to it; what is no number is an error (sdk::Failure).
-Settings read_settings(const roda_host* host);
+inline constexpr sdk::Setting<Settings> kSettings[] = {
+    {&Settings::devices, "RODA_VERBS_DEVICES", "", "",
+     "Devices to use, in order, as in mlx5_0,mlx5_1:2 (port 1 unless given); empty: chosen."},
+    {&Settings::gid_index, "RODA_VERBS_GID_INDEX", "", "-1", -1, 255,
+     "The address of each port to use, by its number in the port's table; -1: chosen."},
+    {&Settings::traffic_class, "RODA_VERBS_TRAFFIC_CLASS", "", "0", 0, 255, "Traffic class of RoCE packets."},
+    {&Settings::library, "RODA_TEST_VERBS_LIBRARY", "", "libibverbs.so.1", "The library to open."},
+    {&Settings::eager_bytes, "RODA_TEST_VERBS_EAGER_BYTES", "bytes", "4096", 64, 1 << 20,
+     "Longer messages are written in place."},
+    {&Settings::credits, "RODA_TEST_VERBS_CREDITS", "messages", "32", 4, 1024,
+     "Short messages on their way to one peer."},
+    {&Settings::stripe_bytes, "RODA_TEST_VERBS_STRIPE_BYTES", "bytes", "65536", 1, 1 << 30,
+     "The least that is worth a rail of its own."},
+    {&Settings::timeout, "RODA_TEST_VERBS_TIMEOUT", "", "17", 1, 31,
+     "A packet is sent again after 4.096 us * 2 to this power."},
+    {&Settings::probe_ms, "RODA_TEST_VERBS_PROBE_MS", "ms", "1000", 10, 600'000,
+     "A silent peer that is waited for is asked for a sign of life this often."},
+};
 
 }  // namespace roda::verbs

@@ -20,22 +20,12 @@ constexpr std::size_t kPieceBytes = 64 << 10;
 
 }  // namespace
 
-Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes) {
-  Request& request = requests_.take();
+Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes, std::uint64_t tag) {
+  Request& request = requests_.take(data, bytes, tag);
   request.kind = kind;
-  request.state = Request::State::kWaiting;
-  request.is_announced = request.is_asked = request.holds_signals = false;
   request.link = &link;
-  request.tag = 0;
-  request.data = static_cast<std::byte*>(const_cast<void*>(data));
-  request.bytes = bytes;
   request.parts = part_count(bytes, wires_->plan().rails(), stripe_bytes_);
-  request.part = 0;
-  request.part_posted = 0;
-  request.work_out = 0;
-  request.memory = nullptr;
   request.moved_ns = now_ns();
-  request.code = RODA_OK;
   return request;
 }
 
@@ -82,11 +72,11 @@ std::int32_t Messages::move(Request::Kind kind, Link& link, std::uint64_t addres
     ++link.holding_puts;
   }
   start(moving);
-  return hand_out(moving, request);
+  return requests_.hand_out(moving, request);
 }
 
 void Messages::start(Request& request) {
-  request.state = Request::State::kMoving;
+  request.is_moving = true;
   if (!pump(request)) active_.push_back(&request);
 }
 
@@ -127,7 +117,7 @@ bool Messages::pump_part(Request& request, int rail) {
     }
     work.wr.rdma.remote_addr = request.address + offset;
     work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
-    request.link->move(rail, request.id, &work);
+    request.link->move(rail, request.slot, &work);
     ++request.work_out;
     request.part_posted += bytes;
   }
@@ -149,7 +139,7 @@ bool Messages::post_flush(Request& request, int rail) {
   work.opcode = IBV_WR_RDMA_READ;
   work.wr.rdma.remote_addr = request.address + part.offset + part.bytes - 1;
   work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
-  request.link->move(rail, request.id, &work);
+  request.link->move(rail, request.slot, &work);
   ++request.work_out;
   return true;
 }

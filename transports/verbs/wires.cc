@@ -57,7 +57,7 @@ void Wires::create_queue(int rail, std::uint32_t completions) {
     throw sdk::Failure(RODA_ERR_NO_MEMORY, "verbs: a completion queue of " + std::to_string(completions) + " on " +
                                                device.name() + " (which has at most " +
                                                std::to_string(device.max_completions()) + "): " + std::strerror(error) +
-                                               "; lower RODA_VERBS_CREDITS");
+                                               "; the group is too large for the device");
   }
   plan_.queue.push_back(queue.cq);
 }

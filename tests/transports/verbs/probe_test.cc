@@ -31,22 +31,24 @@ void expect_in(const std::string& part, const std::string& text) {
 }
 
 TEST(Probe, NamesALibraryThatIsNotThere) {
-  expect_in("libibverbs1", probe({{"RODA_VERBS_LIBRARY", "libibverbs-of-nowhere.so"}}, RODA_ERR_UNAVAILABLE));
+  expect_in("libibverbs1", probe({{"RODA_TEST_VERBS_LIBRARY", "libibverbs-of-nowhere.so"}}, RODA_ERR_UNAVAILABLE));
 }
 
 TEST(Probe, NamesWhatAnOldLibraryLacks) {
-  const std::string text = probe({{"RODA_VERBS_LIBRARY", std::getenv("RODA_TEST_OLD_VERBS")}}, RODA_ERR_UNAVAILABLE);
+  const std::string text =
+      probe({{"RODA_TEST_VERBS_LIBRARY", std::getenv("RODA_TEST_OLD_VERBS")}}, RODA_ERR_UNAVAILABLE);
   expect_in("has no ibv_get_device_list", text);
   expect_in("older than rdma-core 32", text);
 }
 
 TEST(Probe, SaysThatThereIsNoDevice) {
-  const Knobs knobs{{"RODA_VERBS_LIBRARY", std::getenv("RODA_TEST_NO_DEVICES")}};
+  const Knobs knobs{{"RODA_TEST_VERBS_LIBRARY", std::getenv("RODA_TEST_NO_DEVICES")}};
   expect_in("no RDMA device", probe(knobs, RODA_ERR_UNAVAILABLE));
 }
 
 TEST(Probe, RefusesASettingThatIsNoNumber) {
-  expect_in("RODA_VERBS_TIMEOUT='soon' is not a number", probe({{"RODA_VERBS_TIMEOUT", "soon"}}, RODA_ERR_INVALID));
+  expect_in("RODA_TEST_VERBS_TIMEOUT=soon is not a number; 1 to 31 is expected",
+            probe({{"RODA_TEST_VERBS_TIMEOUT", "soon"}}, RODA_ERR_INVALID));
 }
 
 }  // namespace
