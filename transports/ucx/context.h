@@ -2,14 +2,12 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <sys/types.h>
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "plugins/base/fork_guard.h"
-#include "plugins/base/unique_fd.h"
+#include "plugins/base/event_set.h"
 #include "transports/ucx/library.h"
 
 namespace roda::ucx {
@@ -32,7 +30,7 @@ class Context {
 
   // As UCX says of its contexts here; host memory alone before there is one.
   std::uint32_t memory_kinds(int device) const;
-  int event_fd() const { return epoll_.get(); }
+  int event_fd() const { return events_.fd(); }
   int progress();
   // True: sleep; false: there is something to do.
   bool arm();
@@ -44,22 +42,18 @@ class Context {
   }
 
   void add(Group* group) { groups_.push_back(group); }
-  void remove(Group* group);
+  void remove(Group* group) { std::erase(groups_, group); }
   // Makes event_fd() readable when `fd` is.
   void watch(int fd);
-  void unwatch(int fd);
+  void unwatch(int fd) { events_.unwatch(fd); }
   // Wakes the sleeper.
-  void ring();
+  void ring() { events_.ring(); }
 
   // In a forked child UCX must not be called.
-  bool in_owner() const;
+  bool in_owner() const { return events_.in_owner(); }
 
  private:
-  const pid_t owner_;
-  UniqueFd bell_;
-  UniqueFd epoll_;
-  ForkGuard bell_guard_;
-  ForkGuard epoll_guard_;
+  EventSet events_;
   std::array<std::unique_ptr<Library>, 2> libraries_;
   std::vector<Group*> groups_;
   bool armed_ = false;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kClosingNs = 1'000'000'000;
 
 int Group::progress() {
   if (worker_ == nullptr) return 0;
-  if (is_broken()) return finish_abort();
+  if (state_.is_broken()) return finish_abort();
   const int handled = worker_->progress();
   if (someone_left_) cancel_receives_from_leavers();
   return handled;
@@ -29,7 +29,7 @@ int Group::progress() {
 bool Group::arm() {
   if (worker_ == nullptr) return true;
   // What an abort ends inside UCX may end without an event.
-  return !is_broken() && worker_->arm();
+  return !state_.is_broken() && worker_->arm();
 }
 
 // Called by UCX's progress, with the connection in a state where nothing may be done about it.
@@ -48,7 +48,7 @@ ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t
   ControlHeader header{};
   if (header_size != sizeof header || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&header, header_bytes, sizeof header);
-  if (header.sender < 0 || header.sender >= group.size_ || header.sender == group.rank_) return UCS_OK;
+  if (!group.state_.is_peer(header.sender)) return UCS_OK;
   roda_error error{};
   const int32_t code = sdk::guarded(&error, [&]() -> int32_t {
     group.peers_[static_cast<std::size_t>(header.sender)].inbox.arrive(
@@ -95,6 +95,7 @@ void Group::cancel(Request* request) {
     request->status = UCS_ERR_CANCELED;
     auto& parked = request->peer->numbered[request->tag].parked;
     std::erase(parked, request);
+    requests_.finish(*request);
   } else if (request->in_ucx != 0 && request->kind == Request::Kind::kReceive) {
     ucp_request_cancel(worker_->get(), request->handle);
   }
@@ -102,25 +103,23 @@ void Group::cancel(Request* request) {
 
 void Group::cancel_receives_from_leavers() {
   someone_left_ = false;
-  for (Request* request : live_) {
-    if (request->peer->has_left) cancel(request);
-  }
+  requests_.for_each_pending([this](Request& request) {
+    if (request.peer->has_left) cancel(&request);
+  });
 }
 
 void Group::abort(const sdk::Failure& cause) {
-  cause_.set(cause);
-  broken_.store(true, std::memory_order_release);
+  state_.abort(cause);
   context_.ring();
 }
 
 void Group::act_on_abort() {
-  if (acted_ || worker_ == nullptr || !context_.in_owner()) return;
-  acted_ = true;
-  acted_ns_ = now_ns();
-  for (Request* request : live_) cancel(request);
+  if (worker_ == nullptr || !context_.in_owner() || !state_.take_abort()) return;
+  acted_ns_ = sdk::now_ns();
+  requests_.for_each_pending([this](Request& request) { cancel(&request); });
   // UCX 1.13 ends the process (an assertion) when an endpoint is closed while it asks its peer over datagrams to wire
   // up.
-  left_behind_ = step_ != Step::kFormed &&
+  left_behind_ = !state_.is_formed() &&
                  std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.lanes.meets_by_datagrams; });
   if (!left_behind_) close_endpoints();
 }
@@ -142,15 +141,14 @@ void Group::close_endpoints() {
 // The worker goes as soon as UCX has ended everything: from then on UCX touches no memory of this group.
 int Group::finish_abort() {
   act_on_abort();
-  if (!acted_) return 0;
+  if (!state_.has_acted()) return 0;
   if (left_behind_) {
     drop_worker(false);
     return 1;
   }
   const int handled = worker_->progress();
-  const bool is_over = std::none_of(live_.begin(), live_.end(), [](const Request* r) { return r->in_ucx != 0; });
-  const bool is_closed = is_over && buffers_are_empty();
-  if (!is_closed && now_ns() - acted_ns_ < kClosingNs) return handled;
+  const bool is_closed = requests_.pending() == 0 && buffers_are_empty();
+  if (!is_closed && sdk::now_ns() - acted_ns_ < kClosingNs) return handled;
   drop_worker(is_closed);
   return handled + 1;
 }
@@ -175,26 +173,24 @@ void Group::drop_worker(bool is_closed) {
     static_cast<void>(worker_.release());
   }
   flushing_ = nullptr;
-  for (Request* request : live_) {
-    if (request->in_ucx != 0) request->status = UCS_ERR_CANCELED;
-    request->in_ucx = 0;
-  }
+  requests_.for_each_pending([this](Request& request) {
+    request.status = UCS_ERR_CANCELED;
+    requests_.finish(request);
+  });
 }
 
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (is_broken() && worker_ != nullptr) finish_abort();
-  if (is_broken()) return worker_ == nullptr;
+  if (state_.is_broken() && worker_ != nullptr) finish_abort();
+  if (state_.is_broken()) return worker_ == nullptr;
   const bool in_window = std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
     return sdk::overlaps(window.base, window.bytes, base, bytes);
   });
-  return !in_window && std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
-    return (request->in_ucx != 0 || request->is_parked) && request->touches(base, bytes);
-  });
+  return !in_window && !requests_.touches(base, bytes);
 }
 
 template <typename Done>
 void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
-  for (const std::uint64_t end = now_ns() + patience_ns; !done() && now_ns() < end;) {
+  for (const std::uint64_t end = sdk::now_ns() + patience_ns; !done() && sdk::now_ns() < end;) {
     if (worker_->progress() == 0) ::sched_yield();
   }
 }
@@ -205,7 +201,7 @@ void Group::say_goodbye() {
   for_each_peer([&](Peer& peer) {
     if (!peer.has_left && peer.lost == UCS_OK) say(peer, Word::kGoodbye);
   });
-  progress_until([this] { return is_broken() || (outbox_.untaken() == 0 && buffers_are_empty()); }, kFarewellNs);
+  progress_until([this] { return state_.is_broken() || (outbox_.untaken() == 0 && buffers_are_empty()); }, kFarewellNs);
 }
 
 Group::~Group() {
@@ -216,14 +212,14 @@ Group::~Group() {
     static_cast<void>(memories_.release());
     return;
   }
-  if (worker_ != nullptr && step_ == Step::kFormed && !is_broken()) {
+  if (worker_ != nullptr && state_.works()) {
     roda_error ignored{};
     sdk::guarded(&ignored, [this]() -> int32_t {
       say_goodbye();
       return RODA_OK;
     });
   }
-  abort({RODA_ERR_ABORTED, "ucx: " + label() + " was destroyed"});
+  abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
   while (worker_ != nullptr) {
     if (finish_abort() == 0) ::sched_yield();
   }

@@ -10,8 +10,8 @@ namespace {
 // A shorter message never comes by rendezvous, where the receiver's word to the sender is the last of it.
 constexpr std::size_t kLeastRendezvous = 1024;
 const char* name(Request::Kind kind) {
-  constexpr const char* kNames[] = {"a message to ", "a message from ", "a read from the window of ",
-                                    "a write to the window of "};
+  constexpr const char* kNames[] = {"a message to", "a message from", "a read from the window of",
+                                    "a write to the window of"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -24,6 +24,7 @@ void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t receive
   request->received = received;
   Peer& peer = *request->peer;
   ++peer.moves;
+  if (request->in_ucx == 0) peer.group->requests_.finish(*request);
   if (request->kind != Request::Kind::kReceive || received < kLeastRendezvous || !peer.lanes.some_direct) return;
   peer.is_owed = peer.group->someone_is_owed_ = true;
 }
@@ -40,57 +41,37 @@ void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_in
 }
 
 std::int32_t Group::test(Request* request) {
-  if (is_broken() && worker_ != nullptr) finish_abort();
-  if (request->in_ucx != 0 || request->is_parked) {
-    if (!is_broken()) watch_time(*request);
-    return RODA_IN_PROGRESS;
+  if (state_.is_broken() && worker_ != nullptr) finish_abort();
+  if (!request->is_pending()) return collect(*request);
+  const Peer& peer = *request->peer;
+  // The limit counts from when anything moved between this rank and the peer.
+  if (!state_.is_broken() && request->limit.is_over(peer.moves, state_.timeout_ns())) {
+    abort(state_.stood_still(name(request->kind), peer.rank));
   }
-  const sdk::Failure end = end_of(*request);
-  release(request);
-  if (end.code() != RODA_OK) throw end;
-  return RODA_OK;
+  return RODA_IN_PROGRESS;
 }
 
-void Group::release(Request* request) {
-  live_[request->index] = live_.back();
-  live_[request->index]->index = request->index;
-  live_.pop_back();
-  pool_.give_back(request);
+std::int32_t Group::collect(Request& request) {
+  const sdk::Failure end = end_of(request);
+  requests_.give_back(request);
+  if (end.code() != RODA_OK) throw end;
+  return RODA_OK;
 }
 
 // With code RODA_OK when it went well.
 sdk::Failure Group::end_of(const Request& request) const {
   const Peer& peer = *request.peer;
   if (request.status == UCS_OK && request.received == request.bytes) return {RODA_OK, {}};
-  if (request.status == UCS_ERR_MESSAGE_TRUNCATED || request.status == UCS_OK) {
-    const std::string sent =
-        request.status == UCS_OK ? std::to_string(request.received) : "more than " + std::to_string(request.bytes);
+  if (request.status == UCS_OK) return state_.other_length(request.received, request.bytes, peer.rank);
+  if (request.status == UCS_ERR_MESSAGE_TRUNCATED) {
     return {RODA_ERR_INVALID,
-            "ucx: " + describe(peer) + " sent " + sent + " bytes where " + std::to_string(request.bytes) +
-                " were expected: the ranks differ in what they do",
+            "ucx: " + describe(peer) + " sent more than the " + std::to_string(request.bytes) +
+                " bytes that were expected: the ranks disagree on what they do",
             peer.world_rank};
   }
-  roda_error first{};
-  if (cause_.fill(&first) != RODA_OK) return sdk::Failure(first);
+  if (state_.is_broken()) return state_.cause();
   if (peer.has_left) return {RODA_ERR_PEER, "ucx: " + describe(peer) + " has left", peer.world_rank};
-  return failure(request.status, name(request.kind) + describe(peer) + " failed", peer.world_rank);
-}
-
-// The limit counts from when anything moved between this rank and the peer.
-void Group::watch_time(Request& request) {
-  if (timeout_ns_ == 0) return;
-  const std::uint64_t now = now_ns();
-  if (request.seen_ns == 0 || request.seen_moves != request.peer->moves) {
-    request.seen_ns = now;
-    request.seen_moves = request.peer->moves;
-  }
-  if (now - request.seen_ns < timeout_ns_) return;
-  const Peer& peer = *request.peer;
-  abort({RODA_ERR_TIMEOUT,
-         std::string("ucx: ") + name(request.kind) + describe(peer) + " made no progress for " +
-             std::to_string(timeout_ns_ / 1'000'000'000) +
-             " s; if the rank is merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS",
-         peer.world_rank});
+  return failure(request.status, name(request.kind) + (" " + describe(peer)) + " failed", peer.world_rank);
 }
 
 }  // namespace roda::ucx

@@ -1,13 +1,10 @@
 // How a group forms: who is where, the workers' addresses, endpoints, and a hello through each of them.
-#include <sys/stat.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "plugins/base/foreign_sockets.h"
+#include "plugins/base/local_address.h"
 #include "transports/ucx/errors.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/lanes.h"
@@ -17,46 +14,30 @@ namespace roda::ucx {
 namespace {
 
 struct Identity {
-  char host[96];
+  char host[128];
   char version[32];
 };
 
-// Equal for processes that reach each other over loopback: same boot, same network namespace.
 Identity own_identity() {
   Identity identity{};
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat network {};
-  if (::stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
-  std::snprintf(identity.host, sizeof identity.host, "%s/%llu", boot.c_str(),
-                static_cast<unsigned long long>(network.st_ino));
+  std::snprintf(identity.host, sizeof identity.host, "%s", loopback_identity().c_str());
   std::snprintf(identity.version, sizeof identity.version, "%s", library_version().c_str());
   return identity;
 }
 
 }  // namespace
 
-std::uint64_t now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-}
-
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
-      name_(desc.name),
-      rank_(desc.rank),
-      size_(desc.size),
-      timeout_ns_(desc.timeout_ns),
+      state_("ucx", desc),
       exchange_(desc.exchange),
       tags_(desc.size, desc.generation),
-      created_ns_(now_ns()),
       peers_(static_cast<std::size_t>(desc.size)) {
-  for (int i = 0; i < size_; ++i) {
+  for (int i = 0; i < state_.size(); ++i) {
     Peer& peer = peers_[static_cast<std::size_t>(i)];
     peer.group = this;
     peer.rank = i;
-    peer.world_rank = desc.world_ranks[i];
+    peer.world_rank = state_.world_rank(i);
   }
   const Identity identity = own_identity();
   gather("ucx.identity", &identity, sizeof identity);
@@ -64,19 +45,20 @@ Group::Group(Context& context, const roda_group_desc& desc)
 }
 
 void Group::gather(const char* key, const void* value, std::size_t bytes) {
-  gather_ = sdk::Allgather(exchange_, rank_, size_, key);
+  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), key);
   gather_.start(value, bytes);
 }
 
 bool Group::test() {
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (step_ == Step::kFormed) return true;
-  check_deadline();
+  if (state_.is_broken()) act_on_abort();
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   try {
+    if (state_.is_late()) throw state_.late({missing()});
     return advance();
   } catch (const sdk::Failure& failure) {
     abort(failure);
+    act_on_abort();
     throw;
   }
 }
@@ -88,12 +70,13 @@ bool Group::advance() {
       check_identities();
       const std::uint64_t length = address_.size();
       gather("ucx.length", &length, sizeof length);
-      step_ = size_ == 1 ? Step::kFormed : Step::kLengths;
+      step_ = Step::kLengths;
+      if (state_.size() == 1) state_.set_formed();
       break;
     }
     case Step::kLengths: {
       std::uint64_t longest = 0, length = 0;
-      for (int i = 0; i < size_; ++i) {
+      for (int i = 0; i < state_.size(); ++i) {
         std::memcpy(&length, gather_.value(i), sizeof length);
         longest = std::max(longest, length);
       }
@@ -107,19 +90,17 @@ bool Group::advance() {
       step_ = Step::kHellos;
       break;
     case Step::kHellos:
-      if (greet()) step_ = Step::kFormed;
-      break;
-    case Step::kFormed:
+      if (greet()) state_.set_formed();
       break;
   }
-  return step_ == Step::kFormed;
+  return state_.is_formed();
 }
 
 // Groups of one host use loopback; different versions of UCX need not understand each other.
 void Group::check_identities() {
   Reach reach = Reach::kHost;
   Identity own{}, other{};
-  std::memcpy(&own, gather_.value(rank_), sizeof own);
+  std::memcpy(&own, gather_.value(state_.rank()), sizeof own);
   for (const Peer& peer : peers_) {
     std::memcpy(&other, gather_.value(peer.rank), sizeof other);
     other.version[sizeof other.version - 1] = 0;
@@ -127,13 +108,13 @@ void Group::check_identities() {
     if (std::strcmp(own.version, other.version) == 0) continue;
     throw sdk::Failure(RODA_ERR_PRECONDITION,
                        "ucx: " + describe(peer) + " has UCX " + other.version + ", rank " +
-                           std::to_string(peers_[static_cast<std::size_t>(rank_)].world_rank) + " has " + own.version +
+                           std::to_string(state_.world_rank(state_.rank())) + " has " + own.version +
                            ": install the same version on all hosts",
                        peer.world_rank);
   }
-  library_ = &context_.library(reach, size_);
+  library_ = &context_.library(reach, state_.size());
   memories_ = std::make_unique<Memories>(*library_);
-  if (size_ == 1) return;
+  if (state_.size() == 1) return;
   worker_ = std::make_unique<Worker>(*library_);
   context_.watch(worker_->event_fd());
   ucp_am_handler_param_t handler{};
@@ -168,7 +149,7 @@ void Group::connect(Peer& peer, const char* address) {
 // from when the peer has our hello.
 bool Group::greet() {
   worker_->progress();
-  if (is_broken()) return false;
+  if (state_.is_broken()) return false;
   bool all = true;
   for_each_peer([&](Peer& peer) {
     if (peer.said_hello && !peer.was_answered) {
@@ -187,37 +168,18 @@ bool Group::greet() {
   return true;
 }
 
-void Group::check_deadline() {
-  if (timeout_ns_ == 0 || now_ns() - created_ns_ < timeout_ns_) return;
-  int missing = std::min(gather_.waiting_for(), size_ - 1);
-  if (step_ == Step::kHellos) {
-    for_each_peer([&](const Peer& peer) {
-      if (!peer.said_hello || !peer.is_ready) missing = peer.rank;
-    });
-  }
-  const Peer& peer = peers_[static_cast<std::size_t>(missing)];
-  abort({RODA_ERR_TIMEOUT,
-         "ucx: " + label() + " did not form within " + std::to_string(timeout_ns_ / 1'000'000) +
-             " ms, still waiting for rank " + std::to_string(peer.world_rank) +
-             "; if the ranks are merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS",
-         peer.world_rank});
-  act_on_abort();
-  cause_.throw_if_set();
-}
-
-std::string Group::describe(const Peer& peer) const {
-  return "rank " + std::to_string(peer.world_rank) + " (" + label() + ")";
+int Group::missing() const {
+  if (step_ != Step::kHellos) return std::min(gather_.waiting_for(), state_.size() - 1);
+  const auto found = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+    return peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready);
+  });
+  return found != peers_.end() ? found->rank : state_.rank();
 }
 
 void Group::refuse(int peer) {
-  if (is_broken()) act_on_abort();
-  cause_.throw_if_set();
-  if (step_ != Step::kFormed) throw sdk::Failure(RODA_ERR_PRECONDITION, "ucx: " + label() + " is still forming");
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw sdk::Failure(RODA_ERR_INVALID, "ucx: no peer " + std::to_string(peer) + " in " + label());
-  }
-  const Peer& gone = peers_[static_cast<std::size_t>(peer)];
-  throw sdk::Failure(RODA_ERR_PEER, "ucx: " + describe(gone) + " has left", gone.world_rank);
+  if (state_.is_broken()) act_on_abort();
+  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
+  throw sdk::Failure(RODA_ERR_PEER, "ucx: " + state_.describe(peer) + " has left", state_.world_rank(peer));
 }
 
 }  // namespace roda::ucx

@@ -3,11 +3,9 @@
 
 #include <roda/abi/transport.h>
 #include <ucp/api/ucp.h>
-#include <roda/sdk/error.hpp>
 #include <roda/sdk/exchange.hpp>
-#include <roda/sdk/request_pool.hpp>
+#include <roda/sdk/group_state.hpp>
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,7 +68,7 @@ class Group {
   void memory_deregister(roda_memory* memory);
 
  private:
-  enum class Step { kIdentities, kLengths, kAddresses, kHellos, kFormed };
+  enum class Step { kIdentities, kLengths, kAddresses, kHellos };
   // A window of ours.
   struct Window {
     void* base = nullptr;
@@ -86,8 +84,7 @@ class Group {
   void gather(const char* key, const void* value, std::size_t bytes);
   void connect(Peer& peer, const char* address);
   bool greet();
-  void check_deadline();
-  std::string label() const { return "group " + name_; }
+  int missing() const;
   static void on_error(void* peer, ucp_ep_h, ucs_status_t status);
   static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t*);
@@ -100,7 +97,6 @@ class Group {
   static void note(Request* request, ucs_status_ptr_t handle);
   // Ends what UCX ended at once; keeps the rest.
   std::int32_t keep(Request* started, Request** request);
-  void enter(Request* request);
   std::uint64_t number_for(Peer& peer, std::uint64_t tag);
   void number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number);
 
@@ -109,8 +105,7 @@ class Group {
   static void on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
   // UCX is through with it.
   static void leave_ucx(Request* request, ucs_status_t status, std::size_t received);
-  void watch_time(Request& request);
-  void release(Request* request);
+  std::int32_t collect(Request& request);
   sdk::Failure end_of(const Request& request) const;
 
   // --- windows.cc ---
@@ -125,7 +120,6 @@ class Group {
   bool buffers_are_empty();
 
   // --- ending.cc ---
-  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
   void act_on_abort();
   void cancel(Request* request);
   void cancel_receives_from_leavers();
@@ -138,29 +132,25 @@ class Group {
 
   // What every operation begins with: the group is sound and formed, the peer is there.
   Peer& admit(int peer) {
-    if (is_broken() || step_ != Step::kFormed || peer < 0 || peer >= size_ || peer == rank_) refuse(peer);
+    if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
     Peer& with = peers_[static_cast<std::size_t>(peer)];
     if (with.has_left) refuse(peer);
     is_settled_ = false;
     return with;
   }
   [[noreturn]] void refuse(int peer);
-  std::string describe(const Peer& peer) const;
+  std::string describe(const Peer& peer) const { return state_.describe(peer.rank); }
   template <typename Body>
   void for_each_peer(Body&& body) {
     for (Peer& peer : peers_) {
-      if (peer.rank != rank_) body(peer);
+      if (peer.rank != state_.rank()) body(peer);
     }
   }
 
   Context& context_;
-  const std::string name_;
-  const int rank_;
-  const int size_;
-  const std::uint64_t timeout_ns_;
+  sdk::GroupState state_;
   const roda_exchange exchange_;
   const TagLayout tags_;
-  const std::uint64_t created_ns_;
 
   Step step_ = Step::kIdentities;
   sdk::Allgather gather_;
@@ -174,22 +164,16 @@ class Group {
   std::vector<Window> windows_ = std::vector<Window>(kWindows);
   std::uint64_t windows_version_ = 0;
 
-  std::atomic<bool> broken_{false};
-  sdk::FirstCause cause_;
-  bool acted_ = false;  // on the abort
-  std::uint64_t acted_ns_ = 0;
-  bool left_behind_ = false;   // with the worker as it is
-  bool someone_left_ = false;  // receives from a rank that left may wait to be cancelled
+  std::uint64_t acted_ns_ = 0;  // on an abort
+  bool left_behind_ = false;    // with the worker as it is
+  bool someone_left_ = false;   // receives from a rank that left may wait to be cancelled
 
   bool is_settled_ = false;       // nothing was done since settle() said so
   bool someone_is_owed_ = false;  // see Peer::is_owed
   bool some_buffer_ = true;       // lanes of the group do
   void* flushing_ = nullptr;      // UCX's request while the worker flushes its interfaces
 
-  sdk::RequestPool<Request> pool_;
-  std::vector<Request*> live_;
+  sdk::RequestTable<Request> requests_;
 };
-
-std::uint64_t now_ns();
 
 }  // namespace roda::ucx

@@ -24,21 +24,13 @@ Request* Group::begin(Request::Kind kind, Peer& peer, const void* data, std::siz
   const ucs_memory_type_t type = memory == nullptr || memory->kind == RODA_MEMORY_HOST
                                      ? UCS_MEMORY_TYPE_HOST
                                      : memory_type(*library_, memory->kind);
-  Request* request = pool_.take();
-  *request = Request{};
+  Request* request = &requests_.take(data, bytes);
   request->kind = kind;
   request->peer = &peer;
-  request->data = const_cast<void*>(data);
-  request->bytes = bytes;
   request->type = type;
   request->in_ucx = 1;
   if (memory != nullptr) request->memory = memories_->find(data, bytes);
   return request;
-}
-
-void Group::enter(Request* request) {
-  request->index = live_.size();
-  live_.push_back(request);
 }
 
 void Group::note(Request* request, ucs_status_ptr_t handle) {
@@ -50,13 +42,7 @@ void Group::note(Request* request, ucs_status_ptr_t handle) {
 }
 
 std::int32_t Group::keep(Request* started, Request** request) {
-  if (started->in_ucx == 0) {
-    const sdk::Failure end = end_of(*started);
-    pool_.give_back(started);
-    if (end.code() != RODA_OK) throw end;
-    return RODA_OK;
-  }
-  enter(started);
+  if (!started->is_pending()) return collect(*started);
   *request = started;
   return RODA_OK;
 }
@@ -65,7 +51,7 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
                          Request** request) {
   Peer& peer = admit(to);
   Request* sent = begin(Request::Kind::kSend, peer, data, bytes, memory);
-  const std::uint64_t wire = tags_.fits(tag) ? tags_.plain(rank_, tag) : number_for(peer, tag);
+  const std::uint64_t wire = tags_.fits(tag) ? tags_.plain(state_.rank(), tag) : number_for(peer, tag);
   ucp_request_param_t param = parameters(*sent, 0);
   param.cb.send = &Group::on_end;
   sent->received = bytes;
@@ -94,7 +80,6 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
     receive->in_ucx = 0;
     receive->is_parked = true;
     numbered.parked.push_back(receive);
-    enter(receive);
     *request = receive;
     return RODA_OK;
   }
@@ -108,7 +93,7 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
 std::uint64_t Group::number_for(Peer& peer, std::uint64_t tag) {
   const std::uint64_t number = peer.numbers_used++;
   say(peer, Word::kNumber, tag, number);
-  return tags_.numbered(rank_, number);
+  return tags_.numbered(state_.rank(), number);
 }
 
 // Called by UCX's progress: posting a receive there is allowed, ending one for the caller isn't needed.

@@ -8,7 +8,7 @@
 namespace roda::ucx {
 
 bool Group::settle() {
-  if (is_settled_ || worker_ == nullptr || step_ != Step::kFormed || is_broken() || !context_.in_owner()) return true;
+  if (is_settled_ || worker_ == nullptr || !state_.works() || !context_.in_owner()) return true;
   if (someone_is_owed_) ask_for_last_words();
   if (outbox_.untaken() != 0) return false;
   if (some_buffer_ && !buffers_are_empty()) return false;

@@ -14,7 +14,7 @@ namespace roda::ucx {
 
 void Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                 const std::vector<char>& data) {
-  const ControlHeader header{word, rank_, peer.control_sent++, a, b, c};
+  const ControlHeader header{word, state_.rank(), peer.control_sent++, a, b, c};
   outbox_.send(peer.endpoint, header, data.data(), data.size(), &peer.untaken);
 }
 
@@ -39,7 +39,7 @@ void Group::announce_windows(Peer& peer) {
 }
 
 void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory) {
-  if (is_broken() || step_ != Step::kFormed) refuse(rank_);
+  if (!state_.works()) refuse(state_.rank());
   if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "ucx: no window " + std::to_string(slot));
   window_close(slot);
   if (bytes == 0) return;
@@ -86,14 +86,14 @@ RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t o
 }
 
 void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
-  if (is_broken() || step_ != Step::kFormed) refuse(rank_);
+  if (!state_.works()) refuse(state_.rank());
   memories_->allocate(bytes, memory);
 }
 
 void Group::memory_free(roda_memory* memory) { memories_->free(memory); }
 
 void Group::memory_register(roda_memory* memory) {
-  if (is_broken() || step_ != Step::kFormed) refuse(rank_);
+  if (!state_.works()) refuse(state_.rank());
   memories_->add(*memory);
 }
 
