@@ -15,7 +15,8 @@ namespace {
 using engine::Engine;
 using engine::Operation;
 
-constexpr std::size_t kMostNameBytes = 65'536;
+using negotiate::kMostDimensions;
+using negotiate::kMostNameBytes;
 
 const char* op_title(int collective) {
   switch (collective) {
@@ -104,12 +105,15 @@ Status check_basics(const roda_op& op) {
                            " bytes; at most " + std::to_string(kMostNameBytes) + " are allowed.");
   }
   if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title + ": unknown dtype " + std::to_string(op.dtype));
-  if (op.ndim < 0 || op.ndim > 16 || (op.ndim > 0 && op.shape == nullptr)) {
-    return Status::invalid(title + " '" + op.name + "': a shape of 0 to 16 dimensions is needed.");
+  if (op.ndim < 0 || op.ndim > kMostDimensions || (op.ndim > 0 && op.shape == nullptr)) {
+    return Status::invalid(title + " '" + op.name + "': a shape of 0 to " + std::to_string(kMostDimensions) +
+                           " dimensions is needed.");
   }
-  std::int64_t elements = 1;
+  std::int64_t elements = 1;  // an empty dimension counted as one: the others' product is a row's length
+  bool is_empty = false;
   for (int d = 0; d < op.ndim; ++d) {
-    if (op.shape[d] < 0 || __builtin_mul_overflow(elements, op.shape[d], &elements)) {
+    is_empty = is_empty || op.shape[d] == 0;
+    if (op.shape[d] < 0 || __builtin_mul_overflow(elements, std::max<std::int64_t>(op.shape[d], 1), &elements)) {
       return Status::invalid(title + " '" + op.name + "': a negative or too large dimension.");
     }
   }
@@ -118,7 +122,7 @@ Status check_basics(const roda_op& op) {
                            roda_dtype_name(op.dtype) + " are more than memory can hold.");
   }
   const bool writes_in_place = op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST;
-  if (elements > 0 &&
+  if (!is_empty &&
       ((op.input == nullptr && op.collective != RODA_BROADCAST) || (writes_in_place && op.output == nullptr))) {
     return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
   }

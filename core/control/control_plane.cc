@@ -75,7 +75,7 @@ Status ControlPlane::connect(Store& store, const Topology& topology, const Optio
     const HostLinks::Options link_options{options.key,      options.network_interface, options.secret,
                                           options.deadline, options.silence,           options.fan_out};
     RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, topology.rank, link_options, &plane->links_));
-    plane->combiner_ = std::make_unique<wire::Combiner>(ranks_below(topology, options.fan_out));
+    plane->combiner_ = std::make_unique<wire::Combiner>(ranks_below(topology, options.fan_out), options.cache_capacity);
   }
   RODA_RETURN_IF_ERROR(plane->watch());
   *out = std::move(plane);

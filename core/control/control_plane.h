@@ -37,6 +37,7 @@ class ControlPlane {
     std::chrono::steady_clock::time_point deadline;
     std::chrono::milliseconds silence{30'000};  // a host that answers nothing for so long is given up
     int fan_out = 8;                            // of the tree of leaders
+    int cache_capacity = 1024;                  // of every process set
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
   static Status connect(Store& store, const Topology& topology, const Options& options,

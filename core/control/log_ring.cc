@@ -86,7 +86,7 @@ LogRing::Append LogRing::append(std::span<const std::byte> record) {
       offset = kLength;
     }
     const std::size_t part = std::min(kPayload - offset, record.size() - done);
-    std::memcpy(c.payload + offset, record.data() + done, part);
+    std::copy_n(record.begin() + static_cast<std::ptrdiff_t>(done), part, c.payload + offset);
     done += part;
     c.sequence.store(at + i + 1, std::memory_order_release);
   }
@@ -109,7 +109,7 @@ bool LogRing::read(std::vector<std::byte>* record) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::size_t offset = i == 0 ? kLength : 0;
     const std::size_t part = std::min(kPayload - offset, static_cast<std::size_t>(length) - done);
-    std::memcpy(record->data() + done, cell(next_ + i).payload + offset, part);
+    std::copy_n(cell(next_ + i).payload + offset, part, record->begin() + static_cast<std::ptrdiff_t>(done));
     done += part;
   }
   next_ += count;

@@ -195,6 +195,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   // Before any transport gives up: the cause then names the host that can't be reached.
   options.silence = std::chrono::milliseconds(parts.knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
   options.fan_out = parts.knobs.control_fan_out;
+  options.cache_capacity = parts.knobs.cache_capacity;
   mine = control::ControlPlane::connect(*parts.store, parts.topology, options, &parts.control);
   RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/connected", mine, deadline));
   parts.host = environment.host();

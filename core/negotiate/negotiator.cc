@@ -1,6 +1,7 @@
 #include "core/negotiate/negotiator.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/negotiate/validate.h"
@@ -141,8 +142,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     case Item::kRequest: {
       Request request;
       RODA_RETURN_IF_ERROR(wire::read_request(item, rank, &request));
-      arrive(std::move(request), outcome);
-      return {};
+      return arrive(std::move(request), outcome);
     }
     case Item::kFinished: {
       std::uint64_t sequence = 0;
@@ -159,6 +159,10 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     case Item::kAddSet: {
       std::vector<std::int32_t> ranks;
       RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
+      if (!may_be_set(ranks)) {
+        return Status::unknown("malformed control record: a process set that can't be from rank " +
+                               std::to_string(rank));
+      }
       bool unanimous = false;
       consent(&add_votes_, ranks, rank, &unanimous);
       if (!unanimous) return {};
@@ -174,9 +178,10 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       return {};
     }
     case Item::kRemoveSet: {
+      if (item.set == 0 || !has_set(item.set)) return {};
       bool unanimous = false;
       consent(&remove_votes_, {item.set}, rank, &unanimous);
-      if (!unanimous || item.set == 0 || !has_set(item.set)) return {};
+      if (!unanimous) return {};
       outcome->set_removed(item.set);
       sets_.erase(item.set);
       free_ids_.push_back(item.set);
@@ -308,16 +313,20 @@ void Negotiator::add_pending(Set* set, int member, Request request) {
   place = std::make_unique<Request>(std::move(request));
 }
 
-void Negotiator::arrive(Request request, Outcome* outcome) {
+Status Negotiator::arrive(Request request, Outcome* outcome) {
   const auto it = sets_.find(request.set);
-  if (it == sets_.end()) return;
+  if (it == sets_.end()) return {};
   Set* set = &it->second;
   const std::int32_t id = request.set;
   const int member = position(id, request.rank);
-  if (member < 0) return;
+  if (member < 0) return {};
+  if (request.collective == RODA_BROADCAST && set->members.position(request.root) < 0) {
+    return Status::unknown("malformed control record: a broadcast of '" + request.name +
+                           "' from a root outside the process set, by rank " + std::to_string(request.rank));
+  }
   if (request.collective == RODA_JOIN) {
     join(id, set, member, outcome);
-    return;
+    return {};
   }
   const std::string name = request.name;
   const wire::RankRange speaker{request.rank, request.rank};
@@ -325,6 +334,7 @@ void Negotiator::arrive(Request request, Outcome* outcome) {
   if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
   add_pending(set, member, std::move(request));
   complete_pending(id, set, name, outcome);
+  return {};
 }
 
 void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome) {
@@ -405,6 +415,11 @@ void Negotiator::consent(std::map<std::vector<std::int32_t>, std::set<std::int32
   who.insert(rank);
   *unanimous = static_cast<int>(who.size()) == settings_.size;
   if (*unanimous) votes->erase(subject);
+}
+
+bool Negotiator::may_be_set(const std::vector<std::int32_t>& ranks) const {
+  return !ranks.empty() && ranks.front() >= 0 && ranks.back() < settings_.size &&
+         std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
 }
 
 void Negotiator::launch_ready(Outcome* outcome) {

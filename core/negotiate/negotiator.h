@@ -137,7 +137,7 @@ class Negotiator {
   // By everybody in arriving_, of whom `ranks` are the world ranks; `own`: this process's is among them.
   void arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
                      std::uint64_t looked_up_at, Outcome* outcome);
-  void arrive(Request request, Outcome* outcome);
+  Status arrive(Request request, Outcome* outcome);
   static void add_pending(Set* set, int member, Request request);
   void join(std::int32_t id, Set* set, int member, Outcome* outcome);
   void complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome);
@@ -152,6 +152,7 @@ class Negotiator {
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
                const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
+  bool may_be_set(const std::vector<std::int32_t>& ranks) const;
   void launch_ready(Outcome* outcome);
   void launch_bucket(std::int32_t id, Set* set, Outcome* outcome);
   void end_shutdown(std::int32_t rank, Outcome* outcome);

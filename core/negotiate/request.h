@@ -3,6 +3,7 @@
 
 #include <roda/abi/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,6 +31,9 @@ std::uint64_t group_id(const Names& names) {
   }
   return hash == 0 ? 1 : hash;
 }
+
+constexpr std::size_t kMostNameBytes = 65'536;
+constexpr int kMostDimensions = 16;
 
 // One rank's wish for one tensor. Ranks and roots are world numbers.
 struct Request {

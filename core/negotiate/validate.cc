@@ -160,6 +160,24 @@ std::string check_scalar(const Requests& requests) {
   return "";
 }
 
+// Whoever puts an alltoall together relies on these counts.
+std::string check_splits(const Requests& requests, int members) {
+  for (const Request* r : requests) {
+    std::int64_t sum = 0;
+    bool fits = r->splits.size() == static_cast<std::size_t>(members);
+    for (const std::int32_t split : r->splits) {
+      fits = fits && split >= 0;
+      sum += split;
+    }
+    if (fits && sum <= r->shape[0]) continue;
+    return "The splits of an ALLTOALL do not fit its " + std::to_string(members) +
+           " members or the rows of its tensor." + who_said(requests, [](const Request& q) {
+             return std::to_string(q.splits.size()) + " splits of a tensor of shape " + shape_text(q.shape);
+           });
+  }
+  return "";
+}
+
 // What all ranks give together must be addressable where it is put together.
 std::string check_total(const Requests& requests) {
   std::int64_t rows = 0;
@@ -193,7 +211,7 @@ std::string check_device(const Requests& requests) {
          ", but another rank specified device " + device_kind(*b) + "." + who_said(requests, device_kind);
 }
 
-std::string first_error(const Requests& requests, bool joined) {
+std::string first_error(const Requests& requests, int members, bool joined) {
   const Request& a = *requests.front();
   const int c = a.collective;
   if (const Request* b = odd_one(requests, [](const Request& r) { return r.dtype; })) {
@@ -222,6 +240,9 @@ std::string first_error(const Requests& requests, bool joined) {
     if (error = check_rows(requests); !error.empty()) return error;
     if (error = check_total(requests); !error.empty()) return error;
   }
+  if (c == RODA_ALLTOALL) {
+    if (error = check_splits(requests, members); !error.empty()) return error;
+  }
   if (c == RODA_BROADCAST) {
     if (error = check_root(requests); !error.empty()) return error;
   }
@@ -231,7 +252,7 @@ std::string first_error(const Requests& requests, bool joined) {
 }  // namespace
 
 Status validate(const std::vector<const Request*>& requests, int members, bool joined) {
-  std::string error = first_error(requests, joined);
+  std::string error = first_error(requests, members, joined);
   if (!error.empty()) return Status::precondition(std::move(error));
   const Request& agreed = *requests.front();
   if (agreed.collective == RODA_ADASUM_ALLREDUCE) {

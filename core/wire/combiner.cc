@@ -17,9 +17,10 @@ void Combiner::set_added(std::int32_t id, std::span<const std::int32_t> ranks) {
 void Combiner::set_removed(std::int32_t id) { sets_.erase(id); }
 
 void Combiner::join_done(std::int32_t id) {
-  Set& set = sets_[id];
-  set.has_joins = false;
-  for (Held& held : set.bits) held.ahead.clear();
+  const auto it = sets_.find(id);
+  if (it == sets_.end()) return;
+  it->second.has_joins = false;
+  for (Held& held : it->second.bits) held.ahead.clear();
 }
 
 void Combiner::bit_settled(std::int32_t id, int bit) {
@@ -31,13 +32,23 @@ void Combiner::bit_settled(std::int32_t id, int bit) {
 bool Combiner::can_combine(std::span<const std::byte> record) {
   RecordReader reader(record);
   ItemView item;
-  bool combines = true;
+  bool combines = below_.contains(reader.header().rank);
   while (reader.next(&item)) {
-    if (item.kind == Item::kBits || item.kind == Item::kBitsOf || item.kind == Item::kFinished) continue;
-    combines = false;
-    negotiate::Request request;
-    if (item.kind != Item::kRequest || !read_request(item, 0, &request).ok()) continue;
-    if (request.collective == RODA_JOIN) sets_[request.set].has_joins = true;
+    const auto set = sets_.find(item.set);
+    Bits bits;
+    std::uint64_t sequence = 0;
+    if (item.kind == Item::kBits || item.kind == Item::kBitsOf) {
+      combines = combines && set != sets_.end() && read_bits(item, &bits).ok() &&
+                 bits.first_word + bits.words.size() <= cache_words_;
+    } else if (item.kind == Item::kFinished) {
+      combines = combines && set != sets_.end() && read_number(item, &sequence).ok();
+    } else {
+      combines = false;
+      negotiate::Request request;
+      const bool is_join =
+          item.kind == Item::kRequest && read_request(item, 0, &request).ok() && request.collective == RODA_JOIN;
+      if (is_join && set != sets_.end()) set->second.has_joins = true;
+    }
   }
   return combines && reader.status().ok();
 }
@@ -50,14 +61,12 @@ void Combiner::take(std::span<const std::byte> record, Clock::time_point now) {
   while (reader.next(&item)) has_bits = has_bits || item.kind != Item::kFinished;
   reader = RecordReader(record);
   while (reader.next(&item)) {
-    Set& set = sets_[item.set];
+    Set& set = sets_.at(item.set);
     std::uint64_t sequence = 0;
     Bits bits;
-    if (item.kind == Item::kFinished) {
-      if (!read_number(item, &sequence).ok()) return pass(record);
+    if (read_number(item, &sequence).ok() && item.kind == Item::kFinished) {
       take_finished(sequence, reader.header().rank, !has_bits, &set, now);
-    } else {
-      if (!read_bits(item, &bits).ok()) return pass(record);
+    } else if (read_bits(item, &bits).ok()) {
       take_bits(bits, reader.header(), &set, now);
     }
   }
@@ -104,7 +113,7 @@ Combiner::Clock::time_point Combiner::due(const Set& set) {
   auto when = Clock::time_point::max();
   if (set.finished != set.said) when = set.finished_at + kHoldFinished;
   if (set.held.empty()) return when;
-  return set.expected == 0 || set.has_joins ? kNow : std::min(when, set.since + kHold);
+  return set.has_joins ? kNow : std::min(when, set.since + kHold);
 }
 
 Combiner::Clock::time_point Combiner::deadline() const {
@@ -118,7 +127,7 @@ bool Combiner::next(Clock::time_point now, Record* record) {
   if (ready_.empty()) {
     for (auto& [id, set] : sets_) {
       if (due(set) > now) continue;
-      const bool waits = set.expected != 0 && !set.has_joins && set.since + kHold > now;
+      const bool waits = !set.has_joins && set.since + kHold > now;
       compose(id, &set, !waits);
     }
   }

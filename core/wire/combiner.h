@@ -8,8 +8,8 @@
 // all that was said before it.
 //
 // An announcement that not all have made waits kHold for the others, then travels with the ranks it has: a straggler,
-// and the report of a stall, are not held up by more than that. Bits of process sets that the combiner does not know,
-// or in which ranks have joined, are not waited for at all.
+// and the report of a stall, are not held up by more than that. Bits of process sets in which ranks have joined are not
+// waited for at all; what is said of sets that the combiner does not know passes as it is.
 //
 // Not thread-safe: owned by the holder of the baton.
 #pragma once
@@ -34,8 +34,9 @@ class Combiner {
   // A finished launch mostly waits for an announcement to travel with; nobody may need it, or all wait for it.
   static constexpr std::chrono::milliseconds kHoldFinished{1};
 
-  // `below`: the world ranks whose records come here.
-  explicit Combiner(RankRanges below) : below_(std::move(below)) {}
+  // `below`: the world ranks whose records come here. `cache_capacity` of every process set: no rank has higher bits.
+  Combiner(RankRanges below, int cache_capacity)
+      : below_(std::move(below)), cache_words_((static_cast<std::uint64_t>(cache_capacity) + 63) / 64) {}
 
   // The process sets that there are.
   void set_added(std::int32_t set, std::span<const std::int32_t> ranks);
@@ -61,7 +62,7 @@ class Combiner {
     bool is_complete(std::int32_t expected) const { return who.count() + ahead.count() == expected; }
   };
   struct Set {
-    std::int32_t expected = 0;  // members below; 0: unknown, nothing is waited for
+    std::int32_t expected = 0;  // members below
     bool has_joins = false;
     std::vector<Held> bits;      // by bit; `who` is empty where nothing is held
     std::vector<int> held;       // bits that some have announced
@@ -88,6 +89,7 @@ class Combiner {
   void pass(std::span<const std::byte> record);
 
   RankRanges below_;
+  std::uint64_t cache_words_;
   std::map<std::int32_t, Set> sets_;
   RecordWriter writer_;
   std::vector<std::uint64_t> words_;

@@ -135,6 +135,27 @@ bool RecordReader::next(ItemView* item) {
   return true;
 }
 
+namespace {
+
+// What a rank checks of its own operations before it submits them: here of the others', whose records are no better
+// than the build that wrote them. What depends on the process set is checked with the ranks' requests together.
+Status check(const negotiate::Request& r) {
+  if (r.name.size() > negotiate::kMostNameBytes) return malformed("a request's name");
+  if (r.shape.size() > negotiate::kMostDimensions) return malformed("a request of too many dimensions");
+  auto bytes = static_cast<std::int64_t>(roda_dtype_size(r.dtype));
+  for (const std::int64_t d : r.shape) {
+    if (d < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes)) {
+      return malformed("a request's dimensions");
+    }
+  }
+  const bool reduces = r.collective == RODA_ALLREDUCE || r.collective == RODA_REDUCESCATTER;
+  if (reduces && (r.op < 0 || r.op >= RODA_REDUCE_OP_COUNT)) return malformed("a request of an unknown reduction");
+  if (r.group.size < 0) return malformed("a request's group");
+  return {};
+}
+
+}  // namespace
+
 Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(item.payload.data());
   flatbuffers::Verifier verifier(data, item.payload.size());
@@ -158,7 +179,7 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
   request->shape.assign(m->shape()->begin(), m->shape()->end());
   request->splits.assign(m->splits()->begin(), m->splits()->end());
   request->group = {m->group(), m->group_size()};
-  return {};
+  return check(*request);
 }
 
 Status read_number(const ItemView& item, std::uint64_t* value) {
@@ -169,8 +190,8 @@ Status read_number(const ItemView& item, std::uint64_t* value) {
 
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
   if (item.payload.size() % sizeof(std::int32_t) != 0) return malformed("a rank list of a wrong size");
-  ranks->resize(item.payload.size() / sizeof(std::int32_t));
-  std::memcpy(ranks->data(), item.payload.data(), item.payload.size());
+  const auto* first = reinterpret_cast<const std::int32_t*>(item.payload.data());
+  ranks->assign(first, first + item.payload.size() / sizeof(std::int32_t));
   return {};
 }
 

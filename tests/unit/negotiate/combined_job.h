@@ -41,7 +41,7 @@ class CombinedJob {
       places_.push_back(control::place_of(host, shape.hosts, shape.fan_out));
       wire::RankRanges below;
       below.add(host * shape.per_host, places_.back().end * shape.per_host - 1);
-      combiners_.emplace_back(std::move(below));
+      combiners_.emplace_back(std::move(below), settings.cache_capacity);
       combiners_.back().set_added(0, all);
     }
   }

@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 
 class Combining : public testing::Test {
  protected:
-  Combining() : combiner(below()) {
+  static constexpr int kCapacity = 1024 * 64;
+  Combining() : combiner(below(), kCapacity) {
     const std::vector<std::int32_t> ranks{0, 1, 2, 3, 4, 5};
     combiner.set_added(0, ranks);  // of which 2, 3 and 4 are below
   }
@@ -184,10 +185,31 @@ TEST_F(Combining, AFinishedLaunchIsReportedOnce) {
   EXPECT_EQ(heard(), Texts{"f2 2-4:0 "}) << "with the announcement";
 }
 
-TEST_F(Combining, UnknownProcessSetsAreNotWaitedFor) {
+TEST_F(Combining, WhatIsSaidOfUnknownProcessSetsPassesAsItIs) {
   const std::uint64_t word = 1;
   say(2, [&](RecordWriter& w) { w.bits(7, 0, std::span(&word, 1)); });
-  EXPECT_EQ(heard(), Texts{"2-2:0 "});
+  Combiner::Record record;
+  ASSERT_TRUE(combiner.next(now, &record));
+  EXPECT_TRUE(std::equal(record.begin(), record.end(), writer.end().begin(), writer.end().end()));
+}
+
+// A record of 48 bytes must not make anybody hold more than the cache has entries.
+TEST_F(Combining, BitsBeyondTheCacheAreNotHeld) {
+  const std::uint64_t word = 1;
+  say(2, [&](RecordWriter& w) { w.bits(0, kCapacity / 64 - 1, std::span(&word, 1)); });
+  EXPECT_EQ(heard(), Texts{});
+  say(3, [&](RecordWriter& w) { w.bits(0, kCapacity / 64, std::span(&word, 1)); });
+  EXPECT_EQ(heard(), (Texts{"2-2:65472 ", "r"}));
+  say(3, [&](RecordWriter& w) { w.bits(0, (1u << 20) - 1, std::span(&word, 1)); });
+  EXPECT_EQ(heard(), Texts{"r"});
+}
+
+TEST_F(Combining, WhatRanksSayThatAreNotBelowPasses) {
+  const std::uint64_t word = 1;
+  for (const int rank : {0, 5, -1, 1 << 30}) {
+    say(rank, [&](RecordWriter& w) { w.bits(0, 0, std::span(&word, 1)); });
+    EXPECT_EQ(heard(), Texts{"r"}) << rank;
+  }
 }
 
 TEST_F(Combining, MalformedRecordsReachThoseWhoReport) {

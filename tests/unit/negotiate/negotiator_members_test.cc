@@ -9,6 +9,73 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+// Splits that don't fit come from a rank of another build, or from one that means another process set.
+TEST(Negotiator, SplitsThatDoNotFitAreRefused) {
+  const std::vector<std::int32_t> wrong[] = {{},        {1, 1},     {1, 1, 1, 1},
+                                             {2, 2, 1}, {-1, 2, 1}, {INT32_MAX, INT32_MAX, 4}};
+  for (const auto& splits : wrong) {
+    Job job(settings_for(3));
+    for (int r = 0; r < 3; ++r) {
+      Request request = make_request(r, "a", {4}, RODA_ALLTOALL);
+      request.splits = r == 1 ? splits : std::vector<std::int32_t>{1, 1, 2};
+      job.submit(request);
+    }
+    ASSERT_EQ(job.diary().lines, Lines{"refuse 0 a"}) << splits.size();
+    EXPECT_NE(job.diary().errors.at("a").find("The splits of an ALLTOALL do not fit its 3 members"), std::string::npos);
+    job.expect_equal_diaries();
+  }
+}
+
+TEST(Negotiator, RecordsOfWhatNobodyMaySayAreMalformed) {
+  using Fill = void (*)(wire::RecordWriter&);
+  const Fill fills[] = {
+      [](wire::RecordWriter& w) {
+        Request r = make_request(1, "b", {4}, RODA_BROADCAST);
+        r.root = 3;
+        w.request(r);
+      },
+      [](wire::RecordWriter& w) { w.add_set({}); },
+      [](wire::RecordWriter& w) {
+        w.add_set(std::vector<std::int32_t>{0, 3});
+      },
+      [](wire::RecordWriter& w) {
+        w.add_set(std::vector<std::int32_t>{-1, 1});
+      },
+      [](wire::RecordWriter& w) {
+        w.add_set(std::vector<std::int32_t>{1, 0});
+      },
+      [](wire::RecordWriter& w) {
+        w.add_set(std::vector<std::int32_t>{1, 1});
+      },
+      [](wire::RecordWriter& w) { w.item(wire::Item::kPart, 0, {}); },
+      [](wire::RecordWriter& w) { w.item(static_cast<wire::Item>(99), 0, {}); },
+  };
+  int number = 0;
+  for (const Fill fill : fills) {
+    Negotiator negotiator(settings_for(3), 0);
+    Diary diary;
+    wire::RecordWriter writer;
+    writer.begin(1, 0);
+    fill(writer);
+    const Status status = negotiator.apply(writer.end(), &diary);
+    EXPECT_EQ(status.message().find("malformed control record: "), 0u) << number << ": " << status.message();
+    ++number;
+  }
+}
+
+// One that was said of a process set that is gone by then must not be counted for the next of its number.
+TEST(Negotiator, AVoteForASetThatIsGoneIsNone) {
+  Job job(settings_for(2));
+  const auto add = [](wire::RecordWriter& w) { w.add_set(std::vector<std::int32_t>{1}); };
+  const auto remove = [](wire::RecordWriter& w) { w.plain(wire::Item::kRemoveSet, 1); };
+  job.say(0, remove);
+  for (int r : {0, 1}) job.say(r, add);
+  job.say(1, remove);
+  EXPECT_EQ(job.diary().lines, Lines{"added 1"});
+  job.say(0, remove);
+  EXPECT_EQ(job.diary().lines, (Lines{"added 1", "removed 1"}));
+}
+
 TEST(Negotiator, JoinedRanksCountAsReady) {
   Job job(settings_for(3));
   Request join = make_request(2, "join.noname", {}, RODA_JOIN);

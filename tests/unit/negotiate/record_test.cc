@@ -52,6 +52,68 @@ TEST(Record, ManyCachedTensorsFitOneCell) {
   EXPECT_LE(writer.end().size(), 112u);
 }
 
+// As the other side reads it.
+Status told(const negotiate::Request& r) {
+  RecordWriter writer;
+  writer.begin(0, 1);
+  writer.request(r);
+  RecordReader reader(writer.end());
+  ItemView item;
+  EXPECT_TRUE(reader.next(&item));
+  negotiate::Request got;
+  return read_request(item, 0, &got);
+}
+
+TEST(Record, RequestsThatNobodyMaySubmitAreRefused) {
+  using Spoil = void (*)(negotiate::Request*);
+  const Spoil spoils[] = {
+      [](auto* r) { r->name.assign(negotiate::kMostNameBytes + 1, 'x'); },
+      [](auto* r) {
+        r->shape = {2, -1};
+      },
+      [](auto* r) {
+        r->shape = {std::int64_t{1} << 40, std::int64_t{1} << 30};
+      },
+      [](auto* r) {
+        r->shape = {0, std::int64_t{1} << 62};
+      },
+      [](auto* r) { r->shape.assign(17, 1); },
+      [](auto* r) { r->op = -1; },
+      [](auto* r) { r->op = RODA_REDUCE_OP_COUNT; },
+      [](auto* r) { r->group.size = -1; },
+      [](auto* r) { r->dtype = RODA_DTYPE_COUNT; },
+      [](auto* r) { r->collective = RODA_COLLECTIVE_COUNT; },
+  };
+  EXPECT_TRUE(told(negotiate::make_request(0, "x")).ok());
+  int number = 0;
+  for (const Spoil spoil : spoils) {
+    negotiate::Request r = negotiate::make_request(0, "x");
+    spoil(&r);
+    const Status status = told(r);
+    EXPECT_EQ(status.message().find("malformed control record: "), 0u) << number << ": " << status.message();
+    ++number;
+  }
+}
+
+TEST(Record, ListsOfNobodyAndNothingAreRead) {
+  RecordWriter writer;
+  writer.begin(0, 1);
+  writer.add_set({});
+  writer.bits(0, 3, {});
+  RecordReader reader(writer.end());
+  ItemView item;
+  ASSERT_TRUE(reader.next(&item));
+  std::vector<std::int32_t> ranks{7};
+  EXPECT_TRUE(read_ranks(item, &ranks).ok());
+  EXPECT_TRUE(ranks.empty());
+  EXPECT_FALSE(reader.next(&item));  // no bits are no item
+  const std::uint32_t counts[2] = {3, 0};
+  item = {Item::kBits, 0, std::as_bytes(std::span(counts))};
+  Bits bits;
+  EXPECT_TRUE(read_bits(item, &bits).ok());
+  bits.each([](int) { FAIL(); });
+}
+
 TEST(Record, EveryCutIsNoticedOrHarmless) {
   RecordWriter writer;
   writer.begin(1, 1);
