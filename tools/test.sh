@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python hosts curves vm sanitizers.
-# Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if nothing failed.
+# Runs every test, or the suites named on the command line: structure native python hosts curves vm sanitizers; or
+# `quick`, what to run before each commit. Does all the set-up itself. The last line is the sum over all
+# suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -54,10 +55,13 @@ suite_native() {
 
 # The engine in real processes, over what these tests use, with no more debug information than lines. The other native
 # tests under the sanitizers are a command in docs/testing.md: compiling them costs more than all the rest together.
-suite_sanitizers() {
+build_sanitizers() {
   build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 -Ddebug=false \
-    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx ||
-    { step_failed "sanitizers: build" && return; }
+    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx
+}
+
+suite_sanitizers() {
+  build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
 }
@@ -73,59 +77,60 @@ pytest_report() {
 # A test that fails on one rank alone leaves the others waiting: they end with what they wait for.
 STALL_LIMIT=180
 
-# parallel_tests NP TRANSPORT: every rank runs the same tests. Rank 0 is counted; the others may only fail.
-parallel_tests() {
-  local np=$1 transport=$2 status=0
-  local report=$RESULTS/python-np$np${transport:+-$transport}
+# Of tests/python/parallel.
+PARALLEL_TESTS=(tests/python/parallel)
+
+# rank_tests NAME LAUNCHER…: every rank that the launcher's command line starts runs the same tests. Rank 0 is counted; the
+# others may only fail.
+rank_tests() {
+  local report=$RESULTS/python-$1 status=0
+  say "Python tests in a job: $1"
   mkdir -p "$report.ranks"
+  shift
   # shellcheck disable=SC2016 # expanded by the rank's shell
-  HOROVOD_CPU_OPERATIONS=$transport HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT \
-    timeout --kill-after=10 600 horovodrun -np "$np" sh -c \
-    'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$HOROVOD_RANK.xml"' \
-    sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
+  HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT timeout --kill-after=10 600 "$@" sh -c \
+    'folder=$1; shift; exec "$@" --junitxml="$folder/rank${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}.xml"' \
+    sh "$report.ranks" "$VENV/bin/python" -m pytest -q --color=no "${PARALLEL_TESTS[@]}" </dev/null >"$report.log" 2>&1 || status=$?
   if [[ $status -ne 0 ]]; then
     cat "$report.log"
   else
-    grep '^\[0\].* passed' "$report.log" || true
+    grep '^\(\[0\].*\)\?[0-9]* passed' "$report.log" | head -n 1 || true
   fi
   if [[ -s $report.ranks/rank0.xml ]]; then
     cp "$report.ranks/rank0.xml" "$report.xml"
     grep -q '<failure\|<error' "$report.xml" && return # counted there
   fi
-  [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: np $np ended with $status"
+  [[ $status -eq 0 && -s $report.xml ]] || step_failed "${report##*/} ended with $status"
 }
 
-# mpirun_tests NP TRANSPORT: the same tests in a job that Open MPI's mpirun starts, with no launcher of ours.
+# In a job that Open MPI's mpirun starts, with no launcher of ours: mpirun_tests NP TRANSPORT.
 mpirun_tests() {
-  local np=$1 transport=$2 status=0
-  local report=$RESULTS/python-mpirun-np$np-$transport
   command -v mpirun.openmpi >/dev/null || return 0
-  mkdir -p "$report.ranks"
-  # shellcheck disable=SC2016 # expanded by the rank's shell
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOROVOD_CPU_OPERATIONS=$transport \
-    timeout --kill-after=10 600 mpirun.openmpi -np "$np" -H "localhost:$np" -bind-to none -map-by slot \
-    -x HOROVOD_CPU_OPERATIONS -x HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT sh -c \
-    'exec "$1" -m pytest -q tests/python/parallel --junitxml="$2/rank$OMPI_COMM_WORLD_RANK.xml"' \
-    sh "$VENV/bin/python" "$report.ranks" </dev/null >"$report.log" 2>&1 || status=$?
-  [[ $status -eq 0 ]] || cat "$report.log"
-  if [[ -s $report.ranks/rank0.xml ]]; then
-    cp "$report.ranks/rank0.xml" "$report.xml"
-    grep -q '<failure\|<error' "$report.xml" && return # counted there
-  fi
-  [[ $status -eq 0 && -s $report.xml ]] || step_failed "python: mpirun -np $np over $transport ended with $status"
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOROVOD_CPU_OPERATIONS=$2 \
+    rank_tests "mpirun-np$1-$2" mpirun.openmpi -np "$1" -H "localhost:$1" -bind-to none -map-by slot \
+    -x HOROVOD_CPU_OPERATIONS -x HOROVOD_STALL_SHUTDOWN_TIME_SECONDS
 }
 
+# One run for each thing that differs: one process, the default choice, an odd number of ranks, more ranks than cores over
+# sockets, ranks that mpirun starts over its MPI, and without it.
 suite_python() {
   pytest_report python tests/python/single
-  local job
-  for job in "2 " {1,2,3,4}" gloo" {1,2,3,4}" shm"; do
-    say "Python tests: processes and transport: $job"
-    parallel_tests "${job% *}" "${job#* }"
-  done
-  for job in {1,2,3,4}" mpi" "2 shm"; do
-    say "Python tests under mpirun: processes and transport: $job"
-    mpirun_tests "${job% *}" "${job#* }"
-  done
+  rank_tests np1 horovodrun -np 1
+  rank_tests np2 horovodrun -np 2
+  HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
+  HOROVOD_CPU_OPERATIONS=gloo rank_tests np4-gloo horovodrun -np 4
+  mpirun_tests 4 mpi
+  mpirun_tests 2 shm
+}
+
+# What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
+suite_quick() {
+  suite_structure
+  build_native || { step_failed "quick: build" && return; }
+  meson_tests quick-unit build/native --suite unit
+  meson_tests quick-jobs build/native loop_3 shm_3 tcp_3 engine-default-np2 engine-dtypes-np2 engine-mismatch-np2
+  PARALLEL_TESTS=(tests/python/parallel/test_{allreduce,errors,gather,optimizer,process_sets}.py)
+  rank_tests np2 horovodrun -np 2
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
@@ -138,17 +143,29 @@ suite_curves() {
   [[ -s $RESULTS/curves.xml ]] || step_failed "curves: no report"
 }
 
-# RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had.
+# RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had. The machine keeps one
+# core busy: the build of the sanitizers, which comes next, begins on the others.
 suite_vm() {
+  local beside=""
   build_native || { step_failed "vm: build" && return; }
+  if [[ $JOBS -gt 1 && " ${chosen[*]} " == *" sanitizers "* ]]; then
+    set -m # a process group of its own, to end it by
+    (renice -n 10 "$BASHPID" && JOBS=$((JOBS - 1)) build_sanitizers) >/dev/null 2>&1 &
+    beside=$!
+    set +m
+  fi
   tests/vm/run.sh build/native "$RESULTS/vm.xml" </dev/null || true
+  if [[ -n $beside ]]; then
+    kill -- "-$beside" 2>/dev/null || true
+    wait "$beside" || true
+  fi
   [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
 }
 
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}"
+  [[ " ${SUITES[*]} quick " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}, and quick"
 done
 
 ensure_all
