@@ -51,12 +51,17 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
 // --- operations ---
 
 roda_handle submit(nb::list requests, bool will_wait) {
-  // No Python code runs between parse() and the end of roda_submit, so one batch per thread is enough.
-  thread_local RequestBatch batch;
-  batch.parse(requests, will_wait);
+  // No Python code runs between here and the end of roda_submit, so one group per thread is enough: in the steady state
+  // it allocates nothing.
+  thread_local std::vector<roda_op> ops;
+  ops.clear();
+  for (const nb::handle request : requests) {
+    ops.push_back(nb::cast<const Request&>(request).op());
+    ops.back().flags = will_wait ? static_cast<std::uint32_t>(RODA_OP_WILL_WAIT) : 0u;
+  }
   roda_handle handle = 0;
   roda_error error = make_error();
-  check(roda_submit(batch.data(), batch.size(), &handle, &error), error);
+  check(roda_submit(ops.data(), static_cast<std::int32_t>(ops.size()), &handle, &error), error);
   return handle;
 }
 
@@ -192,7 +197,7 @@ void bind_process_sets(nb::module_& m) {
 
 void bind_operations(nb::module_& m) {
   m.def("submit", &submit, "requests"_a, "will_wait"_a = false,
-        "Queue a group of request tuples; returns the engine's handle.");
+        "Queue a group of requests; returns the engine's handle.");
   m.def("poll", &poll, "handle"_a);
   m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0, "stream"_a = 0,
         "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the "
@@ -226,6 +231,7 @@ void bind_introspection(nb::module_& m) {
 NB_MODULE(_roda, m) {
   roda::python::bind_life_cycle(m);
   roda::python::bind_process_sets(m);
+  roda::python::bind_request(m);
   roda::python::bind_operations(m);
   roda::python::bind_introspection(m);
 }

@@ -1,55 +1,39 @@
-// Python's description of a group of operations, laid out as the engine wants it.
+// Operations as Python describes them.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-#include <array>
 #include <cstdint>
-#include <deque>
+#include <string>
 #include <vector>
 
 #include "bindings/c/roda.h"
 
 namespace roda::python {
 
-// Fields of one request tuple, in order. Addresses are plain integers, so no framework's type is ever seen here.
-enum class Field : int {
-  kCollective,
-  kName,
-  kDtype,
-  kShape,   // sequence of int
-  kInput,   // address
-  kOutput,  // address, 0: the engine owns the output
-  kOp,
-  kRoot,
-  kProcessSet,
-  kPrescale,
-  kPostscale,
-  kSplits,  // None or a sequence of int
-  kDevice,  // -1: host
-  kStream,
-  kCount,
-};
-
-// Owns the arrays that the roda_op entries point into; reused from call to call so that the steady state allocates
-// nothing. Names stay owned by the tuples: keep those alive until the submission returns.
-class RequestBatch {
+// One operation. Addresses are plain integers, so no framework's type is ever seen here. `splits` and `shape` point
+// into vectors of the same object: neither copied nor moved.
+class Request {
  public:
-  // Replaces the contents by the requests of `list`, a Python list of request tuples. Throws a Python exception when
-  // one is malformed.
-  void parse(nanobind::list list, bool will_wait);
+  // The fields of roda_op. `shape` and `splits` are sequences of int, `splits` None for an even division; an `output`
+  // of 0 is the engine's to allocate. Throws a Python exception for what does not fit.
+  Request(std::int32_t collective, std::string name, std::int32_t dtype, nanobind::handle shape, std::uintptr_t input,
+          std::uintptr_t output, nanobind::handle op, nanobind::handle root, std::int32_t process_set, double prescale,
+          double postscale, nanobind::handle splits, std::int32_t device, std::uintptr_t stream);
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
 
-  const roda_op* data() const { return ops_.data(); }
-  std::int32_t size() const { return static_cast<std::int32_t>(ops_.size()); }
+  // Valid as long as this object.
+  const roda_op& op() const { return op_; }
 
  private:
-  static constexpr int kMaxDims = 16;
-
-  void append(nanobind::handle request, std::size_t index, bool will_wait);
-
-  std::vector<roda_op> ops_;
-  std::deque<std::array<std::int64_t, kMaxDims>> shapes_;  // stable addresses
-  std::deque<std::vector<std::int32_t>> splits_;
+  std::string name_;
+  std::vector<std::int64_t> shape_;
+  std::vector<std::int32_t> splits_;
+  roda_op op_ = {};
 };
+
+// Adds the class to the module.
+void bind_request(nanobind::module_& m);
 
 }  // namespace roda::python

@@ -26,7 +26,7 @@ PRETEND = """
 import ctypes, os
 import torch
 import horovod.torch as hvd
-from horovod.torch import _engine
+from horovod.torch import _tensors
 
 cuda = ctypes.CDLL(os.environ["RODA_CUDA_LIBRARY"])
 GPU = int(os.environ["HOROVOD_LOCAL_RANK"])
@@ -103,7 +103,7 @@ def adopted(capsule):
     return tensor
 
 
-_engine.from_dlpack = adopted
+_tensors.from_dlpack = adopted
 torch.empty_like = lambda like, **_: on_gpu(torch.zeros(like.shape, dtype=like.dtype))
 hvd.init()
 rank, size = hvd.rank(), hvd.size()

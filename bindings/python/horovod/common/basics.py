@@ -11,6 +11,7 @@ from horovod import _roda
 from horovod.common import mpi_comm, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
+from horovod.common.operations import NOT_INITIALIZED, Adasum, Average, Max, Min, Product, Sum, forget_handles
 from horovod.common.process_sets import (
     ProcessSet,
     bind_registered_sets,
@@ -19,9 +20,6 @@ from horovod.common.process_sets import (
     forget_process_sets,
 )
 
-Average, Sum, Adasum, Min, Max, Product = range(6)
-
-NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 _NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
 _INIT_FAILED = "Horovod initialization failed. Please check log messages above for a more descriptive error."
 
@@ -129,9 +127,10 @@ class HorovodBasics:
         bind_static_process_sets(sets)
 
     def shutdown(self) -> None:
-        """Stop the engine on every rank of the job; :meth:`init` may follow again."""
+        """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
         _roda.shutdown()
         forget_process_sets()
+        forget_handles()
 
     def is_initialized(self) -> bool:
         """Tell whether the engine runs."""

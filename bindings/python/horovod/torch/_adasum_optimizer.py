@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Adasum
+from horovod.common.operations import expect
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
-from horovod.torch._engine import expect
 from horovod.torch._hooks import on_gradient
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import allreduce_async_

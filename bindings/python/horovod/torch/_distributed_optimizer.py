@@ -12,9 +12,9 @@ import torch
 
 from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
+from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._copies import copy_optimizer
-from horovod.torch._engine import expect
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
 from horovod.torch.compression import Compressor

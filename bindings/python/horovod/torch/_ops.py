@@ -1,7 +1,7 @@
 """Collectives on torch tensors without autograd and compression.
 
 Every ``prepare_*`` function checks its arguments and returns ``(requests, num_outputs, collect)``, which
-:func:`horovod.torch._engine.start` submits and :func:`execute` runs to the end in one call.
+:func:`horovod.torch._tensors.start` submits and :func:`execute` runs to the end in one call.
 """
 
 from __future__ import annotations
@@ -11,27 +11,22 @@ from typing import Any
 
 import torch
 
-from horovod import _roda
-from horovod.common.basics import NOT_INITIALIZED, Adasum
-from horovod.common.process_sets import ProcessSet, restart_numbers_after_join
-from horovod.common.util import check_num_rank_power_of_2
-from horovod.torch import _engine
-from horovod.torch._engine import adopt, check_tensor, reachable, request, set_id_of, tensor_name, write_back
+from horovod.common import operations
+from horovod.common.basics import Adasum
+from horovod.common.operations import Collect, check_adasum, member_names, set_id_of, tensor_name
+from horovod.common.process_sets import ProcessSet
+from horovod.torch import _tensors
+from horovod.torch._tensors import adopt, check_tensor, reachable, request, write_back
 
-Prepared = tuple[list[tuple], int, _engine.Collect]
+Prepared = tuple[list[operations.Request], int, Collect]
 
 
 def execute(prepared: Prepared) -> Any:
     """Submit, wait and collect."""
-    return _engine.run(*prepared)
+    return _tensors.run(*prepared)
 
 
-def _member_names(operation: str, name: str | None, process_set: ProcessSet, count: int) -> list[str]:
-    base = tensor_name(operation, name, process_set)
-    return [f"{base}_{i}of{count}" for i in range(1, count + 1)]
-
-
-def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in_place: bool) -> _engine.Collect:
+def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in_place: bool) -> Collect:
     """Return what hands out `result`: the caller's tensor where it was asked for, on the caller's device."""
     if source is tensor:
         return lambda _, keep=source: result
@@ -41,14 +36,6 @@ def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in
 
 
 # --- allreduce ---
-
-
-def _check_adasum(process_set: ProcessSet) -> None:
-    if not _roda.is_initialized():
-        raise ValueError(NOT_INITIALIZED)
-    if process_set.process_set_id != 0:
-        raise NotImplementedError("Adasum does not support non-global process sets yet.")
-    check_num_rank_power_of_2(_roda.size())
 
 
 def prepare_allreduce(
@@ -64,12 +51,12 @@ def prepare_allreduce(
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
     if op == Adasum:
-        _check_adasum(process_set)
+        check_adasum(process_set)
     source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     name = tensor_name("allreduce", name, process_set)
     entry = request(
-        _engine.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
+        operations.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
     )
     return [entry], 0, _result(tensor, source, result, in_place)
 
@@ -87,13 +74,13 @@ def prepare_grouped_allreduce(
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     if op == Adasum:
-        _check_adasum(process_set)
+        check_adasum(process_set)
     sources = [reachable(tensor) for tensor in tensors]
     results = sources if in_place else [torch.empty_like(source) for source in sources]
-    names = _member_names("grouped_allreduce", name, process_set, len(tensors))
+    names = member_names("grouped_allreduce", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
     requests = [
-        request(_engine.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale)
+        request(operations.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale)
         for member, tensor, source, result in zip(names, tensors, sources, results)
     ]
 
@@ -125,7 +112,7 @@ def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: Proce
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
     source = reachable(tensor)
-    entry = request(_engine.ALLGATHER, tensor_name("allgather", name, process_set), dtype, source, None, set_id)
+    entry = request(operations.ALLGATHER, tensor_name("allgather", name, process_set), dtype, source, None, set_id)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
@@ -134,9 +121,9 @@ def prepare_grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None,
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [reachable(tensor) for tensor in tensors]
-    names = _member_names("grouped_allgather", name, process_set, len(tensors))
+    names = member_names("grouped_allgather", name, process_set, len(tensors))
     requests = [
-        request(_engine.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
+        request(operations.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
         for member, tensor, source in zip(names, tensors, sources)
     ]
     return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))
@@ -154,7 +141,7 @@ def prepare_broadcast(
     source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     entry = request(
-        _engine.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
+        operations.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
     )
     return [entry], 0, _result(tensor, source, result, in_place)
 
@@ -184,7 +171,7 @@ def prepare_alltoall(
     rows = _split_list(splits)
     source = reachable(tensor)
     name = tensor_name("alltoall", name, process_set)
-    entry = request(_engine.ALLTOALL, name, dtype, source, None, set_id, splits=rows)
+    entry = request(operations.ALLTOALL, name, dtype, source, None, set_id, splits=rows)
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def collect(outputs: Any, keep: Any = source) -> tuple[torch.Tensor, torch.Tensor]:
@@ -217,7 +204,7 @@ def prepare_reducescatter(
     source = reachable(tensor)
     name = tensor_name("reducescatter", name, process_set)
     prescale, postscale = float(prescale_factor), float(postscale_factor)
-    entry = request(_engine.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
+    entry = request(operations.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
@@ -233,27 +220,11 @@ def prepare_grouped_reducescatter(
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [reachable(tensor) for tensor in tensors]
-    names = _member_names("grouped_reducescatter", name, process_set, len(tensors))
+    names = member_names("grouped_reducescatter", name, process_set, len(tensors))
     prescale, postscale = float(prescale_factor), float(postscale_factor)
+    dtypes = map(_check_reducescatter, tensors)
     requests = [
-        request(
-            _engine.REDUCESCATTER, member, _check_reducescatter(tensor), source, None, set_id, op, prescale, postscale
-        )
-        for member, tensor, source in zip(names, tensors, sources)
+        request(operations.REDUCESCATTER, member, dtype, source, None, set_id, op, prescale, postscale)
+        for member, dtype, source in zip(names, dtypes, sources)
     ]
     return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))
-
-
-# --- without tensors ---
-
-
-def run_barrier(process_set: ProcessSet) -> None:
-    """Wait until every member has called it."""
-    _roda.run([_engine.bare_request(_engine.BARRIER, set_id_of(process_set))])
-
-
-def run_join() -> int:
-    """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
-    last = _roda.run([_engine.bare_request(_engine.JOIN, 0)], 1)[0][2]
-    restart_numbers_after_join()
-    return last

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Average, Sum
+from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
-from horovod.torch._engine import expect
 from horovod.torch._hooks import on_gradient
 from horovod.torch._shard import Shard
 from horovod.torch.compression import Compressor

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from horovod.common import operations
 from horovod.common.process_sets import ProcessSet, restart_numbers_after_join, set_of_id
-from horovod.torch import _engine, _ops
+from horovod.torch import _ops, _tensors
 
 Tensor = torch.Tensor
 
@@ -37,7 +38,7 @@ def _start(prepared: _ops.Prepared, outputs: Sequence[Tensor]) -> int:
             for output, value in zip(outputs, results if isinstance(results, tuple) else (results,)):
                 output.resize_(value.shape).copy_(value)
 
-    return _engine.start(requests, count, into_outputs)
+    return _tensors.start(requests, count, into_outputs)
 
 
 def _allreduce(
@@ -129,27 +130,27 @@ def horovod_torch_join(output_last_joined_rank: Tensor, device: int) -> int:
         output_last_joined_rank.fill_(outputs[0][2])
         restart_numbers_after_join()
 
-    return _engine.start([_engine.bare_request(_engine.JOIN, 0)], 1, collect)
+    return operations.start([operations.bare_request(operations.JOIN, 0)], 1, collect)
 
 
 def horovod_torch_barrier(process_set_id: int) -> int:
     """Start a barrier."""
-    set_id = _engine.set_id_of(_process_set(process_set_id))
-    return _engine.start([_engine.bare_request(_engine.BARRIER, set_id)], 0, lambda _: None)
+    set_id = operations.set_id_of(_process_set(process_set_id))
+    return operations.start([operations.bare_request(operations.BARRIER, set_id)], 0, lambda _: None)
 
 
 def horovod_torch_poll(handle: int) -> int:
     """Return 1 when the operation is done, else 0."""
-    return int(_engine.poll(handle))
+    return int(operations.poll(handle))
 
 
 def horovod_torch_wait_and_clear(handle: int) -> None:
     """Wait and forget the handle; ValueError for one that is not known."""
-    if not _engine.is_pending(handle):
+    if not operations.is_pending(handle):
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
-    _engine.synchronize(handle)
+    operations.synchronize(handle)
 
 
 def horovod_torch_reset() -> None:
     """Drop all handles; only while the engine does not run."""
-    _engine.forget_handles()
+    operations.forget_handles()

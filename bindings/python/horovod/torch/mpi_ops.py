@@ -11,8 +11,12 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from horovod.common import operations
 from horovod.common.basics import Adasum, Average, HorovodBasics, Max, Min, Product, Sum
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
+from horovod.common.operations import expect as expect
+from horovod.common.operations import poll as poll
+from horovod.common.operations import synchronize as synchronize
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.process_sets import add_process_set as add_process_set
 from horovod.common.process_sets import remove_process_set as remove_process_set
@@ -20,7 +24,7 @@ from horovod.common.util import check_installed_version as check_installed_versi
 from horovod.common.util import get_average_backwards_compatibility_fun
 from horovod.common.util import gpu_available as gpu_available
 from horovod.common.util import num_rank_is_power_2 as num_rank_is_power_2
-from horovod.torch import _engine, _ops, mpi_lib_v2
+from horovod.torch import _ops, mpi_lib_v2
 from horovod.torch._autograd import (
     HorovodAllgather,
     HorovodAllreduce,
@@ -31,7 +35,7 @@ from horovod.torch._autograd import (
     HorovodGroupedReducescatter,
     HorovodReducescatter,
 )
-from horovod.torch._engine import expect, poll, start, synchronize
+from horovod.torch._tensors import start
 from horovod.torch.compression import Compression, Compressor
 
 Tensor = torch.Tensor
@@ -42,6 +46,7 @@ _basics = HorovodBasics(__file__, "mpi_lib_v2")
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 
 init = _basics.init
+shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
 start_timeline = _basics.start_timeline
 stop_timeline = _basics.stop_timeline
@@ -62,12 +67,6 @@ ddl_built = _basics.ddl_built
 ccl_built = _basics.ccl_built
 cuda_built = _basics.cuda_built
 rocm_built = _basics.rocm_built
-
-
-def shutdown() -> None:
-    """Stop the engine on every rank of the job and drop all handles."""
-    _basics.shutdown()
-    _engine.forget_handles()
 
 
 def _needs_gradient(*tensors: Tensor) -> bool:
@@ -501,9 +500,9 @@ def join(device: int = -1) -> int:
         The rank that joined last, the same on all ranks.
     """
     del device
-    return _ops.run_join()
+    return operations.join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until all ranks of the process set called it."""
-    _ops.run_barrier(process_set)
+    operations.barrier(process_set)

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+from horovod.common import operations
 from horovod.common.basics import Average, Max, Min, Product, Sum
 from horovod.common.process_sets import ProcessSet
-from horovod.torch import _engine, _ops
+from horovod.torch import _ops, _tensors
 from horovod.torch.distributed._work import Work
 
 Tensor = torch.Tensor
@@ -115,7 +116,7 @@ class RodaProcessGroup(dist.ProcessGroup):
 
     @staticmethod
     def _start(prepared: _ops.Prepared, finish: Callable[[Any], None], outputs: Any) -> Work:
-        return Work(_engine.start(*prepared), finish, outputs)
+        return Work(_tensors.start(*prepared), finish, outputs)
 
     # --- reductions ---
 
@@ -258,7 +259,7 @@ class RodaProcessGroup(dist.ProcessGroup):
     def barrier(self, opts: Any = None) -> Work:
         """Wait for everybody."""
         del opts
-        entry = _engine.bare_request(_engine.BARRIER, _engine.set_id_of(self._set))
+        entry = operations.bare_request(operations.BARRIER, operations.set_id_of(self._set))
         return self._start(([entry], 0, lambda _: None), lambda _: None, [])
 
     # --- from one rank to another ---

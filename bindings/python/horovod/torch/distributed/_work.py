@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from horovod.torch import _engine
+from horovod.common import operations
 
 _TIMEOUT = 5.0
 
@@ -45,7 +45,7 @@ class Work(dist._Work):
             if self._done:
                 return
             try:
-                self._finish(_engine.synchronize(self._handle))
+                self._finish(operations.synchronize(self._handle))
             except BaseException as error:  # noqa: BLE001 (kept for whoever waits)
                 self._error = error
             self._done = True
@@ -60,7 +60,7 @@ class Work(dist._Work):
 
     def is_completed(self) -> bool:
         """Tell whether waiting would return at once."""
-        return self._done or _engine.poll(self._handle)
+        return self._done or operations.poll(self._handle)
 
     def is_success(self) -> bool:
         """Tell whether it is done and nothing went wrong."""

@@ -1,0 +1,180 @@
+"""Operations as every framework's binding starts them: names, requests, handles.
+
+A binding describes its tensors by :class:`Request`, in groups that complete together, and says how the engine's outputs
+become its own tensors (:data:`Collect`). Everything else stands here. ``tests/python/binding`` holds a whole binding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from horovod import _roda
+from horovod._roda import Request
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet, restart_numbers_after_join
+from horovod.common.util import check_num_rank_power_of_2
+
+NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+
+ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER = range(8)
+Average, Sum, Adasum, Min, Max, Product = range(6)
+
+# In the order of the engine's numbers.
+DTYPE_NAMES = (
+    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16",
+)  # fmt: skip
+
+# The device of tensors in host memory.
+HOST = -1
+
+# Turns the engine's outputs, a list of (DLPack capsule, received splits, value), or None where there are none, into the
+# caller's result. It also keeps the tensors alive whose memory the engine uses.
+Collect = Callable[[Any], Any]
+# Waits for an engine's handle with so many outputs, and returns them.
+Finish = Callable[[int, int], Any]
+
+# --- names and process sets ---
+
+
+def tensor_name(operation: str, name: str | None, process_set: ProcessSet) -> str:
+    """Return the name that the ranks match by."""
+    return f"{operation}.{name}" if name else f"{operation}.noname.{process_set.next_unnamed()}"
+
+
+def member_names(operation: str, name: str | None, process_set: ProcessSet, count: int) -> list[str]:
+    """Return the names of a group's tensors."""
+    base = tensor_name(operation, name, process_set)
+    return [f"{base}_{i}of{count}" for i in range(1, count + 1)]
+
+
+def set_id_of(process_set: ProcessSet) -> int:
+    """Return the id of a registered set; ValueError for one that is not."""
+    set_id = process_set.process_set_id
+    if set_id is None:
+        raise ValueError(f"Process set provided does not exist, or has not been registered: {process_set}")
+    return set_id
+
+
+def check_adasum(process_set: ProcessSet) -> None:
+    """Raise what Horovod raises where Adasum is not possible."""
+    if not _roda.is_initialized():
+        raise ValueError(NOT_INITIALIZED)
+    if process_set.process_set_id != 0:
+        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    check_num_rank_power_of_2(_roda.size())
+
+
+# --- handles ---
+
+_handle_numbers = itertools.count(1)
+_pending: dict[int, tuple[int, int, Collect, Finish]] = {}
+
+
+def start(requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None) -> int:
+    """Submit a group of requests.
+
+    Parameters
+    ----------
+    requests : list of Request
+        They complete together.
+    num_outputs : int
+        How many of them have outputs that the engine owns.
+    collect : callable
+        Makes the result of those outputs.
+    finish : callable, optional
+        Waits for the group in place of the engine's plain wait: by a stream of the device, for instance.
+
+    Returns
+    -------
+    int
+        A handle for :func:`synchronize`.
+    """
+    native = _roda.submit(requests)
+    handle = next(_handle_numbers)
+    _pending[handle] = (native, num_outputs, collect, finish or _roda.finish)
+    return handle
+
+
+def run(requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None) -> Any:
+    """Submit a group of requests, wait and collect. Parameters as in :func:`start`."""
+    if finish is None:
+        return collect(_roda.run(requests, num_outputs))
+    return collect(finish(_roda.submit(requests, True), num_outputs))
+
+
+def is_pending(handle: int) -> bool:
+    """Tell whether :func:`synchronize` has not been called for `handle` yet."""
+    return handle in _pending
+
+
+def poll(handle: int) -> bool:
+    """Tell whether the operation is done, so that :func:`synchronize` will not block."""
+    entry = _pending.get(handle)
+    if entry is None:
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
+    return _roda.poll(entry[0])
+
+
+def synchronize(handle: int) -> Any:
+    """Wait for an asynchronous operation.
+
+    Parameters
+    ----------
+    handle : int
+        From an ``*_async`` function.
+
+    Returns
+    -------
+    tensor, tuple or None
+        The operation's result; None for a handle that is unknown or was waited for before.
+
+    Raises
+    ------
+    HorovodInternalError
+        When the ranks disagreed, a peer failed, or the engine was shut down.
+    """
+    entry = _pending.pop(handle, None)
+    if entry is None:
+        return None
+    native, num_outputs, collect, finish = entry
+    return collect(finish(native, num_outputs))
+
+
+def expect(handle: int) -> Any:
+    """Wait like :func:`synchronize`; HorovodInternalError also for a handle that a shutdown dropped."""
+    if not is_pending(handle):
+        raise HorovodInternalError(
+            "The operation has no result: Horovod has been shut down since it was started, or it was waited for before."
+        )
+    return synchronize(handle)
+
+
+def forget_handles() -> None:
+    """Drop all handles; only while the engine does not run. No number is given again: old ones stay unknown."""
+    while _pending:
+        native = _pending.popitem()[1][0]
+        with contextlib.suppress(HorovodInternalError, ValueError):  # ended by the shutdown, as it must
+            _roda.finish(native, 0)
+
+
+# --- without tensors ---
+
+
+def bare_request(collective: int, set_id: int) -> Request:
+    """Return a request without a tensor: a barrier or a join."""
+    return Request(collective, "", 0, (), 0, 0, process_set=set_id)
+
+
+def barrier(process_set: ProcessSet) -> None:
+    """Wait until every member has called it."""
+    _roda.run([bare_request(BARRIER, set_id_of(process_set))])
+
+
+def join() -> int:
+    """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
+    [(_, _, last)] = _roda.run([bare_request(JOIN, 0)], 1)
+    restart_numbers_after_join()
+    return last

@@ -1,0 +1,157 @@
+"""From torch tensors to the engine's requests and back: dtypes, devices and their streams."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from horovod import _roda
+from horovod._roda import Request
+from horovod.common import operations
+from horovod.common.operations import HOST, Collect
+
+DTYPES: dict[torch.dtype, int] = {
+    getattr(torch, name): number for number, name in enumerate(operations.DTYPE_NAMES) if hasattr(torch, name)
+}
+
+# The engine's name for CUDA's default stream, whose handle is 0; roda.h has it from CUDA.
+_DEFAULT_STREAM = 1
+
+
+# --- starting ---
+
+
+def start(requests: list[Request], num_outputs: int, collect: Collect) -> int:
+    """Submit a group of requests; return a handle for :func:`horovod.common.operations.synchronize`."""
+    return operations.start(requests, num_outputs, collect, _finish_of(requests))
+
+
+def run(requests: list[Request], num_outputs: int, collect: Collect) -> Any:
+    """Submit a group of requests, wait and collect."""
+    return operations.run(requests, num_outputs, collect, _finish_of(requests))
+
+
+def _finish_of(requests: list[Request]) -> operations.Finish | None:
+    """Return what waits on the current stream of the device that the requests' tensors are on; None for the host."""
+    device = requests[0].device
+    return None if device == HOST else functools.partial(_finish_on, torch.cuda.current_stream(device))
+
+
+def _finish_on(stream: torch.cuda.Stream, native: int, num_outputs: int) -> Any:
+    outputs = _roda.finish(native, num_outputs, stream.cuda_stream or _DEFAULT_STREAM)
+    current = torch.cuda.current_stream(stream.device)
+    if current != stream:
+        current.wait_stream(stream)
+    return outputs
+
+
+# --- tensors ---
+
+
+def check_tensor(tensor: torch.Tensor) -> int:
+    """Return the engine's dtype of `tensor`, or raise ValueError when the engine cannot work on it."""
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
+        raise ValueError(f"Tensor type {_type_name(tensor)} is not supported.")
+    if not tensor.is_contiguous():
+        raise ValueError("Tensor is required to be contiguous.")
+    return dtype
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        return f"nested {tensor.dtype}"
+    try:
+        return f"{tensor.type()} ({tensor.device})" if tensor.is_meta else tensor.type()
+    except RuntimeError:  # the newer sparse layouts have no such name
+        return f"{tensor.layout} {tensor.dtype}"
+
+
+@functools.cache
+def _takes(device_type: str) -> bool:
+    """Tell whether the engine works on memory of such devices as it lies there."""
+    return device_type == "cuda" and torch.version.hip is None and _roda.cuda_usable()
+
+
+def reachable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return `tensor`, or a copy that the engine can read: it takes no memory of strangers, nor negated views."""
+    if tensor.is_cpu or _takes(tensor.device.type):
+        return tensor if not tensor.is_neg() else tensor.detach().resolve_neg()
+    _warn_about_staging(tensor.device.type)
+    return tensor.detach().cpu().resolve_neg()
+
+
+def _place(source: torch.Tensor, output: torch.Tensor | None) -> tuple[int, int]:
+    """Return the engine's number of the tensors' device, and the stream that gives `source` its value."""
+    if source.is_cpu:
+        return HOST, 0
+    stream = torch.cuda.current_stream(source.device)
+    # The engine reads and writes in the order of this stream, which may not be the one they were allocated on.
+    source.record_stream(stream)
+    if output is not None:
+        output.record_stream(stream)
+    return stream.device_index, stream.cuda_stream or _DEFAULT_STREAM
+
+
+def write_back(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Copy the result of an in-place operation into the tensor that :func:`reachable` made a copy of; return that."""
+    with torch.no_grad():
+        return tensor.copy_(result)
+
+
+_warned_devices: set[str] = set()
+
+
+def _warn_about_staging(device: str) -> None:
+    if device not in _warned_devices:
+        _warned_devices.add(device)
+        warnings.warn(
+            f"Nothing in this installation works on {device} memory (roda-info says why): {device} tensors are copied "
+            "to the host and back for every collective.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
+    """Return an output that the engine owns, without a copy, as a tensor with the dtype and device of `like`."""
+    tensor = from_dlpack(output[0])
+    if like.dtype == torch.bool:
+        tensor = tensor.view(torch.bool)  # DLPack carries it as bytes
+    return tensor if tensor.device == like.device else tensor.to(like.device)
+
+
+def request(
+    collective: int,
+    name: str,
+    dtype: int,
+    source: torch.Tensor,
+    output: torch.Tensor | None,
+    set_id: int,
+    op: int = 1,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    root: int = 0,
+    splits: Sequence[int] | None = None,
+) -> Request:
+    """Return the request for one tensor, with its output where that is the caller's."""
+    return Request(
+        collective,
+        name,
+        dtype,
+        source.shape,
+        source.data_ptr(),
+        0 if output is None else output.data_ptr(),
+        op,
+        root,
+        set_id,
+        prescale,
+        postscale,
+        splits,
+        *_place(source, output),
+    )
