@@ -33,6 +33,12 @@ std::int32_t to_int32(PyObject* object) {
   return static_cast<std::int32_t>(value);
 }
 
+std::int32_t to_reduce_op(PyObject* object) {
+  if (PyIndex_Check(object) != 0) return to_int32(object);
+  PyErr_Format(PyExc_TypeError, "op is one of hvd.Average, Sum, Adasum, Min, Max and Product, not %R", object);
+  throw nb::python_error();
+}
+
 template <typename Value, typename Convert>
 std::vector<Value> to_vector(nb::handle given, const char* otherwise, Convert convert) {
   const nb::object items = nb::steal(PySequence_Fast(given.ptr(), otherwise));
@@ -58,7 +64,7 @@ Request::Request(std::int32_t collective, std::string name, std::int32_t dtype, 
   op_.ndim = static_cast<std::int32_t>(shape_.size());
   op_.input = reinterpret_cast<void*>(input);
   op_.output = reinterpret_cast<void*>(output);
-  op_.op = to_int32(op.ptr());
+  op_.op = to_reduce_op(op.ptr());
   op_.root = to_int32(root.ptr());
   op_.process_set = process_set;
   op_.prescale = prescale;

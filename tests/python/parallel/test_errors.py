@@ -117,3 +117,37 @@ def test_factors_that_are_no_numbers_agree_with_themselves() -> None:
 def test_tensors_of_a_group_share_a_device_and_there_is_one() -> None:
     with pytest.raises(ValueError):
         hvd.grouped_allreduce([])
+
+
+NO_TENSORS: dict[str, Callable[[], object]] = {
+    "allreduce": lambda: hvd.allreduce([1, 2]),
+    "allreduce_": lambda: hvd.allreduce_([1, 2]),
+    "grouped_allreduce": lambda: hvd.grouped_allreduce([torch.ones(1), [1, 2]]),
+    "allgather": lambda: hvd.allgather([1, 2]),
+    "broadcast": lambda: hvd.broadcast([1, 2], 0),
+    "alltoall": lambda: hvd.alltoall([1, 2]),
+    "reducescatter": lambda: hvd.reducescatter([1, 2]),
+}
+
+
+@pytest.mark.parametrize("call", NO_TENSORS.values(), ids=NO_TENSORS)
+def test_what_is_no_tensor_is_told_as_it_was_given(call: Callable[[], object]) -> None:
+    with pytest.raises(TypeError, match=r"Expected a torch.Tensor, got list: \[1, 2\]"):
+        call()
+
+
+def test_a_reduction_that_is_none_is_told_with_those_that_are() -> None:
+    with pytest.raises(TypeError, match="op is one of hvd.Average, Sum, .*, not 'sum'"):
+        hvd.allreduce(torch.ones(1), op="sum")
+
+
+def test_a_model_is_no_optimizer() -> None:
+    with pytest.raises(TypeError, match=r"wraps a torch.optim.Optimizer, and got Linear"):
+        hvd.DistributedOptimizer(torch.nn.Linear(1, 1))
+
+
+def test_names_are_where_horovod_has_them() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    assert optimizer._parameter_names == {model.weight: "weight", model.bias: "bias"}
+    assert set(optimizer._allreduce_delay.values()) == {1}

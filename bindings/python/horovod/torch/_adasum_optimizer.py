@@ -29,11 +29,11 @@ class DistributedAdasumMixin:
     def _start_distributing(self, name_of: dict[torch.Tensor, str], compression: type[Compressor], passes: int) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
-        self._name_of = name_of
+        self._parameter_names = name_of
         self._compression = compression
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        self._delay = dict.fromkeys(self._trained, passes)
+        self._allreduce_delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
         self._hook_parameters()
 
@@ -44,10 +44,10 @@ class DistributedAdasumMixin:
         return copy_optimizer(self, memo)
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._delay[parameter] <= 0:
+        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
-        self._delay[parameter] -= 1
-        if self._delay[parameter] == 0:
+        self._allreduce_delay[parameter] -= 1
+        if self._allreduce_delay[parameter] == 0:
             self._reduce_update(parameter)
 
     def _reduce_update(self, parameter: torch.Tensor) -> None:
@@ -57,7 +57,7 @@ class DistributedAdasumMixin:
             update = (parameter - before).contiguous()
             parameter.copy_(before)
         sent, context = self._compression.compress(update)
-        handle = allreduce_async_(sent, name=self._name_of[parameter], op=Adasum)
+        handle = allreduce_async_(sent, name=self._parameter_names[parameter], op=Adasum)
         self._running[parameter] = (handle, before, context)
 
     def _step_for(self, parameter: torch.Tensor) -> None:
@@ -73,7 +73,7 @@ class DistributedAdasumMixin:
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Change after how many backward passes updates are combined."""
         self.backward_passes_per_step = passes
-        self._delay = dict.fromkeys(self._trained, passes)
+        self._allreduce_delay = dict.fromkeys(self._trained, passes)
 
     def synchronize(self) -> None:
         """Do nothing: there are no reduced gradients to look at."""
@@ -93,7 +93,7 @@ class DistributedAdasumMixin:
                     parameter.grad = torch.zeros_like(parameter)
                 self._reduce_update(parameter)
         running, self._running = self._running, {}
-        self._delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
+        self._allreduce_delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():
             update = self._compression.decompress(expect(handle), context)
             with torch.no_grad():

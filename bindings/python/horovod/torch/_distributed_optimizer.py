@@ -57,7 +57,7 @@ class DistributedMixin:
     ) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
-        self._name_of = name_of
+        self._parameter_names = name_of
         self._compression = compression
         self._op = op
         self._prescale = 1.0 / predivide if op == Average else 1.0
@@ -66,7 +66,7 @@ class DistributedMixin:
         self._process_set = process_set
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
-        self._delay = dict.fromkeys(self._trained, passes)
+        self._allreduce_delay = dict.fromkeys(self._trained, passes)
         self._running: dict[torch.Tensor, _Reduction] = {}
         # Those whose gradients are sparse, as far as this rank knows.
         self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
@@ -74,7 +74,7 @@ class DistributedMixin:
         self._should_synchronize = True
         self._hooks: list[Any] = []
         self._active = bool(process_set.included()) and (size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
-        trained = {self._name_of[parameter]: parameter for parameter in self._trained}
+        trained = {self._parameter_names[parameter]: parameter for parameter in self._trained}
         self._group_of = assign_groups(groups, trained, process_set, self._active)
         self._hook_parameters()
 
@@ -89,18 +89,18 @@ class DistributedMixin:
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._delay[parameter] <= 0:
+        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False  # true of the gradients before, whose step was perhaps left out
         if parameter.grad.is_sparse:
             self._sparse.add(parameter)
-        self._delay[parameter] -= 1
-        if self._delay[parameter] > 0:
+        self._allreduce_delay[parameter] -= 1
+        if self._allreduce_delay[parameter] > 0:
             return
         members = self._group_of.get(parameter)
         if members is None:
             self._reduce(parameter)
-        elif all(self._delay[member] == 0 for member in members):
+        elif all(self._allreduce_delay[member] == 0 for member in members):
             self._reduce_group(members)
 
     def _register(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class DistributedMixin:
             self._running[parameter] = reduction
 
     def _reduce(self, parameter: torch.Tensor) -> None:
-        name, gradient = self._name_of[parameter], parameter.grad
+        name, gradient = self._parameter_names[parameter], parameter.grad
         if gradient.is_sparse and not self._sparse_as_dense:
             wait = sparse_allreduce_async(gradient, name, self._op, self._process_set)
             self._register([parameter], lambda: setattr(parameter, "grad", wait()))
@@ -131,7 +131,7 @@ class DistributedMixin:
         pairs = [self._compressed(member) for member in members]
         handle = grouped_allreduce_async_(
             [sent for sent, _ in pairs],
-            name=self._name_of[members[0]],
+            name=self._parameter_names[members[0]],
             op=self._op,
             prescale_factor=self._prescale,
             postscale_factor=self._postscale,
@@ -169,8 +169,8 @@ class DistributedMixin:
         self._reset_delays()
 
     def _reset_delays(self) -> None:
-        for parameter in self._delay:
-            self._delay[parameter] = self.backward_passes_per_step
+        for parameter in self._allreduce_delay:
+            self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Load a state and forget reductions that were under way."""
@@ -184,10 +184,10 @@ class DistributedMixin:
         """Take in parameters that were added to a group, or unfrozen, since the last step."""
         for i, group in enumerate(self.param_groups):
             for j, parameter in enumerate(group["params"]):
-                if parameter.requires_grad and parameter not in self._delay:
-                    self._name_of.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                if parameter.requires_grad and parameter not in self._allreduce_delay:
+                    self._parameter_names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
                     self._trained.append(parameter)
-                    self._delay[parameter] = self.backward_passes_per_step
+                    self._allreduce_delay[parameter] = self.backward_passes_per_step
                     self._hooks.append(on_gradient(parameter, self._on_gradient))
 
     def synchronize(self) -> None:
@@ -256,7 +256,7 @@ class DistributedMixin:
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
         """Call the closure; what its backward passes computed is reduced before the optimizer looks at it."""
         loss = closure()
-        if any(delay != self.backward_passes_per_step for delay in self._delay.values()):
+        if any(delay != self.backward_passes_per_step for delay in self._allreduce_delay.values()):
             self.synchronize()
             self._synchronized = False
         return loss

@@ -16,7 +16,7 @@ from horovod.common.basics import Adasum
 from horovod.common.operations import Collect, check_adasum, member_names, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _tensors
-from horovod.torch._tensors import adopt, check_tensor, reachable, request, write_back
+from horovod.torch._tensors import adopt, check_tensor, reachable, request, require_tensor, write_back
 
 Prepared = tuple[list[operations.Request], int, Collect]
 
@@ -99,6 +99,8 @@ def _checked_group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     tensors = list(tensors)
     if not tensors:
         raise ValueError("A grouped operation needs at least one tensor.")
+    for tensor in tensors:
+        require_tensor(tensor)
     if len({tensor.device for tensor in tensors}) > 1:
         raise ValueError("Tensors in list must be on same device.")
     return tensors
@@ -185,9 +187,10 @@ def prepare_alltoall(
 
 
 def _check_reducescatter(tensor: torch.Tensor) -> int:
+    dtype = check_tensor(tensor)
     if tensor.dim() == 0:
         raise ValueError("Reducescatter does not support scalar inputs.")
-    return check_tensor(tensor)
+    return dtype
 
 
 def prepare_reducescatter(

@@ -72,11 +72,11 @@ class ShardedMixin:
             Shard(parameter, name_of[parameter], *parts) for g in self.param_groups for parameter in g["params"]
         ]
         self._shard_of = {shard.parameter: shard for shard in self._shards}
-        self._delay = {shard.parameter: passes for shard in self._shards if shard.parameter.requires_grad}
+        self._allreduce_delay = {shard.parameter: passes for shard in self._shards if shard.parameter.requires_grad}
         self._running: dict[torch.Tensor, tuple[int, Any]] = {}
         self._synchronized = False
         self._take_over_groups()
-        self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._delay] if self._active else []
+        self._hooks = [on_gradient(p, self._on_gradient) for p in self._allreduce_delay] if self._active else []
 
     def _take_over_groups(self) -> None:
         for group in self.param_groups:
@@ -90,11 +90,11 @@ class ShardedMixin:
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._delay[parameter] <= 0:
+        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False
-        self._delay[parameter] -= 1
-        if self._delay[parameter] == 0:
+        self._allreduce_delay[parameter] -= 1
+        if self._allreduce_delay[parameter] == 0:
             self._reduce(self._shard_of[parameter])
 
     def _reduce(self, shard: Shard) -> None:
@@ -112,18 +112,18 @@ class ShardedMixin:
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Change after how many backward passes gradients are reduced."""
         self.backward_passes_per_step = passes
-        self._delay = dict.fromkeys(self._delay, passes)
+        self._allreduce_delay = dict.fromkeys(self._allreduce_delay, passes)
 
     def synchronize(self) -> None:
         """Wait until all gradients are reduced: this rank's part of each is then the gradient of the part.
 
         The gradients of the parameters themselves stay what this rank computed.
         """
-        for parameter in self._delay if self._active else ():
+        for parameter in self._allreduce_delay if self._active else ():
             if parameter not in self._running:
                 self._reduce(self._shard_of[parameter])
         running, self._running = self._running, {}
-        self._delay = dict.fromkeys(self._delay, self.backward_passes_per_step)
+        self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
         first_error: Exception | None = None
         for parameter, (handle, context) in running.items():
             try:
@@ -140,7 +140,7 @@ class ShardedMixin:
         self._synchronized = True
 
     def _use_own_gradients(self) -> None:
-        for parameter in self._delay:
+        for parameter in self._allreduce_delay:
             if parameter.grad is not None:
                 shard = self._shard_of[parameter]
                 shard.refreshed().grad = shard.flat_gradient(parameter.grad)
@@ -193,7 +193,7 @@ class ShardedMixin:
     def _gather(self) -> None:
         if not self._active:
             return
-        shards = [self._shard_of[parameter] for parameter in self._delay]
+        shards = [self._shard_of[parameter] for parameter in self._allreduce_delay]
         handles = [allgather_async(s.part.detach(), f"{s.name}.parameter", self._process_set) for s in shards]
         for shard, handle in zip(shards, handles):
             shard.flat().copy_(expect(handle))
@@ -249,7 +249,7 @@ class ShardedMixin:
             state[index] = {key: shard.cut(key, value) for key, value in entries.items()}
         super().load_state_dict({**state_dict, "state": state})  # type: ignore[misc]
         self._running.clear()
-        self._delay = dict.fromkeys(self._delay, self.backward_passes_per_step)
+        self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
 
     def _broadcast_state(self, root_rank: int) -> None:
         """What ``broadcast_optimizer_state`` does here: options are the root's; state must be on all ranks or none."""

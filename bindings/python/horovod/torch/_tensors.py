@@ -53,8 +53,15 @@ def _finish_on(stream: torch.cuda.Stream, native: int, num_outputs: int) -> Any:
 # --- tensors ---
 
 
+def require_tensor(value: Any) -> None:
+    """Raise TypeError for anything but a tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"Expected a torch.Tensor, got {type(value).__name__}: {value!r:.100}")
+
+
 def check_tensor(tensor: torch.Tensor) -> int:
-    """Return the engine's dtype of `tensor`, or raise ValueError when the engine cannot work on it."""
+    """Return the engine's dtype of `tensor`; ValueError when the engine cannot work on it, TypeError for no tensor."""
+    require_tensor(tensor)
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
         raise ValueError(f"Tensor type {_type_name(tensor)} is not supported.")

@@ -63,6 +63,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     torch.optim.Optimizer
         An instance of a subclass of the optimizer's class.
     """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"DistributedOptimizer() wraps a torch.optim.Optimizer, and got {type(optimizer).__name__}.")
     if isinstance(optimizer, (DistributedMixin, DistributedAdasumMixin, ShardedMixin)):
         raise ValueError("The optimizer is distributed already: give DistributedOptimizer() the one that it wraps.")
     if gradient_predivide_factor != 1.0:
