@@ -6,34 +6,30 @@
 #include "algorithms/plan/plan.h"
 
 namespace roda::plan {
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 Axes::Axes(const Grid& grid, const Grid& order) {
   for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) add_axis(grid, order, axis);
 }
 
 void Axes::add_axis(const Grid& grid, const Grid& order, std::int32_t axis) {
+  const auto number = [](std::int32_t i) { return static_cast<std::size_t>(i); };
   std::map<std::vector<std::int32_t>, std::int32_t> numbers;
+  std::vector<std::vector<std::int32_t>> groups;
   Axis& out = axes_.emplace_back();
   for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-    std::vector<std::int32_t> others = grid.places[roda::plan::at(rank)];
+    std::vector<std::int32_t> others = grid.places[number(rank)];
     others.erase(others.begin() + axis);
-    const auto [number, added] = numbers.emplace(std::move(others), static_cast<std::int32_t>(out.groups.size()));
-    if (added) out.groups.emplace_back();
-    out.group_of.push_back(number->second);
-    out.groups[roda::plan::at(number->second)].push_back(rank);
+    const auto [group, added] = numbers.emplace(std::move(others), static_cast<std::int32_t>(groups.size()));
+    if (added) groups.emplace_back();
+    out.group_of.push_back(group->second);
+    groups[number(group->second)].push_back(rank);
   }
   out.index_of.resize(grid.places.size());
-  const auto place = [&](std::int32_t rank) { return order.places[roda::plan::at(rank)][roda::plan::at(axis)]; };
-  for (auto& group : out.groups) {
+  const auto place = [&](std::int32_t rank) { return order.places[number(rank)][number(axis)]; };
+  for (auto& group : groups) {
     std::sort(group.begin(), group.end(), [&](std::int32_t a, std::int32_t b) { return place(a) < place(b); });
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      out.index_of[roda::plan::at(group[i])] = static_cast<std::int32_t>(i);
-    }
+    for (std::size_t i = 0; i < group.size(); ++i) out.index_of[number(group[i])] = static_cast<std::int32_t>(i);
+    out.groups.push_back(std::make_shared<const std::vector<std::int32_t>>(std::move(group)));
   }
 }
 
@@ -44,7 +40,7 @@ bool Axes::owns_share(std::int32_t rank, const std::vector<std::int32_t>& open) 
 std::int32_t Axes::smallest_group(std::int32_t axis, const std::vector<std::int32_t>& open) const {
   std::size_t smallest = SIZE_MAX;
   for (const auto& group : groups(axis)) {
-    if (owns_share(group.front(), open)) smallest = std::min(smallest, group.size());
+    if (owns_share(group->front(), open)) smallest = std::min(smallest, group->size());
   }
   return static_cast<std::int32_t>(smallest);
 }
@@ -52,7 +48,7 @@ std::int32_t Axes::smallest_group(std::int32_t axis, const std::vector<std::int3
 bool Axes::is_even(std::int32_t axis, const std::vector<std::int32_t>& open) const {
   const auto smallest = static_cast<std::size_t>(smallest_group(axis, open));
   return std::all_of(groups(axis).begin(), groups(axis).end(),
-                     [&](const auto& group) { return group.size() == smallest || !owns_share(group.front(), open); });
+                     [&](const auto& group) { return group->size() == smallest || !owns_share(group->front(), open); });
 }
 
 }  // namespace roda::plan

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/schedule/schedule.h"
+
 namespace roda::plan {
 
 struct Grid;
@@ -17,8 +19,8 @@ class Axes {
   Axes(const Grid& grid, const Grid& order);
 
   // The groups along an axis.
-  const std::vector<std::vector<std::int32_t>>& groups(std::int32_t axis) const { return at(axis).groups; }
-  const std::vector<std::int32_t>& group(std::int32_t axis, std::int32_t rank) const {
+  const std::vector<schedule::Members>& groups(std::int32_t axis) const { return at(axis).groups; }
+  const schedule::Members& group(std::int32_t axis, std::int32_t rank) const {
     return at(axis).groups[static_cast<std::size_t>(at(axis).group_of[static_cast<std::size_t>(rank)])];
   }
   // Of the rank in its group.
@@ -30,8 +32,8 @@ class Axes {
   bool is_lonely(std::int32_t axis) const { return at(axis).groups.size() == at(axis).group_of.size(); }
   // Whether a stage along the axis has something to do for the group. A rank that is alone among groups of several
   // keeps what it has; where all are alone the plan has the stage for its own sake.
-  bool has_work(std::int32_t axis, const std::vector<std::int32_t>& group) const {
-    return group.size() > 1 || is_lonely(axis);
+  bool has_work(std::int32_t axis, const schedule::Members& group) const {
+    return group->size() > 1 || is_lonely(axis);
   }
 
   // Shares into which an axis was scattered; 0 before that.
@@ -46,7 +48,7 @@ class Axes {
 
  private:
   struct Axis {
-    std::vector<std::vector<std::int32_t>> groups;
+    std::vector<schedule::Members> groups;
     std::vector<std::int32_t> group_of;  // [rank]
     std::vector<std::int32_t> index_of;  // [rank]
     std::int32_t width = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace roda::plan {
 
@@ -137,7 +138,7 @@ Part Parts::of_broadcast(std::int32_t axis, std::int32_t rank) const {
   const auto has_data = [&](std::int32_t member) {
     return axis == turned_.last_axis() ? member == root_ : turned_.places[at(member)][at(axis)] == 0;
   };
-  part.root = static_cast<std::int32_t>(std::ranges::find_if(part.members, has_data) - part.members.begin());
+  part.root = static_cast<std::int32_t>(std::ranges::find_if(*part.members, has_data) - part.members->begin());
   part.has_work = axes_.has_work(axis, axes_.group(axis, rank));
   return part;
 }

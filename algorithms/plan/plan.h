@@ -3,8 +3,8 @@
 //   hierarchical allreduce = reduce-scatter(host) ; allreduce(across hosts) ; allgather(host)
 //
 // is one plan, and a 2-D torus is the same plan over another grid. A plan names algorithms and axes and nothing else:
-// who runs a stage (a schedule over somebody's messages, or a collective of a library) is the engine's business. The
-// verifier, the simulator and the executor (core/execute/compose) read the same value.
+// who runs a stage (a schedule over somebody's messages, or a collective of a library) is the engine's business. What
+// each rank does follows from it (compile.h).
 //
 // Groups come from a Grid, which gives every rank a place along each axis, innermost first. Hosts in racks: axis 0
 // counts the ranks of a host, axis 1 the hosts of a rack, axis 2 the racks. The group of a stage is the ranks whose
@@ -22,15 +22,14 @@
 // A rank without neighbours along an axis passes the axis' stages over. Where no rank has any, plans have no such
 // stages, but for those that were asked to (Choice::even_alone): then every rank runs them, in a group of its own.
 //
-// Between two stages a rank hands on a token and nobody waits for anybody: a rank starts stage s + 1 of a piece of the
-// data when its own stage s of that piece has ended. Pieces overlap.
+// Between two stages nobody waits for anybody: a rank starts stage s + 1 of a slice of the data when its own stage s of
+// that slice has ended. Slices overlap.
 //
 // Pure values and functions, any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,7 @@ struct Grid {
 
 struct Stage {
   schedule::Collective collective = schedule::Collective::kAllreduce;
-  std::string algorithm;  // as in schedule::algorithms(), or the engine's name for a library's own
+  std::string algorithm;  // as in schedule::algorithms(), or schedule::kNative
   std::int32_t axis = 0;
 
   friend bool operator==(const Stage&, const Stage&) = default;
@@ -69,8 +68,8 @@ struct Plan {
 
 // What one rank does in one stage.
 struct Part {
-  std::span<const std::int32_t> members;  // ranks in the group's order; empty: the rank sits this stage out
-  std::int32_t index = 0;                 // of the rank among them
+  schedule::Members members;  // null: the rank sits this stage out
+  std::int32_t index = 0;     // of the rank among them
   // The group works on the tensor's part number `part` of `parts` equal ones, and a reduce-scatter or allgather cuts
   // that into `shares`, of which member i < shares owns number i.
   std::int64_t part = 0;
@@ -81,7 +80,7 @@ struct Part {
 };
 
 // Why the plan can't run on the grid, in words that name the stage; nullopt: its stages fit each other and the grid.
-// Whether the result is right is for verify() in flatten.h to say.
+// Whether the result is right is for verify() in expand.h to say.
 std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
 
 // Whether blocks travel: for Routes instead of Parts.

@@ -16,7 +16,7 @@ class Follower {
   Follower(const Plan& plan, const Grid& grid, const VisitRoute& visit)
       : plan_(plan), grid_(grid), axes_(grid), visit_(visit) {
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-      held_.push_back(first_blocks(plan.collective, rank, grid.ranks()));
+      held_.push_back(input_blocks(schedule_of(rank)));
       summed_.emplace_back(at(grid.ranks()));
       summed_.back()[at(rank)] = true;
     }
@@ -35,6 +35,16 @@ class Follower {
 
  private:
   const Stage& stage() const { return plan_.stages[stage_]; }
+
+  // Whose chunks are the blocks that a rank begins and ends with.
+  schedule::Schedule schedule_of(std::int32_t rank) const {
+    schedule::Schedule made;
+    made.collective = plan_.collective;
+    made.rank = rank;
+    made.size = made.chunks = grid_.ranks();
+    made.in_place = false;
+    return made;
+  }
 
   // Does a later stage take the blocks on along the same axis?
   bool comes_back() const {
@@ -62,12 +72,13 @@ class Follower {
   }
 
   // One group's stage.
-  std::optional<std::string> pass(const std::vector<std::int32_t>& group) {
-    const bool takes_part = axes_.has_work(stage().axis, group) && axes_.owns_share(group.front(), open_);
+  std::optional<std::string> pass(const schedule::Members& members) {
+    const std::vector<std::int32_t>& group = *members;
+    const bool takes_part = axes_.has_work(stage().axis, members) && axes_.owns_share(group.front(), open_);
     if (takes_part) {
       std::vector<Route> routes(group.size());
       for (std::size_t i = 0; i < group.size(); ++i) {
-        routes[i].members = group;
+        routes[i].members = members;
         routes[i].index = static_cast<std::int32_t>(i);
       }
       if (auto wrong = fill(group, routes)) return wrong;
@@ -178,15 +189,8 @@ class Follower {
   }
 
   void finish(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
-    const double ranks = static_cast<double>(held_.size());
-    double most = 0;
-    for (const Route& route : routes) {
-      const auto& blocks = stage().collective == Collective::kAllgather ? route.out : route.in;
-      most = std::max(most, static_cast<double>(blocks.size()));
-    }
     for (std::size_t i = 0; i < group.size(); ++i) {
       held_[at(group[i])] = routes[i].out;
-      routes[i].fraction = most / ranks;
       if (visit_) visit_(stage_, group[i], std::move(routes[i]));
     }
   }
@@ -195,7 +199,7 @@ class Follower {
     for (std::int32_t rank = 0; rank < grid_.ranks(); ++rank) {
       std::vector<Block> blocks = held_[at(rank)];
       std::sort(blocks.begin(), blocks.end());
-      if (blocks != last_blocks(plan_.collective, rank, grid_.ranks())) {
+      if (blocks != output_blocks(schedule_of(rank))) {
         return "rank " + std::to_string(rank) + " does not end with its blocks, each once";
       }
       const auto& sum = summed_[at(rank)];
@@ -220,25 +224,7 @@ class Follower {
   bool opens_ = false;
 };
 
-std::vector<Block> one_for_each(std::int32_t ranks, const std::function<Block(std::int32_t)>& block) {
-  std::vector<Block> blocks;
-  for (std::int32_t rank = 0; rank < ranks; ++rank) blocks.push_back(block(rank));
-  return blocks;
-}
-
 }  // namespace
-
-std::vector<Block> first_blocks(Collective collective, std::int32_t rank, std::int32_t ranks) {
-  if (collective == Collective::kAllgather) return {{rank, -1}};
-  const std::int32_t from = collective == Collective::kAlltoall ? rank : -1;
-  return one_for_each(ranks, [from](std::int32_t to) { return Block{from, to}; });
-}
-
-std::vector<Block> last_blocks(Collective collective, std::int32_t rank, std::int32_t ranks) {
-  if (collective == Collective::kReduceScatter) return {{-1, rank}};
-  const std::int32_t to = collective == Collective::kAlltoall ? rank : -1;
-  return one_for_each(ranks, [to](std::int32_t from) { return Block{from, to}; });
-}
 
 std::optional<std::string> follow(const Plan& plan, const Grid& grid, const VisitRoute& visit) {
   return Follower(plan, grid, visit).run();

@@ -12,7 +12,6 @@
 // Pure functions, any thread.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,29 +22,19 @@
 
 namespace roda::plan {
 
-struct Block {
-  std::int32_t from = -1;  // -1: every rank (reduce-scatter)
-  std::int32_t to = -1;    // -1: every rank (allgather)
-
-  friend auto operator<=>(const Block&, const Block&) = default;
-};
+using schedule::Block;
 
 // What one rank does in one stage: a collective among `members` over blocks that lie in these orders.
 struct Route {
-  std::vector<std::int32_t> members;  // empty: the rank sits this stage out and keeps what it has
-  std::int32_t index = 0;             // of the rank among them
-  std::vector<Block> in;              // what the rank brings
+  schedule::Members members;  // null: the rank sits this stage out and keeps what it has
+  std::int32_t index = 0;     // of the rank among them
+  std::vector<Block> in;      // what the rank brings
   std::vector<std::int32_t>
       in_ends;             // [members] alltoall, reduce-scatter: the first blocks of `in` that are not for it
   std::vector<Block> out;  // what the rank ends with
   std::vector<std::int32_t> out_ends;  // [members] allgather, alltoall: the first blocks of `out` that are not from it
   std::int32_t most_blocks = 0;        // from one member to another, the largest number in the group
-  double fraction = 1;  // of the whole result (allgather) or a rank's input (others) that a member handles
 };
-
-// As a schedule's chunks are ordered: the blocks that the rank has at the start, and must have at the end.
-std::vector<Block> first_blocks(schedule::Collective collective, std::int32_t rank, std::int32_t ranks);
-std::vector<Block> last_blocks(schedule::Collective collective, std::int32_t rank, std::int32_t ranks);
 
 // Takes every block along its way and calls visit(stage, rank, route) for each rank, stage by stage. nullopt: every
 // block ends where it must, once, and every sum has each rank's contribution once. Else what is wrong, with the stage.

@@ -1,5 +1,6 @@
 #include "algorithms/schedule/print.h"
 
+#include <algorithm>
 #include <array>
 
 namespace roda::schedule {
@@ -12,8 +13,8 @@ std::string remote(int peer, const Range& range) { return to_text(range) + " of 
 }  // namespace
 
 const char* step_name(StepKind kind) {
-  static constexpr std::array<const char*, 10> kNames = {"send", "recv",       "recv_reduce", "copy",   "reduce",
-                                                         "get",  "get_reduce", "put",         "signal", "wait"};
+  static constexpr std::array<const char*, 11> kNames = {"send",       "recv", "recv_reduce", "copy", "reduce", "get",
+                                                         "get_reduce", "put",  "signal",      "wait", "call"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "?";
 }
@@ -53,18 +54,32 @@ std::string to_text(const Step& step) {
       return name + " " + std::to_string(step.signal) + " to " + peer_text(step.peer);
     case StepKind::kWait:
       return name + " for signal " + std::to_string(step.signal) + " from " + peer_text(step.peer);
+    case StepKind::kCall:
+      return name + " " + dst + " = " + src;
   }
   return "?";
 }
 
+std::string to_text(const Call& call) {
+  std::string text = std::string(collective_name(call.collective)) + "/" + call.algorithm + " among ranks ";
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < std::min(kMost, call.members->size()); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string((*call.members)[i]);
+  }
+  return text + (call.members->size() > kMost ? ", ..." : "");
+}
+
 std::string to_text(const Schedule& schedule) {
+  std::size_t call = 0;
   std::string text = std::string(collective_name(schedule.collective)) + "/" + schedule.algorithm + " rank " +
                      std::to_string(schedule.rank) + " of " + std::to_string(schedule.size) + ", " +
                      std::to_string(schedule.chunks) + " chunks\n";
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     for (std::size_t index = 0; index < schedule.lanes[lane].steps.size(); ++index) {
       text += "  lane " + std::to_string(lane) + " step " + std::to_string(index) + ": " +
-              to_text(schedule.lanes[lane].steps[index]) + "\n";
+              to_text(schedule.lanes[lane].steps[index]);
+      const bool is_call = schedule.lanes[lane].steps[index].kind == StepKind::kCall;
+      text += (is_call ? " by " + to_text(schedule.calls[call++]) : "") + "\n";
     }
   }
   return text;

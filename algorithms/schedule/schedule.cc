@@ -35,6 +35,7 @@ std::uint32_t needs_of(StepKind kind) {
       return kNeedsSignals;
     case StepKind::kCopy:
     case StepKind::kReduce:
+    case StepKind::kCall:
       break;
   }
   return 0;
@@ -46,6 +47,53 @@ std::uint32_t needs_of(const Schedule& schedule) {
     for (const Step& step : lane.steps) needs |= needs_of(step.kind);
   }
   return needs;
+}
+
+namespace {
+
+// One block for each rank, or each part of the data.
+std::vector<Block> numbered(std::int32_t count, const std::function<Block(std::int32_t)>& block) {
+  std::vector<Block> blocks;
+  for (std::int32_t i = 0; i < count; ++i) blocks.push_back(block(i));
+  return blocks;
+}
+
+Block part(std::int32_t number) { return {-1, number}; }
+
+}  // namespace
+
+std::vector<Block> input_blocks(const Schedule& s) {
+  switch (s.collective) {
+    case Collective::kAllreduce:
+    case Collective::kBroadcast:
+      return numbered(s.in_place ? 0 : s.chunks, part);
+    case Collective::kAllgather:
+      return numbered(s.in_place ? 0 : 1, [&s](std::int32_t) { return Block{s.rank, -1}; });
+    case Collective::kReduceScatter:
+      return numbered(s.chunks, part);
+    case Collective::kAlltoall:
+      return numbered(s.chunks, [&s](std::int32_t to) { return Block{s.rank, to}; });
+    case Collective::kBarrier:
+      break;
+  }
+  return {};
+}
+
+std::vector<Block> output_blocks(const Schedule& s) {
+  switch (s.collective) {
+    case Collective::kAllreduce:
+    case Collective::kBroadcast:
+      return numbered(s.chunks, part);
+    case Collective::kAllgather:
+      return numbered(s.chunks, [](std::int32_t from) { return Block{from, -1}; });
+    case Collective::kReduceScatter:
+      return {part(s.rank)};
+    case Collective::kAlltoall:
+      return numbered(s.chunks, [&s](std::int32_t from) { return Block{from, s.rank}; });
+    case Collective::kBarrier:
+      break;
+  }
+  return {};
 }
 
 const std::vector<const Algorithm*>& algorithms() {

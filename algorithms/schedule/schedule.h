@@ -8,14 +8,22 @@
 //   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.
 //                   otherwise: Input holds it (read-only), Output is undefined at the start.
 //   broadcast       Output, C chunks; holds the data on the root at the start, on every rank at the end.
+//                   (composed: the root's Input holds it, C chunks)
 //   allgather       Output, P chunks, chunk p of rank p's size; chunk `rank` holds this rank's contribution at first.
+//                   (composed: Input holds it, one chunk)
 //   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of all chunks `rank`.
 //   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
 //   barrier         no data: no rank ends before every rank has started.
+//
+// A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
+// algorithm's schedule or by a library's own. It never works in place, knows whose data each scratch chunk is, and
+// expands into a schedule of messages and signals (plan/expand.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,6 +64,7 @@ enum class StepKind : std::uint8_t {
   kPut,         // peer's dst = src
   kSignal,      // the signal `signal` of this rank at peer (or at all peers) counts one up
   kWait,        // until `signal` from peer (from all peers) has counted up as often as this lane has waited for it
+  kCall,        // composed schedules: the next of Schedule::calls, from src to dst
 };
 
 struct Step {
@@ -74,6 +83,47 @@ struct Lane {
   std::vector<Step> steps;
 };
 
+// Whose data a chunk is, and so how long it is: what rank `from` has for rank `to`. -1: every rank. Of an allreduce or
+// broadcast `to` numbers the parts of the data.
+struct Block {
+  std::int32_t from = -1;
+  std::int32_t to = -1;
+
+  friend auto operator<=>(const Block&, const Block&) = default;
+};
+
+// Ranks in the order of a group; shared by all who name the group.
+using Members = std::shared_ptr<const std::vector<std::int32_t>>;
+
+// The name of a transport's own collective, where else an algorithm's stands.
+inline constexpr const char* kNative = "native";
+
+// One collective among some of the ranks. The step that calls it says what it reads and writes: as much as an algorithm
+// of the collective would, each of whose chunks may be several here.
+struct Call {
+  Collective collective = Collective::kAllreduce;
+  std::string algorithm;   // as in algorithms(), or kNative
+  std::int32_t stage = 0;  // of the plan
+  Members members;
+  std::int32_t index = 0;  // of this rank among them
+  std::int32_t root = 0;   // member
+  // [members] Where chunks belong to members: the first chunk of src (reduce-scatter, alltoall) or dst (allgather,
+  // alltoall) that is not for, or not from, that member.
+  std::vector<std::int32_t> src_ends;
+  std::vector<std::int32_t> dst_ends;
+  std::int32_t most_blocks = 0;  // alltoall: from one member to another, the largest number in the group
+
+  std::int32_t size() const { return static_cast<std::int32_t>(members->size()); }
+};
+
+// Consecutive chunks of a composed schedule's Scratch that are written together. Regions of one room share memory: what
+// one holds is not needed any more when the next one is written.
+struct Region {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+  std::int32_t room = 0;
+};
+
 // Signals are numbered below this, over all lanes of a schedule.
 inline constexpr std::int32_t kMaxSignals = 4;
 
@@ -88,10 +138,20 @@ struct Schedule {
   // alltoall, where chunks of one number differ in length between ranks.
   std::int32_t scratch_chunks = 0;
   bool scratch_is_own = false;  // every scratch chunk is as long as chunk `rank` instead
-  bool in_place = true;         // allreduce: Output holds the contribution; false: Input does
+  bool in_place = true;         // allreduce, composed: Output holds the contribution; false: Input does
   bool reads_linger = false;    // peers may still read this rank's Input when its schedule has ended
   std::vector<Lane> lanes;
+
+  // Of a composed schedule.
+  std::int32_t stages = 0;      // of its plan, on every rank
+  std::vector<Call> calls;      // in the order of the steps
+  std::vector<Block> scratch;   // [scratch_chunks] whose data they are
+  std::vector<Region> regions;  // of Scratch, in the order in which they are written
 };
+
+// The chunks of Input and Output, in order.
+std::vector<Block> input_blocks(const Schedule& schedule);
+std::vector<Block> output_blocks(const Schedule& schedule);
 
 // What a transport must offer to run a schedule.
 enum Needs : std::uint32_t {

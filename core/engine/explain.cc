@@ -4,8 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <vector>
 
+#include "algorithms/schedule/print.h"
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
 #include "plugins/base/format.h"
@@ -85,6 +87,15 @@ nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
           {"algorithm", stage.algorithm}};
 }
 
+// The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.
+std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
+  const schedule::Schedule schedule = schedule_of(plan, shape, std::max(shape.self(), 0), 0);
+  std::istringstream text(to_text(schedule));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
 std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
                     const std::vector<std::string>& assumptions) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
@@ -98,6 +109,7 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Link
     for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
       j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
     }
+    if (best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
     if (best->prediction) j["links"] = links.source;
   }
   j["candidates"] = nlohmann::json::array();
@@ -137,6 +149,8 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Lin
     text += roda::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
                          prediction_text(row, best));
     if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
+    if (!row.is_chosen || !row.plan.is_composed()) continue;
+    for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
   }
   if (best == nullptr) text += "  nothing can run this\n";
   if (best != nullptr && best->prediction) {

@@ -5,8 +5,6 @@
 #include "core/execute/adasum/adasum_stage.h"
 #include "core/execute/adasum/device_adasum_stage.h"
 #include "core/execute/compose/composed_stage.h"
-#include "core/execute/compose/make.h"
-#include "core/execute/compose/piece_composition.h"
 #include "core/execute/staged_stage.h"
 
 namespace roda::engine {
@@ -41,10 +39,12 @@ Status LaunchRun::find_pools(const Plan& plan, int root, Contexts* contexts, boo
   if (route.groups.empty()) {
     route.groups.resize(plan.stages.size());
     const Shape& shape = set_->options().shape;
-    const auto& composition = plan.composition;
     if (is_scattered_adasum(plan)) route.groups = {own_host(), {}, own_host()};
-    if (plan.is_composed()) {
-      route.groups = execute::groups_of(composition, shape.grid(composition.name).grid, shape.self(), root);
+    if (collective_ != RODA_ADASUM_ALLREDUCE && (plan.is_composed() || plan.staged)) {
+      route.schedule = std::make_shared<const schedule::Schedule>(schedule_of(plan, shape, shape.self(), root));
+      for (const schedule::Call& call : route.schedule->calls) {
+        if (plan.is_composed()) route.groups[static_cast<std::size_t>(call.stage)] = *call.members;
+      }
     }
   }
   pools_ = route.pools;
@@ -90,36 +90,33 @@ Status LaunchRun::acquire(const Plan& plan, int root) {
 }
 
 Status LaunchRun::make_stage(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) {
-  const int rank = set_->options().rank;
   const bool is_adasum = collective_ == RODA_ADASUM_ALLREDUCE;
-  if (plan.staged && !plan.is_composed() && !is_adasum) {
-    const PlanStage& only = plan.stages.front();
-    auto pieces = std::make_unique<execute::PieceComposition>(
-        execute::CompositionStep{pools_.front(), only.collective, only.algorithm, root},
-        set_->options().execute.device_piece_bytes);
-    *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(pieces), kLaunchesInFlight, data_);
+  std::unique_ptr<execute::Stage> made;
+  if (is_adasum) {
+    RODA_RETURN_IF_ERROR(make_adasum(plan, &made));
+  } else {
+    made = make_composed(plan, root);
+  }
+  const bool is_staged = plan.staged && (is_adasum || (plan.is_composed() && !works_directly(plan)));
+  if (!is_staged) {
+    *stage = std::move(made);
     return {};
   }
-  std::unique_ptr<execute::Stage> made;
-  RODA_RETURN_IF_ERROR(is_adasum ? make_adasum(plan, &made) : make_composed(plan, root, &made));
-  const bool is_staged = plan.staged && !works_directly(plan);
-  *stage = is_staged ? std::make_unique<execute::StagedStage>(std::move(made), rank, set_->size()) : std::move(made);
+  *stage = std::make_unique<execute::StagedStage>(std::move(made), set_->options().rank, set_->size());
   return {};
 }
 
-Status LaunchRun::make_composed(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const {
-  const Shape& shape = set_->options().shape;
-  const execute::ExecuteOptions& options = set_->options().execute;
-  const plan::Plan& composition = plan.composition;
-  const bool is_on_device = !queue_.is_host() && (!plan.staged || works_directly(plan));
-  const execute::Rendition rendition{shape.self(), root, pools_,
-                                     is_on_device ? options.device_piece_bytes : options.level_bytes};
-  std::vector<execute::StepData> data;
-  if (is_on_device) data = data_;
-  auto made = execute::make_composition(composition, shape.grid(composition.name).grid, rendition);
-  made->register_with(on_device_);
-  *stage = std::make_unique<execute::ComposedStage>(plan.text, std::move(made), kLaunchesInFlight, std::move(data));
-  return {};
+// A collective that is staged as a whole is cut, so that copies and messages overlap.
+std::unique_ptr<execute::Stage> LaunchRun::make_composed(const Plan& plan, int root) const {
+  const execute::ExecuteOptions& execute = set_->options().execute;
+  const bool is_on_device = !queue_.is_host() && (!plan.is_composed() || !plan.staged || works_directly(plan));
+  execute::ComposedStage::Options options;
+  options.slice_bytes = is_on_device ? execute.device_piece_bytes : execute.level_bytes;
+  options.launches = kLaunchesInFlight;
+  if (is_on_device) options.data = data_;
+  options.groups_on_device = on_device_;
+  return std::make_unique<execute::ComposedStage>(plan.text, set_->route(use_of(plan, root)).schedule, pools_,
+                                                  std::move(options));
 }
 
 bool LaunchRun::is_scattered_adasum(const Plan& plan) const {

@@ -99,7 +99,7 @@ class LaunchRun {
   bool is_scattered_adasum(const Plan& plan) const;
   std::vector<std::int32_t> own_host() const;
   Status make_adasum(const Plan& plan, std::unique_ptr<execute::Stage>* stage) const;
-  Status make_composed(const Plan& plan, int root, std::unique_ptr<execute::Stage>* stage) const;
+  std::unique_ptr<execute::Stage> make_composed(const Plan& plan, int root) const;
   void lay_out_bucket();
   Status prepare_allgather(execute::StageArgs* args);
   Status prepare_alltoall(execute::StageArgs* args);

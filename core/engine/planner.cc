@@ -6,11 +6,11 @@
 #include <set>
 #include <utility>
 
+#include "algorithms/plan/compile.h"
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/select/names.h"
 #include "core/engine/words.h"
-#include "core/execute/compose/block_composition.h"
 #include "core/execute/options.h"
 #include "core/execute/program.h"
 #include "plugins/base/format.h"
@@ -256,8 +256,8 @@ Status Planner::compose(const PlanQuery& q, const std::string& name, const Trans
 }
 
 std::string Planner::routes_obstacle(const PlanQuery& q, const Plan& plan) {
-  const bool fits = q.size <= execute::kMostRoutedRanks || !plan::has_routes(plan.composition);
-  return fits ? "" : "more than " + std::to_string(execute::kMostRoutedRanks) + " ranks";
+  const bool fits = q.size <= plan::kMostRoutedRanks || !plan::has_routes(plan.composition);
+  return fits ? "" : "more than " + std::to_string(plan::kMostRoutedRanks) + " ranks";
 }
 
 // Why the composition can't run, or should not; empty when it can. The same on every rank.
@@ -292,6 +292,17 @@ bool Planner::averages(const PlanQuery& q) {
   const Plan* chosen = nullptr;
   if (q.memory_kind == RODA_MEMORY_HOST || !plan(q, &chosen).ok()) return false;
   return !chosen->is_composed() && !chosen->staged;
+}
+
+schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root) {
+  if (plan.is_composed()) {
+    const plan::Grid& grid = shape.grid(plan.composition.name).grid;
+    return plan::Compiler(plan.composition, grid, root, rank).schedule(rank);
+  }
+  const PlanStage& only = plan.stages.front();
+  const auto collective = static_cast<schedule::Collective>(only.collective);
+  const plan::Plan single{only.algorithm, collective, {{collective, only.algorithm, 0}}};
+  return plan::Compiler(single, plan::flat_grid(shape.size()), root).schedule(rank);
 }
 
 std::string Plan::describe() const {

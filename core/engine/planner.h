@@ -76,6 +76,9 @@ struct Plan {
   std::string describe() const;
 };
 
+// What `rank` of the shape does in the plan, which is not Adasum's: the value that is run, proved and printed.
+schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root);
+
 // What may carry tensors on devices.
 struct DeviceChoice {
   std::vector<const roda_transport*> transports;  // in order of preference

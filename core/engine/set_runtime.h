@@ -15,7 +15,7 @@
 
 #include "core/bootstrap/store.h"
 #include "core/engine/shape.h"
-#include "core/execute/compose/composition.h"
+#include "core/execute/compose/composed_stage.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
 
@@ -65,8 +65,9 @@ class SetRuntime {
     std::string_view devices;  // as in GroupPlace
     auto operator<=>(const Use&) const = default;
   };
-  // What a composition runs over. Made by whoever asks for it first.
+  // What a plan runs over. Made by whoever asks for it first.
   struct Route {
+    std::shared_ptr<const schedule::Schedule> schedule;  // of a composition, or of a collective that is cut into slices
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
     std::vector<execute::StagePool*> pools;         // once they are formed
     std::vector<execute::StepData> data;            // [stage] then, of data on devices: as this machine has it

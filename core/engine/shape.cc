@@ -19,17 +19,17 @@ std::uint64_t hash_of(const Levels& levels) {
   return hash;
 }
 
-GridFacts::Axis facts_of(const std::vector<std::vector<std::int32_t>>& groups, const std::vector<std::int32_t>& hosts) {
+GridFacts::Axis facts_of(const std::vector<schedule::Members>& groups, const std::vector<std::int32_t>& hosts) {
   GridFacts::Axis axis;
   std::set<int> sizes;
   axis.smallest = INT32_MAX;
   for (const auto& group : groups) {
-    const auto size = static_cast<int>(group.size());
+    const auto size = static_cast<int>(group->size());
     axis.smallest = std::min(axis.smallest, size);
     axis.largest = std::max(axis.largest, size);
     if (size > 1) sizes.insert(size);
     std::set<std::int32_t> on;
-    for (const std::int32_t rank : group) on.insert(hosts[static_cast<std::size_t>(rank)]);
+    for (const std::int32_t rank : *group) on.insert(hosts[static_cast<std::size_t>(rank)]);
     axis.hosts = std::max(axis.hosts, static_cast<int>(on.size()));
   }
   axis.sizes.assign(sizes.begin(), sizes.end());

@@ -118,6 +118,8 @@ class LaneCompiler {
       case StepKind::kWait:
         count(step);
         return {};
+      case StepKind::kCall:
+        return Status::unsupported("a composed schedule runs as a ComposedStage");
     }
     return {};
   }

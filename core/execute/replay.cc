@@ -133,6 +133,8 @@ class Replay {
         return true;
       case StepKind::kWait:
         return wait(r, lane, step);
+      case StepKind::kCall:  // no algorithm makes one
+        break;
     }
     return false;
   }

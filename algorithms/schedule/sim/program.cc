@@ -61,6 +61,8 @@ class Translator {
         return {OpKind::kSignal, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
       case StepKind::kWait:
         return {OpKind::kWait, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
+      case StepKind::kCall:  // the score plays what is called
+        break;
     }
     return {};
   }

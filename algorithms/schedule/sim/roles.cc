@@ -25,7 +25,7 @@ class RoleWriter {
 
  private:
   void add_op(const Playing& playing, const Op& op) {
-    ActorOp& added = role_.actor.ops.emplace_back(ActorOp{op, -1, op.fraction * playing.fraction()});
+    ActorOp& added = role_.actor.ops.emplace_back(ActorOp{op, -1, op.fraction * playing.fraction});
     if (op.kind == OpKind::kWork) return;
     added.slot = slot_of(playing.peer(op));
     if (op.kind == OpKind::kGet) role_.pulls[static_cast<std::size_t>(added.slot)] = true;

@@ -4,11 +4,12 @@
 #include <numeric>
 #include <utility>
 
-#include "algorithms/plan/routes.h"
+#include "algorithms/plan/compile.h"
 
 namespace roda::sim {
 
 using schedule::Algorithm;
+using schedule::Collective;
 using schedule::Schedule;
 
 namespace {
@@ -29,52 +30,75 @@ std::int64_t steps_in(const Schedule& schedule) {
 }  // namespace
 
 Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
-    : ranks_(grid.ranks()), stages_(plan.stages) {
-  if (plan::has_routes(plan)) {
-    follow(plan, grid);
-  } else {
-    parts_ = std::make_unique<plan::Parts>(plan, grid, root);
-  }
+    : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
+  const plan::Compiler compiler(plan, grid, root);
+  wrong_ = compiler.wrong();
+  if (wrong_) return;
+  for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
+  if (travels_) even_out();
   make_all(each_rank);
 }
 
-void Score::follow(const plan::Plan& plan, const plan::Grid& grid) {
-  routes_.assign(stages_.size(), std::vector<Route>(grid.places.size()));
-  wrong_ = plan::follow(plan, grid, [this](std::size_t stage, std::int32_t rank, plan::Route&& route) {
-    const auto size = static_cast<std::int32_t>(route.members.size());
-    routes_[stage][static_cast<std::size_t>(rank)] = {std::move(route.members), route.index, size, route.fraction};
-  });
-}
-
-plan::Part Score::part_of(std::size_t stage, std::int32_t rank) const {
-  if (parts_ != nullptr) return parts_->of(stage, rank);
-  if (routes_.empty()) return {everybody_, rank, 0, 1, ranks_, 0};
-  const Route& route = routes_[stage][static_cast<std::size_t>(rank)];
-  return {route.members, route.index, 0, 1, route.shares, 0};
-}
-
-Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
-  stages_.push_back({ranks.front().collective, ranks.front().algorithm, 0});
-  everybody_.resize(ranks.size());
-  std::iota(everybody_.begin(), everybody_.end(), 0);
-  for (const Schedule& schedule : ranks) {
-    programs_.emplace(Key{0, schedule.rank, ranks_, ranks_, 0}, program_of(schedule, ranks_, false));
-  }
-}
-
-void Score::make_all(bool each_rank) {
-  for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
-    for (std::int32_t rank = 0; rank < ranks_ && !wrong_; ++rank) {
-      const plan::Part part = part_of(stage, rank);
-      if (!part.members.empty()) make(stage, part, each_rank);
+void Score::add_turns(const Schedule& rank) {
+  std::vector<Turn>& turns = turns_.emplace_back(stages_.size());
+  std::size_t next = 0;
+  for (const schedule::Step& step : rank.lanes.front().steps) {
+    if (step.kind != schedule::StepKind::kCall) continue;
+    const schedule::Call& call = rank.calls[next++];
+    Turn& turn = turns[static_cast<std::size_t>(call.stage)];
+    turn = {call.members, call.index, call.root, call.size(), 1};
+    if (rank.collective == Collective::kBroadcast || stages_.size() == 1) continue;
+    const bool gathers = call.collective == Collective::kAllgather;
+    turn.fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
+    const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;
+    if (!travels_ && !ends.empty()) {
+      turn.shares = static_cast<std::int32_t>(std::find(ends.begin(), ends.end(), ends.back()) - ends.begin()) + 1;
     }
   }
 }
 
-void Score::make(std::size_t stage, const plan::Part& part, bool each_rank) {
-  const auto size = static_cast<std::int32_t>(part.members.size());
-  const Key all{stage, -1, size, part.shares, part.root};
-  const Key own{stage, part.index, size, part.shares, part.root};
+// Each member of a group is taken to have as much as the one that has most.
+void Score::even_out() {
+  std::map<std::pair<std::size_t, const std::vector<std::int32_t>*>, double> most;
+  const auto each = [this](const auto& use) {
+    for (std::vector<Turn>& turns : turns_) {
+      for (std::size_t stage = 0; stage < turns.size(); ++stage) use(stage, turns[stage]);
+    }
+  };
+  each([&most](std::size_t stage, const Turn& turn) {
+    double& known = most[{stage, turn.members.get()}];
+    known = std::max(known, turn.fraction);
+  });
+  each([&most](std::size_t stage, Turn& turn) { turn.fraction = most[{stage, turn.members.get()}]; });
+}
+
+Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
+  stages_.push_back({ranks.front().collective, ranks.front().algorithm, 0});
+  std::vector<std::int32_t> everybody(ranks.size());
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const auto members = std::make_shared<const std::vector<std::int32_t>>(std::move(everybody));
+  for (const Schedule& schedule : ranks) {
+    turns_.push_back({{members, schedule.rank, 0, ranks_, 1}});
+    programs_.emplace(key_of(0, turns_.back().front()), program_of(schedule, ranks_, false));
+  }
+}
+
+Score::Key Score::key_of(std::size_t stage, const Turn& turn) const {
+  return {stage, turn.index, static_cast<std::int32_t>(turn.members->size()), turn.shares, turn.root};
+}
+
+void Score::make_all(bool each_rank) {
+  for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
+    for (std::size_t rank = 0; rank < turns_.size() && !wrong_; ++rank) {
+      if (turns_[rank][stage].members != nullptr) make(stage, turns_[rank][stage], each_rank);
+    }
+  }
+}
+
+void Score::make(std::size_t stage, const Turn& turn, bool each_rank) {
+  const Key own = key_of(stage, turn);
+  Key all = own;
+  std::get<1>(all) = -1;
   if (programs_.count(all) != 0 || programs_.count(own) != 0) return;
   const Algorithm* algorithm = schedule::find_algorithm(stages_[stage].collective, stages_[stage].algorithm);
   if (algorithm == nullptr) {
@@ -82,7 +106,8 @@ void Score::make(std::size_t stage, const plan::Part& part, bool each_rank) {
              stages_[stage].algorithm;
     return;
   }
-  const Schedule schedule = algorithm->make(part.index, size, part.root);
+  const auto size = std::get<2>(own);
+  const Schedule schedule = algorithm->make(turn.index, size, turn.root);
   if (!each_rank && steps_in(schedule) > kLongSchedule) {
     if (make_relative(*algorithm, all)) return;
     wrong_ = "too large: " + std::string(schedule::collective_name(algorithm->collective)) + "/" + algorithm->name +
@@ -90,7 +115,7 @@ void Score::make(std::size_t stage, const plan::Part& part, bool each_rank) {
              " steps on each that do not repeat: " + std::to_string(steps_in(schedule) * size) + " in all";
     return;
   }
-  programs_.emplace(own, program_of(schedule, part.shares, false));
+  programs_.emplace(own, program_of(schedule, turn.shares, false));
 }
 
 // Whole shares only: with empty chunks the circle has a seam.
@@ -114,18 +139,13 @@ bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
 }
 
 Playing Score::playing(std::size_t stage, std::int32_t rank) const {
-  Playing playing;
-  playing.part = part_of(stage, rank);
-  if (!routes_.empty()) playing.of_blocks = routes_[stage][static_cast<std::size_t>(rank)].fraction;
-  if (playing.part.members.empty()) return playing;
-  const auto size = static_cast<std::int32_t>(playing.part.members.size());
-  const auto program = [&](std::int32_t index) {
-    return programs_.find({stage, index, size, playing.part.shares, playing.part.root});
-  };
-  auto found = program(-1);
-  if (found == programs_.end()) found = program(playing.part.index);
-  if (found != programs_.end()) playing.program = &found->second;
-  return playing;
+  const Turn& turn = turns_[static_cast<std::size_t>(rank)][stage];
+  if (turn.members == nullptr) return {};
+  Key key = key_of(stage, turn);
+  auto found = programs_.find(key);
+  std::get<1>(key) = -1;
+  if (found == programs_.end()) found = programs_.find(key);
+  return {found == programs_.end() ? nullptr : &found->second, turn.members, turn.index, turn.fraction};
 }
 
 }  // namespace roda::sim

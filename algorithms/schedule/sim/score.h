@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -19,20 +18,18 @@
 
 namespace roda::sim {
 
-// One stage of one rank. program == nullptr: it sits the stage out.
+// One rank's part in one stage.
 struct Playing {
-  const Program* program = nullptr;
-  plan::Part part;
+  const Program* program = nullptr;  // null: it sits the stage out
+  schedule::Members members;
+  std::int32_t index = 0;  // of the rank among them
+  double fraction = 1;     // share of the whole tensor that is this stage's data
 
   // World rank of an op's peer.
   std::int32_t peer(const Op& op) const {
-    const auto size = static_cast<std::int32_t>(part.members.size());
-    const std::int32_t member = program->relative ? (part.index + op.peer) % size : op.peer;
-    return part.members[static_cast<std::size_t>(member)];
+    const auto size = static_cast<std::int32_t>(members->size());
+    return (*members)[static_cast<std::size_t>(program->relative ? (index + op.peer) % size : op.peer)];
   }
-  // Share of the whole tensor that is this stage's data.
-  double fraction() const { return of_blocks > 0 ? of_blocks : 1.0 / static_cast<double>(part.parts); }
-  double of_blocks = 0;  // where blocks travel (plan/routes.h)
 };
 
 class Score {
@@ -56,25 +53,26 @@ class Score {
   // stage, index (-1: all), size, shares, root
   using Key = std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-  // One rank's stage of a plan whose blocks travel.
-  struct Route {
-    std::vector<std::int32_t> members;
+  // One rank's call of a stage.
+  struct Turn {
+    schedule::Members members;  // null: there is none
     std::int32_t index = 0;
-    std::int32_t shares = 0;
+    std::int32_t root = 0;
+    std::int32_t shares = 0;  // members that chunks belong to
     double fraction = 1;
   };
-  void follow(const plan::Plan& plan, const plan::Grid& grid);
-  plan::Part part_of(std::size_t stage, std::int32_t rank) const;
+  void add_turns(const schedule::Schedule& rank);
+  void even_out();
   void make_all(bool each_rank);
-  void make(std::size_t stage, const plan::Part& part, bool each_rank);
+  void make(std::size_t stage, const Turn& turn, bool each_rank);
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
+  Key key_of(std::size_t stage, const Turn& turn) const;
 
   std::int32_t ranks_ = 0;
   std::vector<plan::Stage> stages_;
-  std::unique_ptr<plan::Parts> parts_;
-  std::vector<std::vector<Route>> routes_;  // [stage][rank]
+  bool travels_ = false;                  // blocks do (plan/routes.h)
+  std::vector<std::vector<Turn>> turns_;  // [rank][stage]
   std::map<Key, Program> programs_;
-  std::vector<std::int32_t> everybody_;  // of a user's schedules
   std::optional<std::string> wrong_;
 };
 

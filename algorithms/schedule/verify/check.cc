@@ -24,6 +24,7 @@ Complaint check_shape(const Schedule& schedule, const Schedule& first, int rank,
                               schedule.collective == Collective::kAlltoall ||
                               schedule.collective == Collective::kReduceScatter;
   if (chunk_per_rank && schedule.chunks != size) return "needs one chunk per rank";
+  if (!schedule.scratch.empty()) return std::nullopt;
   if (schedule.collective == Collective::kAlltoall && schedule.scratch_chunks != 0) return "alltoall has no scratch";
   return std::nullopt;
 }
@@ -78,7 +79,9 @@ Complaint check_ranges(const Step& step, const std::vector<Schedule>& ranks, int
   if (Complaint complaint = check_range(step.src, src_owner)) return complaint;
   if (Complaint complaint = check_range(step.dst, dst_owner)) return complaint;
   if (step.dst.count > 0 && step.dst.space == Space::kInput) return "writes Input, which is read-only";
-  if ((src_remote && step.src.space == Space::kScratch) || (dst_remote && step.dst.space == Space::kScratch)) {
+  const bool is_remote_scratch =
+      (src_remote && step.src.space == Space::kScratch) || (dst_remote && step.dst.space == Space::kScratch);
+  if (is_remote_scratch && own.scratch.empty()) {
     return "reaches into a peer's scratch, which has no window";
   }
   if (!has_src(step.kind) || !has_dst(step.kind)) return std::nullopt;
@@ -122,6 +125,7 @@ class LaneOwners {
 };
 
 Complaint check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) {
+  if (step.kind == StepKind::kCall) return "is a call: the schedule is not expanded";
   if (step.kind > StepKind::kWait) return "unknown kind of step";
   if (Complaint complaint = check_peer(step, ranks[static_cast<std::size_t>(rank)])) return complaint;
   return check_ranges(step, ranks, rank);

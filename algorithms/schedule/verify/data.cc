@@ -62,19 +62,20 @@ int Expressions::contributions(Value value) const {
 Value initial_value(const Schedule& schedule, Space space, int chunk, Expressions& expressions) {
   const int rank = schedule.rank;
   if (space == Space::kScratch) return kUndefined;
-  if (space == Space::kInput) {
-    const bool alltoall = schedule.collective == Collective::kAlltoall;
-    return expressions.contribution(alltoall ? piece_between(rank, chunk, schedule.size) : chunk, rank);
-  }
+  const bool is_input = space == Space::kInput;
   switch (schedule.collective) {
     case Collective::kAllreduce:
-      return schedule.in_place ? expressions.contribution(chunk, rank) : kUndefined;
+      return is_input != schedule.in_place ? expressions.contribution(chunk, rank) : kUndefined;
     case Collective::kBroadcast:
-      return rank == schedule.root ? expressions.contribution(chunk, rank) : kUndefined;
+      return is_input != schedule.in_place && rank == schedule.root ? expressions.contribution(chunk, rank)
+                                                                    : kUndefined;
     case Collective::kAllgather:
-      return chunk == rank ? expressions.contribution(chunk, rank) : kUndefined;
+      if (is_input == schedule.in_place) return kUndefined;
+      return is_input || chunk == rank ? expressions.contribution(rank, rank) : kUndefined;
+    case Collective::kAlltoall:
+      return is_input ? expressions.contribution(piece_between(rank, chunk, schedule.size), rank) : kUndefined;
     default:
-      return kUndefined;
+      return is_input ? expressions.contribution(chunk, rank) : kUndefined;
   }
 }
 

@@ -15,8 +15,9 @@ inline int chunk_count(const Schedule& schedule, Space space) {
     case Collective::kAllreduce:
       return is_input && schedule.in_place ? 0 : schedule.chunks;
     case Collective::kAllgather:
+      return is_input ? (schedule.in_place ? 0 : 1) : schedule.chunks;
     case Collective::kBroadcast:
-      return is_input ? 0 : schedule.chunks;
+      return is_input && schedule.in_place ? 0 : schedule.chunks;
     case Collective::kReduceScatter:
       return is_input ? schedule.chunks : 1;
     case Collective::kAlltoall:
@@ -31,6 +32,11 @@ inline int chunk_count(const Schedule& schedule, Space space) {
 inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) {
   const std::int64_t rank = schedule.rank;
   const std::int64_t size = schedule.size;
+  if (space == Space::kScratch && !schedule.scratch.empty()) {
+    const Block& block = schedule.scratch[static_cast<std::size_t>(chunk)];
+    if (schedule.collective == Collective::kAlltoall) return block.from * size + block.to;
+    return schedule.collective == Collective::kAllgather ? block.from : block.to;
+  }
   if (space == Space::kScratch) {
     if (!schedule.scratch_is_own) return chunk % schedule.chunks;
     return schedule.collective == Collective::kAlltoall ? rank * size + rank : rank;
@@ -40,6 +46,8 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
       return space == Space::kInput ? rank * size + chunk : chunk * size + rank;
     case Collective::kReduceScatter:
       return space == Space::kInput ? chunk : rank;
+    case Collective::kAllgather:
+      return space == Space::kInput ? rank : chunk;
     default:
       return chunk;
   }

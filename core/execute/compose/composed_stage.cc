@@ -4,47 +4,82 @@
 #include <utility>
 
 namespace roda::execute {
+
+using schedule::Call;
+using schedule::Schedule;
+using schedule::Step;
+using schedule::StepKind;
+
 namespace {
 
-// More gain nothing: while one piece is between hosts, one is on its way there and one on its way back.
-constexpr std::uint32_t kMostLanes = 3;
+// More gain nothing: while one slice is between hosts, one is on its way there and one on its way back.
+constexpr std::uint32_t kMostSlices = 3;
 
-// StageArgs::stage, of which there are 16, tells lane and step apart. The same on every rank, whatever groups it is in.
-std::size_t lanes_for(std::size_t steps) { return std::clamp<std::size_t>(16 / steps, 1, kMostLanes); }
+// StageArgs::stage, of which there are 16, tells slice and stage apart. The same on every rank, whatever groups it is
+// in.
+std::size_t slices_for(std::int32_t stages) {
+  return std::clamp<std::size_t>(16 / static_cast<std::size_t>(std::max(stages, 1)), 1, kMostSlices);
+}
 
 }  // namespace
 
-ComposedStage::ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
-                             std::vector<StepData> data)
+ComposedStage::ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule,
+                             const std::vector<StagePool*>& pools, Options options)
     : name_(std::move(name)),
-      composition_(std::move(composition)),
-      launches_(launches),
-      data_(std::move(data)),
-      lanes_(lanes_for(composition_->steps().size())),
-      turns_(lanes_.size(), rivals()) {}
-
-std::uint32_t ComposedStage::slots_per_launch(const CompositionStep& step) const {
-  const std::uint32_t slots = step.pool->group().slots();
-  return slots == 0 ? 0 : std::max(slots / launches_, 1u);
+      schedule_(std::move(schedule)),
+      options_(std::move(options)),
+      map_(*schedule_, options_.slice_bytes),
+      parts_(lay_out(*schedule_, pools, &tail_)),
+      turns_(slices_for(schedule_->stages), rivals()) {
+  for (std::size_t i = 0; i < slices_for(schedule_->stages); ++i) {
+    slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
+  }
 }
 
-// Whether the group tells stages apart by their order, or has too few slots for all lanes.
-bool ComposedStage::needs_order(const CompositionStep& step) const {
-  const std::uint32_t slots = slots_per_launch(step);
-  return step.algorithm == "native" || (slots != 0 && slots < lanes_.size());
+// The schedule's steps by stage: copies stand before the call that they are for.
+std::vector<ComposedStage::Part> ComposedStage::lay_out(const Schedule& schedule, const std::vector<StagePool*>& pools,
+                                                        Part* tail) {
+  std::vector<Part> parts(static_cast<std::size_t>(schedule.stages));
+  Part next;
+  std::size_t call = 0;
+  for (const Step& step : schedule.lanes.front().steps) {
+    if (step.kind == StepKind::kCopy) {
+      if (next.copy_count++ == 0) next.copies = &step;
+      continue;
+    }
+    next.step = &step;
+    next.call = &schedule.calls[call++];
+    const auto stage = static_cast<std::size_t>(next.call->stage);
+    next.pool = pools[stage];
+    parts[stage] = next;
+    next = Part();
+  }
+  *tail = next;
+  return parts;
+}
+
+std::uint32_t ComposedStage::slots_per_launch(const Part& part) const {
+  const std::uint32_t slots = part.pool->group().slots();
+  return slots == 0 ? 0 : std::max(slots / options_.launches, 1u);
+}
+
+// Whether the group tells calls apart by their order, or has too few slots for all slices.
+bool ComposedStage::needs_order(const Part& part) const {
+  const std::uint32_t slots = slots_per_launch(part);
+  return part.call->algorithm == schedule::kNative || (slots != 0 && slots < slices_for(schedule_->stages));
 }
 
 // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
 // peers holds up what is behind it.
 bool ComposedStage::share_order(std::size_t a, std::size_t b) const {
-  const CompositionStep &one = composition_->steps()[a], &other = composition_->steps()[b];
+  const Part &one = parts_[a], &other = parts_[b];
   if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
-  const bool on_one_stream = !data_.empty() && !is_beside_stream(a) && !is_beside_stream(b);
+  const bool on_one_stream = !options_.data.empty() && !is_beside_stream(a) && !is_beside_stream(b);
   return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
 }
 
 std::vector<std::vector<std::size_t>> ComposedStage::rivals() const {
-  std::vector<std::vector<std::size_t>> rivals(composition_->steps().size());
+  std::vector<std::vector<std::size_t>> rivals(parts_.size());
   for (std::size_t a = 0; a < rivals.size(); ++a) {
     for (std::size_t b = 0; b < rivals.size(); ++b) {
       if (share_order(a, b)) rivals[a].push_back(b);
@@ -53,14 +88,13 @@ std::vector<std::vector<std::size_t>> ComposedStage::rivals() const {
   return rivals;
 }
 
-// Where lanes outnumber slots a stage waits for the one that has its slot, which began before it on every rank.
+// Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
 bool ComposedStage::slot_is_free(std::uint32_t index) const {
-  const auto& steps = composition_->steps();
-  const CompositionStep& step = steps[lanes_[index].step];
-  const std::uint32_t slots = slots_per_launch(step);
-  if (slots == 0 || slots >= lanes_.size()) return true;
-  for (std::uint32_t other = 0; other < lanes_.size(); ++other) {
-    const bool shares = lanes_[other].stage != nullptr && steps[lanes_[other].step].pool == step.pool;
+  const Part& part = parts_[slices_[index]->stage];
+  const std::uint32_t slots = slots_per_launch(part);
+  if (slots == 0 || slots >= slices_.size()) return true;
+  for (std::uint32_t other = 0; other < slices_.size(); ++other) {
+    const bool shares = slices_[other]->handle != nullptr && parts_[slices_[other]->stage].pool == part.pool;
     if (shares && other % slots == index % slots) return false;
   }
   return true;
@@ -70,99 +104,111 @@ Status ComposedStage::start(const StageArgs& args) {
   args_ = args;
   failure_ = Status();
   begun_ = ended_ = 0;
-  RODA_RETURN_IF_ERROR(composition_->begin(args_, static_cast<std::uint32_t>(lanes_.size())));
-  turns_.reset(composition_->pieces());
+  RODA_RETURN_IF_ERROR(map_.begin(args_));
+  for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
+    RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
+  }
+  turns_.reset(map_.slices());
   running_ = true;
   return {};
 }
 
-Status ComposedStage::start_step(std::uint32_t index) {
-  Lane& lane = lanes_[index];
-  const CompositionStep& step = composition_->steps()[lane.step];
-  RODA_RETURN_IF_ERROR(step.pool->acquire(step.collective, step.algorithm, step.root, &lane.stage));
+StageArgs ComposedStage::call_args(std::uint32_t index) const {
+  const Part& part = parts_[slices_[index]->stage];
   StageArgs args;
-  args.collective = step.collective;
+  args.collective = static_cast<std::int32_t>(part.call->collective);
   args.dtype = args_.dtype;
   args.op = args_.op;
-  args.root = step.root;
+  args.root = part.call->root;
   args.launch = args_.launch;
   args.generation = args_.generation;
-  args.stage = index * static_cast<std::uint32_t>(composition_->steps().size()) + static_cast<std::uint32_t>(lane.step);
-  if (const std::uint32_t slots = slots_per_launch(step); slots != 0) {
-    args.slot = (args_.slot % launches_ * slots + index % slots) % step.pool->group().slots();
+  args.stage = index * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
+  if (const std::uint32_t slots = slots_per_launch(part); slots != 0) {
+    args.slot = (args_.slot % options_.launches * slots + index % slots) % part.pool->group().slots();
   }
   args.queue = args_.queue;
-  if (Status s = composition_->fill(lane.piece, index, lane.step, &args); !s.ok()) {
-    lane.stage.reset();
-    return s;
+  return args;
+}
+
+Status ComposedStage::start_call(std::uint32_t index) {
+  Slice& slice = *slices_[index];
+  const Part& part = parts_[slice.stage];
+  RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
+  StageArgs args = call_args(index);
+  RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &args));
+  RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
+  slice.runs = slice.handle.get();
+  if (is_beside_stream(slice.stage)) {
+    const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
+    TransportGroup& group = part.pool->group();
+    slice.staging.wrap(slice.handle.get(), group.rank(), group.size(),
+                       is_direct ? StagedStage::Way::kDirect : StagedStage::Way::kThroughHost);
+    slice.runs = &slice.staging;
   }
-  TransportGroup& group = step.pool->group();
-  lane.runs = lane.stage.get();
-  if (is_beside_stream(lane.step)) {
-    const bool is_direct = data_[lane.step] == StepData::kDirect;
-    lane.staging.wrap(lane.stage.get(), group.rank(), group.size(),
-                      is_direct ? StagedStage::Way::kDirect : StagedStage::Way::kThroughHost);
-    lane.runs = &lane.staging;
-  }
-  if (Status s = lane.runs->start(args); !s.ok()) {
-    lane.stage.reset();
+  if (Status s = slice.runs->start(args); !s.ok()) {
+    slice.handle.reset();
     return s;
   }
   return {};
 }
 
-// Copies of later pieces may be seen to end before those of earlier ones; their stages begin in the pieces' order.
+// Copies of later slices may be seen to end before those of earlier ones; their calls begin in the slices' order.
 bool ComposedStage::is_first_outside(std::uint32_t index) const {
-  const Lane& mine = lanes_[index];
-  return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
-    return other.stage != nullptr && other.step == mine.step && other.piece < mine.piece && other.staging.is_outside();
+  const Slice& mine = *slices_[index];
+  return std::none_of(slices_.begin(), slices_.end(), [&](const auto& other) {
+    return other->handle != nullptr && other->stage == mine.stage && other->number < mine.number &&
+           other->staging.is_outside();
   });
 }
 
-Status ComposedStage::end_step(Lane* lane) {
-  if (lane->stage != nullptr) moves_ += lane->runs->moves() + 1;
-  lane->stage.reset();
-  if (++lane->step < composition_->steps().size()) return {};
-  lane->busy = false;
+Status ComposedStage::end_stage(Slice* slice) {
+  if (slice->handle != nullptr) {
+    moves_ += slice->runs->moves() + 1;
+    slice->handle.reset();
+    RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
+  }
+  if (++slice->stage < parts_.size()) return {};
+  slice->busy = false;
   ++ended_;
-  return composition_->finish(lane->piece, static_cast<std::uint32_t>(lane - lanes_.data()));
+  return slice->run.copy(tail_.copies, tail_.copy_count);
 }
 
-// Moves one lane on as far as it goes without waiting.
+// Moves one slice on as far as it goes without waiting.
 Status ComposedStage::advance(std::uint32_t index, bool* moved) {
-  Lane& lane = lanes_[index];
-  while (lane.busy) {
-    if (lane.stage == nullptr) {
-      if (!turns_.may_begin(lane.step, lane.piece)) return {};
-      if (composition_->steps()[lane.step].pool != nullptr) {
+  Slice& slice = *slices_[index];
+  while (slice.busy) {
+    if (slice.handle == nullptr) {
+      if (!turns_.may_begin(slice.stage, slice.number)) return {};
+      if (parts_[slice.stage].call != nullptr) {
         if (!slot_is_free(index)) return {};
-        RODA_RETURN_IF_ERROR(start_step(index));
+        RODA_RETURN_IF_ERROR(start_call(index));
       }
-      turns_.begun(lane.step);
+      turns_.begun(slice.stage);
       *moved = true;
     }
     bool done = true;
-    if (lane.stage != nullptr) {
-      lane.staging.let_in(is_first_outside(index));
-      if (Status s = lane.runs->test(&done); !s.ok()) {
-        lane.stage.reset();
+    if (slice.handle != nullptr) {
+      slice.staging.let_in(is_first_outside(index));
+      if (Status s = slice.runs->test(&done); !s.ok()) {
+        slice.handle.reset();
         return s;
       }
     }
     if (!done) return {};
-    RODA_RETURN_IF_ERROR(end_step(&lane));
+    RODA_RETURN_IF_ERROR(end_stage(&slice));
     *moved = true;
   }
   return {};
 }
 
 Status ComposedStage::advance(bool* moved) {
-  const std::size_t pieces = composition_->pieces();
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-    if (!lanes_[i].busy && begun_ < pieces && begun_ % lanes_.size() == i) {
-      lanes_[i].piece = begun_++;
-      lanes_[i].step = 0;
-      lanes_[i].busy = true;
+  for (std::uint32_t i = 0; i < slices_.size(); ++i) {
+    Slice& slice = *slices_[i];
+    if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
+      slice.number = begun_++;
+      slice.stage = 0;
+      slice.busy = true;
+      slice.run.begin(slice.number);
     }
     RODA_RETURN_IF_ERROR(advance(i, moved));
   }
@@ -176,7 +222,7 @@ Status ComposedStage::test(bool* done) {
     bool moved = false;
     const Status status = advance(&moved);
     if (status.ok()) {
-      *done = ended_ == composition_->pieces();
+      *done = ended_ == map_.slices();
       running_ = !*done;
       return {};
     }
@@ -186,27 +232,27 @@ Status ComposedStage::test(bool* done) {
   return end_failed(done);
 }
 
-// A failed composition is done when all of its stages are.
+// A failed run is over when all of its calls are.
 Status ComposedStage::end_failed(bool* done) {
   *done = true;
-  for (Lane& lane : lanes_) {
+  for (const auto& slice : slices_) {
     bool ended = true;
-    if (lane.stage != nullptr) static_cast<void>(lane.runs->test(&ended));
+    if (slice->handle != nullptr) static_cast<void>(slice->runs->test(&ended));
     *done = *done && ended;
     if (!ended) continue;
-    lane.stage.reset();
-    lane.busy = false;
+    slice->handle.reset();
+    slice->busy = false;
   }
   running_ = !*done;
   return *done ? failure_ : Status();
 }
 
 void ComposedStage::abort_groups(const Status& cause) {
-  for (Lane& lane : lanes_) {
-    if (lane.stage != nullptr) lane.runs->abort(cause);
+  for (const auto& slice : slices_) {
+    if (slice->handle != nullptr) slice->runs->abort(cause);
   }
-  for (const CompositionStep& step : composition_->steps()) {
-    if (step.pool != nullptr) step.pool->group().abort(cause);
+  for (const Part& part : parts_) {
+    if (part.pool != nullptr) part.pool->group().abort(cause);
   }
 }
 
@@ -217,8 +263,8 @@ void ComposedStage::abort(const Status& cause) {
 
 std::uint64_t ComposedStage::moves() const {
   std::uint64_t moves = moves_;
-  for (const Lane& lane : lanes_) {
-    if (lane.stage != nullptr) moves += lane.runs->moves();
+  for (const auto& slice : slices_) {
+    if (slice->handle != nullptr) moves += slice->runs->moves();
   }
   return moves;
 }
@@ -226,10 +272,10 @@ std::uint64_t ComposedStage::moves() const {
 std::string ComposedStage::describe() const {
   std::string text = name_;
   if (!running_) return text + ": idle";
-  const std::size_t pieces = composition_->pieces();
-  text += ", part " + std::to_string(std::min(ended_ + 1, pieces)) + " of " + std::to_string(pieces);
-  const Lane& oldest = lanes_[ended_ % lanes_.size()];
-  if (oldest.stage != nullptr) text += ": " + oldest.runs->describe();
+  const std::size_t slices = map_.slices();
+  text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
+  const Slice& oldest = *slices_[ended_ % slices_.size()];
+  if (oldest.handle != nullptr) text += ": " + oldest.runs->describe();
   return text;
 }
 

@@ -1,6 +1,8 @@
-// Runs a composition: pieces in lanes, each piece step after step.
+// Runs a composed schedule (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
+// schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
-// A step of a piece starts when the step before it has ended and it is its turn (turns.h).
+// A call of a slice starts when the one before it has ended and it is its turn (turns.h).
+// Threads: the holder of the engine's baton.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +11,35 @@
 #include <string>
 #include <vector>
 
-#include "core/execute/compose/composition.h"
+#include "algorithms/schedule/schedule.h"
+#include "core/execute/compose/slice_map.h"
+#include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/turns.h"
 #include "core/execute/stage.h"
+#include "core/execute/stage_pool.h"
 #include "core/execute/staged_stage.h"
 
 namespace roda::execute {
 
+// How a call gets at data on a device.
+enum class StepData : std::uint8_t {
+  kOnStream,  // it works there, on the launch's stream
+  kStaged,    // in host memory; the data are copied there and back
+  kDirect,    // it works there, but not on the stream
+};
+
 class ComposedStage final : public Stage {
  public:
-  // `name`: for messages. `launches`: how many launches may be in flight on the groups at once; StageArgs::slot is
-  // below it.
-  // `data`: [step] of data on a device; empty: they lie in host memory.
-  ComposedStage(std::string name, std::unique_ptr<Composition> composition, std::uint32_t launches,
-                std::vector<StepData> data = {});
+  struct Options {
+    std::size_t slice_bytes = 1;  // equal on all ranks
+    std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
+    std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: they lie in host memory
+    // What works on a device's memory may prepare for the memory that the stage has there.
+    std::vector<TransportGroup*> groups_on_device;
+  };
+  // `name`: for messages. `pools`: what runs the calls, by stage of the plan; null where this rank calls nothing.
+  ComposedStage(std::string name, std::shared_ptr<const schedule::Schedule> schedule,
+                const std::vector<StagePool*>& pools, Options options);
 
   Status start(const StageArgs& args) override;
   Status test(bool* done) override;
@@ -31,41 +48,58 @@ class ComposedStage final : public Stage {
   std::string describe() const override;
 
  private:
-  // A piece on its way.
-  struct Lane {
-    std::size_t piece = 0;
-    std::size_t step = 0;
-    bool busy = false;
-    StageHandle stage;  // null: the step has not started
-    StagedStage staging;
-    Stage* runs = nullptr;  // the stage, or the staging around it
+  // A stage of the plan, as this rank takes part in it.
+  struct Part {
+    const schedule::Step* copies = nullptr;  // before the call
+    std::size_t copy_count = 0;
+    const schedule::Step* step = nullptr;  // null: there is no call
+    const schedule::Call* call = nullptr;
+    StagePool* pool = nullptr;
   };
+  // A slice on its way.
+  struct Slice {
+    Slice(const schedule::Schedule& schedule, const SliceMap& map) : run(schedule, map) {}
+    SliceRun run;
+    std::size_t number = 0;
+    std::size_t stage = 0;
+    bool busy = false;
+    StageHandle handle;  // null: the call has not started
+    StagedStage staging;
+    Stage* runs = nullptr;  // the call, or the staging around it
+  };
+  static std::vector<Part> lay_out(const schedule::Schedule& schedule, const std::vector<StagePool*>& pools,
+                                   Part* tail);
   Status advance(bool* moved);
   Status advance(std::uint32_t index, bool* moved);
-  // Slots of the step's group that one launch may use. 0: stages need none.
-  std::uint32_t slots_per_launch(const CompositionStep& step) const;
-  bool needs_order(const CompositionStep& step) const;
+  // Slots of the stage's group that one launch may use. 0: calls need none.
+  std::uint32_t slots_per_launch(const Part& part) const;
+  bool needs_order(const Part& part) const;
   bool share_order(std::size_t a, std::size_t b) const;
   std::vector<std::vector<std::size_t>> rivals() const;
-  bool is_beside_stream(std::size_t step) const { return !data_.empty() && data_[step] != StepData::kOnStream; }
+  bool is_beside_stream(std::size_t stage) const {
+    return !options_.data.empty() && options_.data[stage] != StepData::kOnStream;
+  }
   bool is_first_outside(std::uint32_t index) const;
   bool slot_is_free(std::uint32_t index) const;
-  Status start_step(std::uint32_t index);
-  Status end_step(Lane* lane);
+  StageArgs call_args(std::uint32_t index) const;
+  Status start_call(std::uint32_t index);
+  Status end_stage(Slice* slice);
   Status end_failed(bool* done);
   void abort_groups(const Status& cause);
 
   std::string name_;
-  std::unique_ptr<Composition> composition_;
-  std::uint32_t launches_;
-  std::vector<StepData> data_;  // [step] empty: host memory
-  std::vector<Lane> lanes_;
+  std::shared_ptr<const schedule::Schedule> schedule_;
+  Options options_;
+  SliceMap map_;
+  Part tail_;                                   // copies after the last call
+  std::vector<Part> parts_;                     // [stage of the plan]
+  std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
   Turns turns_;
   StageArgs args_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;
   bool running_ = false;
-  std::uint64_t moves_ = 0;  // of the stages that have ended, and one for each of them
+  std::uint64_t moves_ = 0;  // of the calls that have ended, and one for each of them
   Status failure_;
 };
 

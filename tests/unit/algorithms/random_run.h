@@ -210,6 +210,9 @@ class RandomRun {
         break;
       case StepKind::kWait:
         for (const std::size_t other : peers(rank, step)) ++state_[rank].waited[other * kMaxSignals + number(step)];
+        break;
+      case StepKind::kCall:  // no algorithm makes one
+        break;
     }
   }
 

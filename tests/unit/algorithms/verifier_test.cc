@@ -65,7 +65,9 @@ TEST(VerifierShape, OperandsFitTheKind) {
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({step::copy(output(0), output(0))}, {})), "overlap"));
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({step::copy(nothing(), nothing())}, {})), "moves nothing"));
   Step unknown;
-  unknown.kind = static_cast<StepKind>(10);
+  unknown.kind = StepKind::kCall;
+  EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "not expanded"));
+  unknown.kind = static_cast<StepKind>(11);
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "unknown kind"));
 }
 

@@ -14,10 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/plan/compile.h"
 #include "algorithms/plan/compose.h"
-#include "algorithms/plan/flatten.h"
 #include "core/execute/compose/composed_stage.h"
-#include "core/execute/compose/make.h"
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
@@ -27,7 +26,7 @@ namespace {
 
 using schedule::Collective;
 
-constexpr std::size_t kPiece = 512;  // so small that a thousand elements are many pieces
+constexpr std::size_t kSlice = 512;  // so small that a thousand elements are many slices
 constexpr std::uint32_t kLaunches = 2;
 
 // Where the members of each group meet.
@@ -61,9 +60,14 @@ class Member {
   int size() const { return grid_.ranks(); }
 
   std::unique_ptr<ComposedStage> stage(const plan::Plan& plan, int root = 0) {
-    Rendition rendition{rank_, root, {}, kPiece};
-    for (const auto& members : groups_of(plan, grid_, rank_, root)) rendition.pools.push_back(pool(members));
-    return std::make_unique<ComposedStage>(plan.name, make_composition(plan, grid_, rendition), kLaunches);
+    const plan::Compiler compiler(plan, grid_, root, rank_);
+    auto schedule = std::make_shared<const schedule::Schedule>(compiler.schedule(rank_));
+    std::vector<StagePool*> pools(plan.stages.size());
+    for (const schedule::Call& call : schedule->calls) {
+      pools[static_cast<std::size_t>(call.stage)] = pool(*call.members);
+    }
+    return std::make_unique<ComposedStage>(plan.name, schedule, pools,
+                                           ComposedStage::Options{kSlice, kLaunches, {}, {}});
   }
 
   Status run(Stage& stage, const StageArgs& args) const {
@@ -212,7 +216,8 @@ TEST(Compose, AllreduceOverHostsOfOneRankWithStagesInside) {
   const plan::Plan plan = plan::hierarchical(grid, {alone, kMessages});
   ASSERT_EQ(plan.stages.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(groups_of(plan, grid, rank, 0).front(), std::vector<std::int32_t>{rank});
+    const schedule::Schedule schedule = plan::Compiler(plan, grid).schedule(rank);
+    EXPECT_EQ(*schedule.calls.front().members, std::vector<std::int32_t>{rank});
   }
   run_grid(grid, [&](Member& self) { check_allreduce(self, plan); });
 }

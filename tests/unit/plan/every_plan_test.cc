@@ -5,7 +5,7 @@
 #include <random>
 
 #include "algorithms/plan/compose.h"
-#include "algorithms/plan/flatten.h"
+#include "algorithms/plan/expand.h"
 
 namespace roda::plan {
 namespace {

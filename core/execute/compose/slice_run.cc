@@ -1,0 +1,200 @@
+#include "core/execute/compose/slice_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "core/execute/layout.h"
+
+namespace roda::execute {
+
+using schedule::Call;
+using schedule::Collective;
+using schedule::Range;
+using schedule::Region;
+using schedule::Space;
+using schedule::Step;
+using schedule::StepKind;
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Rooms on devices are of few sizes, so that launches of many sizes are served by few allocations.
+constexpr std::size_t kLeastOnDevice = std::size_t{64} << 10;
+
+// One copy more, or a longer last one where it goes on from there.
+void add(char* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_pack_item>* items) {
+  if (bytes == 0) return;
+  if (!items->empty()) {
+    roda_pack_item& last = items->back();
+    const bool goes_on = static_cast<char*>(last.tensor) + last.bytes == tensor && last.offset + last.bytes == offset;
+    if (goes_on) last.bytes += bytes;
+    if (goes_on) return;
+  }
+  items->push_back({tensor, offset, bytes});
+}
+
+}  // namespace
+
+SliceRun::SliceRun(const schedule::Schedule& schedule, const SliceMap& map)
+    : schedule_(schedule), map_(map), room_of_(schedule.scratch.size()), scratch_begins_(schedule.scratch.size()) {
+  for (const Region& region : schedule.regions) {
+    rooms_.resize(std::max(rooms_.size(), at(region.room) + 1));
+    std::fill_n(room_of_.begin() + region.first, region.count, region.room);
+  }
+}
+
+std::size_t SliceRun::most_bytes(const Range& range) const {
+  return map_.most_bytes(map_.blocks(range.space).data() + range.first, at(range.count));
+}
+
+Status SliceRun::reserve(Room* room, std::size_t bytes, const std::vector<TransportGroup*>& groups) const {
+  if (args_.queue == nullptr) {
+    room->data = room->host.reserve(std::max(bytes, kLine));
+    return {};
+  }
+  const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
+  RODA_RETURN_IF_ERROR(room->on_device.reserve(*args_.queue, DeviceMemory::Place::kDevice, length));
+  for (TransportGroup* group : groups) room->on_device.register_with(*group);
+  room->data = room->on_device.data();
+  return {};
+}
+
+Status SliceRun::reserve(const StageArgs& args, const std::vector<TransportGroup*>& groups) {
+  args_ = args;
+  if (args_.input == nullptr) args_.input = args_.output;
+  std::vector<std::size_t> bytes(rooms_.size());
+  for (const Region& region : schedule_.regions) {
+    std::size_t& most = bytes[at(region.room)];
+    most = std::max(most, most_bytes({Space::kScratch, region.first, region.count}));
+  }
+  for (std::size_t i = 0; i < rooms_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&rooms_[i], bytes[i], groups));
+  std::size_t in = 0, out = 0;
+  for (const Step& step : schedule_.lanes.front().steps) {
+    if (step.kind != StepKind::kCall) continue;
+    if (!map_.is_contiguous(step.src) && step.src.space != Space::kScratch) in = std::max(in, most_bytes(step.src));
+    if (!map_.is_contiguous(step.dst) && step.dst.space != Space::kScratch) out = std::max(out, most_bytes(step.dst));
+  }
+  if (in > 0) RODA_RETURN_IF_ERROR(reserve(&gathered_, in, groups));
+  return out > 0 ? reserve(&scattered_, out, groups) : Status();
+}
+
+void SliceRun::begin(std::size_t slice) {
+  slice_ = slice;
+  for (const Region& region : schedule_.regions) {
+    std::size_t begin = 0;
+    for (std::int32_t chunk = region.first; chunk < region.first + region.count; ++chunk) {
+      scratch_begins_[at(chunk)] = begin;
+      begin += map_.length(schedule_.scratch[at(chunk)], slice);
+    }
+  }
+}
+
+// An empty range may begin behind the last chunk.
+char* SliceRun::address(Space space, std::int32_t chunk) const {
+  if (space == Space::kScratch) {
+    if (at(chunk) >= room_of_.size()) return rooms_.front().data;
+    return rooms_[at(room_of_[at(chunk)])].data + scratch_begins_[at(chunk)] * map_.element();
+  }
+  auto* user = static_cast<char*>(space == Space::kInput ? const_cast<void*>(args_.input) : args_.output);
+  return user + map_.in_user(space, chunk, slice_).begin * map_.element();
+}
+
+std::size_t SliceRun::bytes(Space space, std::int32_t chunk) const {
+  return map_.length(map_.blocks(space)[at(chunk)], slice_) * map_.element();
+}
+
+std::size_t SliceRun::elements(const Range& range) const {
+  std::size_t sum = 0;
+  for (std::int32_t i = 0; i < range.count; ++i) sum += bytes(range.space, range.first + i);
+  return sum / map_.element();
+}
+
+// Copies between chunks wherever they lie and memory in which they lie side by side from `offset` on.
+void SliceRun::add_items(const Range& user, std::size_t offset) {
+  for (std::int32_t chunk = user.first; chunk < user.first + user.count; ++chunk) {
+    add(address(user.space, chunk), offset, bytes(user.space, chunk), &items_);
+    offset += bytes(user.space, chunk);
+  }
+}
+
+Status SliceRun::copy(const Step* steps, std::size_t count) {
+  if (count == 0) return {};
+  const Range& first = steps[0].dst;
+  const bool packs = first.space == Space::kScratch;
+  if (!packs && steps[0].src.space != Space::kScratch) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::int32_t c = 0; c < steps[i].src.count; ++c) {
+        char* to = address(steps[i].dst.space, steps[i].dst.first + c);
+        const char* from = address(steps[i].src.space, steps[i].src.first + c);
+        if (to != from) RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(steps[i].src.space, steps[i].src.first + c)));
+      }
+    }
+    return {};
+  }
+  // One side is a region.
+  items_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Range& inside = packs ? steps[i].dst : steps[i].src;
+    add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[at(inside.first)] * map_.element());
+  }
+  const Range& region = packs ? steps[0].dst : steps[0].src;
+  char* base = rooms_[at(room_of_[at(region.first)])].data;
+  return packs ? queue().pack(base, items_.data(), items_.size()) : queue().unpack(base, items_.data(), items_.size());
+}
+
+// Elements for each member.
+void SliceRun::count(Space space, std::int32_t first, const std::vector<std::int32_t>& ends,
+                     std::vector<std::size_t>* counts) const {
+  counts->clear();
+  std::int32_t next = 0;
+  for (const std::int32_t end : ends) {
+    counts->push_back(elements({space, first + next, end - next}));
+    next = end;
+  }
+}
+
+Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
+  const bool gathers = !map_.is_contiguous(step.src) && step.src.space != Space::kScratch;
+  const bool scatters = !map_.is_contiguous(step.dst) && step.dst.space != Space::kScratch;
+  args->input = gathers ? gathered_.data : address(step.src.space, step.src.first);
+  args->output = scatters ? scattered_.data : address(step.dst.space, step.dst.first);
+  if (gathers) {
+    items_.clear();
+    add_items(step.src, 0);
+    RODA_RETURN_IF_ERROR(queue().pack(gathered_.data, items_.data(), items_.size()));
+  }
+  count(step.src.space, step.src.first, call.src_ends, &send_counts_);
+  count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts_);
+  args->recv_counts = recv_counts_.data();
+  switch (call.collective) {
+    case Collective::kReduceScatter:
+      args->count = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
+      args->recv_counts = send_counts_.data();
+      break;
+    case Collective::kAlltoall:
+      args->send_counts = send_counts_.data();
+      args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * at(call.most_blocks);
+      break;
+    case Collective::kAllgather:
+      break;
+    case Collective::kBroadcast:
+      args->count = elements(step.dst);
+      if (step.src == step.dst) args->input = nullptr;
+      break;
+    default:
+      args->count = elements(step.src);
+      break;
+  }
+  return {};
+}
+
+Status SliceRun::finish(const Step& step) {
+  if (map_.is_contiguous(step.dst) || step.dst.space == Space::kScratch) return {};
+  items_.clear();
+  add_items(step.dst, 0);
+  return queue().unpack(scattered_.data, items_.data(), items_.size());
+}
+
+}  // namespace roda::execute
