@@ -123,9 +123,8 @@ Status Bucket::zero(char* to, std::size_t bytes, void* stream) {
 Status Bucket::pack(void* buffer, double prescale, void* stream) {
   RODA_RETURN_IF_ERROR(zero(zeros_, buffer, stream));
   roda_error error = make_error();
-  if (prescale != 1.0 && device_->pack_as != nullptr) {
-    return Status::from(device_->pack_as(buffer, dtype_, in_.data(), in_.size(), dtype_, prescale, stream, &error),
-                        error);
+  if (prescale != 1.0 && device_->pack_scaled != nullptr) {
+    return Status::from(device_->pack_scaled(buffer, in_.data(), in_.size(), dtype_, prescale, stream, &error), error);
   }
   RODA_RETURN_IF_ERROR(Status::from(device_->pack(buffer, in_.data(), in_.size(), stream, &error), error));
   if (prescale == 1.0) return {};
@@ -135,8 +134,8 @@ Status Bucket::pack(void* buffer, double prescale, void* stream) {
 
 Status Bucket::unpack(void* buffer, double postscale, void* stream) {
   roda_error error = make_error();
-  if (postscale != 1.0 && device_->unpack_as != nullptr) {
-    return Status::from(device_->unpack_as(buffer, dtype_, out_.data(), out_.size(), dtype_, postscale, stream, &error),
+  if (postscale != 1.0 && device_->unpack_scaled != nullptr) {
+    return Status::from(device_->unpack_scaled(buffer, out_.data(), out_.size(), dtype_, postscale, stream, &error),
                         error);
   }
   if (postscale != 1.0) {

@@ -22,8 +22,7 @@ Status adapt_device(const roda_device* offered, roda_device* table) {
   copy.struct_size = sizeof copy;
   const bool is_complete = copy.name != nullptr && copy.probe != nullptr && copy.alloc != nullptr &&
                            copy.free != nullptr && copy.copy != nullptr && copy.reduce != nullptr &&
-                           copy.scale != nullptr && copy.cast != nullptr && copy.pack != nullptr &&
-                           copy.unpack != nullptr;
+                           copy.scale != nullptr && copy.pack != nullptr && copy.unpack != nullptr;
   if (!is_complete) return Status::invalid("its table leaves an entry empty that every device has");
   if (copy.description == nullptr) copy.description = "";
   *table = copy;

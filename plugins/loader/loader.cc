@@ -56,7 +56,7 @@ Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table
   if (entry == nullptr) return {};
   const roda_bootstrap* offered = entry();
   if (offered == nullptr) return Status::invalid("its bootstrap entry returned no table");
-  // All that version 1 began with.
+  // All that is not younger.
   if (offered->abi_version != RODA_ABI_VERSION || offered->struct_size < offsetof(roda_bootstrap, peer_lost)) {
     return Status::invalid("its bootstrap table has another ABI version or is too short");
   }

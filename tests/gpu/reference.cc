@@ -144,12 +144,6 @@ void store(int dtype, char* at, long double value) {
   }
 }
 
-void store_wrapped(int dtype, char* at, std::int64_t value) {
-  if (is_float(dtype)) return store(dtype, at, static_cast<long double>(value));
-  if (dtype == RODA_BOOL) return put(at, static_cast<std::uint8_t>(value != 0));
-  std::memcpy(at, &value, roda_dtype_size(dtype));  // the low bytes come first
-}
-
 void reduce_one(int dtype, int op, char* to, const char* a, const char* b) {
   const long double left = load(dtype, a), right = load(dtype, b);
   if (dtype == RODA_BOOL) {
@@ -157,29 +151,21 @@ void reduce_one(int dtype, int op, char* to, const char* a, const char* b) {
     return put(to, static_cast<std::uint8_t>(is_or ? left != 0 || right != 0 : left != 0 && right != 0));
   }
   if (!is_float(dtype)) {
-    return store_wrapped(dtype, to,
-                         combine_wrapping(op, static_cast<std::int64_t>(left), static_cast<std::int64_t>(right)));
+    const std::int64_t sum = combine_wrapping(op, static_cast<std::int64_t>(left), static_cast<std::int64_t>(right));
+    std::memcpy(to, &sum, roda_dtype_size(dtype));  // the low bytes come first
+    return;
   }
   if (dtype == RODA_FLOAT64) return put(to, combine(op, static_cast<double>(left), static_cast<double>(right)));
   store(dtype, to, static_cast<float>(combine(op, left, right)));
 }
 
-void cast_one(int to_dtype, char* to, int from_dtype, const char* from) {
-  const long double value = load(from_dtype, from);
-  if (is_float(from_dtype)) return store(to_dtype, to, value);
-  store_wrapped(to_dtype, to, static_cast<std::int64_t>(value));
-}
-
-void convert_one(int to_dtype, char* to, int from_dtype, const char* from, double factor) {
-  if (factor == 1.0) return cast_one(to_dtype, to, from_dtype, from);
-  const long double value = load(from_dtype, from);
-  if (from_dtype == RODA_FLOAT64) return store(to_dtype, to, static_cast<double>(value) * factor);
-  if (is_float(from_dtype)) return store(to_dtype, to, static_cast<float>(value) * static_cast<float>(factor));
-  // An integer's product by way of double, truncated into its own dtype, and only then cast.
-  char product[8];
+void scale_one(int dtype, char* to, const char* from, double factor) {
+  const long double value = load(dtype, from);
+  if (dtype == RODA_FLOAT64) return store(dtype, to, static_cast<double>(value) * factor);
+  if (is_float(dtype)) return store(dtype, to, static_cast<float>(value) * static_cast<float>(factor));
+  // An integer's product by way of double.
   const double exact = static_cast<double>(value) * factor;
-  store(from_dtype, product, from_dtype == RODA_BOOL ? std::trunc(exact) : exact);
-  cast_one(to_dtype, to, from_dtype, product);
+  store(dtype, to, dtype == RODA_BOOL ? std::trunc(exact) : exact);
 }
 
 std::vector<char> random_elements(int dtype, std::size_t count, std::mt19937_64& random) {

@@ -13,18 +13,14 @@ namespace roda::gpu_test {
 
 // A number of any dtype: integers exactly, floats exactly, NaN and infinities as such.
 long double load(int dtype, const char* at);
-// Rounds to nearest even for floats; integers by cast's rules for a floating value: truncated, saturated, NaN is 0.
+// Rounds to nearest even for floats; integers are truncated, saturated, NaN is 0.
 void store(int dtype, char* at, long double value);
-// Integers among each other wrap around.
-void store_wrapped(int dtype, char* at, std::int64_t value);
 
 bool is_float(int dtype);
 
 // The rules of <roda/abi/device.h>, for one element.
 void reduce_one(int dtype, int op, char* to, const char* a, const char* b);
-void cast_one(int to_dtype, char* to, int from_dtype, const char* from);
-// to = from * factor; for one dtype it is scale.
-void convert_one(int to_dtype, char* to, int from_dtype, const char* from, double factor);
+void scale_one(int dtype, char* to, const char* from, double factor);
 
 // `count` elements of random bits, so with NaNs and infinities; for bool, bytes of which many are 0.
 std::vector<char> random_elements(int dtype, std::size_t count, std::mt19937_64& random);

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "plugins/base/status.h"
-#include "plugins/devices/cpu/cast.h"
 #include "plugins/devices/cpu/copy.h"
 #include "plugins/devices/cpu/kernels.h"
 
@@ -65,12 +64,6 @@ std::int32_t scale_entry(void* data, std::size_t count, std::int32_t dtype, doub
   return RODA_OK;
 }
 
-std::int32_t cast_entry(void* to, std::int32_t to_dtype, const void* from, std::int32_t from_dtype, std::size_t count,
-                        void*, roda_error* error) {
-  if (cast(to, to_dtype, from, from_dtype, count)) return RODA_OK;
-  return unsupported("cast dtype " + std::to_string(from_dtype) + " to " + std::to_string(to_dtype), error);
-}
-
 using CopyFunction = void (*)(void*, const void*, std::size_t);
 
 void copy_small(void* to, const void* from, std::size_t bytes) {
@@ -115,7 +108,6 @@ roda_device make_device() {
   device.copy = copy_entry;
   device.reduce = reduce_entry;
   device.scale = scale_entry;
-  device.cast = cast_entry;
   device.pack = pack;
   device.unpack = unpack;
   return device;

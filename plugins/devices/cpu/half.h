@@ -43,14 +43,4 @@ static inline std::uint16_t f16_from_float(float value) {
   return static_cast<std::uint16_t>(sign | magnitude);
 }
 
-// To float, but inexact results get an odd last bit: rounding them once more to 16 bits is then as if done in one step.
-static inline float float_to_odd(double value) {
-  float nearest = static_cast<float>(value);
-  std::uint32_t bits = bits_of(nearest);
-  double back = static_cast<double>(nearest);
-  if (back == value || value != value || (bits & 0x7fffffffu) == 0x7f800000u) return nearest;
-  bool away = (back < 0 ? -back : back) > (value < 0 ? -value : value);
-  return float_of((bits - (away ? 1u : 0u)) | 1u);
-}
-
 }  // namespace roda::cpu

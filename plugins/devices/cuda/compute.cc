@@ -71,46 +71,33 @@ Status move_items(Place& place, void* buffer, const roda_pack_item* items, size_
   return status;
 }
 
-struct Conversion {
-  int32_t buffer_dtype;
-  int32_t tensor_dtype;
+struct Scaling {
+  int32_t dtype;
   double factor;
 };
 
-Status convert_items(Place& place, void* buffer, const roda_pack_item* items, size_t count, const Conversion& how,
-                     bool packs) {
+Status scale_items(Place& place, void* buffer, const roda_pack_item* items, size_t count, const Scaling& how,
+                   bool packs) {
   Tables::Place table;
-  ConvertArguments arguments{address(buffer), 0, 0, how.buffer_dtype, how.tensor_dtype, how.factor != 1.0, how.factor};
+  PackScaledArguments arguments{address(buffer), 0, 0, how.dtype, how.factor};
   Word blocks = 0;
   RODA_RETURN_IF_ERROR(place.gpu().kernels().load());
-  RODA_RETURN_IF_ERROR(upload_segments(place, items, count, roda_dtype_size(how.tensor_dtype), kBlockElements, &table,
+  RODA_RETURN_IF_ERROR(upload_segments(place, items, count, roda_dtype_size(how.dtype), kBlockElements, &table,
                                        &arguments.count, &blocks));
   arguments.segments = table.device;
-  const Status status =
-      place.gpu().kernels().launch(packs ? Kernels::kPackAs : Kernels::kUnpackAs, blocks, &arguments, place.stream());
+  const Status status = place.gpu().kernels().launch(packs ? Kernels::kPackScaled : Kernels::kUnpackScaled, blocks,
+                                                     &arguments, place.stream());
   place.gpu().tables().give_back(table, place.stream());
   return status;
 }
 
-int32_t convert(void* buffer, const roda_pack_item* items, size_t count, const Conversion& how, bool packs,
-                void* stream, roda_error* error) {
-  if (!is_dtype(how.buffer_dtype) || !is_dtype(how.tensor_dtype)) {
-    return Status::unsupported("CUDA: no such dtype to convert").to(error);
-  }
+int32_t move_scaled(void* buffer, const roda_pack_item* items, size_t count, const Scaling& how, bool packs,
+                    void* stream, roda_error* error) {
+  if (!is_dtype(how.dtype)) return Status::unsupported("CUDA: no such dtype to scale").to(error);
   if (count == 0) return RODA_OK;
-  return at(stream, buffer, packs ? "pack_as" : "unpack_as", error,
-            [&](Place& place) { return convert_items(place, buffer, items, count, how, packs); });
-}
-
-int32_t convert_range(void* to, int32_t to_dtype, const void* from, int32_t from_dtype, size_t count, double factor,
-                      const char* what, void* stream, roda_error* error) {
-  if (!is_dtype(to_dtype) || !is_dtype(from_dtype)) {
-    return Status::unsupported("CUDA: no " + std::string(what) + " of dtype " + std::to_string(from_dtype)).to(error);
-  }
-  if (count == 0) return RODA_OK;
-  return at(stream, to, what, error, [&](Place& place) {
-    const CastArguments arguments{address(to), address(from), count, to_dtype, from_dtype, factor != 1.0, 0, factor};
-    return place.gpu().kernels().launch(Kernels::kCast, blocks_for(count, kBlockElements), &arguments, place.stream());
+  return at(stream, buffer, packs ? "pack_scaled" : "unpack_scaled", error, [&](Place& place) {
+    return how.factor == 1.0 ? move_items(place, buffer, items, count, packs)
+                             : scale_items(place, buffer, items, count, how, packs);
   });
 }
 
@@ -141,13 +128,12 @@ int32_t reduce(void* to, const void* a, const void* b, size_t count, int32_t dty
 }
 
 int32_t scale(void* data, size_t count, int32_t dtype, double factor, void* stream, roda_error* error) {
-  if (factor == 1.0 && is_dtype(dtype)) return RODA_OK;
-  return convert_range(data, dtype, data, dtype, count, factor, "scale", stream, error);
-}
-
-int32_t cast(void* to, int32_t to_dtype, const void* from, int32_t from_dtype, size_t count, void* stream,
-             roda_error* error) {
-  return convert_range(to, to_dtype, from, from_dtype, count, 1.0, "cast", stream, error);
+  if (!is_dtype(dtype)) return Status::unsupported("CUDA: no scale of dtype " + std::to_string(dtype)).to(error);
+  if (count == 0 || factor == 1.0) return RODA_OK;
+  return at(stream, data, "scale", error, [&](Place& place) {
+    const ScaleArguments arguments{address(data), count, dtype, 0, factor};
+    return place.gpu().kernels().launch(Kernels::kScale, blocks_for(count, kBlockElements), &arguments, place.stream());
+  });
 }
 
 int32_t pack(void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error) {
@@ -161,14 +147,14 @@ int32_t unpack(const void* buffer, const roda_pack_item* items, size_t count, vo
             [&](Place& place) { return move_items(place, const_cast<void*>(buffer), items, count, false); });
 }
 
-int32_t pack_as(void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count, int32_t tensor_dtype,
-                double factor, void* stream, roda_error* error) {
-  return convert(buffer, items, count, {buffer_dtype, tensor_dtype, factor}, true, stream, error);
+int32_t pack_scaled(void* buffer, const roda_pack_item* items, size_t count, int32_t dtype, double factor, void* stream,
+                    roda_error* error) {
+  return move_scaled(buffer, items, count, {dtype, factor}, true, stream, error);
 }
 
-int32_t unpack_as(const void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count,
-                  int32_t tensor_dtype, double factor, void* stream, roda_error* error) {
-  return convert(const_cast<void*>(buffer), items, count, {buffer_dtype, tensor_dtype, factor}, false, stream, error);
+int32_t unpack_scaled(const void* buffer, const roda_pack_item* items, size_t count, int32_t dtype, double factor,
+                      void* stream, roda_error* error) {
+  return move_scaled(const_cast<void*>(buffer), items, count, {dtype, factor}, false, stream, error);
 }
 
 }  // namespace roda::cuda_device

@@ -34,7 +34,6 @@ roda_device make_table() {
   table.copy = copy;
   table.reduce = reduce;
   table.scale = scale;
-  table.cast = cast;
   table.pack = pack;
   table.unpack = unpack;
   table.stream_create = stream_create;
@@ -43,11 +42,10 @@ roda_device make_table() {
   table.event_test = event_test;
   table.event_wait = event_wait;
   table.event_release = event_release;
-  table.pack_as = pack_as;
-  table.unpack_as = unpack_as;
+  table.pack_scaled = pack_scaled;
+  table.unpack_scaled = unpack_scaled;
   table.alloc_staging = alloc_staging;
   table.device_of = device_of;
-  table.memory_report = memory_report;
   return table;
 }
 

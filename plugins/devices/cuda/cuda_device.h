@@ -1,4 +1,4 @@
-// GPUs as a device: memory within a budget, kernels that pack, convert and reduce, streams and events. The CUDA driver
+// GPUs as a device: memory within a budget, kernels that pack, scale and reduce, streams and events. The CUDA driver
 // is opened at run time; no context is made on a device before it is used.
 #pragma once
 

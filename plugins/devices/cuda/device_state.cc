@@ -23,7 +23,6 @@ bool Gpu::hold(std::uint64_t bytes, std::uint64_t limit) {
   const std::lock_guard lock(mutex_);
   if (limit != 0 && (held_ > limit || bytes > limit - held_)) return false;
   held_ += bytes;
-  peak_ = std::max(peak_, held_);
   return true;
 }
 
@@ -32,10 +31,9 @@ void Gpu::let_go(std::uint64_t bytes) {
   held_ -= bytes;
 }
 
-void Gpu::report(roda_device_memory* report) {
+std::uint64_t Gpu::held() {
   const std::lock_guard lock(mutex_);
-  report->held = held_;
-  report->peak = peak_;
+  return held_;
 }
 
 State& State::get() {

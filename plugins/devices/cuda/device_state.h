@@ -29,7 +29,7 @@ class Gpu {
   // The budget: false when the bytes do not fit it.
   bool hold(std::uint64_t bytes, std::uint64_t limit);
   void let_go(std::uint64_t bytes);
-  void report(roda_device_memory* report);
+  std::uint64_t held();
 
  private:
   const cuda::Driver& driver_;
@@ -40,7 +40,6 @@ class Gpu {
   std::mutex mutex_;  // guards what follows
   cuda::Stream stream_ = nullptr;
   std::uint64_t held_ = 0;
-  std::uint64_t peak_ = 0;
 };
 
 // All of them. Lives as long as the process.

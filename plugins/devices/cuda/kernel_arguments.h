@@ -15,7 +15,7 @@ inline constexpr Word kBlockElements = 4 * 1024;
 struct Segment {
   Word tensor;       // address
   Word offset;       // in the buffer, bytes
-  Word length;       // bytes for copies, elements for conversions
+  Word length;       // bytes for copies, elements for scaled ones
   Word first_block;  // of the launch
 };
 
@@ -27,25 +27,20 @@ struct PackArguments {
   unsigned padding;
 };
 
-// roda_pack_as, roda_unpack_as: buffer[i] = tensor[i] * factor, and the reverse.
-struct ConvertArguments {
+// roda_pack_scaled, roda_unpack_scaled: buffer[i] = tensor[i] * factor, and the reverse.
+struct PackScaledArguments {
   Word buffer;
   Word segments;
   unsigned count;
-  int buffer_dtype;
-  int tensor_dtype;
-  int has_factor;
+  int dtype;
   double factor;
 };
 
-// roda_cast: to[i] = from[i] * factor; the two may be the same address for dtypes of one size.
-struct CastArguments {
-  Word to;
-  Word from;
+// roda_scale: data[i] = data[i] * factor.
+struct ScaleArguments {
+  Word data;
   Word count;
-  int to_dtype;
-  int from_dtype;
-  int has_factor;
+  int dtype;
   int padding;
   double factor;
 };

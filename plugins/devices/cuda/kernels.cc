@@ -6,8 +6,8 @@
 namespace roda::cuda_device {
 namespace {
 
-constexpr const char* kNames[Kernels::kCount] = {"roda_pack",      "roda_unpack", "roda_pack_as",
-                                                 "roda_unpack_as", "roda_cast",   "roda_reduce"};
+constexpr const char* kNames[Kernels::kCount] = {"roda_pack",          "roda_unpack", "roda_pack_scaled",
+                                                 "roda_unpack_scaled", "roda_scale",  "roda_reduce"};
 // The largest first dimension of a grid.
 constexpr unsigned long long kMostBlocks = 0x7fffffff;
 

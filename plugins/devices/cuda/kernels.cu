@@ -77,7 +77,7 @@ __device__ void move(const PackArguments& arguments, bool packs) {
   }
 }
 
-// --- conversions ---
+// --- scaling ---
 
 struct Bool {
   unsigned char byte;
@@ -129,51 +129,32 @@ __device__ T truncate(double value) {
   return static_cast<T>(static_cast<long long>(value));
 }
 
-template <typename To>
+// Computed values back in their dtype. The 16-bit floats are rounded here.
+template <typename T>
 struct Store {
-  __device__ static To from(long long value) { return static_cast<To>(value); }
-  __device__ static To from(double value) { return truncate<To>(value); }
-  __device__ static To from(float value) { return truncate<To>(static_cast<double>(value)); }
+  template <typename C>
+  __device__ static T from(C value) {
+    return static_cast<T>(value);
+  }
 };
 template <>
 struct Store<Bool> {
-  template <typename T>
-  __device__ static Bool from(T value) {
-    return Bool{static_cast<unsigned char>(value != 0)};
-  }
-};
-template <>
-struct Store<float> {
-  template <typename T>
-  __device__ static float from(T value) {
-    return static_cast<float>(value);
-  }
-};
-template <>
-struct Store<double> {
-  template <typename T>
-  __device__ static double from(T value) {
-    return static_cast<double>(value);
-  }
+  __device__ static Bool from(long long value) { return Bool{static_cast<unsigned char>(value != 0)}; }
 };
 template <>
 struct Store<__half> {
   __device__ static __half from(float value) { return __float2half_rn(value); }
-  __device__ static __half from(double value) { return __double2half(value); }
-  __device__ static __half from(long long value) { return __ll2half_rn(value); }
 };
 template <>
 struct Store<__nv_bfloat16> {
   __device__ static __nv_bfloat16 from(float value) { return __float2bfloat16_rn(value); }
-  __device__ static __nv_bfloat16 from(double value) { return __double2bfloat16(value); }
-  __device__ static __nv_bfloat16 from(long long value) { return __ll2bfloat16_rn(value); }
 };
 
-// The product by scale's rules: floats in what they are computed in, integers by way of double and truncated.
-template <typename From>
+// Floats are multiplied in what they are computed in, integers by way of double and truncated.
+template <typename T>
 struct Scale {
   __device__ static long long times(long long value, double factor) {
-    return truncate<From>(static_cast<double>(value) * factor);
+    return truncate<T>(static_cast<double>(value) * factor);
   }
   __device__ static float times(float value, double factor) { return value * static_cast<float>(factor); }
   __device__ static double times(double value, double factor) { return value * factor; }
@@ -185,12 +166,22 @@ struct Scale<Bool> {
   }
 };
 
-// Loads a few elements before it stores them: to and from may be the same memory, element by element.
-template <typename From, typename To>
-__device__ void convert(To* to, const From* from, unsigned count, bool has_factor, double factor) {
+struct Range {
+  Word to;
+  Word from;
+  Word count;
+  double factor;
+};
+
+// Loads a few elements before it stores them: to and from may be the same memory.
+template <typename T>
+__device__ void scale(const Range& range) {
   constexpr unsigned kAtOnce = 4;
+  T* to = reinterpret_cast<T*>(range.to);
+  const T* from = reinterpret_cast<const T*>(range.from);
+  const unsigned count = static_cast<unsigned>(range.count);
   for (unsigned first = threadIdx.x; first < count; first += kThreads * kAtOnce) {
-    From loaded[kAtOnce];
+    T loaded[kAtOnce];
 #pragma unroll
     for (unsigned j = 0; j < kAtOnce; ++j) {
       if (first + j * kThreads < count) loaded[j] = from[first + j * kThreads];
@@ -198,79 +189,35 @@ __device__ void convert(To* to, const From* from, unsigned count, bool has_facto
 #pragma unroll
     for (unsigned j = 0; j < kAtOnce; ++j) {
       if (first + j * kThreads >= count) break;
-      const auto value = Traits<From>::load(loaded[j]);
-      to[first + j * kThreads] = Store<To>::from(has_factor ? Scale<From>::times(value, factor) : value);
+      to[first + j * kThreads] = Store<T>::from(Scale<T>::times(Traits<T>::load(loaded[j]), range.factor));
     }
   }
 }
 
-struct Range {
-  Word to;
-  Word from;
-  Word count;
-  bool has_factor;
-  double factor;
-};
-
-template <typename From, typename To>
-__device__ void convert(const Range& range) {
-  convert(reinterpret_cast<To*>(range.to), reinterpret_cast<const From*>(range.from),
-          static_cast<unsigned>(range.count), range.has_factor, range.factor);
-}
-
-template <typename From>
-__device__ void convert_from(const Range& range, int to_dtype) {
-  switch (to_dtype) {
+__device__ void scale(const Range& range, int dtype) {
+  switch (dtype) {
     case kU8:
-      return convert<From, unsigned char>(range);
+      return scale<unsigned char>(range);
     case kI8:
-      return convert<From, signed char>(range);
+      return scale<signed char>(range);
     case kU16:
-      return convert<From, unsigned short>(range);
+      return scale<unsigned short>(range);
     case kI16:
-      return convert<From, short>(range);
+      return scale<short>(range);
     case kI32:
-      return convert<From, int>(range);
+      return scale<int>(range);
     case kI64:
-      return convert<From, long long>(range);
+      return scale<long long>(range);
     case kF16:
-      return convert<From, __half>(range);
+      return scale<__half>(range);
     case kF32:
-      return convert<From, float>(range);
+      return scale<float>(range);
     case kF64:
-      return convert<From, double>(range);
+      return scale<double>(range);
     case kBool:
-      return convert<From, Bool>(range);
+      return scale<Bool>(range);
     case kBf16:
-      return convert<From, __nv_bfloat16>(range);
-  }
-}
-
-// One copy for the three kernels: it is by far the most of the image.
-__device__ __attribute__((noinline)) void convert_range(const Range& range, int from_dtype, int to_dtype) {
-  switch (from_dtype) {
-    case kU8:
-      return convert_from<unsigned char>(range, to_dtype);
-    case kI8:
-      return convert_from<signed char>(range, to_dtype);
-    case kU16:
-      return convert_from<unsigned short>(range, to_dtype);
-    case kI16:
-      return convert_from<short>(range, to_dtype);
-    case kI32:
-      return convert_from<int>(range, to_dtype);
-    case kI64:
-      return convert_from<long long>(range, to_dtype);
-    case kF16:
-      return convert_from<__half>(range, to_dtype);
-    case kF32:
-      return convert_from<float>(range, to_dtype);
-    case kF64:
-      return convert_from<double>(range, to_dtype);
-    case kBool:
-      return convert_from<Bool>(range, to_dtype);
-    case kBf16:
-      return convert_from<__nv_bfloat16>(range, to_dtype);
+      return scale<__nv_bfloat16>(range);
   }
 }
 
@@ -293,20 +240,13 @@ __device__ unsigned width_of(int dtype) {
   }
 }
 
-__device__ void move_as(const ConvertArguments& arguments, bool packs) {
+__device__ void move_scaled(const PackScaledArguments& arguments, bool packs) {
   const Segment segment = segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
   const Word first = (blockIdx.x - segment.first_block) * kBlockElements;
   const Word count = segment.length - first < kBlockElements ? segment.length - first : kBlockElements;
-  const Word tensor = segment.tensor + first * width_of(arguments.tensor_dtype);
-  const Word buffer = arguments.buffer + segment.offset + first * width_of(arguments.buffer_dtype);
-  const bool has_factor = arguments.has_factor != 0;
-  if (packs) {
-    convert_range({buffer, tensor, count, has_factor, arguments.factor}, arguments.tensor_dtype,
-                  arguments.buffer_dtype);
-  } else {
-    convert_range({tensor, buffer, count, has_factor, arguments.factor}, arguments.buffer_dtype,
-                  arguments.tensor_dtype);
-  }
+  const Word tensor = segment.tensor + first * width_of(arguments.dtype);
+  const Word buffer = arguments.buffer + segment.offset + first * width_of(arguments.dtype);
+  scale({packs ? buffer : tensor, packs ? tensor : buffer, count, arguments.factor}, arguments.dtype);
 }
 
 // --- reductions ---
@@ -395,16 +335,14 @@ __device__ void reduce_by(const ReduceArguments& arguments) {
 
 extern "C" __global__ void roda_pack(PackArguments arguments) { move(arguments, true); }
 extern "C" __global__ void roda_unpack(PackArguments arguments) { move(arguments, false); }
-extern "C" __global__ void roda_pack_as(ConvertArguments arguments) { move_as(arguments, true); }
-extern "C" __global__ void roda_unpack_as(ConvertArguments arguments) { move_as(arguments, false); }
+extern "C" __global__ void roda_pack_scaled(PackScaledArguments arguments) { move_scaled(arguments, true); }
+extern "C" __global__ void roda_unpack_scaled(PackScaledArguments arguments) { move_scaled(arguments, false); }
 
-extern "C" __global__ void roda_cast(CastArguments arguments) {
+extern "C" __global__ void roda_scale(ScaleArguments arguments) {
   const Word first = Word{blockIdx.x} * kBlockElements;
   const Word count = arguments.count - first < kBlockElements ? arguments.count - first : kBlockElements;
-  convert_range(
-      {arguments.to + first * width_of(arguments.to_dtype), arguments.from + first * width_of(arguments.from_dtype),
-       count, arguments.has_factor != 0, arguments.factor},
-      arguments.from_dtype, arguments.to_dtype);
+  const Word data = arguments.data + first * width_of(arguments.dtype);
+  scale({data, data, count, arguments.factor}, arguments.dtype);
 }
 
 extern "C" __global__ void roda_reduce(ReduceArguments arguments) {

@@ -11,7 +11,7 @@ namespace roda::cuda_device {
 // Any thread; the GPU's context is current.
 class Kernels {
  public:
-  enum Name { kPack, kUnpack, kPackAs, kUnpackAs, kCast, kReduce, kCount };
+  enum Name { kPack, kUnpack, kPackScaled, kUnpackScaled, kScale, kReduce, kCount };
 
   explicit Kernels(const cuda::Driver& driver) : driver_(driver) {}
 

@@ -12,11 +12,9 @@ Status no_memory(Gpu& gpu, const cuda::Driver& driver, std::uint64_t bytes, cons
   if (status.code() != RODA_ERR_NO_MEMORY) return status;
   std::size_t free = 0, total = 0;
   driver.MemGetInfo(&free, &total);
-  roda_device_memory ours{};
-  gpu.report(&ours);
   return Status::no_memory("CUDA: no room for " + mebibytes(bytes) + " on device " + std::to_string(gpu.device()) +
                            ": " + mebibytes(free) + " of " + mebibytes(total) + " are free, this plugin holds " +
-                           mebibytes(ours.held) +
+                           mebibytes(gpu.held()) +
                            "; lower HOROVOD_FUSION_THRESHOLD, use a smaller batch, or let the framework give back what "
                            "it caches (torch.cuda.empty_cache())");
 }
@@ -82,19 +80,6 @@ void release(roda_memory* memory) {
 int32_t device_of(const void* address) {
   const cuda::Driver* driver = State::get().driver();
   return driver == nullptr ? -1 : cuda::Devices::get(*driver).device_of(address);
-}
-
-int32_t memory_report(int32_t device, roda_device_memory* report, roda_error* error) {
-  Gpu* gpu = nullptr;
-  const Status found = State::get().gpu(device, &gpu);
-  if (!found.ok()) return found.to(error);
-  const cuda::Driver& driver = *State::get().driver();
-  const cuda::ContextScope scope(driver, gpu->context());
-  std::size_t free = 0, total = 0;
-  const Status status = driver.check(driver.MemGetInfo(&free, &total), "cuMemGetInfo_v2");
-  *report = roda_device_memory{sizeof *report, 0, State::get().limit(), 0, 0, free, total};
-  gpu->report(report);
-  return status.to(error);
 }
 
 }  // namespace roda::cuda_device

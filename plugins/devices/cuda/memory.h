@@ -9,6 +9,5 @@ int32_t alloc(int32_t device, size_t bytes, roda_memory* memory, roda_error* err
 int32_t alloc_staging(int32_t device, size_t bytes, roda_memory* memory, roda_error* error);
 void release(roda_memory* memory);
 int32_t device_of(const void* address);
-int32_t memory_report(int32_t device, roda_device_memory* report, roda_error* error);
 
 }  // namespace roda::cuda_device

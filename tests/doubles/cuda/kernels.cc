@@ -10,10 +10,10 @@
 namespace roda::cuda_double {
 namespace {
 
-using cuda_device::CastArguments;
-using cuda_device::ConvertArguments;
 using cuda_device::PackArguments;
+using cuda_device::PackScaledArguments;
 using cuda_device::ReduceArguments;
+using cuda_device::ScaleArguments;
 using cuda_device::Segment;
 using cuda_device::Word;
 
@@ -45,39 +45,22 @@ void move(unsigned blocks, unsigned, const void* argument) {
   });
 }
 
-// Floats are multiplied in float or double, and rounded when they are stored; the rest by the CPU's kernels.
-void convert(char* to, int to_dtype, const char* from, int from_dtype, Word count, bool has_factor, double factor) {
-  const roda_device& cpu = *roda_cpu_device();
-  const bool is_narrow = from_dtype == RODA_FLOAT16 || from_dtype == RODA_BFLOAT16;
-  const int wide_dtype = is_narrow ? RODA_FLOAT32 : from_dtype;
-  std::vector<char> wide(count * roda_dtype_size(wide_dtype));
-  cpu.cast(wide.data(), wide_dtype, from, from_dtype, count, nullptr, nullptr);
-  if (has_factor) cpu.scale(wide.data(), count, wide_dtype, factor, nullptr, nullptr);
-  cpu.cast(to, to_dtype, wide.data(), wide_dtype, count, nullptr, nullptr);
-}
-
 template <bool kPacks>
-void move_as(unsigned blocks, unsigned, const void* argument) {
-  const auto& arguments = *static_cast<const ConvertArguments*>(argument);
-  const std::size_t buffer_width = roda_dtype_size(arguments.buffer_dtype);
-  const std::size_t tensor_width = roda_dtype_size(arguments.tensor_dtype);
+void move_scaled(unsigned blocks, unsigned, const void* argument) {
+  const auto& arguments = *static_cast<const PackScaledArguments*>(argument);
+  const std::size_t width = roda_dtype_size(arguments.dtype);
   for_each_block(blocks, arguments, cuda_device::kBlockElements, [&](const Segment& segment, Word first, Word count) {
-    char* buffer = at(arguments.buffer + segment.offset + first * buffer_width);
-    char* tensor = at(segment.tensor + first * tensor_width);
-    if (kPacks) {
-      convert(buffer, arguments.buffer_dtype, tensor, arguments.tensor_dtype, count, arguments.has_factor != 0,
-              arguments.factor);
-    } else {
-      convert(tensor, arguments.tensor_dtype, buffer, arguments.buffer_dtype, count, arguments.has_factor != 0,
-              arguments.factor);
-    }
+    char* buffer = at(arguments.buffer + segment.offset + first * width);
+    char* tensor = at(segment.tensor + first * width);
+    char* to = kPacks ? buffer : tensor;
+    std::memcpy(to, kPacks ? tensor : buffer, count * width);
+    roda_cpu_device()->scale(to, count, arguments.dtype, arguments.factor, nullptr, nullptr);
   });
 }
 
-void cast(unsigned, unsigned, const void* argument) {
-  const auto& arguments = *static_cast<const CastArguments*>(argument);
-  convert(at(arguments.to), arguments.to_dtype, at(arguments.from), arguments.from_dtype, arguments.count,
-          arguments.has_factor != 0, arguments.factor);
+void scale(unsigned, unsigned, const void* argument) {
+  const auto& arguments = *static_cast<const ScaleArguments*>(argument);
+  roda_cpu_device()->scale(at(arguments.data), arguments.count, arguments.dtype, arguments.factor, nullptr, nullptr);
 }
 
 void reduce(unsigned, unsigned, const void* argument) {
@@ -89,9 +72,9 @@ void reduce(unsigned, unsigned, const void* argument) {
 constexpr Kernel kKernels[] = {
     {"roda_pack", sizeof(PackArguments), move<true>},
     {"roda_unpack", sizeof(PackArguments), move<false>},
-    {"roda_pack_as", sizeof(ConvertArguments), move_as<true>},
-    {"roda_unpack_as", sizeof(ConvertArguments), move_as<false>},
-    {"roda_cast", sizeof(CastArguments), cast},
+    {"roda_pack_scaled", sizeof(PackScaledArguments), move_scaled<true>},
+    {"roda_unpack_scaled", sizeof(PackScaledArguments), move_scaled<false>},
+    {"roda_scale", sizeof(ScaleArguments), scale},
     {"roda_reduce", sizeof(ReduceArguments), reduce},
 };
 

@@ -33,9 +33,9 @@ void run(unsigned blocks, unsigned threads, const void* argument) {
 constexpr Kernel kSourceKernels[] = {
     {"roda_pack", sizeof(PackArguments), run<PackArguments, roda_pack>},
     {"roda_unpack", sizeof(PackArguments), run<PackArguments, roda_unpack>},
-    {"roda_pack_as", sizeof(ConvertArguments), run<ConvertArguments, roda_pack_as>},
-    {"roda_unpack_as", sizeof(ConvertArguments), run<ConvertArguments, roda_unpack_as>},
-    {"roda_cast", sizeof(CastArguments), run<CastArguments, roda_cast>},
+    {"roda_pack_scaled", sizeof(PackScaledArguments), run<PackScaledArguments, roda_pack_scaled>},
+    {"roda_unpack_scaled", sizeof(PackScaledArguments), run<PackScaledArguments, roda_unpack_scaled>},
+    {"roda_scale", sizeof(ScaleArguments), run<ScaleArguments, roda_scale>},
     {"roda_reduce", sizeof(ReduceArguments), run<ReduceArguments, roda_reduce>},
 };
 

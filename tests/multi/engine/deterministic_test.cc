@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
-#include "plugins/devices/cpu/cpu_device.h"
 #include "tests/multi/engine/rank.h"
+#include "tests/unit/devices/values.h"
 
 namespace roda::test {
 namespace {
@@ -15,8 +15,9 @@ using Shape = std::vector<std::int64_t>;
 constexpr int kReal[] = {RODA_FLOAT16, RODA_BFLOAT16, RODA_FLOAT32, RODA_FLOAT64};
 
 Bytes cast(const std::vector<double>& values, int dtype) {
-  Bytes bytes(values.size() * roda_dtype_size(dtype));
-  roda_cpu_device()->cast(bytes.data(), dtype, values.data(), RODA_FLOAT64, values.size(), nullptr, nullptr);
+  const std::size_t width = roda_dtype_size(dtype);
+  Bytes bytes(values.size() * width);
+  for (std::size_t i = 0; i < values.size(); ++i) cpu::store(dtype, bytes.data() + i * width, values[i]);
   return bytes;
 }
 
@@ -41,8 +42,9 @@ void fold(Bytes* total, const Bytes& next, int op) {
 }
 
 std::vector<double> widened(const Bytes& bytes, int dtype) {
-  std::vector<double> values(bytes.size() / roda_dtype_size(dtype));
-  roda_cpu_device()->cast(values.data(), RODA_FLOAT64, bytes.data(), dtype, values.size(), nullptr, nullptr);
+  const std::size_t width = roda_dtype_size(dtype);
+  std::vector<double> values(bytes.size() / width);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = cpu::load(dtype, bytes.data() + i * width);
   return values;
 }
 

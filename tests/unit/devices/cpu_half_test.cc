@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/devices/cpu/kernels.h"
+#include "tests/unit/devices/values.h"
 
 namespace roda::cpu {
 namespace {

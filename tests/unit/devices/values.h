@@ -14,6 +14,16 @@
 
 namespace roda::cpu {
 
+// To float, but inexact results get an odd last bit: rounding them once more to 16 bits is then as if done in one step.
+inline float float_to_odd(double value) {
+  float nearest = static_cast<float>(value);
+  std::uint32_t bits = bits_of(nearest);
+  double back = static_cast<double>(nearest);
+  if (back == value || value != value || (bits & 0x7fffffffu) == 0x7f800000u) return nearest;
+  bool away = (back < 0 ? -back : back) > (value < 0 ? -value : value);
+  return float_of((bits - (away ? 1u : 0u)) | 1u);
+}
+
 inline bool is_float(int dtype) {
   return dtype == RODA_FLOAT16 || dtype == RODA_BFLOAT16 || dtype == RODA_FLOAT32 || dtype == RODA_FLOAT64;
 }

@@ -2,25 +2,21 @@
 
 #include <algorithm>
 
-#include "plugins/devices/cpu/cpu_device.h"
+#include "tests/unit/devices/values.h"
 
 namespace roda::execute::testing {
 
 Bytes encode(const std::vector<double>& values, int dtype) {
-  Bytes bytes(values.size() * roda_dtype_size(dtype));
-  if (dtype == RODA_BOOL) {
-    std::transform(values.begin(), values.end(), bytes.begin(), [](double v) { return v != 0 ? 1 : 0; });
-  } else if (!values.empty()) {
-    roda_cpu_device()->cast(bytes.data(), dtype, values.data(), RODA_FLOAT64, values.size(), nullptr, nullptr);
-  }
+  const std::size_t width = roda_dtype_size(dtype);
+  Bytes bytes(values.size() * width);
+  for (std::size_t i = 0; i < values.size(); ++i) cpu::store(dtype, bytes.data() + i * width, values[i]);
   return bytes;
 }
 
 std::vector<double> decode(const Bytes& bytes, int dtype) {
-  std::vector<double> values(bytes.size() / roda_dtype_size(dtype));
-  if (!values.empty()) {
-    roda_cpu_device()->cast(values.data(), RODA_FLOAT64, bytes.data(), dtype, values.size(), nullptr, nullptr);
-  }
+  const std::size_t width = roda_dtype_size(dtype);
+  std::vector<double> values(bytes.size() / width);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = cpu::load(dtype, bytes.data() + i * width);
   return values;
 }
 

@@ -74,7 +74,7 @@ TEST_F(LoaderTest, GoodPluginIsUsable) {
 }
 
 TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
-  expect_refused("other_abi", "built for ABI 2 while this core speaks 1");
+  expect_refused("other_abi", "built for ABI 1 while this core speaks 2");
   expect_refused("wrong_magic", "wrong magic number");
   expect_refused("wrong_kind", "a plugin of kind 'codec', which is neither a transport nor a device");
   expect_refused("bad_name", "no proper name");
@@ -85,8 +85,8 @@ TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
 }
 
 TEST_F(LoaderTest, RefusedAfterOpening) {
-  expect_refused("no_entry", "missing symbol roda_transport_v1");
-  expect_refused("other_table_abi", "built for ABI 2 while this core speaks 1");
+  expect_refused("no_entry", "missing symbol roda_transport_v2");
+  expect_refused("other_table_abi", "built for ABI 1 while this core speaks 2");
   expect_refused("two_names", "its file says 'two_names', its table 'another'");
   expect_refused("no_abort", "leaves group_abort empty");
   expect_refused("empty_promise", "promise collective_supported");

@@ -1,8 +1,8 @@
-/* The optional second entry of a plugin, version 1: how the processes of a job find each other when a launcher of the
+/* The optional second entry of a plugin, version 2: how the processes of a job find each other when a launcher of the
  * plugin's kind (an mpirun, say) started them and none of ours did.
  *
  * A plugin that offers it exports, besides its transport,
- *     const roda_bootstrap* roda_bootstrap_v1(void);
+ *     const roda_bootstrap* roda_bootstrap_v2(void);
  * It only brings the job together: the core learns rank and size, and hands a secret and an address from one rank to
  * the others; then it goes on over its own authenticated connections.
  *
@@ -13,7 +13,7 @@
 
 #include <roda/abi/host.h>
 
-#define RODA_BOOTSTRAP_SYMBOL "roda_bootstrap_v1"
+#define RODA_BOOTSTRAP_SYMBOL "roda_bootstrap_v2"
 
 typedef struct roda_job roda_job;
 

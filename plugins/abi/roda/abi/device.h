@@ -1,5 +1,5 @@
-/* The device contract, version 1: memory and compute of one kind of device. The CPU's is built in; CUDA's is a plugin
- * that exports `const roda_device* roda_device_v1(void)` beside the symbol `roda_plugin_info` of kind "device". Streams
+/* The device contract, version 2: memory and compute of one kind of device. The CPU's is built in; CUDA's is a plugin
+ * that exports `const roda_device* roda_device_v2(void)` beside the symbol `roda_plugin_info` of kind "device". Streams
  * and events are opaque; host memory has none and takes NULL. Every entry may be called from any thread; the caller has
  * set the device context.
  *
@@ -11,7 +11,7 @@
 #include <roda/abi/host.h>
 #include <roda/abi/types.h>
 
-#define RODA_DEVICE_SYMBOL "roda_device_v1"
+#define RODA_DEVICE_SYMBOL "roda_device_v2"
 
 /* One tensor of a bucket, for fused pack and unpack: `bytes` at `tensor` <-> `offset` in the buffer. */
 typedef struct roda_pack_item {
@@ -19,17 +19,6 @@ typedef struct roda_pack_item {
   size_t offset;
   size_t bytes;
 } roda_pack_item;
-
-/* Bytes of a device's memory. */
-typedef struct roda_device_memory {
-  uint32_t struct_size;
-  uint32_t reserved;
-  uint64_t limit; /* of what the plugin hands out; 0: none */
-  uint64_t held;  /* handed out now, and kept for its own use */
-  uint64_t peak;  /* the most that was held */
-  uint64_t free;  /* of the device, as it says */
-  uint64_t total;
-} roda_device_memory;
 
 typedef struct roda_device {
   uint32_t struct_size;
@@ -52,8 +41,6 @@ typedef struct roda_device {
   /* data[i] = data[i] * factor, in place. Integers: computed in double and truncated toward zero. 16- and 32-bit floats
    * use a float factor. */
   int32_t (*scale)(void* data, size_t count, int32_t dtype, double factor, void* stream, roda_error* error);
-  int32_t (*cast)(void* dst, int32_t dst_dtype, const void* src, int32_t src_dtype, size_t count, void* stream,
-                  roda_error* error);
   int32_t (*pack)(void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error);
   int32_t (*unpack)(const void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error);
 
@@ -66,19 +53,15 @@ typedef struct roda_device {
   void (*event_release)(void* event);
 
   /* OPTIONAL, and younger than the entries above: NULL in a table that ends before them. */
-  /* pack and unpack that convert on the way: buffer[i] = tensor[i] * factor as buffer_dtype, and tensor[i] = buffer[i]
-   * * factor as tensor_dtype. Floats are multiplied in float (float64: in double), integers as scale does it; the
-   * product is converted by cast's rules, and rounded only there. `bytes` of an item counts the tensor's, `offset` the
-   * buffer's. */
-  int32_t (*pack_as)(void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count,
-                     int32_t tensor_dtype, double factor, void* stream, roda_error* error);
-  int32_t (*unpack_as)(const void* buffer, int32_t buffer_dtype, const roda_pack_item* items, size_t count,
-                       int32_t tensor_dtype, double factor, void* stream, roda_error* error);
+  /* pack and unpack that scale on the way, by scale's rules: buffer[i] = tensor[i] * factor, and the reverse. */
+  int32_t (*pack_scaled)(void* buffer, const roda_pack_item* items, size_t count, int32_t dtype, double factor,
+                         void* stream, roda_error* error);
+  int32_t (*unpack_scaled)(const void* buffer, const roda_pack_item* items, size_t count, int32_t dtype, double factor,
+                           void* stream, roda_error* error);
   /* Host memory that the device reads and writes at full speed; memory->kind is RODA_MEMORY_HOST. free() takes it. */
   int32_t (*alloc_staging)(int32_t device, size_t bytes, roda_memory* memory, roda_error* error);
   /* The device whose memory lies at `address`, by its number in this process; -1: none of this kind. */
   int32_t (*device_of)(const void* address);
-  int32_t (*memory_report)(int32_t device, roda_device_memory* report, roda_error* error);
 } roda_device;
 
 typedef const roda_device* (*roda_device_entry)(void);

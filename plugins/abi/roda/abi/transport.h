@@ -1,7 +1,7 @@
-/* The transport contract, version 1.
+/* The transport contract, version 2.
  *
  * A transport is a shared object that exports
- *     const roda_transport* roda_transport_v1(void);
+ *     const roda_transport* roda_transport_v2(void);
  * and a data symbol `roda_plugin_info` that is read from the file before any of its code runs.
  *
  * Vocabulary: a *context* is one use of the transport by one process; a *group* is an ordered set of ranks that can
@@ -9,16 +9,16 @@
  * write.
  *
  * Threads: unless an entry says otherwise it is called by one thread at a time (the holder of the engine's baton), not
- * always the same one. A transport bound to one thread sets RODA_CAP_THREAD_BOUND. No entry blocks: whatever can wait
- * is a start / test pair. Entries marked OPTIONAL may be NULL; the capability bits say so too. A plugin built against
- * an older, shorter struct leaves newer entries out of struct_size and is treated as not offering them.
+ * always the same one. No entry blocks: whatever can wait is a start / test pair. Entries marked OPTIONAL may be NULL;
+ * the capability bits say so too. A plugin built against an older, shorter struct leaves newer entries out of
+ * struct_size and is treated as not offering them.
  */
 #pragma once
 
 #include <roda/abi/host.h>
 #include <roda/abi/types.h>
 
-#define RODA_TRANSPORT_SYMBOL "roda_transport_v1"
+#define RODA_TRANSPORT_SYMBOL "roda_transport_v2"
 #define RODA_PLUGIN_INFO_SYMBOL "roda_plugin_info"
 #define RODA_PLUGIN_MAGIC 0x61646f72u /* "roda" */
 
@@ -51,7 +51,6 @@ typedef enum roda_capability {
   RODA_CAP_NATIVE = 1u << 7,          /* collective_* */
   RODA_CAP_SAME_HOST = 1u << 8,       /* reaches only ranks of one host */
   RODA_CAP_IN_PROCESS = 1u << 9,      /* reaches only ranks that are threads of one process */
-  RODA_CAP_THREAD_BOUND = 1u << 10,   /* every call must come from the thread that created the context */
   RODA_CAP_FAULT_TOLERANT = 1u << 11, /* abort bounds every pending operation and quiesced() can be trusted */
   RODA_CAP_WINDOW_ANY = 1u << 12,     /* windows may be opened over memory it did not hand out */
   RODA_CAP_ACTIVE_WINDOWS = 1u << 13, /* gets and puts may need the owner of the window to call progress() */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RODA_ABI_VERSION 1u
+#define RODA_ABI_VERSION 2u
 
 /* Outcome of a call. Zero and positive values are not failures. */
 typedef enum roda_code {

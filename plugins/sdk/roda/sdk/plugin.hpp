@@ -17,19 +17,19 @@
 // stay visible.
 #define RODA_TRANSPORT_PLUGIN(plugin_name, table)                                              \
   RODA_PLUGIN_INFO("transport", plugin_name);                                                  \
-  extern "C" __attribute__((visibility("default"))) const roda_transport* roda_transport_v1(); \
-  extern "C" const roda_transport* roda_transport_v1() { return table; }                       \
+  extern "C" __attribute__((visibility("default"))) const roda_transport* roda_transport_v2(); \
+  extern "C" const roda_transport* roda_transport_v2() { return table; }                       \
   static_assert(true, "")
 
 // The same for a device; `table` is an expression of type const roda_device*.
 #define RODA_DEVICE_PLUGIN(plugin_name, table)                                           \
   RODA_PLUGIN_INFO("device", plugin_name);                                               \
-  extern "C" __attribute__((visibility("default"))) const roda_device* roda_device_v1(); \
-  extern "C" const roda_device* roda_device_v1() { return table; }                       \
+  extern "C" __attribute__((visibility("default"))) const roda_device* roda_device_v2(); \
+  extern "C" const roda_device* roda_device_v2() { return table; }                       \
   static_assert(true, "")
 
 // Emits the optional entry of <roda/abi/bootstrap.h>; `table` is an expression of type const roda_bootstrap*.
 #define RODA_BOOTSTRAP_PLUGIN(table)                                                           \
-  extern "C" __attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v1(); \
-  extern "C" const roda_bootstrap* roda_bootstrap_v1() { return table; }                       \
+  extern "C" __attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v2(); \
+  extern "C" const roda_bootstrap* roda_bootstrap_v2() { return table; }                       \
   static_assert(true, "")

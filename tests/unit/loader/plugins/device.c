@@ -39,11 +39,6 @@ static int32_t scale(void* data, size_t count, int32_t dtype, double factor, voi
   (void)data, (void)count, (void)dtype, (void)factor, (void)stream, (void)error;
   return RODA_OK;
 }
-static int32_t cast(void* to, int32_t to_dtype, const void* from, int32_t from_dtype, size_t count, void* stream,
-                    roda_error* error) {
-  (void)to, (void)to_dtype, (void)from, (void)from_dtype, (void)count, (void)stream, (void)error;
-  return RODA_OK;
-}
 #ifndef NO_PACK
 static int32_t pack(void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error) {
   (void)buffer, (void)items, (void)count, (void)stream, (void)error;
@@ -71,7 +66,6 @@ static const roda_device table = {
     .copy = copy,
     .reduce = reduce,
     .scale = scale,
-    .cast = cast,
 #ifndef NO_PACK
     .pack = pack,
 #endif
@@ -79,4 +73,4 @@ static const roda_device table = {
     .device_of = device_of,
 };
 
-__attribute__((visibility("default"))) const roda_device* roda_device_v1(void) { return &table; }
+__attribute__((visibility("default"))) const roda_device* roda_device_v2(void) { return &table; }

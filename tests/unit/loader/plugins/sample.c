@@ -81,10 +81,10 @@ static int32_t quiesced(roda_group* group, const void* base, size_t bytes) {
 }
 
 #ifdef NO_ENTRY
-#define roda_transport_v1 roda_transport_under_another_name
+#define roda_transport_v2 roda_transport_under_another_name
 #endif
-__attribute__((visibility("default"))) const roda_transport* roda_transport_v1(void);
-const roda_transport* roda_transport_v1(void) {
+__attribute__((visibility("default"))) const roda_transport* roda_transport_v2(void);
+const roda_transport* roda_transport_v2(void) {
   static const roda_transport table = {
       .struct_size = SIZE,
       .abi_version = TABLE_ABI,
@@ -137,8 +137,8 @@ static void finish(roda_job* job) { (void)job; }
 #define FINISH finish
 #endif
 
-__attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v1(void);
-const roda_bootstrap* roda_bootstrap_v1(void) {
+__attribute__((visibility("default"))) const roda_bootstrap* roda_bootstrap_v2(void);
+const roda_bootstrap* roda_bootstrap_v2(void) {
   static const roda_bootstrap table = {BOOTSTRAP_BYTES, TABLE_ABI, BOOTSTRAP_NAME, launched_here, start, zero, zero,
                                        broadcast,       agree,     FINISH,         peer_lost};
   return &table;
