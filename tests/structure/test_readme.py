@@ -10,7 +10,10 @@ import arrows
 import pytest
 
 README = (arrows.ROOT / "README.md").read_text()
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((arrows.ROOT / "docs").glob("*.md")))]
+PAGES = [
+    "README.md", "CONTRIBUTING.md",
+    *sorted(path.relative_to(arrows.ROOT).as_posix() for path in (arrows.ROOT / "docs").rglob("*.md")),
+]
 BIN = Path(sys.executable).parent
 
 
@@ -19,11 +22,18 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
+def headings(page):
+    """What links may name in a page, as GitHub makes it of the headings."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in found}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     path = arrows.ROOT / page
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text())
-    missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", path.read_text())
+    ours = [(path.parent / link if link else path, anchor) for link, anchor in links if "://" not in link]
+    missing = [link for link, anchor in ours if not link.exists() or (anchor and anchor not in headings(link))]
     assert not missing, missing
 
 
