@@ -16,18 +16,33 @@ std::string result_key(const std::string& prefix, std::size_t piece) {
   return roda::format("{}/result/{}", prefix, piece);
 }
 
+// How much longer than the deadline the others wait for rank 0, which waits for everybody until then.
+constexpr std::chrono::seconds kVerdict{3};
+
+// The lowest rank that has not reported, -1: all have. Blocks for a short time.
+int first_missing(Store& store, int size, const std::string& prefix) {
+  const auto deadline = Store::Clock::now() + std::chrono::seconds(1);
+  for (int rank = 0; rank < size; ++rank) {
+    std::string ignored;
+    if (!store.wait(report_key(prefix, rank), deadline, &ignored).ok()) return rank;
+  }
+  return -1;
+}
+
+Status missing(int rank, int size, const std::string& prefix) {
+  return Status(RODA_ERR_TIMEOUT,
+                roda::format("rank {} of {} has not come to '{}' in time; if it only starts late, raise "
+                             "HOROVOD_GLOO_TIMEOUT_SECONDS",
+                             rank, size, prefix),
+                rank);
+}
+
 Status collect(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
                std::vector<std::string>* all) {
   all->resize(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     Status status = store.wait(report_key(prefix, rank), deadline, &(*all)[static_cast<std::size_t>(rank)]);
-    if (status.code() == RODA_ERR_TIMEOUT) {
-      return Status(RODA_ERR_TIMEOUT,
-                    roda::format("rank {} of {} has not come to '{}' in time; if it only starts late, raise "
-                                 "HOROVOD_GLOO_TIMEOUT_SECONDS",
-                                 rank, size, prefix),
-                    rank);
-    }
+    if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) return missing(rank, size, prefix);
     RODA_RETURN_IF_ERROR(status);
   }
   return {};
@@ -43,10 +58,13 @@ Status publish(Store& store, const std::string& prefix, const Status& status, co
   return {};
 }
 
-Status receive(Store& store, const std::string& prefix, Store::Clock::time_point deadline, std::string* text) {
+Status receive(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
+               std::string* text) {
   std::string whole;
-  Status status = store.wait(result_key(prefix, 0), deadline, &whole);
-  if (status.code() == RODA_ERR_TIMEOUT) {
+  Status status = store.wait(result_key(prefix, 0), deadline + kVerdict, &whole);
+  if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
+    // Whoever holds rank 0 up is to blame; only when nobody does is it rank 0 itself.
+    if (const int rank = first_missing(store, size, prefix); rank > 0) return missing(rank, size, prefix);
     return Status(RODA_ERR_TIMEOUT,
                   roda::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "
                                "HOROVOD_GLOO_TIMEOUT_SECONDS",
@@ -76,7 +94,7 @@ Status gather(Store& store, int rank, int size, const std::string& prefix, const
               const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
               std::string* result) {
   RODA_RETURN_IF_ERROR(store.put(report_key(prefix, rank), mine));
-  if (rank != 0) return receive(store, prefix, deadline, result);
+  if (rank != 0) return receive(store, size, prefix, deadline, result);
   std::vector<std::string> all;
   std::string combined;
   Status status = collect(store, size, prefix, deadline, &all);

@@ -19,6 +19,12 @@ Status wait_timed_out(const std::string& key) {
   return Status::timeout(roda::format("nobody has put '{}' in time", key));
 }
 
+Status look_for_failures(Store& store, const std::string& prefix) {
+  std::string nothing;
+  bool found = false;
+  return store.get(prefix + "/a key that nobody puts", &nothing, &found);
+}
+
 Status LocalStore::put(const std::string& key, std::string_view value) {
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   std::lock_guard lock(mutex_);

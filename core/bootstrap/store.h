@@ -32,7 +32,16 @@ class Store {
   virtual Status remove(const std::string& key) = 0;
   // Removes every key that starts with the prefix.
   virtual Status clear(const std::string& prefix) = 0;
+
+  // A rank comes to where the keys begin with "<scope>/", and leaves it. Where it fails, or ends before it has left,
+  // all who wait there for keys that nobody has put get that as their error; the first one stays. In a job of one
+  // process, which ends as a whole, nobody need be told.
+  virtual Status enter(const std::string& /*scope*/, int /*rank*/) { return {}; }
+  virtual Status leave(const std::string& /*scope*/, const Status& /*how*/) { return {}; }
 };
+
+// For those who wait for something else meanwhile: an error once a rank has failed in the scope of that prefix.
+Status look_for_failures(Store& store, const std::string& prefix);
 
 // Refuses an empty or oversize key and an oversize value, naming the key.
 Status check_sizes(std::string_view key, std::string_view value);

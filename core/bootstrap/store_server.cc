@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <set>
@@ -48,7 +49,8 @@ class StoreServer::Loop {
  private:
   struct Client {
     std::unique_ptr<SecureConnection> connection;
-    std::uint32_t interest = 0;  // epoll events asked for
+    std::uint32_t interest = 0;            // epoll events asked for
+    std::map<std::string, int> entered{};  // scope -> as which rank
   };
   using Clients = std::unordered_map<std::uint64_t, Client>;
 
@@ -60,6 +62,9 @@ class StoreServer::Loop {
   void serve(std::uint64_t id);
   Status serve_client(std::uint64_t id, Client& client);
   Status handle(std::uint64_t id, const store_wire::Request& request);
+  void get(std::uint64_t id, const store_wire::Request& request, Status* status);
+  void leave(std::uint64_t id, const store_wire::Request& request);
+  void fail(const std::string& scope, const std::string& failure);
   void answer(std::uint64_t id, const store_wire::Response& response);
   void drop(std::uint64_t id, const Status& why);
   void drop_late_strangers();
@@ -76,8 +81,9 @@ class StoreServer::Loop {
   bool accepting_ = true;
   SecureConnection::Clock::time_point accept_again_at_;
   Clients clients_;
-  std::set<std::uint64_t> strangers_;       // ids grow, so the first is the oldest
-  std::map<std::uint64_t, Status> doomed_;  // to be dropped once nothing refers to them
+  std::set<std::uint64_t> strangers_;            // ids grow, so the first is the oldest
+  std::map<std::uint64_t, Status> doomed_;       // to be dropped once nothing refers to them
+  std::map<std::string, std::string> failures_;  // by scope with its slash: the first failure there, as it is answered
   std::uint64_t next_id_ = kStop + 1;
   std::uint64_t refused_ = 0;
 };
@@ -217,12 +223,19 @@ Status StoreServer::Loop::handle(std::uint64_t id, const store_wire::Request& re
       for (const auto& waiter : woken) answer(waiter.connection, {waiter.id, Outcome::kValue, request.value});
       break;
     }
-    case Op::kGet: {
-      const std::string* value = nullptr;
-      status = table_.get(request.key, {id, request.id}, &value);
-      if (value != nullptr) answer(id, {request.id, Outcome::kValue, *value});
+    case Op::kGet:
+      get(id, request, &status);
       break;
-    }
+    case Op::kEnter:
+      if (std::from_chars(request.value.data(), request.value.data() + request.value.size(),
+                          clients_.at(id).entered[std::string(request.key)])
+              .ec != std::errc()) {
+        return Status::invalid("it entered as no rank");
+      }
+      break;
+    case Op::kLeave:
+      leave(id, request);
+      break;
     case Op::kRemove:
       table_.remove(request.key);
       break;
@@ -232,6 +245,32 @@ Status StoreServer::Loop::handle(std::uint64_t id, const store_wire::Request& re
   }
   if (!status.ok()) answer(id, {request.id, Outcome::kError, status.message()});
   return {};
+}
+
+void StoreServer::Loop::get(std::uint64_t id, const store_wire::Request& request, Status* status) {
+  using store_wire::Outcome;
+  if (!table_.holds(request.key)) {
+    for (const auto& [scope, failure] : failures_) {
+      if (request.key.starts_with(scope)) return answer(id, {request.id, Outcome::kFailed, failure});
+    }
+  }
+  const std::string* value = nullptr;
+  *status = table_.get(request.key, {id, request.id}, &value);
+  if (value != nullptr) answer(id, {request.id, Outcome::kValue, *value});
+}
+
+void StoreServer::Loop::leave(std::uint64_t id, const store_wire::Request& request) {
+  const std::string scope(request.key);
+  clients_.at(id).entered.erase(scope);
+  if (!request.value.empty()) fail(scope, std::string(request.value));
+}
+
+void StoreServer::Loop::fail(const std::string& scope, const std::string& failure) {
+  const auto [at, is_first] = failures_.emplace(scope + "/", failure);
+  if (!is_first) return;
+  for (const auto& waiter : table_.take_waiters(at->first)) {
+    answer(waiter.connection, {waiter.id, store_wire::Outcome::kFailed, at->second});
+  }
 }
 
 // May doom the receiver, but drops nobody: callers hold references.
@@ -255,6 +294,12 @@ void StoreServer::Loop::drop(std::uint64_t id, const Status& why) {
   if (strangers_.erase(id) == 0) {
     RODA_LOG(debug, "rendezvous: {} left: {}", peer, why.message());
     table_.forget_waiters(id);
+    for (const auto& [scope, rank] : std::exchange(at->second.entered, {})) {
+      fail(scope, store_wire::text_of(Status::peer(
+                      rank, roda::format("Rank {} died while the job was starting: its connection to the rendezvous "
+                                         "ended. Look at its output for the cause.",
+                                         rank))));
+    }
   } else if (++refused_ <= 100 || std::has_single_bit(refused_)) {  // a flood must not fill the log
     RODA_LOG(warning, "rendezvous refused {}, the {}. so far: {}", peer, refused_, why.message());
   }

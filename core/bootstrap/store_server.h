@@ -20,8 +20,10 @@ struct StoreServerOptions {
   std::chrono::milliseconds handshake_timeout{10'000};  // then a stranger is dropped
 };
 
-// One thread of its own. A get is answered when the key appears. Whoever can't prove the secret is dropped and logged
-// with address and reason; nobody's garbage disturbs the others. start, stop and the destructor: one thread at a time.
+// One thread of its own. A get is answered when the key appears, or by the failure of a rank that was to put it: one
+// that entered a scope (store.h), and whose connection ends before it has left. Whoever can't prove the secret is
+// dropped and logged with address and reason; nobody's garbage disturbs the others. start, stop and the destructor: one
+// thread at a time.
 class StoreServer {
  public:
   // Port 0: any free one.

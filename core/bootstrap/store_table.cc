@@ -50,6 +50,17 @@ void StoreTable::clear(std::string_view prefix) {
   }
 }
 
+std::vector<StoreTable::Waiter> StoreTable::take_waiters(std::string_view prefix) {
+  std::vector<Waiter> taken;
+  auto at = waiters_.lower_bound(prefix);
+  while (at != waiters_.end() && at->first.starts_with(prefix)) {
+    taken.push_back(at->second);
+    bytes_ -= at->first.size() + kOverhead;
+    at = waiters_.erase(at);
+  }
+  return taken;
+}
+
 void StoreTable::forget_waiters(std::uint64_t connection) {
   std::erase_if(waiters_, [&](const auto& entry) {
     if (entry.second.connection != connection) return false;

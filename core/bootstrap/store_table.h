@@ -31,6 +31,8 @@ class StoreTable {
   void remove(std::string_view key);
   void clear(std::string_view prefix);
   void forget_waiters(std::uint64_t connection);
+  // Those who wait for keys that begin so; they are forgotten here.
+  std::vector<Waiter> take_waiters(std::string_view prefix);
 
   std::size_t bytes() const { return bytes_; }
 

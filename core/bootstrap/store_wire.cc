@@ -1,5 +1,9 @@
 #include "core/bootstrap/store_wire.h"
 
+#include <sstream>
+
+#include "plugins/base/format.h"
+
 namespace roda::store_wire {
 
 namespace {
@@ -46,21 +50,34 @@ std::vector<std::uint8_t> encode(const Response& response) {
 
 std::optional<Request> parse_request(Bytes frame) {
   if (frame.size() < kRequestHeader) return std::nullopt;
-  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kPutIfAbsent)) return std::nullopt;
+  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kLeave)) return std::nullopt;
   std::size_t key_length = frame[5] | std::size_t{frame[6]} << 8;
   if (key_length > frame.size() - kRequestHeader) return std::nullopt;
   Bytes rest = frame.subspan(kRequestHeader);
   Request request{static_cast<Op>(frame[0]), load32(&frame[1]), text_of(rest.first(key_length)),
                   text_of(rest.subspan(key_length))};
   if (!check_sizes(request.key, request.value).ok()) return std::nullopt;
-  const bool has_value = request.op == Op::kPut || request.op == Op::kPutIfAbsent;
+  const bool has_value = request.op != Op::kGet && request.op != Op::kRemove && request.op != Op::kClear;
   if (!has_value && !request.value.empty()) return std::nullopt;
   return request;
 }
 
 std::optional<Response> parse_response(Bytes frame) {
-  if (frame.size() < kResponseHeader || frame[4] > static_cast<int>(Outcome::kError)) return std::nullopt;
+  if (frame.size() < kResponseHeader || frame[4] > static_cast<int>(Outcome::kFailed)) return std::nullopt;
   return Response{load32(frame.data()), static_cast<Outcome>(frame[4]), text_of(frame.subspan(kResponseHeader))};
+}
+
+std::string text_of(const Status& failure) {
+  return roda::format("{} {} ", failure.code(), failure.rank()) + failure.message().substr(0, Store::kMaxValue / 2);
+}
+
+Status failure_of(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  int code = 0, rank = -1;
+  if (!(in >> code >> rank) || code >= 0) return Status::unknown("a malformed report of a failure");
+  std::string message;
+  std::getline(in.ignore(1), message, '\0');
+  return {code, std::move(message), rank};
 }
 
 }  // namespace roda::store_wire

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,8 +17,10 @@ namespace roda::store_wire {
 inline constexpr std::uint16_t kService = 1;  // in the handshake
 inline constexpr std::size_t kMaxFrame = 7 + Store::kMaxKey + Store::kMaxValue;
 
-enum class Op : std::uint8_t { kPut = 1, kGet = 2, kRemove = 3, kClear = 4, kPutIfAbsent = 5 };
-enum class Outcome : std::uint8_t { kValue = 0, kError = 1 };
+// The value of kEnter is the rank; that of kLeave is empty, or tells of a failure.
+enum class Op : std::uint8_t { kPut = 1, kGet = 2, kRemove = 3, kClear = 4, kPutIfAbsent = 5, kEnter = 6, kLeave = 7 };
+// kFailed: the value will not come, for the failure that the answer tells of.
+enum class Outcome : std::uint8_t { kValue = 0, kError = 1, kFailed = 2 };
 
 // Views into the frame it was parsed from.
 struct Request {
@@ -37,5 +40,9 @@ std::vector<std::uint8_t> encode(const Response& response);
 // Empty for anything that is not a well-formed message within the bounds.
 std::optional<Request> parse_request(Bytes frame);
 std::optional<Response> parse_response(Bytes frame);
+
+// A failure in a value: code, rank and message.
+std::string text_of(const Status& failure);
+Status failure_of(std::string_view text);
 
 }  // namespace roda::store_wire

@@ -82,6 +82,7 @@ Status TcpStore::on_frame(const std::vector<std::uint8_t>& frame) {
   Pending& pending = pending_[asked->second];
   pending.arrived = true;
   pending.value = response->value;
+  if (response->outcome == store_wire::Outcome::kFailed) pending.failure = store_wire::failure_of(response->value);
   asked_.erase(asked);
   return {};
 }
@@ -110,8 +111,10 @@ Status TcpStore::take(const std::string& key, std::string* value, bool* found) {
     return send(static_cast<std::uint8_t>(store_wire::Op::kGet), key, "", id);
   }
   if (!at->second.arrived) return failure_;
-  *value = std::move(at->second.value);
+  const Pending answer = std::move(at->second);
   pending_.erase(at);
+  RODA_RETURN_IF_ERROR(answer.failure);
+  *value = answer.value;
   *found = true;
   return {};
 }
@@ -134,6 +137,17 @@ Status TcpStore::remove(const std::string& key) {
 Status TcpStore::clear(const std::string& prefix) {
   std::lock_guard lock(mutex_);
   return send(static_cast<std::uint8_t>(store_wire::Op::kClear), prefix, "", 0);
+}
+
+Status TcpStore::enter(const std::string& scope, int rank) {
+  std::lock_guard lock(mutex_);
+  return send(static_cast<std::uint8_t>(store_wire::Op::kEnter), scope, std::to_string(rank), 0);
+}
+
+Status TcpStore::leave(const std::string& scope, const Status& how) {
+  std::lock_guard lock(mutex_);
+  const std::string text = how.ok() ? "" : store_wire::text_of(how);
+  return send(static_cast<std::uint8_t>(store_wire::Op::kLeave), scope, text, 0);
 }
 
 Status TcpStore::get(const std::string& key, std::string* value, bool* found) {

@@ -27,11 +27,14 @@ class TcpStore : public Store {
   Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
   Status remove(const std::string& key) override;
   Status clear(const std::string& prefix) override;
+  Status enter(const std::string& scope, int rank) override;
+  Status leave(const std::string& scope, const Status& how) override;
 
  private:
   struct Pending {
     bool arrived = false;
     std::string value;
+    Status failure;
   };
 
   explicit TcpStore(std::unique_ptr<SecureConnection> connection, std::chrono::milliseconds timeout);

@@ -42,7 +42,9 @@ ConnectionOptions connection_options(std::chrono::milliseconds silence) {
   return options;
 }
 
-Status poll_for(int fd, bool write, Clock::time_point deadline, const std::string& what) {
+Status poll_for(Store& store, const std::string& key, int fd, bool write, Clock::time_point deadline,
+                const std::string& what) {
+  RODA_RETURN_IF_ERROR(look_for_failures(store, key));
   if (Clock::now() > deadline) return Status::timeout("Timed out " + what + "; raise HOROVOD_GLOO_TIMEOUT_SECONDS");
   pollfd p{fd, static_cast<short>(POLLIN | (write ? POLLOUT : 0)), 0};
   ::poll(&p, 1, 50);
@@ -65,7 +67,7 @@ class Tree final : public HostLinks {
   // In this order: connect upwards, then listen and accept: whoever connects finds a host that answers.
   Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
   Status listen(Store& store, std::int32_t self, const Options& options);
-  Status accept_all(const std::vector<std::int32_t>& children, std::int32_t self, const Options& options);
+  Status accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self, const Options& options);
 
  private:
   struct Arrived {
@@ -122,13 +124,14 @@ Status Tree::listen(Store& store, std::int32_t self, const Options& options) {
 
 // Waits until every leader below has connected and said who it is. Strangers and garbage are dropped without harm to
 // the rest.
-Status Tree::accept_all(const std::vector<std::int32_t>& children, std::int32_t self, const Options& options) {
+Status Tree::accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
+                        const Options& options) {
   if (children.empty()) return {};
   const UniqueFd listener = std::move(listener_);
   const ForkGuard listener_guard(listener.get());
   std::vector<std::unique_ptr<SecureConnection>> strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
-    RODA_RETURN_IF_ERROR(poll_for(listener.get(), false, options.deadline,
+    RODA_RETURN_IF_ERROR(poll_for(store, options.key, listener.get(), false, options.deadline,
                                   "waiting for " + std::to_string(children.size() + above - links_.size()) +
                                       " host(s) to connect to rank " + std::to_string(self)));
     UniqueFd fd;
@@ -191,7 +194,7 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   for (bool ready = false; !ready;) {
     RODA_RETURN_IF_ERROR(connection->test(&ready));
     if (!ready) {
-      RODA_RETURN_IF_ERROR(poll_for(connection->fd(), connection->wants_write(), options.deadline,
+      RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
                                     "connecting to the control plane at " + text));
     }
   }
@@ -323,7 +326,7 @@ Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, s
   auto tree = std::make_unique<Tree>();
   if (place.parent >= 0) RODA_RETURN_IF_ERROR(tree->connect_to(store, leader(place.parent), self, options));
   if (!children.empty()) RODA_RETURN_IF_ERROR(tree->listen(store, self, options));
-  RODA_RETURN_IF_ERROR(tree->accept_all(children, self, options));
+  RODA_RETURN_IF_ERROR(tree->accept_all(store, children, self, options));
   *out = std::move(tree);
   return {};
 }

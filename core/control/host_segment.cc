@@ -33,6 +33,13 @@ struct Mail {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+Status timed_out(std::int32_t rank, const char* what) {
+  return {RODA_ERR_TIMEOUT,
+          "Timed out waiting for rank " + std::to_string(rank) + " of this host " + what +
+              "; raise HOROVOD_GLOO_TIMEOUT_SECONDS if the processes start slowly",
+          rank};
+}
+
 Status system_error(const char* what) { return Status::system(std::string(what) + " failed: " + std::strerror(errno)); }
 
 }  // namespace
@@ -119,9 +126,7 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
   std::memcpy(&nonce_, nonce.data(), sizeof nonce_);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == local_rank_) continue;
-    std::string address;
-    RODA_RETURN_IF_ERROR(store.wait(base + std::to_string(peer), deadline, &address));
-    RODA_RETURN_IF_ERROR(send_to(peer, address, &mailbox, deadline));
+    RODA_RETURN_IF_ERROR(send_to(peer, store, base, &mailbox, deadline));
   }
   int missing = size() - 1;
   while (missing > 0) {
@@ -129,10 +134,11 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     bool received = false;
     RODA_RETURN_IF_ERROR(mailbox.receive(&message, &received));
     if (!received) {
+      RODA_RETURN_IF_ERROR(look_for_failures(store, key));
       if (std::chrono::steady_clock::now() > deadline) {
-        return Status::timeout("Timed out waiting for " + std::to_string(missing) +
-                               " rank(s) of this host to pass their descriptors; raise HOROVOD_GLOO_TIMEOUT_SECONDS if "
-                               "the processes start slowly");
+        int silent = 0;
+        while (doorbells_[static_cast<std::size_t>(silent)]) ++silent;
+        return timed_out(world_rank(silent), "to pass its descriptors");
       }
       pollfd p{mailbox.fd(), POLLIN, 0};
       ::poll(&p, 1, 100);
@@ -147,15 +153,22 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
   return {};
 }
 
-Status HostSegment::send_to(int peer, const std::string& address, FdMailbox* mailbox, Deadline deadline) {
+Status HostSegment::send_to(int peer, Store& store, const std::string& base, FdMailbox* mailbox, Deadline deadline) {
+  std::string address;
+  const Status status = store.wait(base + std::to_string(peer), deadline, &address);
+  if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
+    return timed_out(world_rank(peer), "to say where it can be reached");
+  }
+  RODA_RETURN_IF_ERROR(status);
   const Mail mail{nonce_, local_rank_};
   std::vector<int> fds{doorbell()};
   if (local_rank_ == 0) fds.push_back(segment_.fd());
   for (bool sent = false; !sent;) {
     RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
     if (!sent && std::chrono::steady_clock::now() > deadline) {
-      return Status::timeout("Timed out passing descriptors to rank " + std::to_string(world_rank(peer)));
+      return timed_out(world_rank(peer), "to take descriptors");
     }
+    if (!sent) RODA_RETURN_IF_ERROR(look_for_failures(store, base));
     if (!sent) std::this_thread::yield();
   }
   return {};
@@ -191,8 +204,7 @@ Status HostSegment::wait_for_all(Deadline deadline) {
   for (int local = 0; local < size(); ++local) {
     while (cell(local).attached.load(std::memory_order_acquire) == 0) {
       if (std::chrono::steady_clock::now() > deadline) {
-        return Status::timeout("Timed out waiting for rank " + std::to_string(world_rank(local)) +
-                               " to map the host's shared memory");
+        return timed_out(world_rank(local), "to map the host's shared memory");
       }
       pollfd p{process_fd(local), POLLIN, 0};
       if (process_fd(local) >= 0 && ::poll(&p, 1, 1) > 0) {

@@ -18,6 +18,11 @@ extern char** environ;
 namespace roda::engine {
 namespace {
 
+using Deadline = std::chrono::steady_clock::time_point;
+
+// For every rank to say how it fared, after the others' deadline too.
+constexpr std::chrono::seconds kLastWord{3};
+
 void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
   std::vector<std::string> names;
   for (const plugins::PluginRecord* r : loader.records()) names.push_back(r->name);
@@ -79,13 +84,15 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const topolo
 Status vote(Store& store, const Topology& topology, const std::string& prefix, const Status& mine,
             std::chrono::steady_clock::time_point deadline) {
   std::string result;
-  const std::string text = mine.ok() ? "" : std::to_string(mine.code()) + " " + mine.message();
+  const std::string text =
+      mine.ok() ? "" : std::to_string(mine.code()) + " " + std::to_string(mine.rank()) + " " + mine.message();
   auto combine = [](const std::vector<std::string>& all, std::string*) {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].empty()) continue;
-      const std::size_t space = all[rank].find(' ');
-      return Status(std::atoi(all[rank].c_str()), "Rank " + std::to_string(rank) + ": " + all[rank].substr(space + 1),
-                    static_cast<int>(rank));
+      const std::size_t space = all[rank].find(' '), next = all[rank].find(' ', space + 1);
+      const int origin = std::atoi(all[rank].c_str() + space);
+      return Status(std::atoi(all[rank].c_str()), "Rank " + std::to_string(rank) + ": " + all[rank].substr(next + 1),
+                    origin < 0 ? static_cast<int>(rank) : origin);
     }
     return Status();
   };
@@ -152,6 +159,39 @@ Status meet(const Members& members, Parts* parts, Secret* secret) {
   return open_store(*knobs, secret, &parts->store);
 }
 
+// The ranks come to one topology, one set of settings and one control plane.
+Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>> static_sets, Deadline deadline,
+                     Parts* parts) {
+  topology::View view;
+  Status mine = topology::look(parts->knobs, topology::DiscoverOptions(), &view);
+  const int rank = parts->knobs.rank.value_or(0), size = parts->knobs.size.value_or(1);
+  // Before anything whose form may differ between versions.
+  RODA_RETURN_IF_ERROR(check_agreement(*parts->store, rank, size, parts->job_key + "/version",
+                                       "version=" + std::string(kVersion) + "\n", deadline));
+  RODA_RETURN_IF_ERROR(discover(*parts->store, rank, size, parts->knobs, topology::note_of(view),
+                                parts->job_key + "/discover", deadline, &parts->topology));
+  // From here on the ranks fail together.
+  if (mine.ok()) mine = sort_sets(size, &static_sets);
+  if (mine.ok()) mine = check_interface(parts->knobs, parts->topology);
+  RODA_RETURN_IF_ERROR(agree(view, mine, static_sets, deadline, parts));
+  control::ControlPlane::Options options;
+  options.key = parts->job_key + "/control";
+  options.network_interface = parts->knobs.network_interface;
+  options.secret = secret;
+  options.deadline = deadline;
+  // Before any transport gives up: the cause then names the host that can't be reached.
+  options.silence = std::chrono::milliseconds(parts->knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
+  options.fan_out = parts->knobs.control_fan_out;
+  options.cache_capacity = parts->knobs.cache_capacity;
+  mine = control::ControlPlane::connect(*parts->store, parts->topology, options, &parts->control);
+  RODA_RETURN_IF_ERROR(vote(*parts->store, parts->topology, parts->job_key + "/connected", mine,
+                            std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
+  parts->host = Environment::get().host();
+  parts->device = Environment::get().loader().device_for(RODA_MEMORY_CUDA);
+  parts->static_sets = std::move(static_sets);
+  return {};
+}
+
 }  // namespace
 
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets, int round,
@@ -172,35 +212,28 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   Environment& environment = Environment::get();
   if (round == 1) warn_of_settings(parts.knobs, environment.loader());
 
-  topology::View view;
-  Status mine = topology::look(parts.knobs, topology::DiscoverOptions(), &view);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = "roda/" + std::to_string(round);
   parts.generation = static_cast<std::uint64_t>(round);
-  RODA_RETURN_IF_ERROR(claim_rank(*parts.store, rank, this_host(parts.knobs.hostname), parts.job_key, deadline));
-  // Before anything whose form may differ between versions.
-  RODA_RETURN_IF_ERROR(check_agreement(*parts.store, rank, size, parts.job_key + "/version",
-                                       "version=" + std::string(kVersion) + "\n", deadline));
-  RODA_RETURN_IF_ERROR(discover(*parts.store, rank, size, parts.knobs, topology::note_of(view),
-                                parts.job_key + "/discover", deadline, &parts.topology));
-  // From here on the ranks fail together.
-  if (mine.ok()) mine = sort_sets(size, &static_sets);
-  if (mine.ok()) mine = check_interface(parts.knobs, parts.topology);
-  RODA_RETURN_IF_ERROR(agree(view, mine, static_sets, deadline, &parts));
-  control::ControlPlane::Options options;
-  options.key = parts.job_key + "/control";
-  options.network_interface = parts.knobs.network_interface;
-  options.secret = secret;
-  options.deadline = deadline;
-  // Before any transport gives up: the cause then names the host that can't be reached.
-  options.silence = std::chrono::milliseconds(parts.knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
-  options.fan_out = parts.knobs.control_fan_out;
-  options.cache_capacity = parts.knobs.cache_capacity;
-  mine = control::ControlPlane::connect(*parts.store, parts.topology, options, &parts.control);
-  RODA_RETURN_IF_ERROR(vote(*parts.store, parts.topology, parts.job_key + "/connected", mine, deadline));
-  parts.host = environment.host();
-  parts.device = environment.loader().device_for(RODA_MEMORY_CUDA);
-  parts.static_sets = std::move(static_sets);
+  // From here on until it leaves, the others hear at once of this rank's end.
+  RODA_RETURN_IF_ERROR(parts.store->enter(parts.job_key, rank));
+  status = claim_rank(*parts.store, rank, this_host(parts.knobs.hostname), parts.job_key, deadline);
+  if (!status.ok()) {
+    static_cast<void>(parts.store->leave(parts.job_key, Status()));  // it is no rank of this job
+    return status;
+  }
+  status = come_together(secret, std::move(static_sets), deadline, &parts);
+  if (!status.ok() && parts.control != nullptr) {
+    // Others may have an engine by now: this is the cause for them, not this rank's end.
+    parts.control->abort(status);
+    static_cast<void>(parts.control->service(true));
+  }
+  const std::string who = "Rank " + std::to_string(rank) + ": ";
+  const Status left = parts.store->leave(
+      parts.job_key,
+      status.ok() ? status : Status(status.code(), who + status.message(), status.rank() < 0 ? rank : status.rank()));
+  RODA_RETURN_IF_ERROR(status);
+  RODA_RETURN_IF_ERROR(left);
   *engine = std::make_unique<Engine>(std::move(parts));
   RODA_LOG(debug, "engine started: {} of {}", rank, size);
   return {};

@@ -171,6 +171,50 @@ TEST_F(StoreServerTest, ManyClientsMeet) {
   for (auto& thread : threads) thread.join();
 }
 
+// A rank whose connection ends before it has left its scope: everybody who waits there hears of it at once, now and
+// later, and nobody else does.
+TEST_F(StoreServerTest, ARankThatEndsBeforeItLeavesIsNamed) {
+  auto waiter = connect(), victim = connect(), stranger = connect();
+  ASSERT_TRUE(victim->enter("job/1", 3).ok());
+  ASSERT_TRUE(waiter->enter("job/1", 0).ok());
+  ASSERT_TRUE(victim->put("job/1/given", "value").ok());
+  Status heard, elsewhere;
+  std::thread waiting([&] {
+    std::string value;
+    heard = waiter->wait("job/1/missing", soon(), &value);
+  });
+  std::string value;
+  ASSERT_TRUE(stranger->wait("job/1/given", soon(), &value).ok());
+  victim.reset();
+  waiting.join();
+  EXPECT_EQ(heard.code(), RODA_ERR_PEER);
+  EXPECT_EQ(heard.rank(), 3);
+  EXPECT_EQ(heard.message().find("Rank 3 died while the job was starting"), 0u) << heard.message();
+  EXPECT_EQ(stranger->wait("job/1/later", soon(), &value).rank(), 3);
+  EXPECT_TRUE(stranger->wait("job/1/given", soon(), &value).ok());
+  EXPECT_EQ(stranger->wait("job/10/x", Store::Clock::now() + milliseconds(20), &value).code(), RODA_ERR_TIMEOUT);
+  for (Status status; (status = look_for_failures(*stranger, "job/1/control")).rank() != 3;) {
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+}
+
+TEST_F(StoreServerTest, WhoHasLeftMayEndAndWhoFailsSaysWhy) {
+  auto waiter = connect(), done = connect(), failing = connect();
+  std::string value;
+  ASSERT_TRUE(done->enter("job/1", 1).ok());
+  ASSERT_TRUE(failing->enter("job/1", 2).ok());
+  ASSERT_TRUE(done->leave("job/1", Status()).ok());
+  done.reset();
+  ASSERT_TRUE(failing->put("job/1/there", "yes").ok());
+  ASSERT_TRUE(waiter->wait("job/1/there", soon(), &value).ok());
+  ASSERT_TRUE(look_for_failures(*waiter, "job/1").ok());
+  ASSERT_TRUE(failing->leave("job/1", Status(RODA_ERR_SYSTEM, "Rank 2: no space left", 2)).ok());
+  const Status heard = waiter->wait("job/1/missing", soon(), &value);
+  EXPECT_EQ(heard.code(), RODA_ERR_SYSTEM);
+  EXPECT_EQ(heard.rank(), 2);
+  EXPECT_EQ(heard.message(), "Rank 2: no space left");
+}
+
 TEST_F(StoreServerTest, AWrongSecretIsRefusedByName) {
   EXPECT_EQ(connect(2), nullptr);
   EXPECT_EQ(last_.code(), RODA_ERR_AUTH);

@@ -141,7 +141,7 @@ TEST(StoreWire, CutAndForgedMessagesAreRefused) {
   EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{9, 0, 0, 0, 0, 1, 0, 'k'}));
   EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{2, 0, 0, 0, 0, 0, 0}));
   EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0}));
-  EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0, 2}));
+  EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0, 3}));
 }
 
 TEST(StoreWire, RandomBytesAreParsedOrRefused) {

@@ -1,0 +1,84 @@
+// init_dies VICTIM kill|stop MICROSECONDS: rank VICTIM is killed or stopped so long after it has come to the job. The
+// others' init, or their first operation, must end with an error that names it.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/roda.h"
+#include "core/bootstrap/tcp_store.h"
+
+namespace {
+
+constexpr char kSecret[] = "a-secret-for-tests-only-0123456789";  // run_ranks'
+
+// A rank has come to the job once its claim to its number is there.
+void end_after_coming(int rank, int signal, int microseconds) {
+  std::unique_ptr<roda::Store> store;
+  const auto* secret = reinterpret_cast<const std::uint8_t*>(kSecret);
+  const roda::Status status =
+      roda::TcpStore::connect("127.0.0.1", std::atoi(std::getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")),
+                              roda::Secret(std::span(secret, sizeof kSecret - 1)), std::chrono::seconds(20), &store);
+  std::string owner;
+  if (!status.ok() ||
+      !store->wait("roda/1/owner/" + std::to_string(rank), roda::Store::Clock::now() + std::chrono::seconds(20), &owner)
+           .ok()) {
+    std::_Exit(4);
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+  kill(getpid(), signal);
+}
+
+int be_victim(int rank, bool is_stopped, int microseconds) {
+  const pid_t self = getpid();
+  if (is_stopped && fork() == 0) {  // somebody must end it
+    sleep(12);
+    kill(self, SIGKILL);
+    std::_Exit(0);
+  }
+  std::thread(end_after_coming, rank, is_stopped ? SIGSTOP : SIGKILL, microseconds).detach();
+  roda_error error{};
+  error.struct_size = sizeof error;
+  roda_init(nullptr, &error);
+  for (;;) pause();
+}
+
+int run_operation(roda_error* error) {
+  float data = 1;
+  roda_op op{};
+  op.struct_size = sizeof op;
+  op.collective = RODA_ALLREDUCE;
+  op.name = "all";
+  op.dtype = RODA_FLOAT32;
+  op.input = op.output = &data;
+  op.device = -1;
+  op.op = RODA_SUM;
+  op.prescale = op.postscale = 1;
+  roda_handle handle = 0;
+  const int submitted = roda_submit(&op, 1, &handle, error);
+  return submitted == RODA_OK ? roda_wait(handle, error) : submitted;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const int victim = std::atoi(argv[1]), rank = std::atoi(std::getenv("HOROVOD_RANK"));
+  const bool is_stopped = std::strcmp(argv[2], "stop") == 0;
+  if (rank == victim) return be_victim(rank, is_stopped, std::atoi(argv[3]));
+  roda_error error{};
+  error.struct_size = sizeof error;
+  error.rank = -1;
+  const bool began = roda_init(nullptr, &error) == RODA_OK;
+  if (began && is_stopped) return 0;  // it came that far: its connections are watched from now on
+  const int code = began ? run_operation(&error) : error.code;
+  const std::string name = "ank " + std::to_string(victim);
+  std::fprintf(stderr, "init_dies: %s: rank %d: %s\n", began ? "operation" : "init", error.rank, error.message);
+  return code != RODA_OK && error.rank == victim && std::strstr(error.message, name.c_str()) != nullptr ? 0 : 1;
+}
