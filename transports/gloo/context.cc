@@ -1,9 +1,10 @@
 #include "transports/gloo/context.h"
 
 #include <sched.h>
+#include <roda/sdk/settings.hpp>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 #include <utility>
 
 namespace roda::gloo {
@@ -14,16 +15,11 @@ constexpr std::chrono::seconds kDefaultTimeout{30};
 }  // namespace
 
 Context::Context(const roda_host* host) : host_(host) {
-  if (const char* interfaces = host->knob(host->self, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
-  const char* text = host->knob(host->self, "HOROVOD_GLOO_TIMEOUT_SECONDS");
-  if (text == nullptr || *text == '\0') return;
-  char* end = nullptr;
-  const long seconds = std::strtol(text, &end, 10);
-  if (*end != '\0' || seconds <= 0) {
-    throw sdk::Failure(RODA_ERR_INVALID,
-                       std::string("HOROVOD_GLOO_TIMEOUT_SECONDS=") + text + " is not a number of seconds above 0");
+  if (const char* interfaces = sdk::knob(host, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
+  constexpr const char* kLimit = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+  if (const char* text = sdk::knob(host, kLimit)) {
+    timeout_ = std::chrono::seconds(sdk::parse_number(kLimit, text, 1, INT32_MAX));
   }
-  timeout_ = std::chrono::seconds(seconds);
 }
 
 std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach) {

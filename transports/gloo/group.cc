@@ -20,28 +20,27 @@ std::string seconds(std::chrono::milliseconds time) {
 
 bool is_timeout(const std::string& text) { return text.find("imed out") != std::string::npos; }
 
-const char* const kRaise = "; if the ranks are merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS";
+roda_group_desc with_limit(roda_group_desc desc, std::chrono::milliseconds limit) {
+  desc.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(limit).count());
+  return desc;
+}
 
 }  // namespace
 
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(&context),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
       timeout_(context.timeout(desc.timeout_ns)),
-      created_(Clock::now()),
+      state_("gloo", with_limit(desc, timeout_)),
       exchange_(desc.exchange),
       links_(static_cast<std::size_t>(desc.size)) {
   context.add(this);
-  if (size_ == 1) {
-    step_ = Step::kReady;
+  if (state_.size() == 1) {
+    state_.set_formed();
     return;
   }
   std::string identity = loopback_identity();
   identity.resize(kIdentityBytes);
-  gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.host");
+  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "gloo.host");
   gather_.start(identity.data(), identity.size());
   worker_ = start_thread("roda-gloo-work", [this] { work(); });
 }
@@ -49,7 +48,7 @@ Group::Group(Context& context, const roda_group_desc& desc)
 Group::~Group() {
   context_->remove(this);
   if (is_watched_) context_->wakeups().exclude(*sockets_);
-  cause_.set(sdk::Failure(RODA_ERR_ABORTED, label() + " was destroyed"));
+  state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
   bool must_poison = false;
   {
     std::lock_guard lock(mutex_);
@@ -65,22 +64,23 @@ Group::~Group() {
 }
 
 bool Group::test() {
-  cause_.throw_if_set();
-  if (step_ == Step::kReady) return true;
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   check_deadline();
   switch (step_) {
     case Step::kIdentify:
       if (!gather_.test()) return false;
       reach_ = Reach::kHost;
-      for (int peer = 0; peer < size_; ++peer) {
-        if (std::memcmp(gather_.value(peer), gather_.value(rank_), kIdentityBytes) != 0) reach_ = Reach::kNetwork;
+      for (int peer = 0; peer < state_.size(); ++peer) {
+        if (std::memcmp(gather_.value(peer), gather_.value(state_.rank()), kIdentityBytes) != 0)
+          reach_ = Reach::kNetwork;
       }
       step_ = Step::kListen;
       run_on_worker([this] { listen(); });
       return false;
     case Step::kListen:
       if (!take_worker_result()) return false;
-      gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.address");
+      gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "gloo.address");
       gather_.start(cards_.data(), cards_.size());
       step_ = Step::kAddresses;
       return false;
@@ -91,18 +91,16 @@ bool Group::test() {
       return false;
     case Step::kConnect:
       if (!take_worker_result()) return false;
-      gather_ = sdk::Allgather(exchange_, rank_, size_, "gloo.endpoint");
+      gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "gloo.endpoint");
       gather_.start(cards_.data(), cards_.size());
       step_ = Step::kEndpoints;
       return false;
     case Step::kEndpoints:
       if (!gather_.test()) return false;
       finish_forming();
-      return true;
-    case Step::kReady:
       break;
   }
-  return true;
+  return state_.is_formed();
 }
 
 bool Group::take_worker_result() {
@@ -110,51 +108,48 @@ bool Group::take_worker_result() {
     std::lock_guard lock(mutex_);
     if (!worker_idle_) return false;
   }
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   return true;
 }
 
 void Group::check_deadline() {
-  if (Clock::now() - created_ < timeout_) return;
-  std::string waiting_for = "connections";
-  if (step_ != Step::kListen && step_ != Step::kConnect) {
-    waiting_for = "rank " + std::to_string(world_rank(std::min(gather_.waiting_for(), size_ - 1)));
-  }
-  break_with(sdk::Failure(RODA_ERR_TIMEOUT, "gloo: " + label() + " did not form within " + seconds(timeout_) +
-                                                ", still waiting for " + waiting_for + kRaise));
-  cause_.throw_if_set();
+  if (!state_.is_late()) return;
+  const bool connects = step_ == Step::kListen || step_ == Step::kConnect;
+  break_with(connects ? state_.late({}, "waiting for connections")
+                      : state_.late({std::min(gather_.waiting_for(), state_.size() - 1)}));
+  state_.throw_if_broken();
 }
 
 void Group::listen() {
-  auto mesh = std::make_shared<Mesh>(context_->device(reach_), rank_, size_, timeout_);
+  auto mesh = std::make_shared<Mesh>(context_->device(reach_), state_.rank(), state_.size(), timeout_);
   cards_ = mesh->addresses();
   std::lock_guard lock(mutex_);
   mesh_ = std::move(mesh);
 }
 
 void Group::connect_all() {
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    cause_.throw_if_set();
+  for (int peer = 0; peer < state_.size(); ++peer) {
+    if (peer == state_.rank()) continue;
+    state_.throw_if_broken();
     try {
-      mesh_->connect(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(rank_));
+      mesh_->connect(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(state_.rank()));
     } catch (const std::exception& failure) {
       throw sdk::Failure(
           RODA_ERR_PEER,
-          "gloo: no connection to rank " + std::to_string(world_rank(peer)) + " for " + label() +
+          "gloo: no connection to " + state_.describe(peer) +
               " (on hosts with several networks, HOROVOD_GLOO_IFACE names the interface): " + failure.what(),
-          world_rank(peer));
+          state_.world_rank(peer));
     }
   }
   cards_ = mesh_->endpoints();
 }
 
 void Group::finish_forming() {
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    mesh_->name_peer(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(rank_));
+  for (int peer = 0; peer < state_.size(); ++peer) {
+    if (peer == state_.rank()) continue;
+    mesh_->name_peer(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(state_.rank()));
   }
-  step_ = Step::kReady;
+  state_.set_formed();
 }
 
 void Group::run_on_worker(std::function<void()> job) {
@@ -179,7 +174,7 @@ void Group::work() {
     } catch (const sdk::Failure& failure) {
       break_with(failure);
     } catch (const std::exception& failure) {
-      break_with(sdk::Failure(RODA_ERR_UNKNOWN, "gloo: " + label() + ": " + failure.what()));
+      break_with({RODA_ERR_UNKNOWN, state_.text(failure.what())});
     }
     lock.lock();
     worker_idle_ = jobs_.empty();
@@ -188,7 +183,7 @@ void Group::work() {
 }
 
 void Group::break_with(const sdk::Failure& failure) {
-  cause_.set(failure);
+  state_.abort(failure);
   std::lock_guard lock(mutex_);
   if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
     poisoner_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
@@ -206,45 +201,42 @@ void Group::tear_down() {
 void Group::abort(const sdk::Failure& cause) { break_with(cause); }
 
 sdk::Failure Group::explain_collective(const Collective& what, const std::string& text) {
-  const std::string name = std::string(roda_collective_name(what.collective)) + " over " + label();
+  const std::string name = std::string(roda_collective_name(what.collective)) + " over " + state_.label();
   if (is_timeout(text)) {
-    return {RODA_ERR_TIMEOUT, "gloo: " + name + " made no progress for " + seconds(timeout_) + kRaise + ": " + text};
+    return {RODA_ERR_TIMEOUT, "gloo: " + name + " made no progress for " + seconds(timeout_) + "; " +
+                                  sdk::GroupState::kRaise + ": " + text};
   }
   const int peer = mesh_->blame(text);
   if (peer < 0) return {RODA_ERR_PEER, "gloo: " + name + " lost a connection: " + text};
   return {RODA_ERR_PEER,
-          "gloo: " + name + " lost the connection to rank " + std::to_string(world_rank(peer)) + ": " + text,
-          world_rank(peer)};
+          "gloo: " + name + " lost the connection to rank " + std::to_string(state_.world_rank(peer)) + ": " + text,
+          state_.world_rank(peer)};
 }
 
 void Group::run_collective(Request* request) {
   try {
-    cause_.throw_if_set();
+    state_.throw_if_broken();
     run(mesh_->context(), request->collective(), context_->host(), &waits_);
-    cause_.throw_if_set();
+    state_.throw_if_broken();
     request->end();
   } catch (const sdk::Failure& failure) {
     break_with(failure);
     request->end(failure);
   } catch (const std::exception& failure) {
     break_with(explain_collective(request->collective(), failure.what()));
-    try {
-      cause_.throw_if_set();
-    } catch (const sdk::Failure& first) {
-      request->end(first);
-    }
+    request->end(state_.cause());
   }
 }
 
 int32_t Group::start(const roda_collective_args& args, Request** request) {
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
     throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("gloo: no ") + roda_collective_name(args.collective) + " of " +
                                                  roda_dtype_name(args.dtype));
   }
   Request* started = pool_.take();
-  started->start_collective().assign(args, size_);
-  if (is_trivial(started->collective(), size_)) {
+  started->start_collective().assign(args, state_.size());
+  if (is_trivial(started->collective(), state_.size())) {
     started->end();
     pool_.give_back(started);
     return RODA_OK;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/error.hpp>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 
 #include <atomic>
@@ -50,7 +50,7 @@ class Group final : public Pumped {
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
-  enum class Step { kIdentify, kListen, kAddresses, kConnect, kEndpoints, kReady };
+  enum class Step { kIdentify, kListen, kAddresses, kConnect, kEndpoints };
 
   void listen();
   void connect_all();
@@ -76,16 +76,10 @@ class Group final : public Pumped {
   // Sleeping on connections that are still there.
   void watch_links();
   void release(Request* request);
-  int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
-  std::string label() const { return "group " + name_; }
 
   Context* const context_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::vector<std::int32_t> world_ranks_;
   const std::chrono::milliseconds timeout_;
-  const Clock::time_point created_;
+  sdk::GroupState state_;
   const roda_exchange exchange_;
 
   Step step_ = Step::kIdentify;
@@ -93,7 +87,6 @@ class Group final : public Pumped {
   Reach reach_ = Reach::kNetwork;
   std::vector<char> cards_;  // to be published next, made by the worker
 
-  sdk::FirstCause cause_;
   std::shared_ptr<Mesh> mesh_;  // set by the worker under mutex_
 
   std::mutex mutex_;

@@ -6,9 +6,7 @@
 namespace roda::gloo {
 
 Link& Group::link(int peer) {
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw sdk::Failure(RODA_ERR_INVALID, "no peer " + std::to_string(peer) + " in " + label());
-  }
+  if (!state_.is_formed() || !state_.is_peer(peer)) state_.refuse(peer);
   std::unique_ptr<Link>& link = links_[static_cast<std::size_t>(peer)];
   if (link == nullptr) {
     const auto explain = [this, peer](int32_t code, const std::string& text) {
@@ -21,13 +19,9 @@ Link& Group::link(int peer) {
 }
 
 sdk::Failure Group::explain_message(int peer, int32_t code, const std::string& text) {
-  try {
-    cause_.throw_if_set();
-  } catch (const sdk::Failure& first) {
-    return first;
-  }
-  const int rank = world_rank(peer);
-  return {code, "gloo: messages with rank " + std::to_string(rank) + " in " + label() + ": " + text, rank};
+  if (state_.is_broken()) return state_.cause();
+  const int rank = state_.world_rank(peer);
+  return {code, "gloo: messages with rank " + std::to_string(rank) + " in " + state_.label() + ": " + text, rank};
 }
 
 int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
@@ -42,7 +36,7 @@ int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t byte
 
 int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
                              Link::Begun (Link::*begin)(Request*)) {
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   Link& with = link(peer);
   Request* message = pool_.take();
   message->start_message(peer, tag, data, bytes);
@@ -65,7 +59,7 @@ int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_
 
 int Group::pump(bool* data_came) {
   if (messages_pending_ == 0) return 0;
-  if (cause_.is_set()) return is_torn_down_ ? end_messages() : 0;
+  if (state_.is_broken()) return is_torn_down_ ? end_messages() : 0;
   int moved = 0;
   bool lost_one = false;
   for (const std::unique_ptr<Link>& link : links_) {
@@ -79,12 +73,9 @@ int Group::pump(bool* data_came) {
 
 int Group::end_messages() {
   int ended = 0;
-  try {
-    cause_.throw_if_set();
-  } catch (const sdk::Failure& first) {
-    for (const std::unique_ptr<Link>& link : links_) {
-      if (link != nullptr) ended += link->end_all(first);
-    }
+  const sdk::Failure first = state_.cause();
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link != nullptr) ended += link->end_all(first);
   }
   return ended;
 }
@@ -92,7 +83,7 @@ int Group::end_messages() {
 void Group::watch_links() {
   // A new set: a closed socket that a child still holds would stay in the old one, and be readable for ever.
   auto sockets = std::make_unique<SocketSet>();
-  for (int peer = 0; peer < size_; ++peer) {
+  for (int peer = 0; peer < state_.size(); ++peer) {
     const auto& link = links_[static_cast<std::size_t>(peer)];
     if (link != nullptr && !link->is_broken()) sockets->add(mesh_->socket(peer));
   }
@@ -131,7 +122,7 @@ int32_t Group::test(Request* request) {
     if (end.code() != RODA_OK) throw end;
     return RODA_OK;
   }
-  if (!request->is_message() || cause_.is_set() || Clock::now() - request->started() < timeout_)
+  if (!request->is_message() || state_.is_broken() || Clock::now() - request->started() < timeout_)
     return RODA_IN_PROGRESS;
   const sdk::Failure late = explain_message(request->peer(), RODA_ERR_TIMEOUT,
                                             "nothing moved within the limit; if the rank is merely slow, raise "
@@ -147,7 +138,7 @@ int32_t Group::test(Request* request) {
 
 bool Group::is_quiet(const void* base, std::size_t bytes) const {
   return std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
-    return !request->is_done() && request->touches(base, bytes, rank_);
+    return !request->is_done() && request->touches(base, bytes, state_.rank());
   });
 }
 

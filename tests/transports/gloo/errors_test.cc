@@ -131,7 +131,7 @@ TEST(GlooErrors, ABadTimeoutIsRefusedByName) {
   Board board;
   const Member member(table(), board, 0, 2, {{"HOROVOD_GLOO_TIMEOUT_SECONDS", "-3"}});
   EXPECT_EQ(member.code(), RODA_ERR_INVALID);
-  EXPECT_STREQ(member.text(), "HOROVOD_GLOO_TIMEOUT_SECONDS=-3 is not a number of seconds above 0");
+  EXPECT_STREQ(member.text(), "HOROVOD_GLOO_TIMEOUT_SECONDS=-3 is out of range; 1 to 2147483647 is expected");
 }
 
 }  // namespace
