@@ -108,7 +108,7 @@ class Group {
   std::int32_t collect(Request& request);
   sdk::Failure end_of(const Request& request) const;
 
-  // --- windows.cc ---
+  // --- one_sided.cc ---
   RemoteWindow& remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes);
   void say(Peer& peer, Word word, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
            const std::vector<char>& data = {});
