@@ -28,28 +28,18 @@ bool Group::test() {
   return false;
 }
 
-// Takes the operation back when it ended at once, in whatever way.
-template <typename Begin>
-int32_t Group::start(const Operation& what, Request** request, Begin&& begin) {
-  if (context_.count_operation()) return RODA_AGAIN;
-  const auto give_back = [this](Operation* done) { pool_.give_back(done); };
-  std::unique_ptr<Operation, decltype(give_back)> operation(pool_.take(), give_back);
-  *operation = what;
-  if (!begin(operation.get())) *request = operation.release();
-  return RODA_OK;
-}
-
 int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
                     Request** request) {
-  const Operation what = {
-      .peer = peer, .tag = tag, .data = const_cast<void*>(data), .bytes = bytes, .started = Clock::now()};
-  return start(what, request, [this](Operation* send) { return hub_->send(rank_, send, context_.delay()); });
+  if (context_.count_operation()) return RODA_AGAIN;
+  *request = hub_->send(rank_, peer, tag, data, bytes, context_.delay());
+  return RODA_OK;
 }
 
 int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
                        Request** request) {
-  const Operation what = {.peer = peer, .tag = tag, .data = data, .bytes = bytes, .started = Clock::now()};
-  return start(what, request, [this](Operation* receive) { return hub_->receive(rank_, receive); });
+  if (context_.count_operation()) return RODA_AGAIN;
+  *request = hub_->receive(rank_, peer, tag, data, bytes);
+  return RODA_OK;
 }
 
 int32_t Group::get(int peer, std::uint32_t slot, std::size_t offset, void* destination, std::size_t bytes, Request**) {
@@ -61,14 +51,6 @@ int32_t Group::get(int peer, std::uint32_t slot, std::size_t offset, void* desti
 int32_t Group::put(int peer, std::uint32_t slot, std::size_t offset, const void* source, std::size_t bytes, Request**) {
   if (context_.count_operation()) return RODA_AGAIN;
   hub_->put(rank_, peer, slot, offset, source, bytes);
-  return RODA_OK;
-}
-
-int32_t Group::test(Request* request) {
-  const sdk::Failure end = hub_->test(rank_, request, timeout_);
-  if (end.code() == RODA_IN_PROGRESS) return RODA_IN_PROGRESS;
-  pool_.give_back(request);
-  if (end.code() != RODA_OK) throw end;
   return RODA_OK;
 }
 

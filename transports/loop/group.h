@@ -2,7 +2,6 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/request_pool.hpp>
 
 #include <memory>
 
@@ -28,7 +27,7 @@ class Group {
   int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request);
   int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* destination, std::size_t bytes, Request**);
   int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* source, std::size_t bytes, Request**);
-  int32_t test(Request* request);
+  int32_t test(Request* request) { return hub_->test(rank_, request, timeout_); }
 
   std::uint32_t signal_count() const { return kSignals; }
   void signal(int peer, std::uint32_t index, std::uint64_t value) { hub_->signal(rank_, peer, index, value); }
@@ -46,15 +45,11 @@ class Group {
   bool is_quiet(const void* base, std::size_t bytes) const { return hub_->quiesced(rank_, base, bytes); }
 
  private:
-  template <typename Begin>
-  int32_t start(const Operation& what, Request** request, Begin&& begin);
-
   Context& context_;
   const std::shared_ptr<Hub> hub_;
   const int rank_;
   const Clock::duration timeout_;
   const Clock::time_point created_;
-  sdk::RequestPool<Operation> pool_;
 };
 
 }  // namespace roda::loop

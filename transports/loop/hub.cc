@@ -32,7 +32,9 @@ Hub::Hub(std::string name, std::vector<std::int32_t> world_ranks)
     : name_(std::move(name)),
       world_ranks_(std::move(world_ranks)),
       members_(world_ranks_.size()),
-      signals_(world_ranks_.size() * world_ranks_.size() * kSignals) {}
+      signals_(world_ranks_.size() * world_ranks_.size() * kSignals) {
+  for (Member& each : members_) each.from.resize(world_ranks_.size());
+}
 
 Hub::~Hub() {
   for (const auto& [block, bytes] : blocks_) std::free(block);
@@ -74,7 +76,8 @@ void Hub::abort(int rank, const sdk::Failure& cause) {
   if (self.cause != nullptr || !self.joined) return;
   self.cause = std::make_unique<sdk::Failure>(cause);
   broken_ = true;
-  end_pending(rank, cause);
+  self.operations.for_each_pending([&](Operation& operation) { self.operations.finish(operation, cause); });
+  ring(rank);
   withdraw(rank, std::string("aborted: ") + cause.what());
 }
 
@@ -86,32 +89,13 @@ void Hub::leave(int rank) {
   self.context = nullptr;
 }
 
-bool Hub::is_aborted(int rank) const {
-  Lock lock(mutex_);
-  return member(rank).cause != nullptr;
-}
-
 void Hub::throw_if_aborted(int rank) const {
   Lock lock(mutex_);
   if (member(rank).cause != nullptr) throw *member(rank).cause;
 }
 
-void Hub::end(int rank, Operation* operation, int code, int from, const std::string& text) {
-  operation->done = true;
-  operation->code = code;
-  operation->rank = from;
-  operation->message = text;
+void Hub::ring(int rank) {
   if (member(rank).context != nullptr) member(rank).context->ring();
-}
-
-void Hub::end_pending(int rank, const sdk::Failure& cause) {
-  Member& self = member(rank);
-  for (Operation* operation : std::exchange(self.receives, {})) {
-    end(rank, operation, cause.code(), cause.rank(), cause.what());
-  }
-  for (Operation* operation : std::exchange(self.sends, {})) {
-    end(rank, operation, cause.code(), cause.rank(), cause.what());
-  }
 }
 
 // The member takes no further part: what it still offers from its own memory is taken back, short messages stay.
@@ -119,32 +103,28 @@ void Hub::withdraw(int rank, const std::string& why) {
   Member& self = member(rank);
   if (self.gone) return;
   self.gone = true;
-  self.arrived.clear();
+  for (Box& each : self.from) each = {};
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank) continue;
-    Member& other = member(peer);
-    std::erase_if(other.arrived, [rank](const Message& m) { return m.from == rank && m.sender != nullptr; });
+    Box& sent = box(peer, rank);
+    std::vector<const Message*> offered;
+    for (const Message& message : sent.early()) {
+      if (message.sender != nullptr) offered.push_back(&message);
+    }
+    for (const Message* message : offered) sent.drop(message);
     end_orphans(peer, who(rank) + " " + why);
-    if (other.context != nullptr) other.context->ring();
+    ring(peer);
   }
 }
 
 // Ends the member's operations with peers that are gone, except receives whose message is still on its way.
 void Hub::end_orphans(int rank, const std::string& why) {
   Member& self = member(rank);
-  for (std::deque<Operation*>* list : {&self.receives, &self.sends}) {
-    for (Operation* operation : *list) {
-      if (!member(operation->peer).gone || (list == &self.receives && is_on_its_way(rank, operation))) continue;
-      end(rank, operation, RODA_ERR_PEER, world_ranks_[static_cast<std::size_t>(operation->peer)], why);
-    }
-    std::erase_if(*list, [](const Operation* operation) { return operation->done; });
-  }
-}
-
-bool Hub::is_on_its_way(int rank, const Operation* receive) const {
-  const std::deque<Message>& arrived = member(rank).arrived;
-  return std::any_of(arrived.begin(), arrived.end(), [receive](const Message& message) {
-    return message.from == receive->peer && message.tag == receive->tag;
+  self.operations.for_each_pending([&](Operation& operation) {
+    Box& from = box(rank, operation.peer);
+    if (!member(operation.peer).gone || (!operation.is_send && from.find(operation.tag) != nullptr)) return;
+    from.withdraw(&operation);
+    self.operations.finish(operation, {RODA_ERR_PEER, why, world_ranks_[static_cast<std::size_t>(operation.peer)]});
   });
 }
 
@@ -155,97 +135,112 @@ void Hub::check_alive(int rank, int peer) const {
   }
 }
 
-bool Hub::send(int rank, Operation* operation, Clock::duration delay) {
-  Lock lock(mutex_);
-  check_alive(rank, operation->peer);
-  Member& peer = member(operation->peer);
-  if (peer.gone) {
-    throw sdk::Failure(RODA_ERR_PEER, who(operation->peer) + " is no longer in group " + name_,
-                       world_ranks_[static_cast<std::size_t>(operation->peer)]);
-  }
-  Message message{.from = rank, .tag = operation->tag, .bytes = operation->bytes, .due = Clock::now() + delay};
-  const bool is_short = operation->bytes <= kEagerBytes;
-  if (is_short) {
-    const char* data = static_cast<const char*>(operation->data);
-    message.copy.assign(data, data + operation->bytes);
-  } else {
-    message.sender = operation;
-    member(rank).sends.push_back(operation);
-  }
-  const int receiver = operation->peer;
-  peer.arrived.push_back(std::move(message));
-  const auto now = Clock::now();
-  std::deque<Operation*>& receives = peer.receives;
-  const auto matched = std::find_if(receives.begin(), receives.end(),
-                                    [&](Operation* receive) { return try_deliver(receiver, receive, now); });
-  if (matched != receives.end()) receives.erase(matched);
-  if (peer.context != nullptr) peer.context->ring();  // also for a delayed message: the sleeper must set its timer
-  return is_short || operation->done;
+sdk::Failure Hub::gone(int peer) const {
+  return {RODA_ERR_PEER, who(peer) + " is no longer in group " + name_, world_ranks_[static_cast<std::size_t>(peer)]};
 }
 
-bool Hub::receive(int rank, Operation* operation) {
+Operation& Hub::begin(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool is_send) {
+  Operation& operation = member(rank).operations.take(data, bytes, tag);
+  operation.is_send = is_send;
+  operation.peer = peer;
+  operation.started = Clock::now();
+  return operation;
+}
+
+Operation* Hub::send(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
+                     Clock::duration delay) {
   Lock lock(mutex_);
-  check_alive(rank, operation->peer);
-  if (try_deliver(rank, operation, Clock::now())) return operation->code == RODA_OK;
-  const Member& peer = member(operation->peer);
-  if (peer.gone && !is_on_its_way(rank, operation)) {
-    throw sdk::Failure(RODA_ERR_PEER, who(operation->peer) + " is no longer in group " + name_,
-                       world_ranks_[static_cast<std::size_t>(operation->peer)]);
+  check_alive(rank, peer);
+  if (member(peer).gone) throw gone(peer);
+  Message& message = box(peer, rank).keep(tag);
+  message.bytes = bytes;
+  message.due = Clock::now() + delay;
+  Operation* sending = nullptr;
+  if (bytes <= kEagerBytes) {
+    const char* text = static_cast<const char*>(data);
+    message.copy.assign(text, text + bytes);
+  } else {
+    sending = message.sender = &begin(rank, peer, tag, data, bytes, true);
   }
-  member(rank).receives.push_back(operation);
-  return false;
+  deliver(peer, rank);
+  ring(peer);  // also for a delayed message: the sleeper must set its timer
+  if (sending != nullptr) member(rank).operations.hand_out(*sending, &sending);
+  return sending;
+}
+
+Operation* Hub::receive(int rank, int peer, std::uint64_t tag, void* data, std::size_t bytes) {
+  Lock lock(mutex_);
+  check_alive(rank, peer);
+  if (member(peer).gone && box(rank, peer).find(tag) == nullptr) throw gone(peer);
+  Operation* receiving = &begin(rank, peer, tag, data, bytes, false);
+  box(rank, peer).await(receiving);
+  deliver(rank, peer);
+  // An error is told by the test.
+  if (!receiving->is_pending() && receiving->code != RODA_OK) return receiving;
+  member(rank).operations.hand_out(*receiving, &receiving);
+  return receiving;
+}
+
+int Hub::deliver(int rank, int from) {
+  const std::vector<Operation*> awaited = box(rank, from).awaited();
+  const auto now = Clock::now();
+  return static_cast<int>(std::count_if(awaited.begin(), awaited.end(),
+                                        [&](Operation* receive) { return try_deliver(rank, *receive, now); }));
 }
 
 // The oldest message of the peer and tag, if it is due. Ends both sides.
-bool Hub::try_deliver(int rank, Operation* receive, Clock::time_point now) {
-  std::deque<Message>& arrived = member(rank).arrived;
-  const auto found = std::find_if(arrived.begin(), arrived.end(), [receive](const Message& message) {
-    return message.from == receive->peer && message.tag == receive->tag;
-  });
-  if (found == arrived.end() || found->due > now) return false;
-  const Message message = std::move(*found);
-  arrived.erase(found);
-  int code = RODA_OK;
-  std::string text;
-  if (message.bytes == receive->bytes) {
-    const void* from = message.sender != nullptr ? message.sender->data : message.copy.data();
-    if (message.bytes > 0) std::memcpy(receive->data, from, message.bytes);
+bool Hub::try_deliver(int rank, Operation& receive, Clock::time_point now) {
+  Box& from = box(rank, receive.peer);
+  const Message* message = from.find(receive.tag);
+  if (message == nullptr || message->due > now) return false;
+  sdk::RequestTable<Operation>& operations = member(rank).operations;
+  if (message->bytes == receive.bytes) {
+    const auto* data =
+        message->sender != nullptr ? static_cast<const void*>(message->sender->data) : message->copy.data();
+    if (message->bytes > 0) std::memcpy(receive.data, data, message->bytes);
+    operations.finish(receive);
   } else {
-    code = RODA_ERR_INVALID;
-    text = who(message.from) + " sent " + std::to_string(message.bytes) + " bytes where " +
-           std::to_string(receive->bytes) + " were expected (group " + name_ + ")";
+    operations.finish(receive, {RODA_ERR_INVALID,
+                                who(receive.peer) + " sent " + std::to_string(message->bytes) + " bytes where " +
+                                    std::to_string(receive.bytes) + " were expected (group " + name_ + ")",
+                                world_ranks_[static_cast<std::size_t>(receive.peer)]});
   }
-  if (message.sender != nullptr) {
-    std::erase(member(message.from).sends, message.sender);
-    end(message.from, message.sender, RODA_OK, -1, {});
+  if (message->sender != nullptr) {
+    member(receive.peer).operations.finish(*message->sender);
+    ring(receive.peer);
   }
-  end(rank, receive, code, code == RODA_OK ? -1 : world_ranks_[static_cast<std::size_t>(message.from)], text);
+  from.withdraw(&receive);
+  from.drop(message);
+  ring(rank);
   return true;
 }
 
-sdk::Failure Hub::test(int rank, Operation* operation, Clock::duration timeout) {
+std::int32_t Hub::test(int rank, Operation* operation, Clock::duration timeout) {
   Lock lock(mutex_);
-  if (operation->done) return {operation->code, operation->message, operation->rank};
-  const bool is_late = timeout != Clock::duration::zero() && Clock::now() - operation->started >= timeout;
-  if (!is_late) return {RODA_IN_PROGRESS, {}};
-  forget(rank, operation);
-  return {RODA_ERR_TIMEOUT, "no answer from " + who(operation->peer) + " in group " + name_,
-          world_ranks_[static_cast<std::size_t>(operation->peer)]};
+  sdk::RequestTable<Operation>& operations = member(rank).operations;
+  if (operation->is_pending()) {
+    const bool is_late = timeout != Clock::duration::zero() && Clock::now() - operation->started >= timeout;
+    if (!is_late) return RODA_IN_PROGRESS;
+    forget(rank, *operation);
+    operations.finish(*operation, {RODA_ERR_TIMEOUT, "no answer from " + who(operation->peer) + " in group " + name_,
+                                   world_ranks_[static_cast<std::size_t>(operation->peer)]});
+  }
+  return operations.collect(*operation);
 }
 
-void Hub::forget(int rank, Operation* operation) {
-  std::erase(member(rank).receives, operation);
-  std::erase(member(rank).sends, operation);
-  std::erase_if(member(operation->peer).arrived, [operation](const Message& m) { return m.sender == operation; });
+void Hub::forget(int rank, const Operation& operation) {
+  box(rank, operation.peer).withdraw(&operation);
+  Box& sent = box(operation.peer, rank);
+  sent.drop(sent.find(operation.tag, [&](const Message& message) { return message.sender == &operation; }));
 }
 
-Clock::time_point Hub::next_due(int rank) const {
+Clock::time_point Hub::next_due(int rank) {
   Lock lock(mutex_);
   Clock::time_point next = Clock::time_point::max();
   // A message that nobody asked for yet wakes no one.
-  for (const Operation* receive : member(rank).receives) {
-    for (const Message& message : member(rank).arrived) {
-      if (message.from == receive->peer && message.tag == receive->tag) next = std::min(next, message.due);
+  for (Box& from : member(rank).from) {
+    for (const Operation* receive : from.awaited()) {
+      if (const Message* message = from.find(receive->tag)) next = std::min(next, message->due);
     }
   }
   return next;
@@ -253,11 +248,8 @@ Clock::time_point Hub::next_due(int rank) const {
 
 int Hub::deliver_due(int rank) {
   Lock lock(mutex_);
-  std::deque<Operation*>& receives = member(rank).receives;
-  const auto now = Clock::now();
-  const std::size_t before = receives.size();
-  std::erase_if(receives, [&](Operation* receive) { return try_deliver(rank, receive, now); });
-  const int delivered = static_cast<int>(before - receives.size());
+  int delivered = 0;
+  for (int peer = 0; peer < size(); ++peer) delivered += deliver(rank, peer);
   if (delivered > 0) end_orphans(rank, "a peer is no longer in group " + name_);
   return delivered;
 }

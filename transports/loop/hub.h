@@ -2,11 +2,11 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <roda/sdk/error.hpp>
+#include <roda/sdk/matcher.hpp>
+#include <roda/sdk/request_table.hpp>
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,18 +21,11 @@ inline constexpr std::uint32_t kSignals = 256;
 inline constexpr std::uint32_t kWindows = 128;
 inline constexpr std::size_t kEagerBytes = 4096;
 
-// A send or a receive that did not end at once. Owned by the member that started it; `done` and below are guarded by
-// the hub's mutex.
-struct Operation {
+// A send or a receive that did not end at once. Guarded by the hub's mutex.
+struct Operation : sdk::PendingRequest {
+  bool is_send = false;
   int peer = 0;
-  std::uint64_t tag = 0;
-  void* data = nullptr;
-  std::size_t bytes = 0;
   Clock::time_point started;
-  bool done = false;
-  int code = RODA_OK;
-  int rank = -1;
-  std::string message;
 };
 
 // Thread-safe: every member calls it from its own thread. Entries that can fail throw sdk::Failure.
@@ -51,16 +44,15 @@ class Hub {
   // Ends all that `rank` has pending with `cause`, and what others have pending with it; sticky.
   void abort(int rank, const sdk::Failure& cause);
   void leave(int rank);
-  bool is_aborted(int rank) const;
   void throw_if_aborted(int rank) const;
 
-  // True: done at once, `operation` was not kept.
-  bool send(int rank, Operation* operation, Clock::duration delay);
-  bool receive(int rank, Operation* operation);
-  // The code is RODA_IN_PROGRESS, or says how it ended. `timeout` zero: none.
-  sdk::Failure test(int rank, Operation* operation, Clock::duration timeout);
+  // The operation, or null when it is done already.
+  Operation* send(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes, Clock::duration delay);
+  Operation* receive(int rank, int peer, std::uint64_t tag, void* data, std::size_t bytes);
+  // RODA_IN_PROGRESS, or its end as the ABI's request_test gives it. `timeout` zero: none.
+  std::int32_t test(int rank, Operation* operation, Clock::duration timeout);
 
-  Clock::time_point next_due(int rank) const;
+  Clock::time_point next_due(int rank);
   int deliver_due(int rank);
 
   void signal(int rank, int peer, std::uint32_t index, std::uint64_t value);
@@ -79,13 +71,13 @@ class Hub {
 
  private:
   struct Message {
-    int from = 0;
     std::uint64_t tag = 0;
     std::size_t bytes = 0;
     Clock::time_point due;
     Operation* sender = nullptr;  // long message: still in the sender's memory
     std::vector<char> copy;       // short message
   };
+  using Box = sdk::Matcher<Operation, Message>;
   struct Window {
     char* base = nullptr;
     std::size_t bytes = 0;
@@ -95,23 +87,25 @@ class Hub {
     bool joined = false;
     bool gone = false;  // left or aborted
     std::unique_ptr<sdk::Failure> cause;
-    std::deque<Message> arrived;
-    std::deque<Operation*> receives;
-    std::deque<Operation*> sends;  // long messages that nobody took yet
+    std::vector<Box> from;  // [size], receives against messages
+    sdk::RequestTable<Operation> operations;
     std::vector<Window> windows = std::vector<Window>(kWindows);
   };
 
   // All with the mutex held.
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  Box& box(int rank, int from) { return member(rank).from[static_cast<std::size_t>(from)]; }
   void check_alive(int rank, int peer) const;
-  bool try_deliver(int rank, Operation* receive, Clock::time_point now);
-  void end(int rank, Operation* operation, int code, int from, const std::string& text);
-  void end_pending(int rank, const sdk::Failure& cause);
+  sdk::Failure gone(int peer) const;
+  Operation& begin(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool is_send);
+  // What is due of the messages from that member; how many there were.
+  int deliver(int rank, int from);
+  bool try_deliver(int rank, Operation& receive, Clock::time_point now);
+  void ring(int rank);
   void withdraw(int rank, const std::string& why);
   void end_orphans(int rank, const std::string& why);
-  bool is_on_its_way(int rank, const Operation* receive) const;
-  void forget(int rank, Operation* operation);
+  void forget(int rank, const Operation& operation);
   const Window& window(int rank, int peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) const;
   std::string who(int rank) const;
 

@@ -58,8 +58,7 @@ const Hub::Window& Hub::window(int rank, int peer, std::uint32_t slot, std::size
   check_index(slot, kWindows, "window");
   check_alive(rank, peer);
   if (member(peer).gone) {
-    throw sdk::Failure(RODA_ERR_PEER, who(peer) + " is no longer in group " + name_,
-                       world_ranks_[static_cast<std::size_t>(peer)]);
+    throw gone(peer);
   }
   const Window& window = member(peer).windows[slot];
   if (window.base == nullptr || offset > window.bytes || bytes > window.bytes - offset) {
@@ -104,13 +103,8 @@ bool Hub::quiesced(int rank, const void* base, std::size_t bytes) const {
   Lock lock(mutex_);
   const Member& self = member(rank);
   if (self.gone) return true;
-  const auto touches = [&](const Operation* operation) {
-    return sdk::overlaps(operation->data, operation->bytes, base, bytes);
-  };
   const auto shows = [&](const Window& window) { return sdk::overlaps(window.base, window.bytes, base, bytes); };
-  return std::none_of(self.receives.begin(), self.receives.end(), touches) &&
-         std::none_of(self.sends.begin(), self.sends.end(), touches) &&
-         std::none_of(self.windows.begin(), self.windows.end(), shows);
+  return !self.operations.touches(base, bytes) && std::none_of(self.windows.begin(), self.windows.end(), shows);
 }
 
 }  // namespace roda::loop
