@@ -1,6 +1,5 @@
 #include "transports/mpi/channel.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -19,13 +18,13 @@ constexpr std::size_t kFrameBytes = 4000;
 
 }  // namespace
 
-Channel::Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, std::vector<std::int32_t> world_ranks)
+Channel::Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, const sdk::GroupState& group)
     : mpi_(runtime.library()),
       queue_(queue),
       communicator_(communicator),
-      world_ranks_(std::move(world_ranks)),
+      group_(group),
       tags_(kFirstLongTag, runtime.largest_tag()),
-      peers_(world_ranks_.size()) {
+      peers_(group.world_ranks().size()) {
   frame_.data.resize(kFrameBytes);
 }
 
@@ -46,7 +45,7 @@ MPI_Request Channel::start_send(const void* data, Extent extent, int peer, int t
   queue_.reserve(1);
   MPI_Request request = mpi_.request_null;
   check(mpi_, mpi_.Isend(data, extent.count, extent.type, peer, tag, communicator_, &request), "sending",
-        world_rank(peer));
+        group_.world_rank(peer));
   return request;
 }
 
@@ -61,7 +60,7 @@ bool Channel::send_short(Operation* operation) {
   const Extent extent{static_cast<int>(frame.size()), mpi_.byte};
   MPI_Request request = start_send(frame.data(), extent, operation->peer, kShortTag);
   int done = 0;
-  check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), "sending", world_rank(operation->peer));
+  check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), "sending", group_.world_rank(operation->peer));
   if (done == 0) queue_.add(request, operation);
   return done != 0;
 }
@@ -84,7 +83,7 @@ int Channel::poll() {
   int taken = 0;
   while (awaited_ > 0) {
     if (frame_.source >= 0 && !finish_frame()) break;
-    const bool is_one = peer(last_awaited_).posted.size() == awaited_;
+    const bool is_one = peer(last_awaited_).receives.awaited().size() == awaited_;
     int found = 0;
     MPI_Message message{};
     MPI_Status status{};
@@ -108,12 +107,15 @@ void Channel::take_in(MPI_Message* message, const MPI_Status& status) {
     if (prefix == nullptr) reject(source);
     const std::uint64_t tag = tags_.decode(status.MPI_TAG, *prefix);
     if (Operation* operation = claim(source, tag)) return deliver_long(operation, message, bytes);
-    peer(source).arrived.push_back({tag, bytes, {}, *message, true});
+    Arrival& arrival = peer(source).receives.keep(tag);
+    arrival.bytes = bytes;
+    arrival.message = *message;
+    arrival.is_long = true;
     return;
   }
   if (bytes < sizeof(std::uint64_t) || bytes > kFrameBytes) reject(source);
   check(mpi_, mpi_.Imrecv(frame_.data.data(), static_cast<int>(bytes), mpi_.byte, message, &frame_.request),
-        "receiving", world_rank(source));
+        "receiving", group_.world_rank(source));
   frame_.bytes = bytes;
   frame_.source = source;
   frame_.tag = status.MPI_TAG;
@@ -122,7 +124,7 @@ void Channel::take_in(MPI_Message* message, const MPI_Status& status) {
 
 bool Channel::finish_frame() {
   int done = 0;
-  check(mpi_, mpi_.Test(&frame_.request, &done, MPI_STATUS_IGNORE), "receiving", world_rank(frame_.source));
+  check(mpi_, mpi_.Test(&frame_.request, &done, MPI_STATUS_IGNORE), "receiving", group_.world_rank(frame_.source));
   if (done == 0) return false;
   const int source = std::exchange(frame_.source, -1);
   std::uint64_t word = 0;
@@ -136,14 +138,14 @@ bool Channel::finish_frame() {
   if (Operation* operation = claim(source, word)) {
     deliver_short(operation, data, bytes);
   } else {
-    peer(source).arrived.push_back({word, bytes, std::vector<char>(data, data + bytes), {}, false});
+    peer(source).receives.keep(word).data.assign(data, data + bytes);
   }
   return true;
 }
 
 void Channel::reject(int source) const {
-  throw sdk::Failure(RODA_ERR_PEER, "mpi: rank " + std::to_string(world_rank(source)) + " sent a malformed message",
-                     world_rank(source));
+  throw sdk::Failure(RODA_ERR_PEER, "mpi: " + group_.describe(source) + " sent a malformed message",
+                     group_.world_rank(source));
 }
 
 Channel::~Channel() {
@@ -161,34 +163,30 @@ Channel::~Channel() {
 
 bool Channel::receive(Operation* operation) {
   Peer& from = peer(operation->peer);
-  const auto found = std::find_if(from.arrived.begin(), from.arrived.end(),
-                                  [&](const Arrival& arrival) { return arrival.tag == operation->tag; });
-  if (found == from.arrived.end()) {
-    from.posted.push_back(operation);
+  const Arrival* found = from.receives.find(operation->tag);
+  if (found == nullptr) {
+    from.receives.await(operation);
     ++awaited_;
     last_awaited_ = operation->peer;
     return false;
   }
-  Arrival arrival = std::move(*found);
-  from.arrived.erase(found);
+  Arrival arrival = *found;
+  from.receives.drop(found);
   if (arrival.is_long) {
     deliver_long(operation, &arrival.message, arrival.bytes);
   } else {
-    deliver_short(operation, arrival.data.data(), arrival.bytes);
+    deliver_short(operation, arrival.data.data(), arrival.data.size());
   }
   return operation->in_flight == 0 && operation->code == RODA_OK;
 }
 
-void Channel::withdraw(Operation* operation) { awaited_ -= std::erase(peer(operation->peer).posted, operation); }
+void Channel::withdraw(Operation* operation) {
+  if (peer(operation->peer).receives.withdraw(operation)) --awaited_;
+}
 
 Operation* Channel::claim(int source, std::uint64_t tag) {
-  std::vector<Operation*>& posted = peer(source).posted;
-  const auto found =
-      std::find_if(posted.begin(), posted.end(), [&](const Operation* operation) { return operation->tag == tag; });
-  if (found == posted.end()) return nullptr;
-  Operation* operation = *found;
-  posted.erase(found);
-  --awaited_;
+  Operation* operation = peer(source).receives.claim(tag);
+  if (operation != nullptr) --awaited_;
   return operation;
 }
 
@@ -209,7 +207,8 @@ void Channel::deliver_long(Operation* operation, MPI_Message* message, std::size
   queue_.reserve(1);
   const Extent extent = extent_of(bytes, operation);
   MPI_Request request = mpi_.request_null;
-  check(mpi_, mpi_.Imrecv(to, extent.count, extent.type, message, &request), "receiving", world_rank(operation->peer));
+  check(mpi_, mpi_.Imrecv(to, extent.count, extent.type, message, &request), "receiving",
+        group_.world_rank(operation->peer));
   queue_.add(request, operation);
   operation->is_matched = true;
 }
@@ -218,12 +217,7 @@ void Channel::deliver_long(Operation* operation, MPI_Message* message, std::size
 bool Channel::check_size(Operation* operation, std::size_t bytes) const {
   const std::size_t expected = operation->touched[0].bytes;
   if (bytes == expected) return true;
-  const int rank = world_rank(operation->peer);
-  operation->fail(sdk::Failure(RODA_ERR_INVALID,
-                               "mpi: rank " + std::to_string(rank) + " sent " + std::to_string(bytes) +
-                                   " bytes where " + std::to_string(expected) +
-                                   " were to be received: the ranks disagree about an operation",
-                               rank));
+  operation->fail(group_.other_length(bytes, expected, operation->peer));
   return false;
 }
 

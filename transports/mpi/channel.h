@@ -8,7 +8,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <roda/sdk/group_state.hpp>
+#include <roda/sdk/matcher.hpp>
 #include <vector>
 
 #include "transports/mpi/queue.h"
@@ -19,8 +20,8 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 // One thread at a time, that of the context, with a Turn. Throws sdk::Failure.
 class Channel {
  public:
-  // The communicator's ranks are the group's; it outlives this.
-  Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, std::vector<std::int32_t> world_ranks);
+  // The communicator's ranks are the group's; both outlive this.
+  Channel(Runtime& runtime, Queue& queue, MPI_Comm communicator, const sdk::GroupState& group);
   // Needs no Turn. What comes from now on stays with MPI.
   ~Channel();
   Channel(const Channel&) = delete;
@@ -37,15 +38,14 @@ class Channel {
  private:
   // A message whose receive was not posted yet. Short: the data. Long: what MPI has matched.
   struct Arrival {
-    std::uint64_t tag;
-    std::size_t bytes;
+    std::uint64_t tag = 0;
+    std::size_t bytes = 0;
     std::vector<char> data;
-    MPI_Message message;
-    bool is_long;
+    MPI_Message message{};
+    bool is_long = false;
   };
   struct Peer {
-    std::vector<Operation*> posted;
-    std::deque<Arrival> arrived;
+    sdk::Matcher<Operation, Arrival> receives;
     Announced to, by;
   };
   // How MPI is told of so many bytes.
@@ -69,12 +69,11 @@ class Channel {
   Extent extent_of(std::size_t bytes, Operation* operation);
   [[noreturn]] void reject(int source) const;
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
 
   const Library& mpi_;
   Queue& queue_;
   const MPI_Comm communicator_;
-  const std::vector<std::int32_t> world_ranks_;
+  const sdk::GroupState& group_;
   const TagCode tags_;
   std::vector<Peer> peers_;
   std::size_t awaited_ = 0;  // posted receives of all peers

@@ -1,10 +1,10 @@
 #include "transports/mpi/context.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "transports/mpi/group.h"
 #include "transports/mpi/pieces.h"
+#include "transports/mpi/settings.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
@@ -16,9 +16,7 @@ void Context::probe(const roda_host*) {
 }
 
 Context::Context(const roda_host* host) : host_(host), queue_(std::make_unique<Queue>(Runtime::get())) {
-  if (const char* text = host->knob(host->self, "RODA_MPI_LARGEST_COUNT")) {
-    largest_count() = static_cast<std::size_t>(std::max(1, std::atoi(text)));
-  }
+  largest_count() = sdk::read_settings(kSettings, host).largest_count;
 }
 
 Context::~Context() {

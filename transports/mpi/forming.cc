@@ -78,20 +78,11 @@ MPI_Comm make_communicator(Runtime& runtime, const std::vector<int>& ranks, int 
 
 // --- Forming --------------------------------------------------------------------------------------------------------
 
-Forming::Forming(const roda_host* host, const roda_group_desc& desc)
-    : host_(host),
-      exchange_(desc.exchange),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      timeout_(desc.timeout_ns),
-      created_(Clock::now()),
-      order_(static_cast<std::size_t>(desc.size)) {
+Forming::Forming(const roda_host* host, const roda_group_desc& desc, const sdk::GroupState& state)
+    : host_(host), exchange_(desc.exchange), state_(state), order_(static_cast<std::size_t>(desc.size)) {
   std::iota(order_.begin(), order_.end(), 0);
-  const auto world_rank = [this](int member) { return world_ranks_[static_cast<std::size_t>(member)]; };
-  std::sort(order_.begin(), order_.end(), [&](int a, int b) { return world_rank(a) < world_rank(b); });
-  place_ = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), rank_) - order_.begin());
+  std::sort(order_.begin(), order_.end(), [this](int a, int b) { return state_.world_rank(a) < state_.world_rank(b); });
+  place_ = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), state_.rank()) - order_.begin());
   if (Runtime::get().is_started()) return;
   job_.start([host] { Runtime::get().start(host); });
 }
@@ -102,7 +93,10 @@ Forming::~Forming() {
 }
 
 bool Forming::test() {
-  check_deadline();
+  if (step_ != Step::kReady && state_.is_late()) {
+    const bool is_rank = step_ == Step::kIdentify;
+    throw state_.late(is_rank ? std::vector<int>{gather_.waiting_for()} : std::vector<int>{}, stage());
+  }
   switch (step_) {
     case Step::kStart:
       if (job_.is_started() && !job_.test()) return false;
@@ -142,19 +136,19 @@ void Forming::identify() {
   copy(runtime.job(), identity.job, sizeof identity.job);
   identity.world_rank = runtime.world_rank();
   identity.world_size = runtime.world_size();
-  gather_ = sdk::Allgather(exchange_, rank_, size_, "mpi.who");
+  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "mpi.who");
   gather_.start(&identity, sizeof identity);
 }
 
 // All members are different processes of one MPI world, or nothing could connect them.
 void Forming::judge() {
   Identity mine{};
-  std::memcpy(&mine, gather_.value(rank_), sizeof mine);
+  std::memcpy(&mine, gather_.value(state_.rank()), sizeof mine);
   std::set<int> seen;
-  for (int member = 0; member < size_; ++member) {
+  for (int member = 0; member < state_.size(); ++member) {
     Identity theirs{};
     std::memcpy(&theirs, gather_.value(member), sizeof theirs);
-    const int rank = world_ranks_[static_cast<std::size_t>(member)];
+    const int rank = state_.world_rank(member);
     const std::string who = "mpi: rank " + std::to_string(rank);
     if (std::strcmp(mine.library, theirs.library) != 0) {
       throw sdk::Failure(RODA_ERR_PRECONDITION, who + " runs " + theirs.library + " and this rank " + mine.library,
@@ -175,7 +169,7 @@ void Forming::judge() {
 }
 
 bool Forming::has_turn_of(int member) {
-  if (member == rank_) return holds_turn_;
+  if (member == state_.rank()) return holds_turn_;
   char value = 0;
   std::size_t bytes = 1;
   roda_error error{};
@@ -203,18 +197,11 @@ void Forming::make() {
       [made = made_, ranks = mpi_ranks_] { made->communicator = make_communicator(Runtime::get(), ranks, kGroupTag); });
 }
 
-std::string Forming::missing() const {
-  if (step_ == Step::kIdentify) {
-    return "waiting for rank " + std::to_string(world_ranks_[static_cast<std::size_t>(gather_.waiting_for())]);
-  }
-  if (step_ == Step::kTurn) return "while another group formed";
+std::string Forming::stage() const {
+  if (step_ == Step::kIdentify) return {};
+  if (step_ == Step::kTurn) return "another group formed meanwhile";
   return step_ == Step::kStart ? "waiting in MPI_Init_thread for the MPI job's other processes"
                                : "waiting for members to make the communicator";
-}
-
-void Forming::check_deadline() const {
-  if (timeout_.count() == 0 || step_ == Step::kReady || Clock::now() - created_ < timeout_) return;
-  throw sdk::Failure(RODA_ERR_TIMEOUT, "mpi: group " + name_ + " did not form in time: " + missing());
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

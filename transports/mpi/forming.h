@@ -8,6 +8,7 @@
 
 #include <roda/abi/transport.h>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -50,7 +51,8 @@ MPI_Comm make_communicator(Runtime& runtime, const std::vector<int>& ranks, int 
 // One thread at a time, the context's caller.
 class Forming {
  public:
-  Forming(const roda_host* host, const roda_group_desc& desc);
+  // `state`: the group's, which outlives this.
+  Forming(const roda_host* host, const roda_group_desc& desc, const sdk::GroupState& state);
   ~Forming();
   Forming(const Forming&) = delete;
   Forming& operator=(const Forming&) = delete;
@@ -70,17 +72,11 @@ class Forming {
   bool take_turn();
   bool has_turn_of(int member);
   void make();
-  void check_deadline() const;
-  std::string missing() const;
+  std::string stage() const;
 
   const roda_host* const host_;
   const roda_exchange exchange_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::vector<std::int32_t> world_ranks_;  // Roda's
-  const std::chrono::nanoseconds timeout_;
-  const Clock::time_point created_;
+  const sdk::GroupState& state_;
 
   Step step_ = Step::kStart;
   BlockingJob job_;

@@ -14,21 +14,19 @@ sdk::Failure out_of_memory() { return {RODA_ERR_NO_MEMORY, "mpi: out of memory"}
 
 }  // namespace
 
-Group::Group(Context& context, const roda_group_desc& desc)
-    : context_(&context),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      timeout_(desc.timeout_ns) {
-  if (size_ > 1) forming_ = std::make_unique<Forming>(context.host(), desc);
+Group::Group(Context& context, const roda_group_desc& desc) : context_(&context), state_("mpi", desc) {
+  if (state_.size() == 1) {
+    state_.set_formed();
+  } else {
+    forming_ = std::make_unique<Forming>(context.host(), desc, state_);
+  }
 }
 
 Group::~Group() {
   for (Request* operation : std::vector<Request*>(live_)) drop(operation);
   if (channel_ == nullptr) return;
   context_->leave(this);
-  if (cause_.is_set()) return;
+  if (state_.is_broken()) return;
   const Runtime::Turn turn(context_->runtime(), kPatience);
   if (!turn) return;
   MPI_Comm communicator = forming_->communicator();
@@ -36,37 +34,31 @@ Group::~Group() {
 }
 
 bool Group::test() {
-  cause_.throw_if_set();
-  if (forming_ == nullptr || channel_ != nullptr) return true;
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   try {
     if (!forming_->test()) return false;
   } catch (const sdk::Failure& failure) {
-    cause_.set(failure);
+    state_.abort(failure);
     throw;
   }
-  channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), world_ranks_);
+  channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), state_);
   context_->join(this);
-  context_->pump().serve(timeout_);
+  context_->pump().serve(std::chrono::nanoseconds(state_.timeout_ns()));
+  state_.set_formed();
   return true;
 }
 
 int Group::poll() {
-  if (cause_.is_set()) return 0;
+  if (state_.is_broken()) return 0;
   try {
     return channel_->poll();
   } catch (const std::bad_alloc&) {
-    cause_.set(out_of_memory());
+    state_.abort(out_of_memory());
   } catch (const sdk::Failure& failure) {
-    cause_.set(failure);
+    state_.abort(failure);
   }
   return 1;
-}
-
-void Group::check_peer(int peer) const {
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw sdk::Failure(RODA_ERR_INVALID, "mpi: no peer " + std::to_string(peer) + " in " + label());
-  }
-  if (channel_ == nullptr) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: " + label() + " has not formed yet");
 }
 
 int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
@@ -81,8 +73,8 @@ int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t byte
 
 int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                              Request** request) {
-  cause_.throw_if_set();
-  check_peer(peer);
+  state_.throw_if_broken();
+  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
   const Runtime::Turn turn(context_->runtime());
   if (!turn) return RODA_AGAIN;
   Request* message = context_->queue().take();
@@ -93,13 +85,13 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
   try {
     is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
   } catch (const std::bad_alloc&) {
-    cause_.set(out_of_memory());
+    state_.abort(out_of_memory());
   } catch (const sdk::Failure& failure) {
-    cause_.set(failure);
+    state_.abort(failure);
   }
-  if (cause_.is_set()) {
+  if (state_.is_broken()) {
     drop(message);
-    cause_.throw_if_set();
+    state_.throw_if_broken();
   }
   if (is_done) {
     take_back(message);
@@ -112,24 +104,24 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
 }
 
 int32_t Group::start(const roda_collective_args& args, Request** request) {
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
     throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("mpi: no ") + roda_collective_name(args.collective) + " of " +
                                                  roda_dtype_name(args.dtype));
   }
-  if (is_trivial(args, size_)) return RODA_OK;
-  if (channel_ == nullptr) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: " + label() + " has not formed yet");
+  if (is_trivial(args, state_.size())) return RODA_OK;
+  if (!state_.is_formed()) state_.refuse(state_.rank());
   const Runtime::Turn turn(context_->runtime());
   if (!turn) return RODA_AGAIN;
   Request* operation = context_->queue().take();
   operation->restart(Operation::Kind::kCollective, -1, args.tag);
   hand_out(operation);
   try {
-    start_collective(context_->runtime().library(), context_->host(), {forming_->communicator(), rank_, size_}, args,
-                     &context_->queue(), operation);
+    start_collective(context_->runtime().library(), context_->host(),
+                     {forming_->communicator(), state_.rank(), state_.size()}, args, &context_->queue(), operation);
   } catch (const sdk::Failure& failure) {
     // Part of it may run, and the other ranks' next collective would meet it.
-    cause_.set(failure);
+    state_.abort(failure);
     drop(operation);
     throw;
   }
@@ -145,26 +137,26 @@ int32_t Group::test(Request* operation) {
     context_->queue().give_back(operation);
     context_->pump().note();
     if (code == RODA_OK) return RODA_OK;
-    throw sdk::Failure(code, text, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]);
+    throw sdk::Failure(code, text, peer < 0 ? -1 : state_.world_rank(peer));
   }
-  if (cause_.is_set()) {
+  if (state_.is_broken()) {
     drop(operation);
-    cause_.throw_if_set();
+    state_.throw_if_broken();
   }
-  if (timeout_.count() > 0 && Clock::now() - operation->started > timeout_) time_out(operation);
+  const std::chrono::nanoseconds limit(state_.timeout_ns());
+  if (limit.count() > 0 && Clock::now() - operation->started > limit) time_out(operation);
   return RODA_IN_PROGRESS;
 }
 
 void Group::time_out(Request* operation) {
   const bool is_message = operation->peer >= 0;
-  const int rank = is_message ? world_ranks_[static_cast<std::size_t>(operation->peer)] : -1;
-  const std::string what = is_message ? "a message with rank " + std::to_string(rank) : "a collective";
-  const sdk::Failure late(RODA_ERR_TIMEOUT,
-                          "mpi: " + what + " in " + label() +
-                              " was not over within the limit; if the rank is merely slow, raise "
-                              "HOROVOD_GLOO_TIMEOUT_SECONDS",
-                          rank);
-  cause_.set(late);
+  const sdk::Failure late =
+      is_message
+          ? state_.stood_still("a message with", operation->peer)
+          : sdk::Failure(RODA_ERR_TIMEOUT, state_.text(std::string("had a collective that was not over within the "
+                                                                   "limit; ") +
+                                                       sdk::GroupState::kRaise));
+  state_.abort(late);
   drop(operation);
   throw late;
 }

@@ -4,7 +4,7 @@
 #include <roda/abi/transport.h>
 
 #include <memory>
-#include <string>
+#include <roda/sdk/group_state.hpp>
 #include <vector>
 
 #include "transports/mpi/channel.h"
@@ -29,7 +29,7 @@ class Group {
 
   // True when formed.
   bool test();
-  void abort(const sdk::Failure& cause) { cause_.set(cause); }
+  void abort(const sdk::Failure& cause) { state_.abort(cause); }
   // Takes in messages; with a Turn.
   int poll();
 
@@ -44,22 +44,14 @@ class Group {
  private:
   int32_t start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                         Request** request);
-  void check_peer(int peer) const;
   void hand_out(Request* operation);
   void take_back(Request* operation);
   // Ends `operation` for its caller; MPI may go on with it.
   void drop(Request* operation);
   [[noreturn]] void time_out(Request* operation);
-  std::string label() const { return "group " + name_; }
 
   Context* const context_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::vector<std::int32_t> world_ranks_;
-  const std::chrono::nanoseconds timeout_;  // 0: none
-
-  sdk::FirstCause cause_;
+  sdk::GroupState state_;
   std::unique_ptr<Forming> forming_;  // null for a group of one
   std::unique_ptr<Channel> channel_;  // once formed
   std::vector<Request*> live_;        // handed out

@@ -6,7 +6,7 @@
 
 namespace roda::mpi {
 
-// Elements of one call. A test may lower it, to reach the paths of huge tensors with small ones.
+// Elements of one call, see settings.h.
 inline std::size_t& largest_count() {
   static std::size_t limit = std::size_t{1} << 30;
   return limit;
