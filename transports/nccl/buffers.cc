@@ -14,15 +14,15 @@ namespace {
 
 constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
 constexpr std::chrono::microseconds kPause{100};
-constexpr const char* kAdvice = "; RODA_NCCL_REGISTER=0 goes without";
 
 }  // namespace
 
 void Group::memory_register(roda_memory* memory) {
-  cause_.throw_if_set();
-  if (!registers_) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "nccl: " + label() + " registers no buffers");
+  state_.throw_if_broken();
+  if (!registers_) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "nccl: " + state_.label() + " registers no buffers");
   if (memory->kind != RODA_MEMORY_CUDA || memory->device != gpu_->device()) {
-    throw sdk::Failure(RODA_ERR_INVALID, "nccl: only memory of " + gpu_->label() + " is registered with " + label());
+    throw sdk::Failure(RODA_ERR_INVALID,
+                       "nccl: only memory of " + gpu_->label() + " is registered with " + state_.label());
   }
   buffers_.push_back(std::make_unique<Registered>(Registered{memory->address, memory->length, nullptr, false}));
 }
@@ -42,17 +42,18 @@ void Group::memory_deregister(roda_memory* memory) {
     break_with(failure);
   }
   const auto deadline = Clock::now() + context_.patience();
-  while (cause_.is_set() && !communicator_->is_gone() && Clock::now() < deadline) std::this_thread::sleep_for(kPause);
+  while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
+    std::this_thread::sleep_for(kPause);
 }
 
 void Group::deregister(const Registered& buffer) {
-  communicator_->call("ncclCommDeregister of " + label(),
+  communicator_->call("ncclCommDeregister of " + state_.label(),
                       [&](Comm comm) { return context_.library()->CommDeregister(comm, buffer.handle); });
 }
 
 // Whether memory_deregister() would find nothing to wait for.
 bool Group::can_deregister() {
-  if (cause_.is_set()) return communicator_ == nullptr || communicator_->is_gone();
+  if (state_.is_broken()) return communicator_ == nullptr || communicator_->is_gone();
   try {
     return communicator_->poll();
   } catch (const sdk::Failure& failure) {
@@ -64,9 +65,10 @@ bool Group::can_deregister() {
 // False when the group has failed.
 bool Group::wait_for_calls() {
   const auto deadline = Clock::now() + context_.patience();
-  while (!cause_.is_set()) {
+  while (!state_.is_broken()) {
     if (communicator_->poll()) return true;
-    if (Clock::now() > deadline) throw sdk::Failure(RODA_ERR_TIMEOUT, "nccl: a call of " + label() + " does not end");
+    if (Clock::now() > deadline)
+      throw sdk::Failure(RODA_ERR_TIMEOUT, "nccl: a call of " + state_.label() + " does not end");
     std::this_thread::sleep_for(kPause);
   }
   return false;
@@ -76,8 +78,7 @@ bool Group::wait_for_calls() {
 bool Group::register_buffers() {
   for (const auto& buffer : buffers_) {
     if (buffer->is_done) continue;
-    const std::string what =
-        "registering " + std::to_string(buffer->bytes) + " bytes with " + label() + std::string(kAdvice);
+    const std::string what = "registering " + std::to_string(buffer->bytes) + " bytes with " + state_.label();
     communicator_->call(what, [&](Comm comm) {
       return context_.library()->CommRegister(comm, buffer->address, buffer->bytes, &buffer->handle);
     });

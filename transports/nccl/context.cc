@@ -14,22 +14,18 @@ namespace {
 std::atomic<int> probed_version{0};
 char described[256] = "NCCL, opened at run time";
 
-const char* knob(const roda_host* host, const char* name) { return host->knob(host->self, name); }
-
-bool is_off(const char* text) { return text != nullptr && std::string(text) == "0"; }
-
 double number(const roda_host* host, const char* name, double otherwise) {
-  const char* text = knob(host, name);
-  if (text == nullptr || *text == '\0') return otherwise;
+  const char* text = sdk::knob(host, name);
+  if (text == nullptr) return otherwise;
   char* end = nullptr;
   const double value = std::strtod(text, &end);
   if (*end == '\0' && value > 0) return value;
   throw sdk::Failure(RODA_ERR_INVALID, std::string(name) + "='" + text + "' is not a number above 0");
 }
 
-const cuda::Driver& open_driver(const roda_host* host) {
+const cuda::Driver& open_driver(const Settings& settings) {
   const cuda::Driver* driver = nullptr;
-  const Status status = cuda::Driver::open(knob(host, "RODA_CUDA_LIBRARY"), &driver);
+  const Status status = cuda::Driver::open(settings.cuda_library.c_str(), &driver);
   if (!status.ok()) throw sdk::Failure(status.code(), status.message());
   return *driver;
 }
@@ -37,8 +33,9 @@ const cuda::Driver& open_driver(const roda_host* host) {
 }  // namespace
 
 void Context::probe(const roda_host* host) {
-  const std::shared_ptr<const Library> library = Library::find(knob(host, "RODA_NCCL_LIBRARY"));
-  const cuda::Driver& driver = open_driver(host);
+  const Settings settings = sdk::read_settings(kSettings, host);
+  const std::shared_ptr<const Library> library = Library::find(settings.library.c_str());
+  const cuda::Driver& driver = open_driver(settings);
   probed_version.store(library->version);
   std::snprintf(described, sizeof described, "%s, CUDA %s by the driver", library->description().c_str(),
                 cuda::version_text(driver.version).c_str());
@@ -48,19 +45,15 @@ const char* Context::description() { return described; }
 
 Context::Context(const roda_host* host)
     : host_(host),
+      settings_(sdk::read_settings(kSettings, host)),
       patience_(static_cast<std::int64_t>(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10) * 1000)),
-      stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))),
-      may_register_(!is_off(knob(host, "RODA_NCCL_REGISTER"))) {}
+      stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
 
 Context::~Context() { ending_.clear(); }
 
-void Context::log(roda_log_level level, const std::string& text) const {
-  if (host_->log != nullptr) host_->log(host_->self, level, "nccl", text.c_str());
-}
-
 const std::shared_ptr<const Library>& Context::library() {
   if (library_ == nullptr) {
-    library_ = Library::find(knob(host_, "RODA_NCCL_LIBRARY"));
+    library_ = Library::find(settings_.library.c_str());
     probed_version.store(library_->version);
     library_->stay_open();
   }
@@ -68,7 +61,7 @@ const std::shared_ptr<const Library>& Context::library() {
 }
 
 const cuda::Driver& Context::driver() {
-  if (driver_ == nullptr) driver_ = &open_driver(host_);
+  if (driver_ == nullptr) driver_ = &open_driver(settings_);
   return *driver_;
 }
 

@@ -13,6 +13,7 @@
 #include "transports/nccl/communicator.h"
 #include "transports/nccl/gpu.h"
 #include "transports/nccl/library.h"
+#include "transports/nccl/settings.h"
 
 namespace roda::nccl {
 
@@ -33,12 +34,11 @@ class Context {
   static const char* description();
 
   const roda_host* host() const { return host_; }
-  void log(roda_log_level level, const std::string& text) const;
+  void log(roda_log_level level, const std::string& text) const { sdk::log(host_, level, "nccl", text); }
   // How long the end of a communicator may take.
   std::chrono::milliseconds patience() const { return patience_; }
   int stream_slots() const { return stream_slots_; }
-  // Whether buffers may be registered: unless RODA_NCCL_REGISTER says no.
-  bool may_register() const { return may_register_; }
+  bool may_register() const { return settings_.may_register; }  // buffers
 
   // Opened when the first group needs them, and then kept.
   const std::shared_ptr<const Library>& library();
@@ -69,9 +69,9 @@ class Context {
   };
 
   const roda_host* const host_;
+  const Settings settings_;
   std::chrono::milliseconds patience_;
   int stream_slots_ = 1;
-  bool may_register_ = true;
   std::shared_ptr<const Library> library_;
   const cuda::Driver* driver_ = nullptr;
   std::map<int, std::unique_ptr<Gpu>> gpus_;

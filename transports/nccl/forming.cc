@@ -26,12 +26,7 @@ bool names_a_device(const roda_group_desc& desc) {
 
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
-      rank_(desc.rank),
-      size_(desc.size),
-      name_(desc.name),
-      world_ranks_(desc.world_ranks, desc.world_ranks + desc.size),
-      timeout_(desc.timeout_ns),
-      created_(Clock::now()),
+      state_("nccl", desc),
       gather_(desc.exchange, desc.rank, desc.size, "nccl.card"),
       verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers") {
   const Card card = make_card(desc);
@@ -54,7 +49,7 @@ Card Group::make_card(const roda_group_desc& desc) {
     gpu_ = &context_.gpu(card.device);
     card.gpu = gpu_->uuid();
     stream_ = gpu_->next_stream(context_.stream_slots());
-    if (rank_ == 0) {
+    if (state_.rank() == 0) {
       const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
       const Result result = library.GetUniqueId(&card.id);
       if (result != kSuccess) throw explain(library, gpu_->driver(), nullptr, result, "ncclGetUniqueId");
@@ -77,63 +72,59 @@ int Group::choose_device(const roda_group_desc& desc) {
 }
 
 bool Group::test() {
-  cause_.throw_if_set();
-  if (step_ == Step::kReady) return true;
+  state_.throw_if_broken();
+  if (state_.is_formed()) return true;
   try {
     step_on();
-    if (step_ != Step::kReady) check_deadline();
+    if (!state_.is_formed() && state_.is_late()) throw late();
   } catch (const sdk::Failure& failure) {
     break_with(failure);
-    cause_.throw_if_set();
+    state_.throw_if_broken();
   }
-  return step_ == Step::kReady;
+  return state_.is_formed();
 }
 
 void Group::step_on() {
   if (step_ == Step::kCards && gather_.test()) read_cards();
-  if (step_ == Step::kConnect && communicator_->poll()) agree_on_registering();
+  if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) agree_on_registering();
   if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
 }
 
 void Group::agree_on_registering() {
-  step_ = may_register_ ? Step::kVerdicts : Step::kReady;
-  if (!may_register_) return;
+  if (!may_register_) return state_.set_formed();
+  step_ = Step::kVerdicts;
   const char can = try_registering() ? 1 : 0;
   verdicts_.start(&can, sizeof can);
 }
 
 void Group::read_verdicts() {
   registers_ = true;
-  for (int rank = 0; rank < size_; ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
-  step_ = Step::kReady;
+  for (int rank = 0; rank < state_.size(); ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
+  state_.set_formed();
 }
 
 void Group::read_cards() {
-  std::vector<Card> cards(static_cast<std::size_t>(size_));
-  for (int rank = 0; rank < size_; ++rank) {
+  std::vector<Card> cards(static_cast<std::size_t>(state_.size()));
+  for (int rank = 0; rank < state_.size(); ++rank) {
     std::memcpy(&cards[static_cast<std::size_t>(rank)], gather_.value(rank), sizeof(Card));
   }
-  check_cards(cards, world_ranks_);
+  check_cards(cards, state_.world_ranks());
   may_register_ = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.registers != 0; });
   auto made = std::make_unique<Communicator>(context_.library(), gpu_->driver(), gpu_->context(), cards[0].id,
-                                             Communicator::Seat{rank_, size_, label()});
+                                             Communicator::Seat{state_.rank(), state_.size(), state_.label()});
   const std::lock_guard lock(communicator_guard_);
   communicator_ = std::move(made);
   // An abort that came in between found nothing to abort.
-  if (cause_.is_set()) communicator_->abort();
+  if (state_.is_broken()) communicator_->abort();
   step_ = Step::kConnect;
 }
 
-void Group::check_deadline() const {
-  if (timeout_.count() == 0 || Clock::now() - created_ < timeout_) return;
-  const std::string waiting =
-      step_ == Step::kCards
-          ? "rank " + std::to_string(world_ranks_[static_cast<std::size_t>(std::min(gather_.waiting_for(), size_ - 1))])
-      : step_ == Step::kVerdicts
-          ? "rank " +
-                std::to_string(world_ranks_[static_cast<std::size_t>(std::min(verdicts_.waiting_for(), size_ - 1))])
-          : "NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)";
-  throw sdk::Failure(RODA_ERR_TIMEOUT, "nccl: " + label() + " did not form in time, still waiting for " + waiting);
+sdk::Failure Group::late() const {
+  if (step_ == Step::kConnect) {
+    return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
+  }
+  const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;
+  return state_.late({std::min(gather.waiting_for(), state_.size() - 1)});
 }
 
 }  // namespace roda::nccl

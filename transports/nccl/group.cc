@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kQuietPause{1};
 
 // Memory that an aborted collective still uses may be given back right after this.
 Group::~Group() {
-  cause_.set(sdk::Failure(RODA_ERR_ABORTED, label() + " was destroyed"));
+  state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
   context_.leave(this);
   ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
   live_.clear();
@@ -35,20 +35,20 @@ void Group::abort(const sdk::Failure& cause) { break_with(cause); }
 
 void Group::break_with(const sdk::Failure& failure) {
   const std::lock_guard lock(communicator_guard_);
-  cause_.set(failure);
+  state_.abort(failure);
   if (communicator_ != nullptr) communicator_->abort();
 }
 
 int32_t Group::start(const roda_collective_args& args, Request** request) {
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
     throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("nccl: no ") + roda_collective_name(args.collective) + " of " +
                                                  roda_dtype_name(args.dtype) + " by " + roda_reduce_op_name(args.op));
   }
   Request* started = pool_.take();
   try {
-    started->assign(args, size_);
-    measure(rank_, size_, started);
+    started->assign(args, state_.size());
+    measure(state_.rank(), state_.size(), started);
     started->stream = args.stream != nullptr ? static_cast<cuda::Stream>(args.stream) : stream_;
     check_place(*started);
   } catch (...) {
@@ -71,19 +71,19 @@ void Group::check_place(const Request& request) const {
   const std::pair<const void*, std::size_t> ranges[] = {{request.args.input, request.input_bytes},
                                                         {request.args.output, request.output_bytes}};
   for (const auto& [address, bytes] : ranges) {
-    const bool is_read = request.args.collective != RODA_BROADCAST || rank_ == request.args.root;
+    const bool is_read = request.args.collective != RODA_BROADCAST || state_.rank() == request.args.root;
     if (bytes == 0 || (address == request.args.input && !is_read)) continue;
     const int device = devices.device_of(address);
     if (device == gpu_->device()) continue;
     const std::string where = device < 0 ? "in host memory" : "on device " + std::to_string(device);
     throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + describe(request) + ": the tensor lies " + where + ", but " +
-                                             label() + " was formed on " + gpu_->label() +
+                                             state_.label() + " was formed on " + gpu_->label() +
                                              ": keep one GPU per process, torch.cuda.set_device(hvd.local_rank())");
   }
 }
 
 bool Group::hand_over(Request* request) {
-  if (cause_.is_set()) return true;
+  if (state_.is_broken()) return true;
   try {
     if (!communicator_->poll()) return false;
     if (request->state == Request::State::kQueued) {
@@ -103,10 +103,11 @@ void Group::begin(Request* request) {
     check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
   }
   if (tail_ != nullptr && tail_stream_ != request->stream) gpu_->hold(request->stream, tail_);
-  if (timeout_.count() != 0) request->begin = gpu_->record(request->stream);
+  if (state_.timeout_ns() != 0) request->begin = gpu_->record(request->stream);
   request->state = Request::State::kLaunching;
-  communicator_->call(describe(*request),
-                      [&](Comm comm) { return launch(*context_.library(), comm, rank_, size_, *request); });
+  communicator_->call(describe(*request), [&](Comm comm) {
+    return launch(*context_.library(), comm, state_.rank(), state_.size(), *request);
+  });
 }
 
 bool Group::finish_launch(Request* request) {
@@ -124,7 +125,7 @@ void Group::follow(cuda::Stream stream) {
 }
 
 int Group::watch() {
-  if (live_.empty() || cause_.is_set() || step_ != Step::kReady) return 0;
+  if (live_.empty() || !state_.works()) return 0;
   try {
     communicator_->poll();
     return 0;
@@ -136,21 +137,21 @@ int Group::watch() {
 
 int32_t Group::test(Request* request) {
   if (request->state != Request::State::kRunning) context_.pump();
-  if (!cause_.is_set() && request->state == Request::State::kRunning) check_progress(request);
+  if (!state_.is_broken() && request->state == Request::State::kRunning) check_progress(request);
   if (request->state == Request::State::kOver) {
     release(request);
     return RODA_OK;
   }
-  if (!cause_.is_set()) return RODA_IN_PROGRESS;
+  if (!state_.is_broken()) return RODA_IN_PROGRESS;
   std::erase(live_, request);
   ghosts_.push_back(request);
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   return RODA_IN_PROGRESS;
 }
 
 bool Group::is_on_stream(Request* request) {
   if (request->state == Request::State::kQueued || request->state == Request::State::kLaunching) context_.pump();
-  cause_.throw_if_set();
+  state_.throw_if_broken();
   return request->state == Request::State::kRunning || request->state == Request::State::kOver;
 }
 
@@ -169,10 +170,10 @@ void Group::check_progress(Request* request) {
     request->has_begun = true;
     request->began = Clock::now();
   }
-  if (!request->has_begun || Clock::now() - request->began < timeout_) return;
+  if (!request->has_begun || Clock::now() - request->began < std::chrono::nanoseconds(state_.timeout_ns())) return;
   break_with({RODA_ERR_TIMEOUT,
               "nccl: " + describe(*request) + " was not over within " +
-                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) +
+                  std::to_string(state_.timeout_ns() / 1'000'000) +
                   " ms on the GPU: a rank did not take part, or its GPU is busy; NCCL_DEBUG=INFO shows connections"});
 }
 
@@ -199,10 +200,8 @@ bool Group::is_over(Request* request) {
 
 // NCCL has access to a registered buffer until it has been told otherwise, which it can't while a call is under way.
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  const auto* first = static_cast<const char*>(base);
   const auto overlaps = [&](const auto& buffer) {
-    const auto* own = static_cast<const char*>(buffer->address);
-    return buffer->is_done && own < first + bytes && first < own + buffer->bytes;
+    return buffer->is_done && sdk::overlaps(buffer->address, buffer->bytes, base, bytes);
   };
   if (std::any_of(buffers_.begin(), buffers_.end(), overlaps) && !can_deregister()) return false;
   std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <roda/sdk/exchange.hpp>
+#include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ class Group {
   bool is_quiet(const void* base, std::size_t bytes);
 
   // Memory of the group's GPU, for as long as it stays registered; NCCL is told before the next collective. Refused
-  // where a member's NCCL is older than 2.19, can't do it, or RODA_NCCL_REGISTER=0.
+  // where a member's NCCL is older than 2.19 or can't do it.
   void memory_register(roda_memory* memory);
   void memory_deregister(roda_memory* memory);
 
@@ -52,7 +53,7 @@ class Group {
   int watch();
 
  private:
-  enum class Step { kCards, kConnect, kVerdicts, kReady };
+  enum class Step { kCards, kConnect, kVerdicts };
   struct Registered {
     void* address;
     std::size_t bytes;
@@ -71,7 +72,7 @@ class Group {
   void deregister(const Registered& buffer);
   bool wait_for_calls();
   bool can_deregister();
-  void check_deadline() const;
+  sdk::Failure late() const;
   void check_place(const Request& request) const;
   void begin(Request* request);
   void follow(cuda::Stream stream);
@@ -81,16 +82,10 @@ class Group {
   void give_back_events(Request* request);
   void release(Request* request);
   void break_with(const sdk::Failure& failure);
-  std::string label() const { return "group " + name_; }
-  std::string describe(const Request& request) const { return request.name() + " over " + label(); }
+  std::string describe(const Request& request) const { return request.name() + " over " + state_.label(); }
 
   Context& context_;
-  const int rank_;
-  const int size_;
-  const std::string name_;
-  const std::vector<std::int32_t> world_ranks_;
-  const std::chrono::nanoseconds timeout_;
-  const Clock::time_point created_;
+  sdk::GroupState state_;
 
   Step step_ = Step::kCards;
   sdk::Allgather gather_;
@@ -106,7 +101,6 @@ class Group {
   cuda::Event tail_ = nullptr;
   cuda::Stream tail_stream_ = nullptr;
 
-  sdk::FirstCause cause_;
   std::mutex communicator_guard_;  // of the pointer, against abort()
   std::unique_ptr<Communicator> communicator_;
   sdk::RequestPool<Request> pool_;

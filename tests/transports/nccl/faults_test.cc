@@ -110,7 +110,7 @@ TEST(NcclFaults, ARankThatNeverFormsIsGivenUp) {
   run_ranks(2, [&](int rank) {
     Member member(table(), board, rank, 2, knobs_of(rank), kLimit);
     EXPECT_EQ(member.form(), RODA_ERR_TIMEOUT);
-    EXPECT_TRUE(says(member.text(), {"did not form in time", "NCCL_DEBUG=INFO"})) << member.text();
+    EXPECT_TRUE(says(member.text(), {"did not form in 300 ms", "NCCL_DEBUG=INFO"})) << member.text();
   });
 }
 
