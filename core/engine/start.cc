@@ -24,9 +24,12 @@ using Deadline = std::chrono::steady_clock::time_point;
 constexpr std::chrono::seconds kLastWord{3};
 
 void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
-  std::vector<std::string> names;
-  for (const plugins::PluginRecord* r : loader.records()) names.push_back(r->name);
-  std::vector<std::string> all = unknown_settings(environ, names);
+  std::vector<std::string> declared, silent;
+  for (const plugins::PluginRecord* r : loader.records()) {
+    for (const roda_setting* setting : r->settings) declared.emplace_back(setting->name);
+    if (r->settings.empty()) silent.push_back(r->name);
+  }
+  std::vector<std::string> all = unknown_settings(environ, declared, silent);
   all.insert(all.end(), knobs.warnings().begin(), knobs.warnings().end());
   for (const std::string& w : all) {
     if (knobs.rank.value_or(0) == 0) RODA_LOG(warning, "{}", w);

@@ -133,13 +133,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-const Row& nearest_to(std::string_view name) {
-  const auto distance = [name](const Row& row) {
-    return row.reader == Reader::kTest ? SIZE_MAX : edit_distance(name, row.name);
-  };
-  const auto closer = [&](const Row& a, const Row& b) { return distance(a) < distance(b); };
-  return *std::min_element(table().begin(), table().end(), closer);
+std::vector<std::string> names_for_users(const std::vector<std::string>& declared) {
+  std::vector<std::string> names = declared;
+  for (const Row& row : table()) names.emplace_back(row.name);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with(knobs::kTestPrefix); });
+  return names;
 }
+
+// Where a plugin's own name is taken for one of ours that was misspelt.
+constexpr std::size_t kTypingError = 2;
 
 bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& plugins) {
   return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) {
@@ -149,23 +151,24 @@ bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& pl
   });
 }
 
-// Of a plugin's names those that are almost one of the table's.
-constexpr std::size_t kTypingError = 2;
-
 }  // namespace
 
-std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& plugins) {
+std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& declared,
+                                          const std::vector<std::string>& silent) {
+  const std::vector<std::string> known = names_for_users(declared);
   std::vector<std::string> warnings;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     std::string_view name(*environment);
     name = name.substr(0, name.find('='));
     if (!name.starts_with("HOROVOD_") && !name.starts_with("RODA_")) continue;
-    if (name.starts_with("RODA_TEST_")) continue;
-    if (std::any_of(table().begin(), table().end(), [&](const Row& row) { return name == row.name; })) continue;
-    const Row& nearest = nearest_to(name);
-    if (belongs_to_plugin(name, plugins) && edit_distance(name, nearest.name) > kTypingError) continue;
+    if (name.starts_with(knobs::kTestPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto closer = [name](const std::string& a, const std::string& b) {
+      return edit_distance(name, a) < edit_distance(name, b);
+    };
+    const std::string& nearest = *std::min_element(known.begin(), known.end(), closer);
+    if (belongs_to_plugin(name, silent) && edit_distance(name, nearest) > kTypingError) continue;
     warnings.push_back(
-        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest.name));
+        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest));
   }
   return warnings;
 }

@@ -96,8 +96,10 @@ struct Knobs {
 };
 
 // A warning for every HOROVOD_* and RODA_* name in `environment` ("NAME=value" texts, null-terminated) that no row
-// describes, with the nearest known name. Other names of a plugin, HOROVOD_<PLUGIN>_* and RODA_<PLUGIN>_*, are its own
-// business, as long as they are not almost one of the table's. RODA_TEST_* belongs to tests.
-std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& plugins);
+// describes and no plugin declares, with the nearest known name. `silent`: plugins that declare nothing; what begins
+// with HOROVOD_<PLUGIN>_ or RODA_<PLUGIN>_ is their own business, unless it is almost a known name. RODA_TEST_* belongs
+// to tests.
+std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& declared,
+                                          const std::vector<std::string>& silent);
 
 }  // namespace roda

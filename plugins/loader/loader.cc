@@ -72,6 +72,13 @@ Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table
   return {};
 }
 
+std::vector<const roda_setting*> settings_of(void* library) {
+  std::vector<const roda_setting*> all;
+  const auto entry = reinterpret_cast<roda_settings_entry>(::dlsym(library, RODA_SETTINGS_SYMBOL));
+  for (std::uint32_t i = 0; entry != nullptr && entry(i) != nullptr; ++i) all.push_back(entry(i));
+  return all;
+}
+
 // What the file is called by until its own word for it could be read.
 std::string name_of_file(const std::string& path) {
   const std::string stem = fs::path(path).stem().string();
@@ -121,6 +128,7 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
+  record->settings = settings_of(library);
   return record->kind == "device" ? open_device(host, library, record) : open_transport(host, library, record);
 }
 

@@ -10,6 +10,7 @@
 #include <roda/abi/bootstrap.h>
 #include <roda/abi/device.h>
 #include <roda/abi/host.h>
+#include <roda/abi/settings.h>
 #include <roda/abi/transport.h>
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct PluginRecord {
   std::string kind;  // "transport", "device"; "" until it could be read
   std::string path;
   std::uint32_t abi_version = 0;
-  std::string description;  // the plugin's own line: library and version
+  std::string description;                    // the plugin's own line: library and version
+  std::vector<const roda_setting*> settings;  // that it declares (<roda/abi/settings.h>), usable or not
   bool usable = false;
   std::string reason;  // why not, in words; "" when usable
   // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless it is a usable

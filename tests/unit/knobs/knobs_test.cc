@@ -187,27 +187,30 @@ TEST(Knobs, ValuesForPluginsAreCheckedToo) {
 }
 
 TEST(Knobs, OurNamesAreWarnedAboutLikeHorovods) {
-  const char* environment[] = {
-      "RODA_DETERMINSTIC=1", "RODA_TCP_LANE=2",  "RODA_TCP_EAGER_BYTES=9", "RODA_PIGEONS_AGE=1",
-      "RODA_TEST_THIS=1",    "_RODA_TASK_FDS=1", "RODA_TCP_LANES=2",       nullptr};
+  const char* environment[] = {"RODA_DETERMINSTIC=1", "RODA_TCP_LANE=2",  "RODA_CROW_FEATHER=9",  "RODA_PIGEONS_AGE=1",
+                               "RODA_TEST_THIS=1",    "_RODA_TASK_FDS=1", "RODA_CROW_FEATHERS=2", nullptr};
   std::string all;
-  for (const std::string& w : unknown_settings(environment, {"tcp", "pigeons"})) all += w + "\n";
+  for (const std::string& w :
+       unknown_settings(environment, {"RODA_CROW_FEATHERS", "RODA_TEST_CROW"}, {"pigeons", "tcp"})) {
+    all += w + "\n";
+  }
   EXPECT_EQ(all,
             "RODA_DETERMINSTIC is no setting of this version and is ignored; the nearest is RODA_DETERMINISTIC\n"
-            "RODA_TCP_LANE is no setting of this version and is ignored; the nearest is RODA_TCP_LANES\n");
-  EXPECT_EQ(unknown_settings(environment, {}).size(), 4u);
+            "RODA_TCP_LANE is no setting of this version and is ignored; the nearest is RODA_TCP_LANES\n"
+            "RODA_CROW_FEATHER is no setting of this version and is ignored; the nearest is RODA_CROW_FEATHERS\n");
+  EXPECT_EQ(unknown_settings(environment, {}, {}).size(), 5u);
 }
 
 TEST(Knobs, UnknownNamesAreWarnedAboutWithTheNearest) {
   const char* environment[] = {
       "PATH=/bin", "HOROVOD_FUSION_TRESHOLD=1", "HOROVOD_RANK=0", "HOROVOD_SHM_CHUNK=4", "HOROVOD_UCX_=1", nullptr};
-  std::vector<std::string> warnings = unknown_settings(environment, {"shm", "ucx"});
+  std::vector<std::string> warnings = unknown_settings(environment, {}, {"shm", "ucx"});
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0],
             "HOROVOD_FUSION_TRESHOLD is no setting of this version and is ignored; the nearest is "
             "HOROVOD_FUSION_THRESHOLD");
-  EXPECT_EQ(unknown_settings(environment, {}).size(), 3u);
-  EXPECT_TRUE(unknown_settings(nullptr, {}).empty());
+  EXPECT_EQ(unknown_settings(environment, {}, {}).size(), 3u);
+  EXPECT_TRUE(unknown_settings(nullptr, {}, {}).empty());
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
   expect_refused("half_a_bootstrap", "its bootstrap table leaves an entry empty");
 }
 
+TEST_F(LoaderTest, SettingsAreHandedOverUsableOrNot) {
+  EXPECT_TRUE(add("good").settings.empty());
+  const PluginRecord& record = add("with_setting");
+  EXPECT_FALSE(record.usable);
+  ASSERT_EQ(record.settings.size(), 1u);
+  EXPECT_STREQ(record.settings.front()->name, "RODA_COLOUR");
+}
+
 TEST_F(LoaderTest, GoodPluginIsUsable) {
   const PluginRecord& record = add("good");
   ASSERT_TRUE(record.usable) << record.reason;

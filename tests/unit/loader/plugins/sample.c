@@ -1,6 +1,7 @@
 /* A transport that does nothing, and, by the macros of meson.build, the ways in which a plugin can be broken. */
 #define _GNU_SOURCE
 #include <roda/abi/bootstrap.h>
+#include <roda/abi/settings.h>
 #include <roda/abi/transport.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -33,6 +34,13 @@
 
 #ifndef NO_INFO
 __attribute__((visibility("default"))) const roda_plugin_info_t roda_plugin_info = {MAGIC, FILE_ABI, KIND, NAME};
+#endif
+
+#ifdef SETTING
+__attribute__((visibility("default"))) const roda_setting* roda_settings_v1(uint32_t index) {
+  static const roda_setting setting = {sizeof setting, 0, SETTING, "", "", 0, 0, "of the test"};
+  return index == 0 ? &setting : NULL;
+}
 #endif
 
 /* A refused plugin must not have run: the constructor leaves a trace. */
