@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from horovod.runner.common.util.config_parser import set_env_from_args
 from horovod.runner.common.util.env import exportable, get_env_rank_and_size
-from horovod.runner.launch import make_settings, parse_args, run_controller
+from horovod.runner.launch import make_settings, parse_args, run_commandline, run_controller
 
 
 def environment(*flags: str) -> dict[str, str]:
@@ -166,3 +166,33 @@ def test_rank_and_size_of_a_worker(monkeypatch: pytest.MonkeyPatch, prefix: str)
         get_env_rank_and_size()
     monkeypatch.setenv(f"{prefix}SIZE", "5")
     assert get_env_rank_and_size() == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("params: {cycle_time_ms: 1", "config.yaml:1:26: not YAML: expected ',' or '}'"),
+        ("- 3", "config.yaml: sections are expected (controller, logging, params, "),
+        ("params: 3", "config.yaml: params is a section of fusion_threshold_mb, "),
+    ],
+)
+def test_a_wrong_config_file_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as exit_info:
+        run_commandline(["-np", "2", "--config-file", str(file), "train"])
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("parameters: {}\nparams: {cycle_time: 3}\nlogging: {level: INFO}")
+    assert parse_args(["-np", "2", "--config-file", str(file), "train"]).log_level == "INFO"
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("the section parameters has no meaning; did you mean params?")
+    assert second.endswith("cycle_time in params has no meaning; did you mean cycle_time_ms?")

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import yaml
-
 import horovod
 from horovod.common.util import gloo_built, mpi_built
 from horovod.runner.common.util import config_parser
@@ -217,8 +215,10 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
             setattr(args, action.dest, None)
     args.verbose = 2 if args.verbose else 0
     if args.config_file:
-        with open(args.config_file, encoding="utf-8") as file:
-            config_parser.set_args_from_config(args, yaml.safe_load(file) or {}, given)
+        config, unknown = config_parser.read_config(args.config_file)
+        for line in unknown:  # Horovod ignores them, so they end no job
+            print(f"horovodrun: {line}", file=sys.stderr)
+        config_parser.set_args_from_config(args, config, given)
     config_parser.validate_config_args(args)
     if args.num_proc is None:
         parser.error("the following arguments are required: -np/--num-proc")
@@ -328,9 +328,14 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
 
 
 def run_commandline(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``horovodrun``: exits with the status of the first process that failed."""
+    """Entry point of ``horovodrun``: exits with the status of the first process that failed, 2 for wrong usage."""
     try:
-        _run(parse_args(argv))
+        args = parse_args(argv)
+    except (ValueError, OSError) as error:
+        print(f"horovodrun: {error}", file=sys.stderr)
+        sys.exit(2)
+    try:
+        _run(args)
     except (JobFailedError, JobInterruptedError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

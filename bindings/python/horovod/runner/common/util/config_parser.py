@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import yaml
 
 
 def _flag(value: Any) -> str:
@@ -117,6 +120,43 @@ OPTIONS = (
     Option("log_level", ("logging", "level"), "HOROVOD_LOG_LEVEL"),
     Option("log_with_timestamp", ("logging", "with_timestamp"), "HOROVOD_LOG_HIDE_TIME", _negated),
 )
+
+
+def read_config(path: str) -> tuple[dict[str, Any], list[str]]:
+    """Return what a configuration file says, and a line for each of its names that has no meaning.
+
+    Raises
+    ------
+    ValueError
+        When the file is no YAML, or not of sections; the text says where.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            config = yaml.safe_load(file) or {}
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+            raise ValueError(f"{path}{where}: not YAML: {error.problem}") from None
+    known: dict[str, list[str]] = {"controller": [], "logging": ["hide_timestamp"]}
+    for option in OPTIONS:
+        known.setdefault(option.path[0], []).append(option.path[1])
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: sections are expected ({', '.join(known)}), not {config!r:.60}")
+    unknown = []
+    for section, keys in config.items():
+        if section not in known:
+            unknown.append(f"{path}: the section {section} has no meaning{_nearest(section, known)}")
+        elif known[section] and not isinstance(keys, (dict, type(None))):
+            raise ValueError(f"{path}: {section} is a section of {', '.join(known[section])}, not {keys!r:.60}")
+        for key in keys if section in known and isinstance(keys, dict) else ():
+            if key not in known[section]:
+                unknown.append(f"{path}: {key} in {section} has no meaning{_nearest(key, known[section])}")
+    return config, unknown
+
+
+def _nearest(name: object, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(name), names, 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def set_args_from_config(args: argparse.Namespace, config: Mapping[str, Any], override_args: set[str]) -> None:
