@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,6 +20,12 @@ class Members {
  public:
   // Ascending and different.
   explicit Members(std::vector<std::int32_t> ranks) : ranks_(std::move(ranks)) {}
+
+  // Whether these can be a set's, in a job of `size` ranks.
+  static bool may_be(const std::vector<std::int32_t>& ranks, int size) {
+    return !ranks.empty() && ranks.front() >= 0 && ranks.back() < size &&
+           std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
+  }
 
   int size() const { return static_cast<int>(ranks_.size()); }
   std::int32_t rank(int position) const { return ranks_[static_cast<std::size_t>(position)]; }

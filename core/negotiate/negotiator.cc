@@ -1,7 +1,6 @@
 #include "core/negotiate/negotiator.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "core/negotiate/validate.h"
@@ -159,7 +158,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     case Item::kAddSet: {
       std::vector<std::int32_t> ranks;
       RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
-      if (!may_be_set(ranks)) {
+      if (!Members::may_be(ranks, settings_.size)) {
         return Status::unknown("malformed control record: a process set that can't be from rank " +
                                std::to_string(rank));
       }
@@ -415,11 +414,6 @@ void Negotiator::consent(std::map<std::vector<std::int32_t>, std::set<std::int32
   who.insert(rank);
   *unanimous = static_cast<int>(who.size()) == settings_.size;
   if (*unanimous) votes->erase(subject);
-}
-
-bool Negotiator::may_be_set(const std::vector<std::int32_t>& ranks) const {
-  return !ranks.empty() && ranks.front() >= 0 && ranks.back() < settings_.size &&
-         std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
 }
 
 void Negotiator::launch_ready(Outcome* outcome) {

@@ -152,7 +152,6 @@ class Negotiator {
   void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
   void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
                const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
-  bool may_be_set(const std::vector<std::int32_t>& ranks) const;
   void launch_ready(Outcome* outcome);
   void launch_bucket(std::int32_t id, Set* set, Outcome* outcome);
   void end_shutdown(std::int32_t rank, Outcome* outcome);
