@@ -141,7 +141,8 @@ class Placement {
 
   // A reduction of shared Output chunks that no peer looks at before, and that nobody writes to but it: it can be made
   // in the user's memory, which then holds the result, and copied to the block. That saves bringing the chunks in and
-  // out, and stores by a loop into lines that a peer has read, the slowest thing that two caches do (docs/shm.md).
+  // out, and stores by a loop into lines that a peer has read, the slowest thing that two caches do
+  // (docs/notes/shared-memory.md).
   bool can_publish(const Op& op, std::uint64_t time) {
     const Operand& dst = op.dst;
     if (op.kind != OpKind::kCombine || dst.space != Space::kOutput || dst.count == 0) return false;

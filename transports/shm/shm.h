@@ -1,4 +1,5 @@
-// The transport between ranks of one host: shared memory, and the kernel's copy between processes. See docs/shm.md.
+// The transport between ranks of one host: shared memory, and the kernel's copy between processes. See
+// docs/transports.md.
 #pragma once
 
 #include <roda/abi/transport.h>
