@@ -136,10 +136,12 @@ void Group::wait(std::vector<roda_request*> requests) {
 }
 
 Result Group::finish(roda_request* request) {
-  Result result{RODA_OK, make_error()};
-  if (request == nullptr) return result;
+  Result result{request == nullptr ? RODA_OK : RODA_IN_PROGRESS, make_error()};
+  // Not asked again once it has ended: that released it.
   const auto ended = [&] {
-    return (result.code = env_.table().request_test(group_, request, &result.error)) != RODA_IN_PROGRESS;
+    if (result.code != RODA_IN_PROGRESS) return true;
+    result.code = env_.table().request_test(group_, request, &result.error);
+    return result.code != RODA_IN_PROGRESS;
   };
   env_.drive(ended, "the end of a request");
   return result;
