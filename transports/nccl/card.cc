@@ -27,7 +27,7 @@ void check_pair(const Card& a, std::int32_t a_rank, const Card& b, std::int32_t 
                        "nccl: " + rank_text(a_rank) + " and " + rank_text(b_rank) + " use the same GPU (" + place(b) +
                            "), which NCCL does not allow: give each rank of a host its own "
                            "(torch.cuda.set_device(hvd.local_rank())) and start no more ranks on a host than it has "
-                           "GPUs; docs/gpu.md says under \"Hosts of one rank\" how ranks share one all the same",
+                           "GPUs; docs/gpu.md, \"Several processes on one GPU\", says how they share one",
                        b_rank);
   }
 }
