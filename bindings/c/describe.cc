@@ -7,7 +7,7 @@
 #include "bindings/c/roda.h"
 #include "core/engine/engine.h"
 #include "core/engine/environment.h"
-#include "core/engine/explain.h"
+#include "core/plan/explain.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/print.h"

@@ -7,7 +7,7 @@
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
-#include "core/engine/launch_run.h"
+#include "core/launch/launch_run.h"
 
 namespace roda {
 namespace {

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "algorithms/select/names.h"
-#include "core/engine/device_choice.h"
-#include "core/engine/user_algorithms.h"
+#include "core/plan/device_choice.h"
+#include "core/plan/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/bootstrap/launched.h"
-#include "core/engine/planner.h"
 #include "core/knobs/knobs.h"
+#include "core/plan/planner.h"
 #include "plugins/loader/host.h"
 #include "plugins/loader/loader.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 

@@ -1,7 +1,7 @@
 #include "core/execute/native_stage.h"
 
-#include "core/execute/device_queue.h"
-#include "core/execute/run_view.h"
+#include "core/execute/device/device_queue.h"
+#include "core/execute/schedule/run_view.h"
 
 namespace roda::execute {
 

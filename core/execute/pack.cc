@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 namespace {

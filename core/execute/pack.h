@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/execute/device_queue.h"
+#include "core/execute/device/device_queue.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {

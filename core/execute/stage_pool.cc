@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/execute/native_stage.h"
-#include "core/execute/schedule_stage.h"
+#include "core/execute/schedule/schedule_stage.h"
 
 namespace roda::execute {
 

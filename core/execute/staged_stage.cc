@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 namespace {

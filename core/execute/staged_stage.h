@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "core/execute/device_queue.h"
+#include "core/execute/device/device_queue.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {

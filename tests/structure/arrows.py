@@ -10,6 +10,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# What every room of the core may use, and what each may use of the others: a tensor's way, from the engine inwards.
+BELOW_CORE = ("algorithms", "plugins/abi", "plugins/base", "plugins/devices", "plugins/loader")
+CORE = {
+    "knobs": (),
+    "wire": ("negotiate",),
+    "negotiate": ("wire",),
+    "bootstrap": ("knobs",),
+    "topology": ("bootstrap",),
+    "control": ("bootstrap", "wire"),
+    "execute": (),
+    "observe": (),
+    "submit": ("negotiate", "wire", "execute"),
+    "plan": ("execute", "knobs", "topology"),
+    "launch": ("plan", "submit", "negotiate", "execute", "bootstrap"),
+    "engine": ("launch", "plan", "submit", "negotiate", "control", "observe", "bootstrap", "topology", "knobs"),
+}
+
 # folder: folders it may include from, besides itself. The longest folder that a path lies in decides.
 ALLOWED = {
     "plugins/abi": (),
@@ -20,7 +37,8 @@ ALLOWED = {
     "plugins/conformance": ("plugins/abi", "plugins/sdk", "plugins/base", "plugins/devices", "plugins/loader"),
     "transports": ("plugins/abi", "plugins/sdk", "plugins/base"),
     "algorithms": (),
-    "core": ("algorithms", "plugins/abi", "plugins/base", "plugins/devices", "plugins/loader"),
+    "core": BELOW_CORE,
+    **{f"core/{room}": (*BELOW_CORE, *(f"core/{other}" for other in others)) for room, others in CORE.items()},
     "bindings/c": ("core", "algorithms", "plugins/abi", "plugins/base", "plugins/loader"),
     "bindings/python": ("bindings/c", "plugins/abi"),
     "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/loader"),

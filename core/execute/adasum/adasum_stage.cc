@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/execute/run_view.h"
+#include "core/execute/schedule/run_view.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {

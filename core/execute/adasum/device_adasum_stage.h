@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/execute/adasum/adasum_stage.h"
-#include "core/execute/device_queue.h"
+#include "core/execute/device/device_queue.h"
 #include "core/execute/stage.h"
 #include "core/execute/stage_pool.h"
 

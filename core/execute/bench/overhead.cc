@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/execute/group.h"
-#include "core/execute/program.h"
+#include "core/execute/schedule/program.h"
 #include "core/execute/stage_pool.h"
 #include "plugins/devices/cpu/cpu_device.h"
 

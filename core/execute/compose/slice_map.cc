@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 

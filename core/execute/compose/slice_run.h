@@ -10,7 +10,7 @@
 
 #include "core/execute/buffer.h"
 #include "core/execute/compose/slice_map.h"
-#include "core/execute/device_queue.h"
+#include "core/execute/device/device_queue.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {

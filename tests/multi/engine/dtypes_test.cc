@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/engine/launch_run.h"
+#include "core/launch/launch_run.h"
 #include "tests/multi/engine/rank.h"
 #include "tests/unit/execute/values.h"
 

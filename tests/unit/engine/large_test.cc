@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "algorithms/adasum/halving.h"
-#include "core/engine/launch_run.h"
-#include "core/execute/layout.h"
 #include "core/execute/pack.h"
+#include "core/execute/schedule/layout.h"
+#include "core/launch/launch_run.h"
 #include "core/negotiate/bucket.h"
 #include "core/negotiate/validate.h"
 #include "plugins/devices/cpu/cpu_device.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/planner.h"
+#include "core/plan/planner.h"
 
 namespace roda::engine {
 namespace {

@@ -1,5 +1,5 @@
 // Plans over hosts, from transports that exist only as tables of capabilities.
-#include "core/engine/planner.h"
+#include "core/plan/planner.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/explain.h"
+#include "core/plan/explain.h"
 
 namespace roda::engine {
 namespace {

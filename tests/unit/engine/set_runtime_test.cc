@@ -1,5 +1,5 @@
 // What a process set keeps for the plans that run in it.
-#include "core/engine/set_runtime.h"
+#include "core/launch/set_runtime.h"
 
 #include <gtest/gtest.h>
 

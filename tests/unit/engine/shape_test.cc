@@ -1,5 +1,5 @@
 // Levels, and the grids of a set's members on them.
-#include "core/engine/shape.h"
+#include "core/plan/shape.h"
 
 #include <gtest/gtest.h>
 

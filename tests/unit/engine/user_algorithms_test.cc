@@ -1,5 +1,5 @@
 // Algorithms in files, named among the rules of the selection.
-#include "core/engine/user_algorithms.h"
+#include "core/plan/user_algorithms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/execute/layout.h"
+#include "core/execute/schedule/layout.h"
 
 #include <gtest/gtest.h>
 

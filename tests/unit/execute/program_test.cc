@@ -1,9 +1,9 @@
-#include "core/execute/program.h"
+#include "core/execute/schedule/program.h"
 
 #include <gtest/gtest.h>
 
-#include "core/execute/run_view.h"
-#include "core/execute/scratch_labels.h"
+#include "core/execute/schedule/run_view.h"
+#include "core/execute/schedule/scratch_labels.h"
 
 namespace roda::execute {
 namespace {

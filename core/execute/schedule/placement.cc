@@ -1,0 +1,251 @@
+#include "core/execute/schedule/placement.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace roda::execute {
+
+using schedule::Collective;
+using schedule::Space;
+
+namespace {
+
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+std::vector<bool> contributes(const Program& program) {
+  const auto chunks = chunks_of(program.collective, Space::kOutput, program.chunks, program.size);
+  std::vector<bool> holds(index(chunks));
+  for (std::int32_t c = 0; c < chunks; ++c) {
+    switch (program.collective) {
+      case Collective::kAllreduce:
+        holds[index(c)] = program.in_place;
+        break;
+      case Collective::kBroadcast:
+        holds[index(c)] = program.rank == program.root;
+        break;
+      case Collective::kAllgather:
+        holds[index(c)] = c == program.rank;
+        break;
+      default:
+        break;
+    }
+  }
+  return holds;
+}
+
+void append(std::vector<ChunkRun>* runs, Space space, std::int32_t chunk) {
+  if (!runs->empty() && runs->back().space == space && runs->back().first + runs->back().count == chunk) {
+    ++runs->back().count;
+  } else {
+    runs->push_back({space, chunk, 1});
+  }
+}
+
+// Decides, for staging, what lies in the block and what stays in the user's memory.
+class Placement {
+ public:
+  Placement(const ReplayResult& facts, Program* program) : facts_(facts), program_(*program) {}
+
+  void run() {
+    for (int s = 0; s < 2; ++s) {
+      for (const auto time : facts_.last_peer_access[s]) shared_[s].push_back(time > 0);
+    }
+    if (program_.collective == Collective::kAllreduce && !program_.in_place) share_overwritten_input();
+    while (spread()) {
+    }
+    for (const auto& map : shared_) {
+      program_.uses_block |= std::find(map.begin(), map.end(), true) != map.end();
+    }
+    mark();
+    list_copies();
+  }
+
+ private:
+  struct Use {
+    std::uint64_t time;
+    bool writes;
+    Operand* operand;
+  };
+
+  std::vector<bool>& shared(Space space) { return shared_[space == Space::kOutput]; }
+
+  // The user's input may be the user's output: Input goes into the block where Output might be written before its last
+  // read.
+  void share_overwritten_input() {
+    for_each_operand([&](const Use& read) {
+      if (read.writes || read.operand->space != Space::kInput) return;
+      for_each_operand([&](const Use& write) {
+        const Operand& dst = *write.operand;
+        if (!write.writes || dst.space != Space::kOutput || write.time > read.time) return;
+        for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
+          const bool into_block = facts_.last_peer_access[1][index(c)] > write.time;
+          if (!into_block) shared_[0][index(c)] = true;
+        }
+      });
+    });
+  }
+
+  // A range of several chunks must lie together: one shared chunk makes all of it shared.
+  bool spread() {
+    bool changed = false;
+    for_each_operand([&](Use use) {
+      Operand& operand = *use.operand;
+      if (operand.space == Space::kScratch) return;
+      auto& map = shared(operand.space);
+      const auto begin = map.begin() + operand.first;
+      const auto count = std::count(begin, begin + operand.count, true);
+      if (count == 0 || count == operand.count) return;
+      std::fill(begin, begin + operand.count, true);
+      changed = true;
+    });
+    return changed;
+  }
+
+  template <typename F>
+  void for_each_operand(F f) {
+    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      for (Op& op : program_.lanes[lane].ops) {
+        const std::uint64_t time = lane < facts_.steps.size() ? facts_.steps[lane][op.step].time : 0;
+        if (op.kind == OpKind::kSend || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kPut) {
+          f(Use{time, false, &op.src});
+        }
+        if (op.kind == OpKind::kCombine) {
+          for (std::uint32_t s = 0; s < op.sources; ++s) {
+            Source& source = program_.sources[op.source + s];
+            if (source.peer < 0) f(Use{time, false, &source.operand});
+          }
+        }
+        if (op.kind == OpKind::kRecv || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kCombine) {
+          f(Use{time, true, &op.dst});
+        }
+      }
+    }
+  }
+
+  // The last write of shared Output chunks that nobody looks at afterwards goes to the user's memory at once.
+  bool is_final(const Use& write) {
+    const Operand& dst = *write.operand;
+    if (dst.space != Space::kOutput || !shared(Space::kOutput)[index(dst.first)]) return false;
+    for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
+      if (facts_.last_peer_access[1][index(c)] >= write.time) return false;
+    }
+    bool used_later = false;
+    for_each_operand([&](const Use& use) {
+      if (use.operand == write.operand || use.time < write.time) return;
+      used_later |= (use.time > write.time || use.writes) && overlap(*use.operand, dst);
+    });
+    return !used_later;
+  }
+
+  // A reduction of shared Output chunks that no peer looks at before, and that nobody writes to but it: it can be made
+  // in the user's memory, which then holds the result, and copied to the block. That saves bringing the chunks in and
+  // out, and stores by a loop into lines that a peer has read, the slowest thing that two caches do
+  // (docs/notes/shared-memory.md).
+  bool can_publish(const Op& op, std::uint64_t time) {
+    const Operand& dst = op.dst;
+    if (op.kind != OpKind::kCombine || dst.space != Space::kOutput || dst.count == 0) return false;
+    if ((program_.needs & schedule::kNeedsPut) != 0 || !shared(Space::kOutput)[index(dst.first)]) return false;
+    for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
+      if (facts_.first_peer_access[1][index(c)] <= time) return false;
+    }
+    // Where sources must be fetched, one after another, only the first may be what is written over.
+    for (std::uint32_t s = 1; s < op.sources; ++s) {
+      if (program_.sources[op.source + s].peer < 0) return false;
+    }
+    bool alone = true;
+    for_each_operand([&](const Use& use) {
+      if (use.operand == &dst || !overlap(*use.operand, dst)) return;
+      const bool inside =
+          use.operand->first >= dst.first && use.operand->first + use.operand->count <= dst.first + dst.count;
+      alone &= inside && !use.writes;
+    });
+    return alone;
+  }
+
+  void publish() {
+    for (std::size_t lane = 0; lane < program_.lanes.size() && lane < facts_.steps.size(); ++lane) {
+      for (Op& op : program_.lanes[lane].ops) {
+        if (!can_publish(op, facts_.steps[lane][op.step].time)) continue;
+        op.publishes = true;
+        for_each_operand([&](const Use& use) {
+          if (overlap(*use.operand, op.dst)) use.operand->in_user = true;
+        });
+        std::fill(published_.begin() + op.dst.first, published_.begin() + op.dst.first + op.dst.count, true);
+      }
+    }
+  }
+
+  void mark() {
+    const auto output_chunks = shared_[1].size();
+    written_.assign(output_chunks, false);
+    final_.assign(output_chunks, false);
+    published_.assign(output_chunks, false);
+    for_each_operand([&](Use use) {
+      Operand& operand = *use.operand;
+      if (operand.space == Space::kScratch || operand.count == 0) return;
+      operand.in_user = !shared(operand.space)[index(operand.first)];
+      if (operand.space == Space::kOutput && use.writes) {
+        std::fill(written_.begin() + operand.first, written_.begin() + operand.first + operand.count, true);
+      }
+    });
+    std::vector<Operand*> finals;
+    for_each_operand([&](Use use) {
+      if (use.writes && use.operand->count > 0 && is_final(use)) finals.push_back(use.operand);
+    });
+    for (Operand* operand : finals) {
+      operand->in_user = true;
+      std::fill(final_.begin() + operand->first, final_.begin() + operand->first + operand->count, true);
+    }
+    publish();
+  }
+
+  void list_copies() {
+    const bool puts = (program_.needs & schedule::kNeedsPut) != 0;
+    const std::vector<bool> holds = contributes(program_);
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(shared_[0].size()); ++c) {
+      if (shared_[0][index(c)]) append(&program_.copy_in, Space::kInput, c);
+    }
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
+      const std::size_t i = index(c);
+      const bool staged = shared_[1][i] && !published_[i];
+      const bool unchanged = holds[i] && !written_[i] && !(puts && staged);
+      if (staged && holds[i]) append(&program_.copy_in, Space::kOutput, c);
+      if (holds[i] && (!staged || unchanged)) append(&program_.carry, Space::kOutput, c);
+      if (staged && !final_[i] && !unchanged) append(&program_.copy_out, Space::kOutput, c);
+    }
+    const auto more = static_cast<std::int32_t>(shared_[1].size());
+    for (auto c = static_cast<std::int32_t>(holds.size()); c < more; ++c) {
+      if (shared_[1][index(c)] && !published_[index(c)] && !final_[index(c)])
+        append(&program_.copy_out, Space::kOutput, c);
+    }
+  }
+
+  const ReplayResult& facts_;
+  Program& program_;
+  std::vector<bool> shared_[2];
+  std::vector<bool> written_;
+  std::vector<bool> final_;
+  std::vector<bool> published_;
+};
+
+}  // namespace
+
+bool overlap(const Operand& a, const Operand& b) {
+  if (a.count == 0 || b.count == 0 || a.space != b.space) return false;
+  // Scratch: two units may share bytes whatever their chunks say; be careful.
+  if (a.space == Space::kScratch) return true;
+  return a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
+void list_contribution(Program* program) {
+  const std::vector<bool> holds = contributes(*program);
+  for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
+    if (holds[index(c)]) append(&program->contribution, Space::kOutput, c);
+  }
+}
+
+void place(const ReplayResult& facts, Program* program) { Placement(facts, program).run(); }
+
+}  // namespace roda::execute

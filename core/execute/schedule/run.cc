@@ -1,0 +1,301 @@
+#include "core/execute/schedule/run.h"
+
+#include <algorithm>
+
+#include "core/execute/pack.h"
+
+namespace roda::execute {
+
+using schedule::Collective;
+using schedule::Space;
+
+Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& options)
+    : group_(group), program_(program) {
+  view_.group = &group;
+  view_.program = &program;
+  view_.options = &options;
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    lanes_.push_back(std::make_unique<LaneRun>(view_, program.lanes[i], static_cast<std::uint32_t>(i)));
+  }
+}
+
+Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged) {
+  args_ = &args;
+  view_.dtype = args.dtype;
+  view_.op = args.op;
+  view_.element = roda_dtype_size(args.dtype);
+  view_.tag = {args.generation, args.launch, args.stage, 0, piece};
+  view_.staged = staged;
+  view_.queue = args.queue;
+  // Input is only read; the view has one type of pointer for both spaces.
+  view_.user[0] = static_cast<char*>(const_cast<void*>(args.input));
+  view_.user[1] = static_cast<char*>(args.output);
+  view_.user_memory[0] = args.input_memory;
+  view_.user_memory[1] = args.output_memory;
+  layout.map(piece, &view_.map[0], &view_.map[1]);
+  view_.bucket = args.bucket != nullptr;
+  if (view_.bucket) use_one_tensor();
+  user_bytes_[0] = layout.input_bytes();
+  user_bytes_[1] = layout.output_bytes();
+  block_bytes_[0] = layout.block_bytes(Space::kInput);
+  block_bytes_[1] = layout.block_bytes(Space::kOutput);
+  // A missing input means that the contribution lies in the output already.
+  contribution_ = view_.user[0] == nullptr
+                      ? reinterpret_cast<std::uintptr_t>(view_.user[1])
+                      : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
+  RODA_RETURN_IF_ERROR(reserve_scratch());
+  for (auto& lane : lanes_) lane->restart();
+  copy_run_ = copy_offset_ = told_ = 0;
+  copy_chunk_ = 0;
+  phase_ = Phase::kCarry;
+  if (program_.one_sided()) {
+    view_.block_index = group_.next_block(args.slot);
+    view_.sequence = ++group_.block(view_.block_index).sequence;
+    phase_ = Phase::kLinger;
+  }
+  return {};
+}
+
+Status Run::reserve_scratch() {
+  if (program_.scratch_chunks == 0) return {};
+  view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
+  const std::size_t bytes = view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks);
+  if (view_.queue == nullptr) {
+    view_.scratch = scratch_.reserve(bytes);
+    view_.scratch_memory = nullptr;
+    return {};
+  }
+  RODA_RETURN_IF_ERROR(scratch_on_device_.reserve(*view_.queue, DeviceMemory::Place::kDevice, std::max(bytes, kLine)));
+  scratch_on_device_.register_with(group_);
+  view_.scratch = scratch_on_device_.data();
+  view_.scratch_memory = scratch_on_device_.memory();
+  return {};
+}
+
+Status Run::advance(Effort* effort) {
+  while (phase_ != Phase::kIdle) {
+    bool done = true;
+    Phase next = Phase::kIdle;
+    switch (phase_) {
+      case Phase::kLinger: {
+        auto& block = group_.block(view_.block_index);
+        done = block.linger_sequence == 0 || !readers_left(block.late_readers, block.linger_sequence);
+        if (done) block.linger_sequence = 0;
+        next = Phase::kOpen;
+        break;
+      }
+      case Phase::kOpen:
+        RODA_RETURN_IF_ERROR(open());
+        next = view_.staged ? Phase::kCopyIn : Phase::kCarry;
+        break;
+      case Phase::kCopyIn:
+        if (view_.bucket) {
+          RODA_RETURN_IF_ERROR(move_bucket(true, effort));
+        } else {
+          done = copy(program_.copy_in, Way::kIn, effort);
+        }
+        next = view_.bucket ? Phase::kLanes : Phase::kCarry;
+        break;
+      case Phase::kCarry:
+        RODA_RETURN_IF_ERROR(carry(effort, &done));
+        next = Phase::kLanes;
+        break;
+      case Phase::kLanes:
+        RODA_RETURN_IF_ERROR(lanes(effort, &done));
+        next = program_.one_sided() ? Phase::kTell : Phase::kIdle;
+        break;
+      case Phase::kTell:
+        RODA_RETURN_IF_ERROR(tell(&done));
+        next = view_.staged ? Phase::kCopyOut : Phase::kLeave;
+        break;
+      case Phase::kLeave:
+        done = !readers_left(program_.late_readers, view_.sequence);
+        break;
+      case Phase::kCopyOut:
+        RODA_RETURN_IF_ERROR(bring_out(effort, &done));
+        // Reads of the block may outlast the run, unless they need this rank's progress.
+        if (program_.one_sided() && group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) next = Phase::kLeave;
+        break;
+      case Phase::kIdle:
+        break;
+    }
+    if (!done) return {};
+    phase_ = next;
+    ++effort->moves;
+  }
+  return {};
+}
+
+// This rank's contribution to its places in the output, unless it lies there.
+Status Run::carry(Effort* effort, bool* done) {
+  *done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]);
+  if (*done) return {};
+  if (view_.queue != nullptr) return carry_on_device(done);
+  *done = copy(view_.staged ? program_.carry : program_.contribution, Way::kCarry, effort);
+  return {};
+}
+
+Status Run::carry_on_device(bool* done) {
+  if (carried_ == nullptr) {
+    const SpaceMap& map = view_.map[1];
+    for (const ChunkRun& run : program_.contribution) {
+      for (auto chunk = static_cast<std::size_t>(run.first); chunk < static_cast<std::size_t>(run.first + run.count);
+           ++chunk) {
+        const auto* from = reinterpret_cast<const char*>(contribution_ + map.user[chunk]);
+        RODA_RETURN_IF_ERROR(
+            view_.queue->copy(view_.user[1] + map.user[chunk], from, map.prefix[chunk + 1] - map.prefix[chunk]));
+      }
+    }
+    RODA_RETURN_IF_ERROR(DeviceEvent::record(*view_.queue, &carried_));
+  }
+  RODA_RETURN_IF_ERROR(carried_->test(done));
+  if (*done) carried_.reset();
+  return {};
+}
+
+// The windows of the use: over the block, or over the user's own memory.
+Status Run::open() {
+  if (view_.bucket || (view_.staged && program_.uses_block)) {
+    roda_memory* memory = nullptr;
+    const std::size_t input = align_up(block_bytes_[0]);
+    const std::size_t bytes = std::max(input + block_bytes_[1], view_.options->block_bytes);
+    RODA_RETURN_IF_ERROR(group_.staging(view_.block_index, bytes, &memory));
+    view_.block_memory = memory;
+    view_.block[0] = static_cast<char*>(memory->address);
+    view_.block[1] = view_.block[0] + input;
+  }
+  for (int w = 0; w < 2; ++w) {
+    if (!program_.window[w]) continue;
+    void* base = view_.staged ? view_.block[w] : view_.user[w];
+    const std::size_t bytes = view_.staged ? block_bytes_[w] : user_bytes_[w];
+    const roda_memory* memory = view_.staged ? view_.block_memory : view_.user_memory[w];
+    if (bytes == 0) continue;
+    RODA_RETURN_IF_ERROR(group_.open_window(view_.block_index, w, base, bytes, memory));
+  }
+  return {};
+}
+
+Status Run::lanes(Effort* effort, bool* done) {
+  *done = true;
+  for (auto& lane : lanes_) {
+    if (!lane->done()) RODA_RETURN_IF_ERROR(lane->advance(effort));
+    *done &= lane->done();
+  }
+  return {};
+}
+
+// Tells the peers that wait for it that this rank reads their windows no longer, and notes who will say so to this one.
+Status Run::tell(bool* done) {
+  const auto& peers = program_.tell_readers;
+  for (; told_ < peers.size(); ++told_) {
+    const int code = group_.signal(peers[told_], group_.linger_index(view_.block_index), view_.sequence);
+    *done = code != RODA_AGAIN;
+    if (!*done) return {};
+    RODA_RETURN_IF_ERROR(group_.error(code));
+  }
+  if (view_.staged && !program_.late_readers.empty()) {
+    auto& block = group_.block(view_.block_index);
+    block.linger_sequence = view_.sequence;
+    block.late_readers = program_.late_readers;
+  }
+  return {};
+}
+
+bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence) {
+  const std::uint32_t index = group_.linger_index(view_.block_index);
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
+}
+
+// A piece of a bucket that is a part of one tensor is staged like any tensor. (A factor before the sum would have to be
+// applied to the user's input, which is only read.)
+void Run::use_one_tensor() {
+  const std::size_t begin = view_.map[1].user.front();
+  const void* input = nullptr;
+  void* output = nullptr;
+  const bool one = args_->bucket->lies_in_one_tensor(begin, view_.map[1].prefix.back(), &input, &output);
+  if (!one || args_->prescale != 1.0) return;
+  view_.bucket = false;
+  view_.user[0] = static_cast<char*>(const_cast<void*>(input));
+  view_.user[1] = static_cast<char*>(output);
+  for (SpaceMap& map : view_.map) {
+    for (std::size_t& offset : map.user) offset -= begin;
+  }
+}
+
+Status Run::bring_out(Effort* effort, bool* done) {
+  if (view_.bucket) return move_bucket(false, effort);
+  *done = copy(program_.copy_out, Way::kOut, effort);
+  if (!*done || args_->bucket == nullptr) return {};
+  return args_->bucket->scale(view_.user[1], view_.map[1].prefix.back(), args_->postscale);
+}
+
+// The piece of the bucket into the block, or the result out of it; a block's worth at once.
+Status Run::move_bucket(bool in, Effort* effort) {
+  const SpaceMap& map = view_.map[1];
+  const std::size_t begin = map.user.front();
+  const std::size_t bytes = map.prefix.back();
+  effort->spend(bytes);
+  if (!in) return args_->bucket->unpack_part(view_.block[1], begin, bytes, args_->postscale);
+  return args_->bucket->pack_part(view_.block[program_.in_place ? 1 : 0], begin, bytes, args_->prescale);
+}
+
+// Copies the chunks one way, as far as the budget goes. True when all are copied.
+bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
+  const roda_host& host = group_.context().host();
+  for (; copy_run_ < chunks.size(); ++copy_run_, copy_chunk_ = 0, copy_offset_ = 0) {
+    const ChunkRun& run = chunks[copy_run_];
+    const std::size_t w = RunView::which(run.space);
+    const SpaceMap& map = view_.map[w];
+    for (; copy_chunk_ < run.count; ++copy_chunk_, copy_offset_ = 0) {
+      const auto chunk = static_cast<std::size_t>(run.first + copy_chunk_);
+      const std::size_t total = map.prefix[chunk + 1] - map.prefix[chunk];
+      const std::uintptr_t given = w == 1 ? contribution_ : reinterpret_cast<std::uintptr_t>(view_.user[0]);
+      const char* from =
+          way == Way::kOut ? view_.block[1] + map.block[chunk] : reinterpret_cast<const char*>(given + map.user[chunk]);
+      char* to = way == Way::kIn ? view_.block[w] + map.block[chunk] : view_.user[1] + map.user[chunk];
+      while (copy_offset_ < total) {
+        if (effort->budget == 0) return false;
+        const std::size_t bytes = std::min(effort->budget, total - copy_offset_);
+        host.copy(host.self, to + copy_offset_, from + copy_offset_, bytes);
+        copy_offset_ += bytes;
+        effort->spend(bytes);
+      }
+    }
+  }
+  copy_run_ = copy_offset_ = 0;
+  copy_chunk_ = 0;
+  return true;
+}
+
+bool Run::release() {
+  bool all = true;
+  for (auto& lane : lanes_) all &= lane->release();
+  bool is_over = true;
+  if (carried_ != nullptr && carried_->test(&is_over).ok() && !is_over) return false;
+  carried_.reset();
+  if (all) phase_ = Phase::kIdle;
+  return all;
+}
+
+std::string Run::describe() const {
+  switch (phase_) {
+    case Phase::kLinger:
+    case Phase::kLeave:
+      return "waits until its peers have read its data";
+    case Phase::kLanes:
+      break;
+    case Phase::kIdle:
+      return "done";
+    default:
+      return "copies";
+  }
+  std::string text;
+  for (const auto& lane : lanes_) {
+    if (lane->done()) continue;
+    text += (text.empty() ? "" : "; ") + lane->describe();
+  }
+  return text;
+}
+
+}  // namespace roda::execute

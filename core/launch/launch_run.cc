@@ -1,0 +1,143 @@
+#include "core/launch/launch_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace roda::engine {
+
+void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
+                      const execute::DeviceQueue& queue) {
+  launch_ = std::move(launch);
+  operations_ = std::move(operations);
+  set_ = set;
+  slot_ = slot;
+  queue_ = queue;
+  binding_.begin(launch_, set, queue);
+  payload_.begin(launch_, &operations_, {set->options().ranks, set->options().rank}, queue);
+  is_local_ = has_ended_ = has_groups_ = false;
+  broken = false;
+  seen_moves = 0;
+  moved_at = std::chrono::steady_clock::now();
+}
+
+Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
+  *started = true;
+  if (set_->size() == 1) {
+    is_local_ = true;
+    RODA_RETURN_IF_ERROR(wait_for_producers());
+    RODA_RETURN_IF_ERROR(payload_.run_locally(binding_.work()));
+    return end_on_stream();
+  }
+  RODA_RETURN_IF_ERROR(binding_.connect(planner, contexts, started));
+  if (!*started) return {};
+  has_groups_ = true;
+  RODA_RETURN_IF_ERROR(wait_for_producers());
+
+  const Work& work = binding_.work();
+  execute::StageArgs args;
+  args.collective = work.collective;
+  args.dtype = head().dtype;
+  args.op = work.stage_op();
+  args.launch = launch_.sequence;
+  args.generation = set_->options().generation;
+  args.slot = binding_.slot(slot_);
+  args.root = binding_.root();
+  if (!queue_.is_host()) args.queue = &queue_;
+  RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
+  Status status = payload_.prepare(work, binding_.means(*stage_), &args);
+  if (status.ok()) status = stage_->start(args);
+  if (!status.ok()) stage_.reset();
+  return status;
+}
+
+Status LaunchRun::advance(bool* done) {
+  *done = true;
+  if (stage_ != nullptr && !has_ended_) {
+    RODA_RETURN_IF_ERROR(stage_->test(&has_ended_));
+    if (queue_.is_host()) {
+      *done = has_ended_;
+      return *done ? payload_.finish() : Status();
+    }
+    const bool can_finish = completion_ == nullptr && (has_ended_ || stage_->is_on_stream());
+    if (can_finish) RODA_RETURN_IF_ERROR(payload_.finish());
+    if (can_finish) RODA_RETURN_IF_ERROR(end_on_stream());
+  }
+  bool is_over = true;
+  if (completion_ != nullptr) RODA_RETURN_IF_ERROR(completion_->test(&is_over));
+  *done = (stage_ == nullptr || has_ended_) && is_over;
+  return {};
+}
+
+// The tensors' own streams: what comes on ours waits for what gives them their values.
+Status LaunchRun::wait_for_producers() {
+  const execute::DeviceEvent* last = nullptr;
+  for (const Operation* op : operations_) {
+    if (op == nullptr || op->ready.get() == last) continue;
+    last = op->ready.get();
+    RODA_RETURN_IF_ERROR(queue_.wait_for(last));
+  }
+  return {};
+}
+
+// Everything lies on the stream: an event behind it tells when it is done.
+Status LaunchRun::end_on_stream() {
+  if (queue_.is_host()) return {};
+  RODA_RETURN_IF_ERROR(execute::DeviceEvent::record(queue_, &completion_));
+  for (Operation* op : operations_) {
+    if (op != nullptr) op->completion = completion_;
+  }
+  return {};
+}
+
+void LaunchRun::abort(const Status& cause) {
+  if (stage_ != nullptr) stage_->abort(cause);
+}
+
+bool LaunchRun::quiesced() {
+  for (Operation* op : operations_) {
+    if (op == nullptr || is_local_) continue;
+    for (execute::StagePool* pool : binding_.pools()) {
+      if (pool == nullptr) continue;
+      if (op->input != nullptr && !pool->group().quiesced(op->input, op->bytes())) return false;
+      if (op->output != nullptr && !pool->group().quiesced(op->output, op->bytes())) return false;
+    }
+  }
+  if (queue_.is_host()) return true;
+  // A device in an error takes no event, and runs nothing any more.
+  if (quiet_ == nullptr && !execute::DeviceEvent::record(queue_, &quiet_).ok()) return true;
+  bool is_over = true;
+  static_cast<void>(quiet_->test(&is_over));
+  return is_over;
+}
+
+std::string LaunchRun::describe() const {
+  std::string text = std::string(roda_collective_name(head().collective)) + " '" + head().name + "'";
+  if (launch_.tensors.size() > 1) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
+  if (stage_ != nullptr) return text + " (" + stage_->describe() + ")";
+  return text + (has_groups_ || is_local_ ? " (being prepared)" : " (connecting)");
+}
+
+std::string LaunchRun::activity() const {
+  const std::string what = head().collective == RODA_BROADCAST ? "BCAST" : roda_collective_name(head().collective);
+  std::string name;
+  for (execute::StagePool* pool : binding_.pools()) {
+    const std::string transport = pool == nullptr ? "" : pool->group().context().name();
+    if (name.find(transport) == std::string::npos) name += (name.empty() ? "" : "_") + transport;
+  }
+  if (name.empty()) return "LOCAL_" + what;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name + "_" + what;
+}
+
+void LaunchRun::finish() {
+  stage_.reset();
+  launch_.tensors.clear();
+  operations_.clear();
+  binding_.release();
+  is_local_ = false;
+  completion_.reset();
+  quiet_.reset();
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,87 @@
+// One launch on its way through this rank: buffers in, stage, buffers out, completions.
+//
+// The work of one in host memory has been done when its stage has ended. On a device everything is put on one stream:
+// the wait for the tensors' producers, packing, the collective where its transport works on the device's memory,
+// unpacking, and an event behind it all.
+//
+// Owned by the holder of the baton. Pooled: a run is used again for later launches.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/execute/device/device_queue.h"
+#include "core/execute/stage_pool.h"
+#include "core/launch/payload.h"
+#include "core/launch/plan_binding.h"
+#include "core/launch/set_runtime.h"
+#include "core/negotiate/negotiator.h"
+#include "core/submit/operation.h"
+
+namespace roda::engine {
+
+class LaunchRun {
+ public:
+  // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros. `queue`:
+  // where the tensors lie, and the stream for the work on them.
+  void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
+             const execute::DeviceQueue& queue);
+
+  // Prepares and starts the stage when its group is ready; *started stays false until then.
+  Status start(Planner* planner, Contexts* contexts, bool* started);
+  // One bounded step. *done: outputs are in place, or the status says why not.
+  Status advance(bool* done);
+  void abort(const Status& cause);
+  // After an error: no access to the buffers can follow any more.
+  bool quiesced();
+
+  const negotiate::Launch& launch() const { return launch_; }
+  std::vector<Operation*>& operations() { return operations_; }
+  // All work lies on the device's stream, and an event behind it: whoever uses that stream's order needs to wait no
+  // longer. The operations carry the event.
+  bool lies_on_stream() const { return completion_ != nullptr; }
+  // The operations have been told of their end; the run goes on without them.
+  void forget_operations() { std::fill(operations_.begin(), operations_.end(), nullptr); }
+  SetRuntime* set() const { return set_; }
+  bool started() const { return stage_ != nullptr || is_local_; }
+  bool needs_whole_group() const { return binding_.needs_whole_group(); }
+  bool needs_whole_device() const { return binding_.needs_whole_device(); }
+  bool is_on_device() const { return !queue_.is_host(); }
+  std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
+  std::string describe() const;
+  std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
+  void finish();                 // gives the stage back
+  // The group, which this launch does not use, is about to go.
+  void forget(execute::TransportGroup& group) { payload_.forget(group); }
+
+  bool broken = false;  // its stage ended with an error; what is left is to give its buffers back
+
+  // Deadline bookkeeping of the engine.
+  std::uint64_t seen_moves = 0;
+  std::chrono::steady_clock::time_point moved_at{};
+
+ private:
+  const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
+  Status wait_for_producers();
+  Status end_on_stream();
+
+  negotiate::Launch launch_;
+  std::vector<Operation*> operations_;
+  SetRuntime* set_ = nullptr;
+  std::uint32_t slot_ = 0;
+  execute::DeviceQueue queue_;
+  PlanBinding binding_;
+  Payload payload_;
+  execute::StageHandle stage_;
+  bool is_local_ = false;    // a set of one rank: nothing travels
+  bool has_groups_ = false;  // they are connected
+  bool has_ended_ = false;   // the stage
+  std::shared_ptr<execute::DeviceEvent> completion_;
+  std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
+};
+
+}  // namespace roda::engine

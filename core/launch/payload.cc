@@ -1,0 +1,270 @@
+#include "core/launch/payload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace roda::engine {
+
+double averaging_factor(int dtype, double postscale, int members) {
+  const double factor = postscale / members;
+  const bool truncates = dtype <= RODA_INT64;
+  const bool falls_short = std::abs(factor * members) < std::abs(postscale);
+  return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
+}
+
+std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
+  return rows / size + (rank < rows % size ? 1 : 0);
+}
+
+Payload::Payload() : bucket_(roda_cpu_device()) {}
+
+void Payload::begin(const negotiate::Launch& launch, std::vector<Operation*>* operations, const Membership& members,
+                    const execute::DeviceQueue& queue) {
+  launch_ = &launch;
+  operations_ = operations;
+  members_ = members;
+  queue_ = queue;
+  bucket_.use(queue.device);
+}
+
+double Payload::postscale() const {
+  const bool is_average = work_.op == RODA_AVERAGE && !work_.stage_averages;
+  return is_average ? averaging_factor(head().dtype, head().postscale, size()) : head().postscale;
+}
+
+Status Payload::allocate_result(Operation* op, std::size_t bytes) {
+  if (op->output != nullptr) return {};
+  OutputBlock* block = nullptr;
+  if (const Status s = OutputBlock::allocate(queue_, bytes, &block); !s.ok()) {
+    return {s.code(), "No memory for the " + std::to_string(bytes) + "-byte output of " +
+                          std::string(roda_collective_name(head().collective)) + " '" + head().name +
+                          "': " + s.message()};
+  }
+  op->result = OutputRef(block);
+  op->output = op->result.get()->data();
+  return {};
+}
+
+// Where several tensors travel as one, or changed ones. What works on a device's memory is told of it: every rank of a
+// group does that for the same launches.
+Status Payload::ensure_fused(std::size_t bytes) {
+  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, means_.group, bytes));
+  for (execute::TransportGroup* group : means_.on_device) fused_.register_with(*group);
+  return {};
+}
+
+Status Payload::prepare(const Work& work, const Means& means, execute::StageArgs* args) {
+  work_ = work;
+  means_ = means;
+  if (is_fused() && !reduces_all()) return prepare_bucket(args);
+  switch (head().collective) {
+    case RODA_ALLREDUCE:
+    case RODA_ADASUM_ALLREDUCE:
+      return prepare_allreduce(args);
+    case RODA_ALLGATHER:
+      return prepare_allgather(args);
+    case RODA_ALLTOALL:
+      return prepare_alltoall(args);
+    case RODA_REDUCESCATTER:
+      return prepare_reducescatter(args);
+    case RODA_BROADCAST:
+      return prepare_broadcast(args);
+    case RODA_BARRIER:
+      return {};
+    default:
+      return Status::unsupported(std::string(roda_collective_name(head().collective)) + " has no plan");
+  }
+}
+
+// One tensor or many, each with its factors. A stage that takes buckets works through them where they lie; for the
+// others one tensor is reduced in its output, and several are packed.
+Status Payload::prepare_allreduce(execute::StageArgs* args) {
+  lay_out_bucket();
+  args->count = bucket_.elements();
+  args->tensor_begins = begins_.data();
+  args->tensors = begins_.size();
+  bucket_given_ = queue_.is_host() && means_.takes_buckets;
+  if (bucket_given_) {
+    args->bucket = &bucket_;
+    args->prescale = prescale();
+    args->postscale = postscale();
+    return {};
+  }
+  Operation* op = operations_->front();
+  if (!is_fused() && op != nullptr) {
+    args->count = static_cast<std::size_t>(head().elements(0));
+    args->input = op->input;
+    args->output = op->output;
+    if (prescale() == 1.0) return {};
+    RODA_RETURN_IF_ERROR(copy(op->output, op->input, op->bytes()));
+    args->input = op->output;
+    return scale(op->output, args->count, prescale());
+  }
+  if (!is_fused()) return prepare_zeros(args);
+  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), queue_.stream));
+  args->input = args->output = fused_.data();
+  if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+// This rank has joined, and the others work on a tensor of their program's: no buffer that is registered may stand in
+// for it here, since what is registered must be so on every rank.
+Status Payload::prepare_zeros(execute::StageArgs* args) {
+  FusionBuffer& zeros = queue_.is_host() ? fused_ : zeros_;
+  RODA_RETURN_IF_ERROR(zeros.ensure(queue_, means_.group, bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale(), queue_.stream));
+  args->input = args->output = zeros.data();
+  if (zeros.is_transports()) args->input_memory = args->output_memory = zeros.memory();
+  return {};
+}
+
+void Payload::lay_out_bucket() {
+  tensors_.clear();
+  begins_.clear();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < launch_->tensors.size(); ++i) {
+    Operation* op = (*operations_)[i];
+    execute::BucketTensor tensor;
+    tensor.count = static_cast<std::size_t>(launch_->tensors[i]->elements(0));
+    if (op != nullptr) {  // null: this rank joined, and gives zeros
+      tensor.input = op->input;
+      tensor.output = op->output;
+      op->result_shape = op->request.shape;
+    }
+    tensors_.push_back(tensor);
+    begins_.push_back(begin);
+    begin += execute::aligned_elements(tensor.count, head().dtype);
+  }
+  const bool reads_gaps = queue_.is_host() || work_.collective == RODA_ADASUM_ALLREDUCE;
+  bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype, reads_gaps);
+}
+
+Status Payload::prepare_broadcast(execute::StageArgs* args) {
+  Operation* op = operations_->front();
+  args->input = op->input;
+  args->output = op->output;
+  args->count = static_cast<std::size_t>(head().elements(0));
+  op->result_shape = op->request.shape;
+  return {};
+}
+
+Status Payload::prepare_allgather(execute::StageArgs* args) {
+  Operation* op = operations_->front();
+  recv_counts_.clear();
+  std::size_t total = 0;
+  std::int64_t rows = 0;
+  for (std::size_t m = 0; m < head().rows.size(); ++m) {
+    recv_counts_.push_back(static_cast<std::size_t>(head().elements(m)));
+    total += recv_counts_.back();
+    rows += head().rows[m];
+  }
+  RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = rows;
+  args->input = op->input;
+  args->output = op->output;
+  args->recv_counts = recv_counts_.data();
+  return {};
+}
+
+Status Payload::prepare_alltoall(execute::StageArgs* args) {
+  Operation* op = operations_->front();
+  const auto members = static_cast<std::size_t>(size());
+  const auto self = static_cast<std::size_t>(members_.rank);
+  const auto row = static_cast<std::size_t>(head().row_elements);
+  send_counts_.clear();
+  recv_counts_.clear();
+  op->received_splits.clear();
+  std::int64_t rows = 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    const std::int32_t from_peer = head().splits[m * members + self];
+    send_counts_.push_back(static_cast<std::size_t>(head().splits[self * members + m]) * row);
+    recv_counts_.push_back(static_cast<std::size_t>(from_peer) * row);
+    op->received_splits.push_back(from_peer);
+    rows += from_peer;
+  }
+  const std::int32_t largest = *std::max_element(head().splits.begin(), head().splits.end());
+  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = rows;
+  args->input = op->input;
+  args->output = op->output;
+  args->send_counts = send_counts_.data();
+  args->recv_counts = recv_counts_.data();
+  args->max_count = static_cast<std::size_t>(largest) * row;
+  all_counts_.clear();
+  if (means_.needs_all_counts) {
+    for (const std::int32_t rows_between : head().splits) {
+      all_counts_.push_back(static_cast<std::size_t>(rows_between) * row);
+    }
+    args->all_counts = all_counts_.data();
+  }
+  return {};
+}
+
+Status Payload::prepare_reducescatter(execute::StageArgs* args) {
+  Operation* op = operations_->front();
+  recv_counts_.clear();
+  for (int m = 0; m < size(); ++m) {
+    recv_counts_.push_back(
+        static_cast<std::size_t>(reducescatter_rows(head().rows[0], size(), m) * head().row_elements));
+  }
+  const auto self = static_cast<std::size_t>(members_.rank);
+  RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
+  op->result_shape = op->request.shape;
+  op->result_shape[0] = reducescatter_rows(head().rows[0], size(), members_.rank);
+  args->count = static_cast<std::size_t>(head().elements(0));
+  args->recv_counts = recv_counts_.data();
+  args->input = op->input;
+  args->output = op->output;
+  if (prescale() == 1.0 || op->bytes() == 0) return {};
+  RODA_RETURN_IF_ERROR(ensure_fused(op->bytes()));
+  RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
+  args->input = fused_.data();
+  if (fused_.is_transports()) args->input_memory = fused_.memory();
+  return scale(fused_.data(), args->count, prescale());
+}
+
+Status Payload::finish() {
+  if (is_fused() && !reduces_all()) return unpack_bucket();
+  Operation* op = operations_->front();
+  if (head().collective == RODA_REDUCESCATTER) {
+    return scale(op->output, recv_counts_[static_cast<std::size_t>(members_.rank)], postscale());
+  }
+  if (!reduces_all() || bucket_given_) return {};
+  if (is_fused()) return bucket_.unpack(fused_.data(), postscale(), queue_.stream);
+  if (op == nullptr) return {};
+  return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
+}
+
+// A set of one: every collective is a copy and the factors.
+Status Payload::run_locally(const Work& work) {
+  work_ = work;
+  for (Operation* op : *operations_) {
+    if (op == nullptr || head().collective == RODA_BARRIER) continue;
+    op->result_shape = op->request.shape;
+    op->received_splits = op->request.splits;
+    std::size_t bytes = op->bytes();
+    if (head().collective == RODA_ALLTOALL) {
+      op->result_shape[0] = op->request.splits[0];
+      bytes = static_cast<std::size_t>(op->result_shape[0] * op->request.row_elements()) *
+              roda_dtype_size(op->request.dtype);
+    }
+    RODA_RETURN_IF_ERROR(allocate_result(op, bytes));
+    if (op->input != nullptr) RODA_RETURN_IF_ERROR(copy(op->output, op->input, bytes));
+    const std::size_t count = bytes / roda_dtype_size(op->request.dtype);
+    if (!reduces_all() && head().collective != RODA_REDUCESCATTER) continue;
+    RODA_RETURN_IF_ERROR(scale(op->output, count, prescale()));
+    RODA_RETURN_IF_ERROR(scale(op->output, count, postscale()));
+  }
+  return {};
+}
+
+void Payload::forget(execute::TransportGroup& group) {
+  fused_.forget(group);
+  zeros_.forget(group);
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,113 @@
+// The tensors of one launch as a stage works on them, in and out: where they lie, or several packed in one buffer, with
+// the factors before and after a reduction.
+//
+// Owned by the holder of the baton. Its buffers are kept for later launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/execute/device/device_queue.h"
+#include "core/execute/pack.h"
+#include "core/execute/stage.h"
+#include "core/launch/fusion_buffer.h"
+#include "core/negotiate/negotiator.h"
+#include "core/submit/operation.h"
+
+namespace roda::engine {
+
+// What is done with a launch's tensors.
+struct Work {
+  int collective = RODA_ALLREDUCE;  // an Adasum of one host's devices is their average
+  int op = RODA_SUM;                // as asked for
+  bool stage_averages = false;      // else an average is a sum that is scaled
+
+  int stage_op() const { return op == RODA_AVERAGE && !stage_averages ? int{RODA_SUM} : op; }
+};
+
+class Payload {
+ public:
+  Payload();
+
+  // The members of the process set, and which of them this rank is.
+  struct Membership {
+    std::span<const std::int32_t> ranks;
+    int rank = 0;
+  };
+  // How the stage gets at the data.
+  struct Means {
+    execute::TransportGroup* group = nullptr;             // that fusion buffers come from; null: from nobody's
+    std::span<execute::TransportGroup* const> on_device;  // they work on the device's memory
+    bool takes_buckets = false;                           // packs, scales and unpacks by itself
+    bool needs_all_counts = false;                        // of an alltoall: from each rank to each
+  };
+  // Takes a launch on: operations of this rank, one per tensor; null where it joined and supplies zeros. All of that
+  // outlives the launch; `queue` is where the tensors lie, and the stream for the work on them.
+  void begin(const negotiate::Launch& launch, std::vector<Operation*>* operations, const Membership& members,
+             const execute::DeviceQueue& queue);
+  // Fills input, output and counts of what the stage works on, allocates results, and packs what travels in a buffer.
+  Status prepare(const Work& work, const Means& means, execute::StageArgs* args);
+  // After the stage: results in their places, scaled.
+  Status finish();
+  // In a set of one every collective is a copy and the factors: this in place of prepare() and finish().
+  Status run_locally(const Work& work);
+  // The group, which this launch does not use, is about to go.
+  void forget(execute::TransportGroup& group);
+
+ private:
+  const negotiate::Agreed& head() const { return *launch_->tensors.front(); }
+  bool reduces_all() const { return work_.collective == RODA_ALLREDUCE || work_.collective == RODA_ADASUM_ALLREDUCE; }
+  bool is_fused() const { return launch_->tensors.size() > 1; }
+  int size() const { return static_cast<int>(members_.ranks.size()); }
+  bool is_root() const { return head().root == members_.ranks[static_cast<std::size_t>(members_.rank)]; }
+  double prescale() const { return head().prescale; }
+  double postscale() const;
+  Status ensure_fused(std::size_t bytes);
+  Status allocate_result(Operation* op, std::size_t bytes);
+  Status prepare_allreduce(execute::StageArgs* args);
+  Status prepare_zeros(execute::StageArgs* args);
+  void lay_out_bucket();
+  Status prepare_allgather(execute::StageArgs* args);
+  Status prepare_alltoall(execute::StageArgs* args);
+  Status prepare_reducescatter(execute::StageArgs* args);
+  Status prepare_broadcast(execute::StageArgs* args);
+  // The same for several tensors in one buffer (payload_bucket.cc).
+  Status prepare_bucket(execute::StageArgs* args);
+  Status pack_allgather(execute::StageArgs* args);
+  Status pack_reducescatter(execute::StageArgs* args);
+  Status pack_broadcast(execute::StageArgs* args);
+  Status unpack_bucket();
+  execute::BucketTensor tensor_of(std::size_t index) const;
+  std::size_t shape_result(std::size_t index);
+  Status copy(void* to, const void* from, std::size_t bytes) const { return queue_.copy(to, from, bytes); }
+  Status scale(void* data, std::size_t count, double factor) const {
+    return queue_.scale(data, count, head().dtype, factor);
+  }
+
+  const negotiate::Launch* launch_ = nullptr;
+  std::vector<Operation*>* operations_ = nullptr;
+  Membership members_;
+  execute::DeviceQueue queue_;
+  Work work_;
+  Means means_;
+  FusionBuffer fused_;
+  FusionBuffer zeros_;  // of a device, in place of a tensor that this rank doesn't have
+  execute::Bucket bucket_;
+  bool bucket_given_ = false;
+  std::vector<execute::BucketTensor> tensors_;
+  std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
+  std::vector<std::size_t> counts_;  // of a bucket's tensors: [tensors][ranks] elements
+  void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
+  std::vector<std::size_t> send_counts_, recv_counts_, all_counts_;
+};
+
+// What a sum over `members` ranks is multiplied by for their average. Whole numbers are truncated after that: a factor
+// that came out a little too small would turn 49 / 49 into 0, so it is the next larger one then.
+double averaging_factor(int dtype, double postscale, int members);
+
+// Rows of a reduce-scatter that member `rank` of `size` keeps: as even as possible, the first ones one more.
+std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank);
+
+}  // namespace roda::engine

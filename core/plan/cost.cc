@@ -1,0 +1,146 @@
+#include "core/plan/cost.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "algorithms/plan/compose.h"
+#include "algorithms/schedule/sim/simulate.h"
+#include "core/execute/options.h"
+
+namespace roda::engine {
+namespace {
+
+constexpr double kMostSteps = 5e6;
+constexpr double kInfiniBandLatency = 1.5, kInfiniBandOverhead = 0.3;
+
+// Gbit/s of the fastest network device of the machine, and whether it is InfiniBand.
+std::pair<double, bool> fastest_device(const topology::Machine& machine) {
+  std::pair<double, bool> fastest{0, false};
+  for (const topology::Nic& nic : machine.nics) {
+    if (nic.is_up && nic.speed_mbit > 0) fastest = std::max(fastest, {nic.speed_mbit / 1e3, false});
+  }
+  for (const topology::RdmaDevice& device : machine.rdma_devices) {
+    for (const topology::RdmaPort& port : device.ports) {
+      if (port.is_active) fastest = std::max(fastest, {port.rate_mbit / 1e3, port.link_layer == "InfiniBand"});
+    }
+  }
+  return fastest;
+}
+
+// Ranks host by host: the simulator places them so.
+std::vector<std::int32_t> by_host(const PlanQuery& q, std::vector<std::int32_t>* placement) {
+  std::vector<std::int32_t> order;
+  if (q.shape == nullptr) {
+    order.resize(static_cast<std::size_t>(q.size));
+    std::iota(order.begin(), order.end(), 0);
+    placement->assign(1, q.size);
+    return order;
+  }
+  for (const auto& host : q.shape->table()) {
+    order.insert(order.end(), host.begin(), host.end());
+    placement->push_back(static_cast<std::int32_t>(host.size()));
+  }
+  return order;
+}
+
+sim::Level level(const char* name, std::int32_t members, const Link& link) {
+  sim::Level made;
+  made.name = name;
+  made.members = members;
+  made.latency_us = link.latency_us;
+  made.overhead_us = link.overhead_us;
+  made.GBps = link.GBps;
+  return made;
+}
+
+// Whether what runs inside hosts is a transport that reaches no further.
+bool is_near(const Plan& plan) {
+  return (plan.stages.front().transport->capabilities & RODA_CAP_SAME_HOST) != 0 ||
+         (plan.stages.back().transport->capabilities & RODA_CAP_SAME_HOST) != 0;
+}
+
+// Whether messages travel inside hosts: both ends then copy every byte, and a rank that sends and receives at a time
+// has one processor for both directions. What reads its peer's memory leaves the peer alone.
+bool copies_inside(const Plan& plan, const PlanQuery& q) {
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+    const PlanStage& stage = plan.stages[number];
+    const auto axis = plan.is_composed() ? static_cast<std::size_t>(plan.composition.stages[number].axis) : 0;
+    if (plan.is_composed() && q.shape->grid(plan.composition.name).axes[axis].hosts > 1) continue;
+    const auto* algorithm =
+        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
+    if ((algorithm->needs & schedule::kNeedsMessages) != 0) return true;
+  }
+  return false;
+}
+
+sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& links) {
+  sim::Scenario scenario;
+  std::vector<std::int32_t> placement;
+  const std::vector<std::int32_t> order = by_host(q, &placement);
+  const Link& inside = is_near(plan) ? links.memory : links.loopback;
+  const std::int32_t most = *std::max_element(placement.begin(), placement.end());
+  scenario.cluster.name = "job";
+  scenario.cluster.reduce_GBps = links.reduce_GBps;
+  scenario.cluster.copy_GBps = links.copy_GBps;
+  scenario.cluster.levels = {level("host", most, inside)};
+  scenario.cluster.levels.front().full_duplex = !copies_inside(plan, q);
+  if (placement.size() > 1) {
+    scenario.cluster.levels.push_back(level("network", 0, links.network));
+    scenario.cluster.placement = placement;
+  }
+  scenario.bytes = static_cast<double>(q.bytes);
+  if (plan.is_composed()) {
+    scenario.plan = plan.composition;
+    const plan::Grid& grid = q.shape->grid(plan.composition.name).grid;
+    scenario.grid.axes = grid.axes;
+    for (const std::int32_t rank : order) scenario.grid.places.push_back(grid.places[static_cast<std::size_t>(rank)]);
+  } else {
+    const auto collective = static_cast<schedule::Collective>(q.collective);
+    scenario.plan = {plan.stages.front().algorithm, collective, {{collective, plan.stages.front().algorithm, 0}}};
+    scenario.grid = plan::flat_grid(q.size);
+  }
+  return scenario;
+}
+
+}  // namespace
+
+Links links_of(const topology::Cluster& cluster) {
+  Links links;
+  std::optional<std::pair<double, bool>> slowest;
+  for (const topology::Host& host : cluster.hosts) {
+    const auto fastest = fastest_device(cluster.machines[static_cast<std::size_t>(host.machine)].machine);
+    if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
+  }
+  if (cluster.hosts.size() < 2 || !slowest) return links;
+  links.network.GBps = slowest->first / 8;
+  if (slowest->second) links.network = {kInfiniBandLatency, kInfiniBandOverhead, links.network.GBps};
+  links.source = "assumed; the network's bandwidth as its interfaces tell it";
+  return links;
+}
+
+std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
+  if (q.size < 2 || plan.stages.empty()) return std::nullopt;
+  for (const PlanStage& stage : plan.stages) {
+    const auto collective = static_cast<schedule::Collective>(stage.collective);
+    if (schedule::find_algorithm(collective, stage.algorithm) == nullptr) return std::nullopt;
+  }
+  const sim::Scenario scenario = scenario_of(plan, q, links);
+  sim::Options options;
+  options.most_steps = kMostSteps;
+  const execute::ExecuteOptions execute;
+  options.slice_bytes = static_cast<double>(plan.is_composed() ? execute.level_bytes : execute.slice_bytes);
+  options.in_flight = static_cast<std::int32_t>(execute.slices_in_flight);
+  options.segment_bytes = static_cast<double>(execute.segment_bytes);
+  sim::Outcome outcome;
+  if (sim::simulate(scenario, options, &outcome)) return std::nullopt;
+  Prediction cost;
+  cost.seconds = outcome.seconds;
+  for (const sim::LevelTraffic& traffic : outcome.levels) {
+    (traffic.name == "network" ? cost.between_bytes : cost.inside_bytes) += traffic.bytes;
+  }
+  return cost;
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,81 @@
+#include "core/submit/operation.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace roda::engine {
+
+OutputBlock* OutputBlock::allocate(std::size_t bytes) {
+  const std::size_t total = (kHeader + bytes + 63) / 64 * 64;
+  void* memory = std::aligned_alloc(64, total);
+  if (memory == nullptr) return nullptr;
+  return new (memory) OutputBlock;
+}
+
+Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block) {
+  OutputBlock* made = allocate(queue.is_host() ? bytes : 0);
+  if (made == nullptr) return Status::no_memory("there is not so much host memory");
+  if (!queue.is_host()) {
+    roda_error error = make_error();
+    made->memory.struct_size = sizeof made->memory;
+    const int code = queue.device->alloc(queue.number, bytes, &made->memory, &error);
+    if (code < 0) {
+      made->release();
+      return Status::from(code, error);
+    }
+    made->device = queue.device;
+  }
+  *block = made;
+  return {};
+}
+
+void OutputBlock::release() {
+  static_assert(sizeof(OutputBlock) <= kHeader);
+  if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (device != nullptr) device->free(&memory);
+  this->~OutputBlock();
+  std::free(this);
+}
+
+HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  if (slot.state == nullptr) slot.state = std::make_unique<HandleState>();
+  slot.live = true;
+  HandleState* state = slot.state.get();
+  state->operations.clear();
+  state->operations.resize(count);
+  state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  state->first_error = Status();
+  for (Operation& op : state->operations) op.handle = state;
+  *handle = (std::uint64_t{slot.generation} << 32) | index;
+  return state;
+}
+
+HandleState* HandleTable::find(std::uint64_t handle) const {
+  const std::scoped_lock lock(mutex_);
+  const auto index = static_cast<std::uint32_t>(handle);
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return slot.live && slot.generation == handle >> 32 ? slot.state.get() : nullptr;
+}
+
+void HandleTable::release(std::uint64_t handle) {
+  const std::scoped_lock lock(mutex_);
+  const auto index = static_cast<std::uint32_t>(handle);
+  if (index >= slots_.size()) return;
+  Slot& slot = slots_[index];
+  if (!slot.live || slot.generation != handle >> 32) return;
+  slot.live = false;
+  ++slot.generation;
+  slot.state->operations.clear();
+  free_.push_back(index);
+}
+
+}  // namespace roda::engine

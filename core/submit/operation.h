@@ -1,0 +1,71 @@
+// One submitted operation and the handle that one or several of them share.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/negotiate/request.h"
+#include "core/submit/output.h"
+#include "plugins/base/status.h"
+
+namespace roda::engine {
+
+// Barriers and joins have no name of their own: one at a time per process set.
+inline constexpr const char* kJoinName = "join.noname";
+inline constexpr const char* kBarrierName = "barrier.noname";
+
+struct HandleState;
+
+// Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
+struct Operation {
+  negotiate::Request request;
+  const void* input = nullptr;
+  void* output = nullptr;  // the caller's; null: the engine allocates `result`
+  OutputRef result;
+  // On a device: when the input is complete (null: it is), and when the outputs are.
+  std::shared_ptr<execute::DeviceEvent> ready, completion;
+  std::vector<std::int64_t> result_shape;
+  std::vector<std::int32_t> received_splits;
+  std::int32_t value = 0;  // join: the rank that joined last
+  int bit = -1;            // announced by this cache bit, -1: in full or not yet
+  bool launched = false;   // part of a launch: it ends with that
+  std::chrono::steady_clock::time_point submitted;
+  HandleState* handle = nullptr;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
+};
+
+// What a roda_handle stands for. `remaining` reaching zero publishes everything else to waiters.
+struct HandleState {
+  std::vector<Operation> operations;  // never resized after submission
+  std::atomic<std::uint32_t> remaining{0};
+  Status first_error;  // written by the baton's holder before the last decrement
+  bool will_wait = false;
+
+  bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
+};
+
+// Handles by number. Threads: any.
+class HandleTable {
+ public:
+  // A fresh state with `count` operations. The pointer is valid until release().
+  HandleState* create(std::size_t count, std::uint64_t* handle);
+  HandleState* find(std::uint64_t handle) const;
+  void release(std::uint64_t handle);
+
+ private:
+  struct Slot {
+    std::unique_ptr<HandleState> state;
+    std::uint32_t generation = 1;  // in the handle's upper half: a released number is never taken for a live one
+    bool live = false;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace roda::engine
