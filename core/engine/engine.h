@@ -9,32 +9,27 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "core/bootstrap/store.h"
 #include "core/bootstrap/topology.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
+#include "core/engine/bells.h"
 #include "core/knobs/knobs.h"
-#include "core/launch/device_streams.h"
-#include "core/launch/launch_run.h"
-#include "core/launch/set_runtime.h"
+#include "core/launch/launcher.h"
 #include "core/negotiate/negotiator.h"
 #include "core/observe/stall_watch.h"
 #include "core/observe/timeline.h"
 #include "core/plan/planner.h"
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
+#include "core/submit/submissions.h"
 #include "core/topology/cluster.h"
-#include "plugins/base/unique_fd.h"
 
 namespace roda::engine {
 
@@ -55,7 +50,7 @@ struct Parts {
   std::uint64_t generation = 0;
 };
 
-class Engine final : private negotiate::Outcome {
+class Engine final : private negotiate::Outcome, private Launcher::Owner {
  public:
   explicit Engine(Parts parts);
   // After shutdown().
@@ -86,10 +81,12 @@ class Engine final : private negotiate::Outcome {
   // rank, may have seen it gone before this rank does.
   bool has_set(const std::vector<std::int32_t>& ranks);
   // Members of a set, ascending; empty: no such set.
-  std::vector<std::int32_t> set_ranks(std::int32_t id) const;
-  std::vector<std::int32_t> set_ids() const;
+  std::vector<std::int32_t> set_ranks(std::int32_t id) const { return submissions_.set_ranks(id); }
+  std::vector<std::int32_t> set_ids() const { return submissions_.set_ids(); }
   // The set's size and the place of a world rank in it (-1: not a member). False: no such set. Allocates nothing.
-  bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const;
+  bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const {
+    return submissions_.find_member(id, rank, size, position);
+  }
 
   // 1; -2 when HOROVOD_TIMELINE was not set. Rank 0 writes the file.
   int start_timeline(const std::string& path, bool mark_cycles);
@@ -114,6 +111,13 @@ class Engine final : private negotiate::Outcome {
   void shutdown(std::int32_t rank) override;
   void all_drained() override;
 
+  // --- Launcher::Owner: likewise, while it advances launches ---
+  Status context_made(execute::TransportContext& context) override { return bells_.watch(context.event_fd()); }
+  void started(const LaunchRun& run) override;
+  void finished(LaunchRun& run, const Status& status, bool is_over) override;
+  void failed(const LaunchRun& run, const Status& status) override;
+  std::int32_t joined_device(std::int32_t set) override;
+
   // A spinning turn of drive() takes as long as about this many of the waiting policy's iterations; the first count
   // makes the policy's yields fall on turns. A turn that yields is one iteration.
   static constexpr std::uint32_t kSpinningTurn = 16;
@@ -135,35 +139,20 @@ class Engine final : private negotiate::Outcome {
   bool drive();
   bool announce();
   bool apply_log();
-  bool run_launches();
-  bool start_launches();
-  bool settle();
   void put_in_log();
-  bool slot_is_free(const negotiate::Launch& launch) const;
-  Status begin_next();
-  void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
-  bool is_used(const SetRuntime* set) const;
-  void end_removed_sets();
   void look_for_the_dead();
-  void settle_aborted_runs(const Status& cause);
   void end_operations(const std::vector<Operation*>& operations, const Status& status);
   void watch_deadlines();
   void watch_stalls();
   void fail(const Status& cause);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const;
-  bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
-  // The transports need progress: something runs, or what has ended has not left this process yet.
-  bool moves_data() const { return busy() || !contexts_.are_settled(); }
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
   bool arm();
   void disarm();
   // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
   void sleep();
-  static bool wait_for_events(int poll, int wake, int timeout);
   int timeout_ms() const;
-  Status watch(int fd);
-  Status watch_new_contexts();
   void leave();  // drop the baton as a waiter
   void let_go(bool work);
   void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks);
@@ -175,56 +164,21 @@ class Engine final : private negotiate::Outcome {
   bool take_or_wait(Done done);
   template <typename Done>
   void drive_until(Done done);
-  struct SetChange;
-  Status await(const SetChange* change, std::vector<SetChange*>* changes);
+  Status await(const SetChange& change);
 
-  // --- any thread, under mutex_ ---
-  Operation* find_operation(std::int32_t set, std::string_view name);
-  void complete(Operation* op, const Status& status);
-  void complete_all(const Status& status);
-
+  // --- any thread ---
   void wake_holder();
   void poke();  // a submission is there: have it announced
-  static void ring(const UniqueFd& eventfd);
-  static bool is_fatal(const Status& status);
 
   Parts parts_;
   WaitPolicy wait_policy_;
   HandleTable handles_;         // locks itself
   observe::Timeline timeline_;  // locks itself
   Baton baton_;
+  Submissions submissions_;  // locks itself
+  Bells bells_;
 
-  // Under mutex_: the submission queue and what a submission is checked against.
-  mutable std::mutex mutex_;
-  std::vector<Operation*> queue_;
-  std::vector<std::vector<std::int32_t>> sets_to_add_;
-  std::vector<std::int32_t> sets_to_remove_;
-  // Of the threads that wait in add_set and remove_set, on their stacks. A set that came or went may go or come again
-  // before they look, under the same id.
-  struct SetChange {
-    std::vector<std::int32_t> ranks;  // of a set to be added
-    std::int32_t id = -1;             // of the set, once it is done
-    bool is_done = false;
-  };
-  std::vector<SetChange*> adding_;
-  std::vector<SetChange*> removing_;
-  bool shutdown_asked_ = false;
-  struct Key {
-    std::int32_t set;
-    std::string_view name;  // of the operation itself
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& k) const {
-      return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
-    }
-  };
-  std::unordered_map<Key, Operation*, KeyHash> in_flight_;
-  std::map<std::int32_t, std::vector<std::int32_t>> known_sets_;
-  Status ended_;  // why nothing can be submitted any more
-
-  // Written under mutex_ or by the holder of the baton, read by anybody.
-  std::atomic<bool> has_submissions_{false};
+  // Written by the holder of the baton, read by anybody.
   std::atomic<bool> asleep_{false};  // a waiting thread sleeps with the baton
   // Somebody rang, or nobody has armed the bells yet: look at every descriptor in the next turn.
   std::atomic<bool> look_closely_{true};
@@ -233,27 +187,11 @@ class Engine final : private negotiate::Outcome {
   // The holder of the baton.
   negotiate::Negotiator negotiator_;
   Announcer announcer_;
-  Contexts contexts_;
-  std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
-  std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
-  std::vector<SetRuntime*> ending_sets_;                   // of those, the ones whose communicators are there yet
-  DeviceStreams streams_;
-  std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
-  struct Waiting {
-    negotiate::Launch launch;
-    std::vector<Operation*> operations;
-    SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
-  };
-  std::int32_t device_of(const Waiting& waiting);
-  std::deque<Waiting> waiting_;                      // launched, not started here
-  std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
-  std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
-  std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
-  std::vector<Operation*> draining_;
+  Launcher launcher_;
+  Submissions::News news_;  // kept for its memory
   std::vector<std::byte> record_;
   std::uint64_t sets_opened_ = 0;
   bool news_for_others_ = false;  // the record being applied changed something for sleeping ranks
-  std::size_t watched_contexts_ = 0;
   std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
   Clock::time_point next_deadline_look_{};
   observe::StallWatch stall_watch_;
@@ -262,12 +200,6 @@ class Engine final : private negotiate::Outcome {
   bool drained_said_ = false;
   Status failed_;
 
-  // The engine's thread and a waiting thread sleep on descriptors of their own: each must see what wakes it, and the
-  // engine's thread must not be woken again and again by what a waiting thread is dealing with (hence edge-triggered).
-  UniqueFd engine_poll_;
-  UniqueFd engine_wake_;  // eventfd: there is work and nobody else does it
-  UniqueFd holder_poll_;
-  UniqueFd holder_wake_;  // eventfd: a submission while a waiting thread sleeps with the baton
   std::thread thread_;
 };
 

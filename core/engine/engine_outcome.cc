@@ -22,29 +22,14 @@ void Engine::launch(negotiate::Launch launch) {
       timeline_.launched(tensor->name, tensor->collective);
     }
   }
-  SetRuntime* set = sets_.at(launch.set).get();
-  if (!set->is_member()) return;
-  Waiting waiting;
-  waiting.set = set;
-  waiting.operations.reserve(launch.tensors.size());
-  const std::scoped_lock lock(mutex_);
-  for (const negotiate::AgreedPtr& tensor : launch.tensors) {
-    Operation* op = tensor->cache_bit < 0 ? nullptr : announcer_.settle(launch.set, tensor->cache_bit, tensor->name);
-    if (op == nullptr) op = find_operation(launch.set, tensor->name);
-    if (op != nullptr) op->launched = true;
-    waiting.operations.push_back(op);  // null: this rank joined
-  }
-  waiting.launch = std::move(launch);
-  waiting_.push_back(std::move(waiting));
+  if (!launcher_.set(launch.set).is_member()) return;
+  std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);
+  launcher_.add(std::move(launch), std::move(operations));
 }
 
 void Engine::refuse(std::int32_t set, const std::string& name, const Status& error) {
   news_for_others_ = true;
-  Operation* op = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    op = find_operation(set, name);
-  }
+  Operation* op = submissions_.find(set, name);
   // It may have been agreed on by its bit, and be refused with its group.
   if (op != nullptr && op->bit >= 0) announcer_.settle(set, op->bit, name);
   timeline_.agreed(name, op == nullptr ? RODA_ALLREDUCE : op->request.collective);
@@ -60,11 +45,7 @@ void Engine::bit_freed(std::int32_t set, int bit) { announcer_.settle(set, bit);
 void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
   news_for_others_ = true;
   parts_.control->join_done(set);
-  Operation* op = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    op = find_operation(set, kJoinName);
-  }
+  Operation* op = submissions_.find(set, kJoinName);
   if (op != nullptr) op->value = last_rank;
   end_operations({op}, Status());
 }
@@ -79,15 +60,9 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.shape = Shape(subset(parts_.levels, ranks), options.rank);
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
-  sets_[id] = std::make_unique<SetRuntime>(std::move(options), parts_.store.get());
+  launcher_.open_set(id, std::move(options));
   parts_.control->set_added(id, ranks);
-  const std::scoped_lock lock(mutex_);
-  known_sets_[id] = ranks;
-  for (SetChange* change : adding_) {
-    if (change->is_done || change->ranks != ranks) continue;
-    change->id = id;
-    change->is_done = true;
-  }
+  submissions_.set_opened(id, ranks);
 }
 
 void Engine::set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) {
@@ -98,45 +73,11 @@ void Engine::set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) 
 
 void Engine::set_removed(std::int32_t id) {
   news_for_others_ = true;
-  std::vector<Operation*> pending;
-  {
-    const std::scoped_lock lock(mutex_);
-    known_sets_.erase(id);
-    for (SetChange* change : removing_) change->is_done = change->is_done || change->id == id;
-    for (const auto& [key, op] : in_flight_) {
-      if (key.set == id && !op->launched) pending.push_back(op);
-    }
-    std::erase_if(queue_, [id](const Operation* op) { return op->request.set == id; });
-  }
+  const std::vector<Operation*> pending = submissions_.set_closed(id);
   announcer_.forget_set(id);
   parts_.control->set_removed(id);
-  retired_sets_.push_back(std::move(sets_.at(id)));
-  ending_sets_.push_back(retired_sets_.back().get());
-  sets_.erase(id);
+  launcher_.remove_set(id);
   end_operations(pending, Status::aborted("Process set has been removed"));
-  end_removed_sets();
-}
-
-bool Engine::is_used(const SetRuntime* set) const {
-  const auto uses = [set](const auto& run) { return run->set() == set; };
-  return std::any_of(running_.begin(), running_.end(), uses) || (next_run_ != nullptr && uses(next_run_)) ||
-         std::any_of(waiting_.begin(), waiting_.end(), [set](const Waiting& w) { return w.set == set; });
-}
-
-// After a set's last launch here its communicators go. Other groups stay until the engine ends: peers may not have
-// heard all that this rank sent.
-void Engine::end_removed_sets() {
-  std::erase_if(ending_sets_, [this](SetRuntime* set) {
-    if (is_used(set)) return false;
-    for (execute::TransportGroup* group : set->communicators()) {
-      for (const auto* runs : {&running_, &idle_runs_}) {
-        for (const auto& run : *runs) run->forget(*group);
-      }
-      if (next_run_ != nullptr) next_run_->forget(*group);
-    }
-    set->end_communicators();
-    return true;
-  });
 }
 
 void Engine::shutdown(std::int32_t rank) {
@@ -145,16 +86,7 @@ void Engine::shutdown(std::int32_t rank) {
   const Status status = Status::unknown(
       "Horovod has been shut down. The cause: rank " + std::to_string(rank) +
       " called hvd.shutdown() or ended, so operations that not every rank had submitted by then can't be done.");
-  std::vector<Operation*> pending;
-  {
-    const std::scoped_lock lock(mutex_);
-    ended_ = status;
-    for (const auto& [key, op] : in_flight_) {
-      if (!op->launched) pending.push_back(op);
-    }
-    queue_.clear();
-  }
-  end_operations(pending, status);
+  end_operations(submissions_.close(status), status);
 }
 
 void Engine::all_drained() {
@@ -162,6 +94,33 @@ void Engine::all_drained() {
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
   baton_.pulse();
+}
+
+// --- launches -------------------------------------------------------------------------------------------------------
+
+void Engine::started(const LaunchRun& run) {
+  if (!timeline_.active()) return;
+  for (const auto& tensor : run.launch().tensors) timeline_.started(tensor->name, run.activity());
+}
+
+void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
+  if (is_over && timeline_.active()) {
+    for (const auto& tensor : run.launch().tensors) timeline_.ended(tensor->name, tensor->dtype, tensor->shape);
+  }
+  end_operations(run.operations(), status);
+}
+
+void Engine::failed(const LaunchRun& run, const Status& status) {
+  if (status.code() == RODA_ERR_PEER) look_for_the_dead();
+  parts_.control->abort(Status(status.code(),
+                               "Rank " + std::to_string(parts_.topology.rank) + ": " + run.describe() +
+                                   " failed: " + status.message() + " The contents of outputs are undefined.",
+                               status.rank() >= 0 ? status.rank() : parts_.topology.rank));
+}
+
+std::int32_t Engine::joined_device(std::int32_t set) {
+  const Operation* join = submissions_.find(set, kJoinName);
+  return join == nullptr ? -1 : join->request.device;
 }
 
 }  // namespace roda::engine

@@ -31,12 +31,25 @@ std::int64_t steps_in(const Schedule& schedule) {
 
 Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
-  const plan::Compiler compiler(plan, grid, root);
-  wrong_ = compiler.wrong();
-  if (wrong_) return;
-  for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
-  if (travels_) even_out();
+  if (stages_.size() == 1) {
+    add_only_turns(plan::Parts(plan, grid, root));
+  } else {
+    const plan::Compiler compiler(plan, grid, root);
+    wrong_ = compiler.wrong();
+    if (wrong_) return;
+    for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
+    if (travels_) even_out();
+  }
   make_all(each_rank);
+}
+
+// One call: its schedules would say whose each block is, and that is the square of the ranks.
+void Score::add_only_turns(const plan::Parts& parts) {
+  for (std::int32_t rank = 0; rank < ranks_; ++rank) {
+    const plan::Part part = parts.of(0, rank);
+    const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
+    turns_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size, 1}});
+  }
 }
 
 void Score::add_turns(const Schedule& rank) {
@@ -47,7 +60,7 @@ void Score::add_turns(const Schedule& rank) {
     const schedule::Call& call = rank.calls[next++];
     Turn& turn = turns[static_cast<std::size_t>(call.stage)];
     turn = {call.members, call.index, call.root, call.size(), 1};
-    if (rank.collective == Collective::kBroadcast || stages_.size() == 1) continue;
+    if (rank.collective == Collective::kBroadcast) continue;
     const bool gathers = call.collective == Collective::kAllgather;
     turn.fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
     const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;

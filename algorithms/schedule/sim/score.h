@@ -61,6 +61,7 @@ class Score {
     std::int32_t shares = 0;  // members that chunks belong to
     double fraction = 1;
   };
+  void add_only_turns(const plan::Parts& parts);
   void add_turns(const schedule::Schedule& rank);
   void even_out();
   void make_all(bool each_rank);

@@ -1,0 +1,54 @@
+#include "core/engine/bells.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace roda::engine {
+
+Bells::Bells()
+    : engine_poll_(epoll_create1(EPOLL_CLOEXEC)),
+      engine_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      holder_poll_(epoll_create1(EPOLL_CLOEXEC)),
+      holder_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const auto& [poll, wake] : {std::pair(&engine_poll_, &engine_wake_), std::pair(&holder_poll_, &holder_wake_)}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = wake->get();
+    epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event);
+  }
+}
+
+void Bells::ring(const UniqueFd& eventfd) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(eventfd.get(), &one, sizeof one);
+}
+
+bool Bells::wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms) {
+  epoll_event events[8];
+  const int n = epoll_wait(poll.get(), events, 8, timeout_ms);
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.fd != wake.get()) continue;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake.get(), &count, sizeof count);
+  }
+  return n > 0;
+}
+
+Status Bells::watch(int fd) {
+  if (fd < 0) return {};
+  epoll_event event{};
+  event.data.fd = fd;
+  event.events = EPOLLIN;
+  bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  event.events = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
+  watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,213 @@
+#include "core/launch/launcher.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace roda::engine {
+
+Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& options)
+    : owner_(owner),
+      planner_(planner),
+      store_(store),
+      ends_on_stream_(options.ends_on_stream),
+      contexts_(options.host),
+      streams_(options.device, options.streams),
+      last_device_(options.local_rank) {}
+
+void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
+  sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
+}
+
+void Launcher::remove_set(std::int32_t id) {
+  retired_sets_.push_back(std::move(sets_.at(id)));
+  ending_sets_.push_back(retired_sets_.back().get());
+  sets_.erase(id);
+  end_removed_sets();
+}
+
+void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations) {
+  SetRuntime* set = sets_.at(launch.set).get();
+  waiting_.push_back({std::move(launch), std::move(operations), set});
+}
+
+bool Launcher::slot_is_free(const negotiate::Launch& launch) const {
+  return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
+    const negotiate::Launch& other = run->launch();
+    if (launch.tensors.front()->on_device() && run->needs_whole_device()) return true;
+    return other.set == launch.set &&
+           (run->needs_whole_group() || other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight);
+  });
+}
+
+// Where this rank's tensors of the launch lie, or its zeros, if it has joined. -1: in host memory.
+std::int32_t Launcher::device_of(const Waiting& waiting) {
+  const auto& devices = waiting.launch.tensors.front()->devices;
+  if (devices.empty()) return -1;
+  const std::int32_t agreed = devices[static_cast<std::size_t>(waiting.set->options().rank)];
+  if (agreed >= 0) return last_device_ = agreed;
+  const std::int32_t joined = owner_->joined_device(waiting.launch.set);
+  return joined >= 0 ? joined : last_device_;
+}
+
+Status Launcher::begin_next() {
+  Waiting& front = waiting_.front();
+  if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
+  next_run_ = std::move(idle_runs_.back());
+  idle_runs_.pop_back();
+  execute::DeviceQueue queue;
+  const std::int32_t device = device_of(front);
+  const Status status = device < 0 ? Status() : streams_.next(device, &queue);
+  const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
+  next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue);
+  waiting_.pop_front();
+  return status;
+}
+
+Status Launcher::show_new_contexts() {
+  for (; shown_contexts_ < contexts_.all().size(); ++shown_contexts_) {
+    RODA_RETURN_IF_ERROR(owner_->context_made(*contexts_.all()[shown_contexts_]));
+  }
+  return {};
+}
+
+// Starts launches in their order; one whose group is still forming holds up those behind it.
+bool Launcher::start_launches() {
+  bool moved = false;
+  while (next_run_ != nullptr || !waiting_.empty()) {
+    Status status;
+    if (next_run_ == nullptr) {
+      if (!slot_is_free(waiting_.front().launch)) break;
+      status = begin_next();
+    }
+    bool started = false;
+    if (status.ok()) status = next_run_->start(planner_, &contexts_, &started);
+    if (status.ok()) status = show_new_contexts();
+    if (status.ok() && !started) break;
+    moved = true;
+    owner_->started(*next_run_);
+    if (status.ok()) {
+      running_.push_back(std::move(next_run_));
+    } else {
+      end_run(std::move(next_run_), status);
+    }
+  }
+  return moved;
+}
+
+bool Launcher::advance() {
+  bool moved = start_launches();
+  if (running_.empty() && next_run_ == nullptr) return moved;
+  for (const auto& context : contexts_.all()) moved = context->progress() > 0 || moved;
+  for (std::size_t i = 0; i < running_.size();) {
+    LaunchRun& run = *running_[i];
+    if (run.broken) break;
+    bool done = false;
+    const Status status = run.advance(&done);
+    if (run.moves() != run.seen_moves) {
+      run.seen_moves = run.moves();
+      run.moved_at = {};  // renewed at the next look at the clock
+      moved = true;
+    }
+    if (!done && status.ok()) {
+      if (ends_on_stream_ && run.lies_on_stream()) {
+        owner_->finished(run, status, false);
+        run.forget_operations();
+      }
+      ++i;
+      continue;
+    }
+    auto ended = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    end_run(std::move(ended), status);
+    moved = true;
+  }
+  return moved;
+}
+
+bool Launcher::settle() {
+  bool moved = false;
+  for (const auto& context : contexts_.all()) moved = context->settle() > 0 || moved;
+  return moved;
+}
+
+bool Launcher::is_on_device() const {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& run) { return run->is_on_device(); });
+}
+
+// All ranks come to an error by themselves where it follows from what all agreed.
+void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
+  if (!status.ok() && status.code() != RODA_ERR_UNSUPPORTED) {
+    owner_->failed(*run, status);
+    run->broken = true;
+    running_.push_back(std::move(run));
+    return;
+  }
+  owner_->finished(*run, status, true);
+  run->set()->complete(run->launch().sequence);
+  run->finish();
+  idle_runs_.push_back(std::move(run));
+  end_removed_sets();
+}
+
+bool Launcher::is_used(const SetRuntime* set) const {
+  const auto uses = [set](const auto& run) { return run->set() == set; };
+  return std::any_of(running_.begin(), running_.end(), uses) || (next_run_ != nullptr && uses(next_run_)) ||
+         std::any_of(waiting_.begin(), waiting_.end(), [set](const Waiting& w) { return w.set == set; });
+}
+
+// After a set's last launch here its communicators go. Other groups stay until the engine ends: peers may not have
+// heard all that this rank sent.
+void Launcher::end_removed_sets() {
+  std::erase_if(ending_sets_, [this](SetRuntime* set) {
+    if (is_used(set)) return false;
+    for (execute::TransportGroup* group : set->communicators()) {
+      for (const auto* runs : {&running_, &idle_runs_}) {
+        for (const auto& run : *runs) run->forget(*group);
+      }
+      if (next_run_ != nullptr) next_run_->forget(*group);
+    }
+    set->end_communicators();
+    return true;
+  });
+}
+
+const LaunchRun* Launcher::find_overdue(std::chrono::steady_clock::time_point now,
+                                        std::chrono::steady_clock::duration limit) {
+  for (const auto& run : running_) {
+    if (run->moved_at == std::chrono::steady_clock::time_point{}) run->moved_at = now;
+    if (now - run->moved_at >= limit) return run.get();
+  }
+  return nullptr;
+}
+
+const LaunchRun* Launcher::abort(const Status& cause, std::chrono::steady_clock::time_point deadline) {
+  for (auto& [id, set] : sets_) set->abort(cause);
+  for (const auto& run : running_) run->abort(cause);
+  while (!running_.empty() && std::chrono::steady_clock::now() < deadline) {
+    for (const auto& context : contexts_.all()) context->progress();
+    std::erase_if(running_, [&](auto& run) {
+      bool done = run->broken || !run->started();
+      if (!done) static_cast<void>(run->advance(&done));
+      if (!done || !run->quiesced()) return false;
+      run->finish();
+      idle_runs_.push_back(std::move(run));
+      return true;
+    });
+    std::this_thread::yield();
+  }
+  waiting_.clear();
+  next_run_.reset();
+  return running_.empty() ? nullptr : running_.front().get();
+}
+
+void Launcher::clear() {
+  running_.clear();
+  idle_runs_.clear();
+  next_run_.reset();
+  sets_.clear();
+  retired_sets_.clear();
+  contexts_.clear();
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,111 @@
+// The launches of this rank on their way, over all of its process sets: from the moment they are agreed, in the log's
+// order, to the end of their last collective.
+//
+// Owned by the holder of the baton.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/launch/device_streams.h"
+#include "core/launch/launch_run.h"
+#include "core/launch/set_runtime.h"
+#include "core/negotiate/negotiator.h"
+#include "core/plan/planner.h"
+
+namespace roda::engine {
+
+class Launcher {
+ public:
+  // Who is told of what happens.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // A transport is used for the first time.
+    virtual Status context_made(execute::TransportContext& context) = 0;
+    virtual void started(const LaunchRun& run) = 0;
+    // Its operations end, with an error that every rank comes to by itself, or with none. Where its work lies on a
+    // stream the run goes on, and is over later.
+    virtual void finished(LaunchRun& run, const Status& status, bool is_over) = 0;
+    // The job has to end: other ranks can't know of the error. The run stays until abort().
+    virtual void failed(const LaunchRun& run, const Status& status) = 0;
+    // Where a rank that has joined the set has its tensors; -1: not known.
+    virtual std::int32_t joined_device(std::int32_t set) = 0;
+  };
+  struct Options {
+    const roda_host* host = nullptr;
+    const roda_device* device = nullptr;  // null: none is usable here
+    int streams = 1;                      // of a device
+    std::int32_t local_rank = 0;
+    bool ends_on_stream = false;  // operations end when their work lies on the stream
+  };
+  // All of that outlives it.
+  Launcher(Owner* owner, Planner* planner, Store* store, const Options& options);
+
+  // --- process sets ---
+  void open_set(std::int32_t id, SetRuntime::Options options);
+  // What was launched for it goes on.
+  void remove_set(std::int32_t id);
+  SetRuntime& set(std::int32_t id) { return *sets_.at(id); }
+  const std::map<std::int32_t, std::unique_ptr<SetRuntime>>& sets() const { return sets_; }
+  Contexts& contexts() { return contexts_; }
+  const Contexts& contexts() const { return contexts_; }
+
+  // --- launches ---
+  // Operations: one per tensor; null where this rank has joined.
+  void add(negotiate::Launch launch, std::vector<Operation*> operations);
+  // Starts what may start and moves on what runs. True when something moved.
+  bool advance();
+  // With nothing running: what has ended may still need this process to leave it. True when something moved.
+  bool settle();
+  bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
+  // The transports need progress: something runs, or what has ended has not left this process yet.
+  bool moves_data() const { return busy() || !contexts_.are_settled(); }
+  bool is_connecting() const { return next_run_ != nullptr; }
+  bool is_on_device() const;
+  // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
+  const LaunchRun* find_overdue(std::chrono::steady_clock::time_point now, std::chrono::steady_clock::duration limit);
+
+  // Ends everything with `cause`, until nothing reaches the operations' buffers any more. What can't be ended in time
+  // is returned; null: nothing.
+  const LaunchRun* abort(const Status& cause, std::chrono::steady_clock::time_point deadline);
+  // Nothing is busy: before the engine goes.
+  void clear();
+
+ private:
+  struct Waiting {
+    negotiate::Launch launch;
+    std::vector<Operation*> operations;
+    SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
+  };
+  std::int32_t device_of(const Waiting& waiting);
+  bool slot_is_free(const negotiate::Launch& launch) const;
+  Status begin_next();
+  bool start_launches();
+  Status show_new_contexts();
+  void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
+  bool is_used(const SetRuntime* set) const;
+  void end_removed_sets();
+
+  Owner* owner_;
+  Planner* planner_;
+  Store* store_;
+  const bool ends_on_stream_;
+  Contexts contexts_;
+  std::size_t shown_contexts_ = 0;
+  DeviceStreams streams_;
+  std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
+  std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
+  std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
+  std::vector<SetRuntime*> ending_sets_;                   // of those, the ones whose communicators are there yet
+  std::deque<Waiting> waiting_;                            // launched, not started here
+  std::vector<std::unique_ptr<LaunchRun>> running_;        // in launch order
+  std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
+  std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
+};
+
+}  // namespace roda::engine

@@ -1,0 +1,186 @@
+#include "core/submit/submissions.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace roda::engine {
+
+Status Submissions::add(HandleState* handle, std::int32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  for (Operation& op : handle->operations) {
+    op.request.rank = rank;
+    op.submitted = std::chrono::steady_clock::now();
+    if (in_flight_.emplace(Key{op.request.set, op.request.name}, &op).second) continue;
+    // All or none: those of this group that were entered before go out again.
+    for (Operation& entered : handle->operations) {
+      if (&entered == &op) break;
+      in_flight_.erase(Key{entered.request.set, entered.request.name});
+    }
+    return Status::invalid(
+        "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
+        "currently being processed: '" +
+        op.request.name + "'. Wait for the first one, or give the tensors different names.");
+  }
+  for (Operation& op : handle->operations) news_.operations.push_back(&op);
+  has_news_.store(true, std::memory_order_seq_cst);
+  return {};
+}
+
+Status Submissions::add_change(SetChange* change) {
+  const std::scoped_lock lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  if (change->ranks.empty()) {
+    news_.sets_to_remove.push_back(change->id);
+  } else {
+    news_.sets_to_add.push_back(change->ranks);
+  }
+  changes_.push_back(change);
+  has_news_.store(true, std::memory_order_seq_cst);
+  return {};
+}
+
+bool Submissions::is_over(const SetChange& change) const {
+  const std::scoped_lock lock(mutex_);
+  return change.is_done || !closed_.ok();
+}
+
+Status Submissions::end_change(const SetChange* change) {
+  const std::scoped_lock lock(mutex_);
+  std::erase(changes_, change);
+  return change->is_done ? Status() : closed_;
+}
+
+void Submissions::ask_for_shutdown() {
+  const std::scoped_lock lock(mutex_);
+  news_.shutdown = true;
+  has_news_.store(true, std::memory_order_seq_cst);
+}
+
+std::vector<std::int32_t> Submissions::set_ranks(std::int32_t id) const {
+  const std::scoped_lock lock(mutex_);
+  const auto it = sets_.find(id);
+  return it == sets_.end() ? std::vector<std::int32_t>() : it->second;
+}
+
+std::vector<std::int32_t> Submissions::set_ids() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::int32_t> ids;
+  for (const auto& [id, ranks] : sets_) ids.push_back(id);
+  return ids;
+}
+
+bool Submissions::find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const {
+  const std::scoped_lock lock(mutex_);
+  const auto it = sets_.find(id);
+  if (it == sets_.end()) return false;
+  const auto& ranks = it->second;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  *size = static_cast<int>(ranks.size());
+  *position = at != ranks.end() && *at == rank ? static_cast<int>(at - ranks.begin()) : -1;
+  return true;
+}
+
+bool Submissions::has_set(const std::vector<std::int32_t>& ranks, bool* is_leaving) const {
+  const std::scoped_lock lock(mutex_);
+  const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s.second == ranks; });
+  const bool found = set != sets_.end();
+  *is_leaving = found && closed_.ok() && std::any_of(changes_.begin(), changes_.end(), [&](const SetChange* change) {
+                  return change->ranks.empty() && change->id == set->first && !change->is_done;
+                });
+  return found;
+}
+
+void Submissions::take(News* news) {
+  news->operations.clear();
+  news->sets_to_add.clear();
+  news->sets_to_remove.clear();
+  news->shutdown = false;
+  const std::scoped_lock lock(mutex_);
+  has_news_.store(false, std::memory_order_relaxed);
+  std::swap(*news, news_);
+}
+
+Operation* Submissions::find_locked(std::int32_t set, std::string_view name) const {
+  const auto it = in_flight_.find(Key{set, name});
+  return it == in_flight_.end() ? nullptr : it->second;
+}
+
+Operation* Submissions::find(std::int32_t set, std::string_view name) const {
+  const std::scoped_lock lock(mutex_);
+  return find_locked(set, name);
+}
+
+std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& launch, Announcer* announcer) {
+  std::vector<Operation*> operations;
+  operations.reserve(launch.tensors.size());
+  const std::scoped_lock lock(mutex_);
+  for (const negotiate::AgreedPtr& tensor : launch.tensors) {
+    Operation* op = tensor->cache_bit < 0 ? nullptr : announcer->settle(launch.set, tensor->cache_bit, tensor->name);
+    if (op == nullptr) op = find_locked(launch.set, tensor->name);
+    if (op != nullptr) op->launched = true;
+    operations.push_back(op);
+  }
+  return operations;
+}
+
+void Submissions::end_locked(Operation* op, const Status& status) {
+  in_flight_.erase(Key{op->request.set, op->request.name});
+  HandleState* handle = op->handle;
+  if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
+  handle->remaining.fetch_sub(1, std::memory_order_acq_rel);
+  // From here on the handle may be released and reused by its owner.
+}
+
+void Submissions::end(const std::vector<Operation*>& operations, const Status& status) {
+  const std::scoped_lock lock(mutex_);
+  for (Operation* op : operations) {
+    if (op != nullptr) end_locked(op, status);
+  }
+}
+
+void Submissions::end_all(const Status& status) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Operation*> all;
+  for (const auto& [key, op] : in_flight_) all.push_back(op);
+  for (Operation* op : all) end_locked(op, status);
+  news_.operations.clear();
+}
+
+std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::int32_t)>& of_set) const {
+  std::vector<Operation*> pending;
+  for (const auto& [key, op] : in_flight_) {
+    if (of_set(key.set) && !op->launched) pending.push_back(op);
+  }
+  return pending;
+}
+
+std::vector<Operation*> Submissions::close(const Status& reason) {
+  const std::scoped_lock lock(mutex_);
+  if (closed_.ok()) closed_ = reason;
+  news_.operations.clear();
+  return not_launched([](std::int32_t) { return true; });
+}
+
+void Submissions::set_opened(std::int32_t id, const std::vector<std::int32_t>& ranks) {
+  const std::scoped_lock lock(mutex_);
+  sets_[id] = ranks;
+  for (SetChange* change : changes_) {
+    if (change->is_done || change->ranks != ranks) continue;
+    change->id = id;
+    change->is_done = true;
+  }
+}
+
+std::vector<Operation*> Submissions::set_closed(std::int32_t id) {
+  const std::scoped_lock lock(mutex_);
+  sets_.erase(id);
+  for (SetChange* change : changes_) {
+    if (change->ranks.empty()) change->is_done = change->is_done || change->id == id;
+  }
+  std::erase_if(news_.operations, [id](const Operation* op) { return op->request.set == id; });
+  return not_launched([id](std::int32_t set) { return set == id; });
+}
+
+}  // namespace roda::engine

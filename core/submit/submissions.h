@@ -1,0 +1,97 @@
+// What the program has asked for and not got yet: operations from their submission to their end, and process sets that
+// come and go.
+//
+// Any thread; locks itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/negotiate/negotiator.h"
+#include "core/submit/announcer.h"
+#include "core/submit/operation.h"
+#include "plugins/base/status.h"
+
+namespace roda::engine {
+
+// A thread that waits for a process set to come or go, on that thread's stack. A set may go or come again under the
+// same id before the thread looks.
+struct SetChange {
+  std::vector<std::int32_t> ranks;  // of a set to be added; empty: one is to be removed
+  std::int32_t id = -1;             // of the set to be removed; of the added one, once it is done
+  bool is_done = false;
+};
+
+class Submissions {
+ public:
+  // --- what threads ask for; each fails once nothing can be asked for any more ---
+  // All operations of the handle, or none.
+  Status add(HandleState* handle, std::int32_t rank);
+  Status add_change(SetChange* change);
+  // Whether the change is done, or never will be.
+  bool is_over(const SetChange& change) const;
+  Status end_change(const SetChange* change);
+  void ask_for_shutdown();
+
+  // --- process sets ---
+  std::vector<std::int32_t> set_ranks(std::int32_t id) const;
+  std::vector<std::int32_t> set_ids() const;
+  bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const;
+  // Whether there is a set of these ranks. *is_leaving: somebody has asked to remove it.
+  bool has_set(const std::vector<std::int32_t>& ranks, bool* is_leaving) const;
+
+  // --- the holder of the baton ---
+  // Something was asked for since the last take().
+  bool has_news(std::memory_order order = std::memory_order_seq_cst) const { return has_news_.load(order); }
+  struct News {
+    std::vector<Operation*> operations;
+    std::vector<std::vector<std::int32_t>> sets_to_add;
+    std::vector<std::int32_t> sets_to_remove;
+    bool shutdown = false;
+  };
+  void take(News* news);
+  Operation* find(std::int32_t set, std::string_view name) const;
+  // The operations of a launch, one per tensor, and those under its bits are no longer announced. Null: this rank has
+  // joined.
+  std::vector<Operation*> take_launched(const negotiate::Launch& launch, Announcer* announcer);
+  void end(const std::vector<Operation*>& operations, const Status& status);
+  void end_all(const Status& status);
+  // Nothing can be asked for any more; the first reason stays. What was asked for and not launched is returned.
+  std::vector<Operation*> close(const Status& reason);
+  void set_opened(std::int32_t id, const std::vector<std::int32_t>& ranks);
+  // Operations of the set that were not launched are returned.
+  std::vector<Operation*> set_closed(std::int32_t id);
+
+ private:
+  struct Key {
+    std::int32_t set;
+    std::string_view name;  // of the operation itself
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const {
+      return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
+    }
+  };
+  // Under mutex_.
+  Operation* find_locked(std::int32_t set, std::string_view name) const;
+  void end_locked(Operation* op, const Status& status);
+  std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const;
+
+  mutable std::mutex mutex_;  // guards all that follows
+  News news_;
+  std::vector<SetChange*> changes_;
+  std::unordered_map<Key, Operation*, KeyHash> in_flight_;
+  std::map<std::int32_t, std::vector<std::int32_t>> sets_;
+  Status closed_;                      // why nothing can be asked for
+  std::atomic<bool> has_news_{false};  // written under mutex_, read by anybody
+};
+
+}  // namespace roda::engine

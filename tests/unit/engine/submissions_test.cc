@@ -1,0 +1,132 @@
+// What the program has asked for, from submission to end, without an engine.
+#include "core/submit/submissions.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace roda::engine {
+namespace {
+
+class SubmissionsTest : public ::testing::Test {
+ protected:
+  HandleState* make(const std::vector<std::string>& names, std::int32_t set = 0) {
+    std::uint64_t handle = 0;
+    HandleState* state = handles_.create(names.size(), &handle);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      state->operations[i].request.name = names[i];
+      state->operations[i].request.set = set;
+    }
+    return state;
+  }
+
+  HandleTable handles_;
+  Submissions submissions_;
+};
+
+TEST_F(SubmissionsTest, AnOperationIsTakenOnceAndFoundUntilItEnds) {
+  HandleState* handle = make({"a"});
+  ASSERT_TRUE(submissions_.add(handle, 3).ok());
+  EXPECT_TRUE(submissions_.has_news());
+  Submissions::News news;
+  submissions_.take(&news);
+  ASSERT_EQ(news.operations.size(), 1u);
+  EXPECT_EQ(news.operations[0]->request.rank, 3);
+  EXPECT_FALSE(submissions_.has_news());
+  submissions_.take(&news);
+  EXPECT_TRUE(news.operations.empty());
+  EXPECT_EQ(submissions_.find(0, "a"), &handle->operations[0]);
+  submissions_.end({&handle->operations[0], nullptr}, Status());
+  EXPECT_TRUE(handle->done());
+  EXPECT_EQ(submissions_.find(0, "a"), nullptr);
+}
+
+TEST_F(SubmissionsTest, AGroupEntersAsAWholeOrNotAtAll) {
+  ASSERT_TRUE(submissions_.add(make({"b"}), 0).ok());
+  const Status refused = submissions_.add(make({"a", "b"}), 0);
+  EXPECT_EQ(refused.code(), RODA_ERR_INVALID);
+  EXPECT_NE(refused.message().find("'b'"), std::string::npos);
+  EXPECT_EQ(submissions_.find(0, "a"), nullptr);
+  EXPECT_TRUE(submissions_.add(make({"a"}), 0).ok()) << "the name is free";
+  EXPECT_TRUE(submissions_.add(make({"b"}, 1), 0).ok()) << "another process set has names of its own";
+}
+
+TEST_F(SubmissionsTest, AHandleKeepsItsFirstError) {
+  HandleState* handle = make({"a", "b"});
+  ASSERT_TRUE(submissions_.add(handle, 0).ok());
+  submissions_.end({&handle->operations[1]}, Status::unknown("first"));
+  EXPECT_FALSE(handle->done());
+  submissions_.end({&handle->operations[0]}, Status::unknown("second"));
+  EXPECT_TRUE(handle->done());
+  EXPECT_EQ(handle->first_error.message(), "first");
+}
+
+TEST_F(SubmissionsTest, AfterTheEndNothingIsTakenOnAndTheFirstReasonStays) {
+  HandleState* launched = make({"launched"});
+  HandleState* waiting = make({"waiting"});
+  ASSERT_TRUE(submissions_.add(launched, 0).ok());
+  ASSERT_TRUE(submissions_.add(waiting, 0).ok());
+  launched->operations[0].launched = true;
+  EXPECT_EQ(submissions_.close(Status::unknown("first")), std::vector<Operation*>{&waiting->operations[0]});
+  EXPECT_EQ(submissions_.close(Status::unknown("second")).size(), 1u);
+  EXPECT_EQ(submissions_.add(make({"late"}), 0).message(), "first");
+  SetChange change{{0, 1}};
+  EXPECT_FALSE(submissions_.add_change(&change).ok());
+  submissions_.end_all(Status::unknown("all"));
+  EXPECT_TRUE(launched->done() && waiting->done());
+}
+
+TEST_F(SubmissionsTest, ASetThatIsAddedIsKnownToWhoWaitsForIt) {
+  SetChange change{{0, 2}};
+  ASSERT_TRUE(submissions_.add_change(&change).ok());
+  Submissions::News news;
+  submissions_.take(&news);
+  EXPECT_EQ(news.sets_to_add, (std::vector<std::vector<std::int32_t>>{{0, 2}}));
+  EXPECT_FALSE(submissions_.is_over(change));
+  submissions_.set_opened(4, {0, 2});
+  EXPECT_TRUE(submissions_.is_over(change));
+  EXPECT_TRUE(submissions_.end_change(&change).ok());
+  EXPECT_EQ(change.id, 4);
+  int size = 0, position = 0;
+  ASSERT_TRUE(submissions_.find_member(4, 2, &size, &position));
+  EXPECT_EQ(size, 2);
+  EXPECT_EQ(position, 1);
+  ASSERT_TRUE(submissions_.find_member(4, 1, &size, &position));
+  EXPECT_EQ(position, -1);
+  EXPECT_FALSE(submissions_.find_member(5, 1, &size, &position));
+}
+
+TEST_F(SubmissionsTest, ASetThatSomebodyRemovesIsLeavingUntilItHasGone) {
+  submissions_.set_opened(4, {0, 2});
+  HandleState* pending = make({"a"}, 4);
+  ASSERT_TRUE(submissions_.add(pending, 0).ok());
+  SetChange change{{}, 4};
+  ASSERT_TRUE(submissions_.add_change(&change).ok());
+  bool is_leaving = false;
+  EXPECT_TRUE(submissions_.has_set({0, 2}, &is_leaving));
+  EXPECT_TRUE(is_leaving);
+  EXPECT_EQ(submissions_.set_closed(4), std::vector<Operation*>{&pending->operations[0]});
+  EXPECT_TRUE(submissions_.end_change(&change).ok());
+  EXPECT_FALSE(submissions_.has_set({0, 2}, &is_leaving));
+  Submissions::News news;
+  submissions_.take(&news);
+  EXPECT_TRUE(news.operations.empty()) << "it ended with its set";
+  EXPECT_EQ(news.sets_to_remove, std::vector<std::int32_t>{4});
+}
+
+// The set may come again under its id before the thread that removed it has looked.
+TEST_F(SubmissionsTest, ARemovalIsOverAlthoughTheSetIsBack) {
+  submissions_.set_opened(4, {0, 2});
+  SetChange change{{}, 4};
+  ASSERT_TRUE(submissions_.add_change(&change).ok());
+  static_cast<void>(submissions_.set_closed(4));
+  submissions_.set_opened(4, {0, 2});
+  EXPECT_TRUE(submissions_.is_over(change));
+  bool is_leaving = true;
+  EXPECT_TRUE(submissions_.has_set({0, 2}, &is_leaving));
+  EXPECT_FALSE(is_leaving);
+}
+
+}  // namespace
+}  // namespace roda::engine
