@@ -29,9 +29,9 @@ void add_copy(const Range& src, const Range& dst, Schedule* out) {
   if (src != dst && dst.count > 0) out->lanes.front().steps.push_back({StepKind::kCopy, 0, src, dst});
 }
 
-Range add_region(std::int32_t room, const std::vector<Block>& blocks, Schedule* out) {
+Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Schedule* out) {
   const Range range{Space::kScratch, out->scratch_chunks, static_cast<std::int32_t>(blocks.size())};
-  out->regions.push_back({range.first, range.count, room});
+  out->regions.push_back({range.first, range.count, buffer});
   out->scratch.insert(out->scratch.end(), blocks.begin(), blocks.end());
   out->scratch_chunks += range.count;
   return range;

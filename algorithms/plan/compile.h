@@ -2,9 +2,9 @@
 //
 // Its steps are copies, which bring data into the order in which it is sent, and calls: the plan's stages, each over
 // the rank's group along the stage's axis. Data that a stage leaves for the next lies in Scratch, in regions:
-//   allreduce       after a reduce-scatter the rank's share, one room for each depth of scattering;
+//   allreduce       after a reduce-scatter the rank's share, one buffer for each depth of scattering;
 //   broadcast       none, it goes from Output to Output;
-//   the others      blocks in the order in which they are sent (room 0), and as they came (rooms 1 and 2 in turn).
+//   the others      blocks in the order in which they are sent (buffer 0), and as they came (buffers 1 and 2 in turn).
 //
 // Pure values and functions, any thread.
 #pragma once

@@ -321,9 +321,9 @@ std::optional<schedule::Violation> wrong_order(const std::vector<Schedule>& rank
   return std::nullopt;
 }
 
-// Regions of one room take turns: what is read of one was written after all others.
-std::optional<schedule::Violation> wrong_rooms(const Schedule& rank) {
-  std::map<std::int32_t, std::int32_t> holder;  // by room: the first chunk of the region that was written last
+// Regions of one buffer take turns: what is read of one was written after all others.
+std::optional<schedule::Violation> wrong_buffers(const Schedule& rank) {
+  std::map<std::int32_t, std::int32_t> holder;  // by buffer: the first chunk of the region that was written last
   const auto region_of = [&rank](const Range& range) {
     return std::find_if(rank.regions.begin(), rank.regions.end(), [&range](const schedule::Region& r) {
       return range.first >= r.first && range.first + range.count <= r.first + r.count;
@@ -337,9 +337,9 @@ std::optional<schedule::Violation> wrong_rooms(const Schedule& rank) {
       const auto region = region_of(range);
       std::string wrong;
       if (region == rank.regions.end()) wrong = "lies in no region, or in several";
-      if (wrong.empty() && reads && holder[region->room] != region->first + 1) wrong = "was overwritten before this";
+      if (wrong.empty() && reads && holder[region->buffer] != region->first + 1) wrong = "was overwritten before this";
       if (!wrong.empty()) return schedule::Violation{rank.algorithm, rank.rank, 0, index, "scratch " + wrong};
-      if (!reads) holder[region->room] = region->first + 1;
+      if (!reads) holder[region->buffer] = region->first + 1;
     }
     ++index;
   }
@@ -356,7 +356,7 @@ std::optional<std::string> expand(const std::vector<Schedule>& ranks, std::vecto
 std::optional<schedule::Violation> verify_composed(const std::vector<Schedule>& ranks) {
   if (auto violation = wrong_order(ranks)) return violation;
   for (const Schedule& rank : ranks) {
-    if (auto violation = wrong_rooms(rank)) return violation;
+    if (auto violation = wrong_buffers(rank)) return violation;
   }
   std::vector<Schedule> expanded;
   if (const auto wrong = expand(ranks, &expanded)) {

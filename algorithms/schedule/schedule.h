@@ -116,12 +116,12 @@ struct Call {
   std::int32_t size() const { return static_cast<std::int32_t>(members->size()); }
 };
 
-// Consecutive chunks of a composed schedule's Scratch that are written together. Regions of one room share memory: what
-// one holds is not needed any more when the next one is written.
+// Consecutive chunks of a composed schedule's Scratch that are written together. Regions of one buffer share memory:
+// what one holds is not needed any more when the next one is written.
 struct Region {
   std::int32_t first = 0;
   std::int32_t count = 0;
-  std::int32_t room = 0;
+  std::int32_t buffer = 0;
 };
 
 // Signals are numbered below this, over all lanes of a schedule.

@@ -39,7 +39,7 @@ struct Prediction {
   double between_bytes = 0;
 };
 
-// nullopt: it can't be predicted (a library's own collective, or more than about a second of one core's playing).
+// nullopt: it can't be predicted (a library's own collective, or more than about a second of one core).
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links);
 
 }  // namespace roda::engine

@@ -102,8 +102,8 @@ std::vector<std::string> default_candidates(schedule::Collective collective) {
   return names;
 }
 
-Row play(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
-         std::optional<double> slice_bytes) {
+Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+             std::optional<double> slice_bytes) {
   std::vector<double> slices(std::begin(kSlices), std::end(kSlices));
   if (slice_bytes) slices = {*slice_bytes};
   Row best;

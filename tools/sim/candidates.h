@@ -37,7 +37,7 @@ struct Row {
 };
 
 // Without `slice_bytes` several slices are tried and the fastest is kept.
-Row play(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
-         std::optional<double> slice_bytes);
+Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+             std::optional<double> slice_bytes);
 
 }  // namespace roda::simtool

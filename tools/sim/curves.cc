@@ -18,7 +18,7 @@ constexpr double kSmall = 4096;
 
 struct Candidate {
   const char* curve;
-  const char* large;  // what plays it at 256 MB
+  const char* large;  // what runs it at 256 MB
   const char* small;  // and at 4 KB
   double slice;       // that the 256 MB are cut in; 0: whole
 };
@@ -72,13 +72,13 @@ json point_of(const Row& row) {
           {"busbw_GBps", row.outcome.busbw_GBps}};
 }
 
-void play_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
-                std::int32_t ranks, double bytes, double slice, Figure* figure) {
+void add_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
+               std::int32_t ranks, double bytes, double slice, Figure* figure) {
   sim::Options how;
   how.in_flight = options.in_flight;
   how.most_steps = options.most_steps;
   const auto scenario = scenario_of(cluster, schedule::Collective::kAllreduce, name, ranks, bytes);
-  const Row row = play(scenario, name, how, slice);
+  const Row row = simulate(scenario, name, how, slice);
   if (!row.refused.empty()) {
     std::printf("%s of %d ranks: %s\n", name, ranks, row.refused.c_str());
     return;
@@ -95,8 +95,8 @@ void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& c
                 std::string("allreduce of ") + (large ? "256 MB" : "4 KB") + " on " + cluster.name + ", simulated");
   for (const Candidate& candidate : kCandidates) {
     for (const std::int32_t ranks : kRanks) {
-      play_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes,
-                 candidate.slice, &figure);
+      add_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes,
+                candidate.slice, &figure);
     }
   }
   figure.end();
@@ -107,8 +107,8 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   const sim::Cluster cluster = load_cluster("");
   Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
   for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
-    play_point(cluster, options, "ring", "ring", ranks, 64 << 10, 0, &figure);
-    play_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, 0, &figure);
+    add_point(cluster, options, "ring", "ring", ranks, 64 << 10, 0, &figure);
+    add_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, 0, &figure);
   }
   figure.end();
 }

@@ -20,7 +20,7 @@ sim::Options sim_options(const Options& options) {
   return out;
 }
 
-int play_schedule(const Options& options) {
+int simulate_schedule(const Options& options) {
   sim::Scenario scenario;
   scenario.cluster = load_cluster(options.cluster);
   if (auto wrong = text::read_schedules(read_file(options.schedule), &scenario.schedules)) {
@@ -29,7 +29,7 @@ int play_schedule(const Options& options) {
   Report report(options.json, options.path);
   for (const double bytes : options.sizes) {
     scenario.bytes = bytes;
-    const Row row = play(scenario, scenario.schedules.front().algorithm, sim_options(options), options.slice_bytes);
+    const Row row = simulate(scenario, scenario.schedules.front().algorithm, sim_options(options), options.slice_bytes);
     report.add(row, scenario.cluster);
     if (!row.refused.empty()) return 1;
   }
@@ -83,7 +83,7 @@ int compare(const Options& options) {
     for (const double bytes : options.sizes) {
       for (const std::string& name : names) {
         const sim::Scenario scenario = scenario_of(cluster, options.collective, name, ranks, bytes);
-        rows.push_back(play(scenario, name, sim_options(options), options.slice_bytes));
+        rows.push_back(simulate(scenario, name, sim_options(options), options.slice_bytes));
         report.add(rows.back(), cluster);
       }
     }
@@ -100,7 +100,7 @@ int run(int argc, char** argv) {
     if (!options->write.empty()) return write_schedule(*options);
     if (!options->curves.empty()) return write_curves(*options);
     if (options->control) return count_control(*options);
-    return options->schedule.empty() ? compare(*options) : play_schedule(*options);
+    return options->schedule.empty() ? compare(*options) : simulate_schedule(*options);
   } catch (const Failure& failure) {
     std::fprintf(stderr, "roda-sim: %s\n", failure.what());
     return 1;

@@ -9,7 +9,7 @@ namespace roda::simtool {
 namespace {
 
 constexpr const char* kDescription =
-    "Plays collectives on a described cluster and says how long they would take: a model's prediction, not a\n"
+    "Simulates collectives on a described cluster and says how long they would take: a model's prediction, not a\n"
     "measurement. docs/scale.md has the model and the cluster files' format.";
 
 struct Lists {
@@ -67,7 +67,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
 }
 
 void add_how(CLI::App* app, Options* options) {
-  app->add_option("--schedule", options->schedule, "play this schedule file instead; it is verified first")
+  app->add_option("--schedule", options->schedule, "simulate this schedule file instead; it is verified first")
       ->check(CLI::ExistingFile);
   app->add_option("--write-schedule", options->write, "print the schedule file of this algorithm for -n ranks");
   app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page");

@@ -18,7 +18,7 @@ std::string size_text(double bytes) { return tools::format_size(static_cast<std:
 std::string slice_text(const Row& row) { return row.slice_bytes > 0 ? size_text(row.slice_bytes) : "whole"; }
 
 void print_path(const sim::Outcome& outcome) {
-  std::printf("  critical path of the run that was played, %zu steps:", outcome.path.size());
+  std::printf("  critical path of the run that was simulated, %zu steps:", outcome.path.size());
   for (const sim::PathShare& share : sim::path_shares(outcome.path)) {
     std::printf(" %s %.2f us;", share.what.c_str(), share.us);
   }

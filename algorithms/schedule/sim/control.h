@@ -1,4 +1,4 @@
-// What it costs to agree on a step's ready tensors, for ways to build a control plane: counted, not played.
+// What it costs to agree on a step's ready tensors, for ways to build a control plane: counted, not simulated.
 //
 // A round: every rank says that it is ready and learns that all are. `overhead_us` is the processor time of a message
 // at each end, `latency_us` one hop's; messages inside a host through shared memory count as none. `tensor_us` is the

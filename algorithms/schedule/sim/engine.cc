@@ -13,12 +13,12 @@ Time picoseconds(double microseconds) { return static_cast<Time>(microseconds * 
 
 }  // namespace
 
-Engine::Engine(const Cast& cast, const Cluster& cluster, const EngineOptions& options, Trace* trace)
-    : cast_(cast), cluster_(cluster), options_(options), trace_(trace), network_(cast.links) {
-  const std::size_t stages = cast.actors.front().stages.size();
+Engine::Engine(const Actors& actors, const Cluster& cluster, const EngineOptions& options, Trace* trace)
+    : actors_(actors), cluster_(cluster), options_(options), trace_(trace), network_(actors.links) {
+  const std::size_t stages = actors.actors.front().stages.size();
   for (std::size_t stage = 0; stage < stages; ++stage) {
     std::size_t lanes = 1;
-    for (const Actor& actor : cast.actors) lanes = std::max(lanes, actor.stages[stage].size());
+    for (const Actor& actor : actors.actors) lanes = std::max(lanes, actor.stages[stage].size());
     stage_tags_.push_back(tags_);
     tags_ += static_cast<std::int32_t>(lanes) + schedule::kMaxSignals;
   }
@@ -27,9 +27,9 @@ Engine::Engine(const Cast& cast, const Cluster& cluster, const EngineOptions& op
 
 // All connections first: the network keeps their number, and readers refer to them.
 void Engine::connect() {
-  states_.resize(cast_.actors.size());
-  for (std::size_t i = 0; i < cast_.actors.size(); ++i) {
-    const Actor& actor = cast_.actors[i];
+  states_.resize(actors_.actors.size());
+  for (std::size_t i = 0; i < actors_.actors.size(); ++i) {
+    const Actor& actor = actors_.actors[i];
     states_[i].runs.resize(at(options_.in_flight));
     for (std::size_t slot = 0; slot < actor.slots.size(); ++slot) {
       const auto number = static_cast<std::int32_t>(slot);
@@ -40,8 +40,8 @@ void Engine::connect() {
       if (pulls) owners_.push_back({static_cast<std::int32_t>(i), number, true, -1, {}, {}, {}});
     }
   }
-  for (std::size_t i = 0; i < cast_.actors.size(); ++i) {
-    const Actor& actor = cast_.actors[i];
+  for (std::size_t i = 0; i < actors_.actors.size(); ++i) {
+    const Actor& actor = actors_.actors[i];
     for (std::size_t slot = 0; slot < actor.slots.size(); ++slot) {
       const ActorState& peer = states_[at(actor.slots[slot].actor)];
       if (at(actor.slots[slot].back) >= peer.out.size()) continue;  // it never talks to us
@@ -105,7 +105,7 @@ void Engine::handle(const Event& event) {
 
 void Engine::handle_departure(const Departure& departure) {
   Owner& owner = owners_[at(departure.connection)];
-  const Slot& slot = cast_.actors[at(owner.actor)].slots[at(owner.slot)];
+  const Slot& slot = actors_.actors[at(owner.actor)].slots[at(owner.slot)];
   const Time arrival = now_ + picoseconds(cluster_.levels[at(slot.level)].latency_us);
   Message message = departure.message;
   const std::int32_t piece = message.tag / tags_;
@@ -195,7 +195,7 @@ std::int32_t Engine::note_task(std::int32_t actor, const Task& task) {
   const PieceRun& run = state.runs[at(task.run)];
   const ActorOp* op = current_op(actor, run, task.lane);
   const bool waited = state.began > task.ready && state.last_record >= 0;
-  const Actor& about = cast_.actors[at(actor)];
+  const Actor& about = actors_.actors[at(actor)];
   state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage),
                                    static_cast<std::int32_t>(op - about.ops.data()), op->slot, state.began, now_,
                                    waited ? state.last_record : task.cause});
@@ -205,7 +205,7 @@ std::int32_t Engine::note_task(std::int32_t actor, const Task& task) {
 std::string Engine::stuck() const {
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (states_[i].ended == options_.pieces) continue;
-    return "rank " + std::to_string(cast_.actors[i].rank) + " waits for ever in piece " +
+    return "rank " + std::to_string(actors_.actors[i].rank) + " waits for ever in piece " +
            std::to_string(states_[i].ended);
   }
   return "";

@@ -1,4 +1,4 @@
-// Plays a cast's programs over a network: discrete events, one processor per rank.
+// Runs the actors' programs over a network: discrete events, one processor per rank.
 //
 // The model follows the executor. The data is cut into pieces, of which `in_flight` are under way on each rank; a rank
 // begins the next stage of a piece when its own last stage of it has ended, and the next piece when its oldest has.
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/actors.h"
 #include "algorithms/schedule/sim/cluster.h"
 #include "algorithms/schedule/sim/network.h"
 #include "algorithms/schedule/sim/trace.h"
@@ -28,7 +28,7 @@ struct EngineOptions {
   std::int32_t pieces = 1;
   std::int32_t in_flight = 4;
   double segment_bytes = 256 << 10;
-  std::map<std::int64_t, std::int64_t> shortened;  // blocks that repeat so often are played only so often
+  std::map<std::int64_t, std::int64_t> shortened;  // blocks that repeat so often are simulated only so often
 };
 
 // A message is simulated in at most this many segments; each then stands for several.
@@ -36,7 +36,7 @@ inline constexpr std::int32_t kMostSegments = 8;
 
 class Engine {
  public:
-  Engine(const Cast& cast, const Cluster& cluster, const EngineOptions& options, Trace* trace);
+  Engine(const Actors& actors, const Cluster& cluster, const EngineOptions& options, Trace* trace);
 
   // When the last rank has ended. False: ranks wait for ever, and stuck() says for what.
   bool run(Time* end);
@@ -138,7 +138,7 @@ class Engine {
   double bytes_of(const ActorOp& op) const { return op.bytes * options_.piece_bytes; }
   std::int32_t note_task(std::int32_t actor, const Task& task);
 
-  const Cast& cast_;
+  const Actors& actors_;
   const Cluster& cluster_;
   const EngineOptions options_;
   Trace* trace_;

@@ -46,7 +46,7 @@ std::int64_t Engine::turns(const ActorBlock& block) const {
 }
 
 const ActorOp* Engine::current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
-  const Actor& about = cast_.actors[at(actor)];
+  const Actor& about = actors_.actors[at(actor)];
   const LaneState& state = run.lanes[at(lane)];
   const auto& blocks = about.stages[run.stage][at(lane)];
   if (at(state.block) == blocks.size()) return nullptr;
@@ -60,7 +60,7 @@ void Engine::begin_pieces(std::int32_t actor, std::int32_t cause) {
     PieceRun& piece = state.runs[at(run)];
     piece.piece = state.begun++;
     piece.stage = 0;
-    piece.consumed.assign(cast_.actors[at(actor)].slots.size() * at(tags_), 0);
+    piece.consumed.assign(actors_.actors[at(actor)].slots.size() * at(tags_), 0);
     begin_stage(actor, run, cause);
   }
 }
@@ -69,7 +69,7 @@ void Engine::begin_pieces(std::int32_t actor, std::int32_t cause) {
 void Engine::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t cause) {
   ActorState& state = states_[at(actor)];
   PieceRun& piece = state.runs[at(run)];
-  const auto& stages = cast_.actors[at(actor)].stages;
+  const auto& stages = actors_.actors[at(actor)].stages;
   while (piece.stage < stages.size() && stages[piece.stage].empty()) ++piece.stage;
   if (piece.stage == stages.size()) {
     piece.lanes.clear();
@@ -118,7 +118,7 @@ void Engine::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
 void Engine::next_op(std::int32_t actor, std::int32_t run, LaneState* lane) {
   const PieceRun& piece = states_[at(actor)].runs[at(run)];
   const auto number = static_cast<std::size_t>(lane - piece.lanes.data());
-  const ActorBlock& block = cast_.actors[at(actor)].stages[piece.stage][number][at(lane->block)];
+  const ActorBlock& block = actors_.actors[at(actor)].stages[piece.stage][number][at(lane->block)];
   lane->segment = lane->pulled = 0;
   lane->issued = false;
   if (++lane->op < block.end - block.begin) return;
@@ -139,7 +139,7 @@ bool Engine::blocked(const LaneState& lane, const ActorOp& op) const {
 // True: nothing more to do. False: it waits, or the processor has work to do for it.
 bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op) {
   LaneState& state = states_[at(actor)].runs[at(run)].lanes[at(lane)];
-  const Actor& about = cast_.actors[at(actor)];
+  const Actor& about = actors_.actors[at(actor)];
   const double bytes = bytes_of(op);
   if (blocked(state, op)) return false;
   switch (op.op.kind) {
@@ -174,7 +174,7 @@ bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, con
 bool Engine::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op,
                           std::int32_t tag) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
-  const Slot& slot = cast_.actors[at(actor)].slots[at(op.slot)];
+  const Slot& slot = actors_.actors[at(actor)].slots[at(op.slot)];
   const Owner& from = owners_[at(states_[at(slot.actor)].out[at(slot.back)])];
   const auto key = at(piece.piece * tags_ + tag);
   std::int32_t& used = piece.consumed[at(op.slot * tags_ + tag)];
@@ -200,7 +200,7 @@ bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane
     if (state.pulled <= state.segment) return false;
   } else {
     if (!take_arrival(actor, run, lane, op, lane_tag(piece.stage, lane))) return false;
-    duration += overhead(cast_.actors[at(actor)], op, bytes) / count;
+    duration += overhead(actors_.actors[at(actor)], op, bytes) / count;
   }
   enqueue_task(actor, run, lane, duration);
   return false;
@@ -217,7 +217,7 @@ void Engine::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const
   const std::int32_t tag = signal ? signal_tag(piece.stage, op.op.signal) : lane_tag(piece.stage, lane);
   const Message message{bytes / count, piece.piece * tags_ + tag, cause};
   if (op.op.kind == OpKind::kGet) {
-    const Level& level = cluster_.levels[at(cast_.actors[at(actor)].slots[at(op.slot)].level)];
+    const Level& level = cluster_.levels[at(actors_.actors[at(actor)].slots[at(op.slot)].level)];
     const Time arrival = now_ + rounded(level.latency_us * kPicosecondsPerMicrosecond);
     for (std::int32_t i = 0; i < count; ++i) add_event(arrival, What::kRequest, self.in[at(op.slot)], message);
     return;

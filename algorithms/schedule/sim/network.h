@@ -3,7 +3,7 @@
 // Messages of one connection follow each other; connections that are busy share the links they cross max-min fairly:
 // the rates are as equal as the links allow, and nothing is left unused that some flow could use. That is what TCP and
 // the queue pairs of network cards come close to. And it treats equal flows equally, whatever their order, so that
-// equal ranks stay equal and can be folded into one (cast.h); first come, first served at the links would tell them
+// equal ranks stay equal and can be folded into one (actors.h); first come, first served at the links would tell them
 // apart.
 //
 // Time is in whole picoseconds, so that what is simultaneous is so exactly.
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/actors.h"
 
 namespace roda::sim {
 

@@ -30,10 +30,10 @@ const char* name_of(const Op& op) {
 
 }  // namespace
 
-std::vector<PathStep> path_steps(const Trace& trace, const Cast& cast, const Cluster& cluster) {
+std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const Cluster& cluster) {
   std::vector<PathStep> steps;
   for (const Record& record : trace.critical_path()) {
-    const Actor& actor = cast.actors[static_cast<std::size_t>(record.actor)];
+    const Actor& actor = actors.actors[static_cast<std::size_t>(record.actor)];
     PathStep step;
     step.rank = actor.rank;
     step.stage = record.stage;

@@ -8,7 +8,7 @@
 
 namespace roda::sim {
 
-std::vector<PathStep> path_steps(const Trace& trace, const Cast& cast, const Cluster& cluster);
+std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const Cluster& cluster);
 
 // Where the path's time went: "wire fabric", "recv_reduce", ...; "waits" is what lies between its steps.
 struct PathShare {

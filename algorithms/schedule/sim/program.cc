@@ -61,7 +61,7 @@ class Translator {
         return {OpKind::kSignal, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
       case StepKind::kWait:
         return {OpKind::kWait, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
-      case StepKind::kCall:  // the score plays what is called
+      case StepKind::kCall:  // the calls are simulated one by one, see rank_programs.h
         break;
     }
     return {};

@@ -1,6 +1,6 @@
-// One rank's schedule as the simulator plays it: who talks to whom and how much, with repeated rounds written once.
+// One rank's schedule as the simulator runs it: who talks to whom and how much, with repeated rounds written once.
 //
-// Chunks are equal parts of the data (no 64-byte lines), so ranks with equal roles have equal programs.
+// Chunks are equal parts of the data (no 64-byte lines), so ranks with equal behaviours have equal programs.
 #pragma once
 
 #include <cstdint>

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <set>
 
-#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/actors.h"
 #include "algorithms/schedule/sim/engine.h"
 #include "algorithms/schedule/sim/extrapolate.h"
 #include "algorithms/schedule/sim/path.h"
-#include "algorithms/schedule/sim/score.h"
+#include "algorithms/schedule/sim/rank_programs.h"
 
 namespace roda::sim {
 
@@ -50,7 +50,7 @@ class Simulation {
     for (const std::int64_t repeat : repeats_) dimensions.push_back(rounds_dimension(repeat));
     bool whole = true;
     const auto time = extrapolate(
-        dimensions, [&](const std::vector<std::int64_t>& lengths) { return play(lengths); }, &whole);
+        dimensions, [&](const std::vector<std::int64_t>& lengths) { return simulate(lengths); }, &whole);
     if (!time) return *failure_;
     outcome_.extrapolated = !whole;
     outcome_.seconds = *time * kPicosecond;
@@ -80,11 +80,11 @@ class Simulation {
     outcome_.ranks = ranks;
     const Topology topology(scenario_.cluster, ranks);
     const bool each = options_.folding == Folding::kNever;
-    const Score score =
-        from_user() ? Score(scenario_.schedules) : Score(scenario_.plan, scenario_.grid, scenario_.root, each);
-    if (score.wrong()) return score.wrong();
-    cast_ = cast(score, topology);
-    outcome_.classes = static_cast<std::int32_t>(cast_.actors.size());
+    const RankPrograms programs = from_user() ? RankPrograms(scenario_.schedules)
+                                              : RankPrograms(scenario_.plan, scenario_.grid, scenario_.root, each);
+    if (programs.wrong()) return programs.wrong();
+    actors_ = actors_for(programs, topology);
+    outcome_.classes = static_cast<std::int32_t>(actors_.actors.size());
     const bool sliced = collective() == Collective::kAllreduce || collective() == Collective::kBroadcast;
     if (sliced && options_.slice_bytes > 0) {
       outcome_.pieces = std::max<std::int64_t>(1, std::llround(std::ceil(scenario_.bytes / options_.slice_bytes)));
@@ -93,18 +93,18 @@ class Simulation {
     return std::nullopt;
   }
 
-  Cast cast(const Score& score, const Topology& topology) const {
-    const bool few = options_.folding == Folding::kAuto && score.ranks() <= kFewRanks;
-    if (options_.folding == Folding::kNever || few) return full_cast(score, topology);
+  Actors actors_for(const RankPrograms& programs, const Topology& topology) const {
+    const bool few = options_.folding == Folding::kAuto && programs.ranks() <= kFewRanks;
+    if (options_.folding == Folding::kNever || few) return every_rank(programs, topology);
     // Folding that hardly folds costs more than it saves.
-    const std::int32_t most = options_.folding == Folding::kAlways ? score.ranks() : score.ranks() / 2;
-    if (auto folded = folded_cast(score, topology, most)) return *std::move(folded);
-    return full_cast(score, topology);
+    const std::int32_t most = options_.folding == Folding::kAlways ? programs.ranks() : programs.ranks() / 2;
+    if (auto classes = every_class(programs, topology, most)) return *std::move(classes);
+    return every_rank(programs, topology);
   }
 
   void find_repeats() {
     std::set<std::int64_t> repeats;
-    for (const Actor& actor : cast_.actors) {
+    for (const Actor& actor : actors_.actors) {
       for (const auto& stage : actor.stages) {
         for (const auto& lane : stage) {
           for (const ActorBlock& block : lane) repeats.insert(block.repeat);
@@ -128,7 +128,7 @@ class Simulation {
   // What happens to one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are
   // classes.
   Dimension rounds_dimension(std::int64_t repeat) const {
-    const auto classes = static_cast<std::int64_t>(cast_.actors.size());
+    const auto classes = static_cast<std::int64_t>(actors_.actors.size());
     return {repeat, std::max<std::int64_t>(32, 2 * classes), std::max<std::int64_t>(24, classes)};
   }
 
@@ -145,7 +145,7 @@ class Simulation {
   // Messages, segments counted.
   double steps(const EngineOptions& engine) const {
     double steps = 0;
-    for (const Actor& actor : cast_.actors) {
+    for (const Actor& actor : actors_.actors) {
       for_each_block(actor, [&](const ActorBlock& block) {
         const auto found = engine.shortened.find(block.repeat);
         const auto turns = static_cast<double>(found == engine.shortened.end() ? block.repeat : found->second);
@@ -158,14 +158,14 @@ class Simulation {
     return steps * engine.pieces;
   }
 
-  std::optional<double> play(const std::vector<std::int64_t>& lengths) {
+  std::optional<double> simulate(const std::vector<std::int64_t>& lengths) {
     const EngineOptions engine = engine_options(lengths);
     const double count = steps(engine);
     if (outcome_.steps + count > options_.most_steps) {
       constexpr double kStepsPerSecond = 1.5e6;
       constexpr double kBytesPerStep = 40;
-      failure_ = "too large: " + std::to_string(cast_.actors.size()) + " different ranks of " +
-                 std::to_string(outcome_.ranks) + " have to play about " + std::to_string(std::llround(count / 1e6)) +
+      failure_ = "too large: " + std::to_string(actors_.actors.size()) + " different ranks of " +
+                 std::to_string(outcome_.ranks) + " have to run about " + std::to_string(std::llround(count / 1e6)) +
                  " million steps, for which the simulator would need about " +
                  std::to_string(std::llround(std::max(1.0, count / kStepsPerSecond))) + " s and " +
                  std::to_string(std::llround(std::max(1.0, count * kBytesPerStep / 1e6))) +
@@ -175,13 +175,13 @@ class Simulation {
     outcome_.steps += count;
     Trace trace;
     const bool traced = options_.trace && outcome_.path.empty();
-    Engine player(cast_, scenario_.cluster, engine, traced ? &trace : nullptr);
+    Engine engine_run(actors_, scenario_.cluster, engine, traced ? &trace : nullptr);
     Time end = 0;
-    if (!player.run(&end)) {
-      failure_ = "the schedules do not end: " + player.stuck();
+    if (!engine_run.run(&end)) {
+      failure_ = "the schedules do not end: " + engine_run.stuck();
       return std::nullopt;
     }
-    if (traced) outcome_.path = path_steps(trace, cast_, scenario_.cluster);
+    if (traced) outcome_.path = path_steps(trace, actors_, scenario_.cluster);
     return static_cast<double>(end);
   }
 
@@ -197,7 +197,7 @@ class Simulation {
   void count_traffic() {
     for (const Level& level : scenario_.cluster.levels) outcome_.levels.push_back({level.name, 0, 0});
     const double piece = scenario_.bytes / static_cast<double>(outcome_.pieces);
-    for (const Actor& actor : cast_.actors) {
+    for (const Actor& actor : actors_.actors) {
       for_each_block(actor, [&](const ActorBlock& block) {
         const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces);
         for (std::int32_t i = block.begin; i < block.end; ++i) {
@@ -216,7 +216,7 @@ class Simulation {
   const Scenario& scenario_;
   const Options& options_;
   Outcome& outcome_;
-  Cast cast_;
+  Actors actors_;
   std::vector<std::int64_t> repeats_;
   std::optional<std::string> failure_;
 };

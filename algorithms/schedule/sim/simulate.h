@@ -1,6 +1,6 @@
 // How long a collective takes on a cluster, by the model of engine.h.
 //
-// What is too long to be played is played short: rounds that repeat and pieces of the data that follow each other
+// What is too long to be simulated is simulated short: rounds that repeat and pieces of the data that follow each other
 // settle into a rhythm, so three runs of growing length are compared, and when the second and third differ by as much
 // as the first and second the rest is continued at that rate. If they do not, longer runs are tried, up to the whole.
 //
@@ -41,7 +41,7 @@ struct Options {
   std::int32_t in_flight = 4;
   double segment_bytes = 256 << 10;
   bool trace = false;
-  double most_steps = 150e6;  // that may be played; more is refused with its estimate
+  double most_steps = 150e6;  // that may be simulated; more is refused with its estimate
 };
 
 struct LevelTraffic {
@@ -68,11 +68,11 @@ struct Outcome {
   double busbw_GBps = 0;  // as nccl-tests define it
   std::vector<LevelTraffic> levels;
   std::int32_t ranks = 0;
-  std::int32_t classes = 0;  // of ranks that were played
+  std::int32_t classes = 0;  // of ranks that were simulated
   std::int64_t pieces = 1;
   bool extrapolated = false;   // rounds or pieces were continued at their settled rate
-  double steps = 0;            // played
-  std::vector<PathStep> path;  // when traced; of the run that was played, first to last
+  double steps = 0;            // simulated
+  std::vector<PathStep> path;  // when traced; of the run that was simulated, first to last
 };
 
 // nullopt: *outcome is filled in. Else why not: a scenario that does not fit, or one that is too large, with an

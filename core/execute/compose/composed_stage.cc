@@ -30,7 +30,7 @@ ComposedStage::ComposedStage(std::string name, std::shared_ptr<const Schedule> s
       options_(std::move(options)),
       map_(*schedule_, options_.slice_bytes),
       parts_(lay_out(*schedule_, pools, &tail_)),
-      turns_(slices_for(schedule_->stages), rivals()) {
+      order_(slices_for(schedule_->stages), rivals()) {
   for (std::size_t i = 0; i < slices_for(schedule_->stages); ++i) {
     slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
   }
@@ -108,7 +108,7 @@ Status ComposedStage::start(const StageArgs& args) {
   for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
     RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
   }
-  turns_.reset(map_.slices());
+  order_.reset(map_.slices());
   running_ = true;
   return {};
 }
@@ -178,12 +178,12 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
   Slice& slice = *slices_[index];
   while (slice.busy) {
     if (slice.handle == nullptr) {
-      if (!turns_.may_begin(slice.stage, slice.number)) return {};
+      if (!order_.may_begin(slice.stage, slice.number)) return {};
       if (parts_[slice.stage].call != nullptr) {
         if (!slot_is_free(index)) return {};
         RODA_RETURN_IF_ERROR(start_call(index));
       }
-      turns_.begun(slice.stage);
+      order_.begun(slice.stage);
       *moved = true;
     }
     bool done = true;

@@ -1,7 +1,7 @@
 // Runs a composed schedule (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
 // schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
-// A call of a slice starts when the one before it has ended and it is its turn (turns.h).
+// A call of a slice starts when the one before it has ended and it is its turn (start_order.h).
 // Threads: the holder of the engine's baton.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "algorithms/schedule/schedule.h"
 #include "core/execute/compose/slice_map.h"
 #include "core/execute/compose/slice_run.h"
-#include "core/execute/compose/turns.h"
+#include "core/execute/compose/start_order.h"
 #include "core/execute/stage.h"
 #include "core/execute/stage_pool.h"
 #include "core/execute/staged_stage.h"
@@ -94,7 +94,7 @@ class ComposedStage final : public Stage {
   Part tail_;                                   // copies after the last call
   std::vector<Part> parts_;                     // [stage of the plan]
   std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
-  Turns turns_;
+  StartOrder order_;
   StageArgs args_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;

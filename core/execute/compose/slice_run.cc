@@ -20,7 +20,7 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Rooms on devices are of few sizes, so that launches of many sizes are served by few allocations.
+// Buffers on devices are of few sizes, so that launches of many sizes are served by few allocations.
 constexpr std::size_t kLeastOnDevice = std::size_t{64} << 10;
 
 // One copy more, or a longer last one where it goes on from there.
@@ -38,10 +38,10 @@ void add(char* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_p
 }  // namespace
 
 SliceRun::SliceRun(const schedule::Schedule& schedule, const SliceMap& map)
-    : schedule_(schedule), map_(map), room_of_(schedule.scratch.size()), scratch_begins_(schedule.scratch.size()) {
+    : schedule_(schedule), map_(map), buffer_of_(schedule.scratch.size()), scratch_begins_(schedule.scratch.size()) {
   for (const Region& region : schedule.regions) {
-    rooms_.resize(std::max(rooms_.size(), at(region.room) + 1));
-    std::fill_n(room_of_.begin() + region.first, region.count, region.room);
+    buffers_.resize(std::max(buffers_.size(), at(region.buffer) + 1));
+    std::fill_n(buffer_of_.begin() + region.first, region.count, region.buffer);
   }
 }
 
@@ -49,27 +49,27 @@ std::size_t SliceRun::most_bytes(const Range& range) const {
   return map_.most_bytes(map_.blocks(range.space).data() + range.first, at(range.count));
 }
 
-Status SliceRun::reserve(Room* room, std::size_t bytes, const std::vector<TransportGroup*>& groups) const {
+Status SliceRun::reserve(SliceBuffer* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const {
   if (args_.queue == nullptr) {
-    room->data = room->host.reserve(std::max(bytes, kLine));
+    buffer->data = buffer->host.reserve(std::max(bytes, kLine));
     return {};
   }
   const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
-  RODA_RETURN_IF_ERROR(room->on_device.reserve(*args_.queue, DeviceMemory::Place::kDevice, length));
-  for (TransportGroup* group : groups) room->on_device.register_with(*group);
-  room->data = room->on_device.data();
+  RODA_RETURN_IF_ERROR(buffer->on_device.reserve(*args_.queue, DeviceMemory::Place::kDevice, length));
+  for (TransportGroup* group : groups) buffer->on_device.register_with(*group);
+  buffer->data = buffer->on_device.data();
   return {};
 }
 
 Status SliceRun::reserve(const StageArgs& args, const std::vector<TransportGroup*>& groups) {
   args_ = args;
   if (args_.input == nullptr) args_.input = args_.output;
-  std::vector<std::size_t> bytes(rooms_.size());
+  std::vector<std::size_t> bytes(buffers_.size());
   for (const Region& region : schedule_.regions) {
-    std::size_t& most = bytes[at(region.room)];
+    std::size_t& most = bytes[at(region.buffer)];
     most = std::max(most, most_bytes({Space::kScratch, region.first, region.count}));
   }
-  for (std::size_t i = 0; i < rooms_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&rooms_[i], bytes[i], groups));
+  for (std::size_t i = 0; i < buffers_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&buffers_[i], bytes[i], groups));
   std::size_t in = 0, out = 0;
   for (const Step& step : schedule_.lanes.front().steps) {
     if (step.kind != StepKind::kCall) continue;
@@ -94,8 +94,8 @@ void SliceRun::begin(std::size_t slice) {
 // An empty range may begin behind the last chunk.
 char* SliceRun::address(Space space, std::int32_t chunk) const {
   if (space == Space::kScratch) {
-    if (at(chunk) >= room_of_.size()) return rooms_.front().data;
-    return rooms_[at(room_of_[at(chunk)])].data + scratch_begins_[at(chunk)] * map_.element();
+    if (at(chunk) >= buffer_of_.size()) return buffers_.front().data;
+    return buffers_[at(buffer_of_[at(chunk)])].data + scratch_begins_[at(chunk)] * map_.element();
   }
   auto* user = static_cast<char*>(space == Space::kInput ? const_cast<void*>(args_.input) : args_.output);
   return user + map_.in_user(space, chunk, slice_).begin * map_.element();
@@ -140,7 +140,7 @@ Status SliceRun::copy(const Step* steps, std::size_t count) {
     add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[at(inside.first)] * map_.element());
   }
   const Range& region = packs ? steps[0].dst : steps[0].src;
-  char* base = rooms_[at(room_of_[at(region.first)])].data;
+  char* base = buffers_[at(buffer_of_[at(region.first)])].data;
   return packs ? queue().pack(base, items_.data(), items_.size()) : queue().unpack(base, items_.data(), items_.size());
 }
 

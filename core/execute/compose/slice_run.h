@@ -34,13 +34,13 @@ class SliceRun {
 
  private:
   // Only grows.
-  struct Room {
+  struct SliceBuffer {
     Buffer host;
     DeviceMemory on_device;
     char* data = nullptr;
   };
   DeviceQueue queue() const { return args_.queue == nullptr ? DeviceQueue() : *args_.queue; }
-  Status reserve(Room* room, std::size_t bytes, const std::vector<TransportGroup*>& groups) const;
+  Status reserve(SliceBuffer* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const;
   std::size_t most_bytes(const schedule::Range& range) const;
   char* address(schedule::Space space, std::int32_t chunk) const;
   std::size_t bytes(schedule::Space space, std::int32_t chunk) const;
@@ -54,9 +54,9 @@ class SliceRun {
   const SliceMap& map_;
   StageArgs args_;
   std::size_t slice_ = 0;
-  std::vector<Room> rooms_;
-  Room gathered_, scattered_;                // in the place of chunks that do not lie side by side
-  std::vector<std::int32_t> room_of_;        // [scratch chunk]
+  std::vector<SliceBuffer> buffers_;
+  SliceBuffer gathered_, scattered_;         // in the place of chunks that do not lie side by side
+  std::vector<std::int32_t> buffer_of_;      // [scratch chunk]
   std::vector<std::size_t> scratch_begins_;  // [scratch chunk] elements before it in its region
   std::vector<std::size_t> send_counts_, recv_counts_;
   std::vector<roda_pack_item> items_;  // copies that are to be made

@@ -1,4 +1,4 @@
-// Folded and shortened runs end when the full ones do, at sizes where both can be played.
+// Folded and shortened runs end when the full ones do, at sizes where both can be simulated.
 #include <gtest/gtest.h>
 
 #include "algorithms/schedule/sim/extrapolate.h"
@@ -121,7 +121,7 @@ TEST(Fold, WhatIsTooLargeIsRefusedWithItsEstimate) {
   Outcome outcome;
   const auto wrong = simulate(flat_allreduce(hosts_of(8), "binomial", 1000, 64 << 20), options, &outcome);
   ASSERT_TRUE(wrong);
-  EXPECT_EQ(wrong->rfind("too large: 1000 different ranks of 1000 have to play about", 0), 0u) << *wrong;
+  EXPECT_EQ(wrong->rfind("too large: 1000 different ranks of 1000 have to run about", 0), 0u) << *wrong;
   const auto pairwise = simulate(flat(hosts_of(8), Collective::kAlltoall, "pairwise", 50000, 1e9), {}, &outcome);
   ASSERT_TRUE(pairwise);
   EXPECT_EQ(

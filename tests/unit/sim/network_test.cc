@@ -17,7 +17,7 @@ std::vector<LinkClass> links(const std::vector<double>& GBps) {
 }
 
 // When each message left, by its tag.
-std::map<int, Time> play(Network* network) {
+std::map<int, Time> simulate(Network* network) {
   std::map<int, Time> left;
   std::vector<Departure> departures;
   network->settle(0);
@@ -34,7 +34,7 @@ TEST(Network, AMessageAloneGetsTheSlowestLink) {
   const std::vector<Hop> route = {{0, 1}, {1, 1}};
   Network network(links({4, 2}));
   network.send(network.connect(route), {2000, 0, -1});
-  EXPECT_EQ(play(&network)[0], kMicrosecond);
+  EXPECT_EQ(simulate(&network)[0], kMicrosecond);
 }
 
 TEST(Network, ConnectionsShareALinkAlike) {
@@ -42,7 +42,7 @@ TEST(Network, ConnectionsShareALinkAlike) {
   Network network(links({1}));
   network.send(network.connect(route), {1000, 0, -1});
   network.send(network.connect(route), {500, 1, -1});
-  auto left = play(&network);
+  auto left = simulate(&network);
   EXPECT_EQ(left[1], kMicrosecond);          // half of the link for 500 bytes
   EXPECT_EQ(left[0], kMicrosecond * 3 / 2);  // the rest alone
 }
@@ -54,7 +54,7 @@ TEST(Network, MessagesOfOneConnectionFollowEachOther) {
   network.send(connection, {1000, 0, -1});
   network.send(connection, {0, 1, -1});
   network.send(connection, {1000, 2, -1});
-  auto left = play(&network);
+  auto left = simulate(&network);
   EXPECT_EQ(left[0], kMicrosecond);
   EXPECT_EQ(left[1], kMicrosecond);
   EXPECT_EQ(left[2], 2 * kMicrosecond);
@@ -67,7 +67,7 @@ TEST(Network, WhatOneCannotUseTheOtherGets) {
   Network network(links({1, 0.4}));
   network.send(network.connect(a), {400, 0, -1});
   network.send(network.connect(b), {600, 1, -1});
-  auto left = play(&network);
+  auto left = simulate(&network);
   EXPECT_EQ(left[0], kMicrosecond);
   EXPECT_EQ(left[1], kMicrosecond);
 }
@@ -79,7 +79,7 @@ TEST(Network, ParkingLot) {
   Network network(links({1, 1, 1}));
   network.send(network.connect(all), {1500, 9, -1});
   for (int i = 0; i < 3; ++i) network.send(network.connect(each[i]), {500, i, -1});
-  auto left = play(&network);
+  auto left = simulate(&network);
   EXPECT_EQ(left[0], kMicrosecond);
   EXPECT_EQ(left[2], kMicrosecond);
   EXPECT_EQ(left[9], 2 * kMicrosecond);
@@ -92,7 +92,7 @@ TEST(Network, AClassWeighsAsMuchAsItsMembers) {
   Network network(links({1}));
   network.send(network.connect(four), {1000, 0, -1});
   network.send(network.connect(one), {1000, 1, -1});
-  auto left = play(&network);
+  auto left = simulate(&network);
   EXPECT_EQ(left[0], 5 * kMicrosecond);
   EXPECT_EQ(left[1], 5 * kMicrosecond);
 }

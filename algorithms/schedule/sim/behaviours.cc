@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/roles.h"
+#include "algorithms/schedule/sim/behaviours.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,40 +6,40 @@
 namespace roda::sim {
 namespace {
 
-class RoleWriter {
+class BehaviourWriter {
  public:
-  explicit RoleWriter(Role* role) : role_(*role) {}
+  explicit BehaviourWriter(Behaviour* behaviour) : behaviour_(*behaviour) {}
 
-  void add_stage(const Playing& playing) {
-    auto& lanes = role_.actor.stages.emplace_back();
-    if (playing.program == nullptr) return;
-    for (const LaneProgram& lane : playing.program->lanes) {
+  void add_stage(const StagePart& part) {
+    auto& lanes = behaviour_.actor.stages.emplace_back();
+    if (part.program == nullptr) return;
+    for (const LaneProgram& lane : part.program->lanes) {
       auto& blocks = lanes.emplace_back();
       for (const Block& block : lane) {
-        const auto begin = static_cast<std::int32_t>(role_.actor.ops.size());
-        for (const Op& op : block.ops) add_op(playing, op);
-        blocks.push_back({begin, static_cast<std::int32_t>(role_.actor.ops.size()), block.repeat});
+        const auto begin = static_cast<std::int32_t>(behaviour_.actor.ops.size());
+        for (const Op& op : block.ops) add_op(part, op);
+        blocks.push_back({begin, static_cast<std::int32_t>(behaviour_.actor.ops.size()), block.repeat});
       }
     }
   }
 
  private:
-  void add_op(const Playing& playing, const Op& op) {
-    ActorOp& added = role_.actor.ops.emplace_back(ActorOp{op, -1, op.fraction * playing.fraction});
+  void add_op(const StagePart& part, const Op& op) {
+    ActorOp& added = behaviour_.actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
     if (op.kind == OpKind::kWork) return;
-    added.slot = slot_of(playing.peer(op));
-    if (op.kind == OpKind::kGet) role_.pulls[static_cast<std::size_t>(added.slot)] = true;
+    added.slot = slot_of(part.peer(op));
+    if (op.kind == OpKind::kGet) behaviour_.pulls[static_cast<std::size_t>(added.slot)] = true;
   }
 
   std::int32_t slot_of(std::int32_t peer) {
-    const auto found = std::find(role_.peers.begin(), role_.peers.end(), peer);
-    if (found != role_.peers.end()) return static_cast<std::int32_t>(found - role_.peers.begin());
-    role_.peers.push_back(peer);
-    role_.pulls.push_back(false);
-    return static_cast<std::int32_t>(role_.peers.size()) - 1;
+    const auto found = std::find(behaviour_.peers.begin(), behaviour_.peers.end(), peer);
+    if (found != behaviour_.peers.end()) return static_cast<std::int32_t>(found - behaviour_.peers.begin());
+    behaviour_.peers.push_back(peer);
+    behaviour_.pulls.push_back(false);
+    return static_cast<std::int32_t>(behaviour_.peers.size()) - 1;
   }
 
-  Role& role_;
+  Behaviour& behaviour_;
 };
 
 std::uint64_t hash_of(const Actor& actor) {
@@ -66,36 +66,36 @@ std::uint64_t hash_of(const Actor& actor) {
 
 }  // namespace
 
-Role role_of(const Score& score, std::int32_t rank) {
-  Role role;
-  role.actor.rank = rank;
-  RoleWriter writer(&role);
-  for (std::size_t stage = 0; stage < score.stages(); ++stage) writer.add_stage(score.playing(stage, rank));
-  return role;
+Behaviour behaviour_of(const RankPrograms& programs, std::int32_t rank) {
+  Behaviour behaviour;
+  behaviour.actor.rank = rank;
+  BehaviourWriter writer(&behaviour);
+  for (std::size_t stage = 0; stage < programs.stages(); ++stage) writer.add_stage(programs.part(stage, rank));
+  return behaviour;
 }
 
-Roles::Roles(const Score& score, const Topology& topology) {
+Behaviours::Behaviours(const RankPrograms& programs, const Topology& topology) {
   begins_.push_back(0);
-  for (std::int32_t rank = 0; rank < score.ranks(); ++rank) add_rank(role_of(score, rank), rank, topology);
+  for (std::int32_t rank = 0; rank < programs.ranks(); ++rank) add_rank(behaviour_of(programs, rank), rank, topology);
   find_backs();
 }
 
-void Roles::add_rank(const Role& role, std::int32_t rank, const Topology& topology) {
-  for (std::size_t slot = 0; slot < role.peers.size(); ++slot) {
+void Behaviours::add_rank(const Behaviour& behaviour, std::int32_t rank, const Topology& topology) {
+  for (std::size_t slot = 0; slot < behaviour.peers.size(); ++slot) {
     Peer peer;
-    peer.rank = role.peers[slot];
+    peer.rank = behaviour.peers[slot];
     peer.route = static_cast<std::int32_t>(hops_.size());
     add_route(rank, peer.rank, topology);
     peer.pull = static_cast<std::int32_t>(hops_.size());
-    if (role.pulls[slot]) add_route(peer.rank, rank, topology);
+    if (behaviour.pulls[slot]) add_route(peer.rank, rank, topology);
     peer.end = static_cast<std::int32_t>(hops_.size());
     peers_.push_back(peer);
   }
   begins_.push_back(peers_.size());
-  fingerprints_.push_back(hash_of(role.actor));
+  fingerprints_.push_back(hash_of(behaviour.actor));
 }
 
-void Roles::add_route(std::int32_t from, std::int32_t to, const Topology& topology) {
+void Behaviours::add_route(std::int32_t from, std::int32_t to, const Topology& topology) {
   topology.route(from, to, &scratch_);
   for (const Link& link : scratch_) {
     const auto [entry, added] = numbers_.emplace(link, static_cast<std::int32_t>(links_.size()));
@@ -104,7 +104,7 @@ void Roles::add_route(std::int32_t from, std::int32_t to, const Topology& topolo
   }
 }
 
-void Roles::find_backs() {
+void Behaviours::find_backs() {
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
     for (std::size_t slot = begin(rank); slot < begin(rank + 1); ++slot) {
       const std::int32_t other = peers_[slot].rank;

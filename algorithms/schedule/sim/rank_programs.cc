@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/score.h"
+#include "algorithms/schedule/sim/rank_programs.h"
 
 #include <algorithm>
 #include <numeric>
@@ -29,7 +29,7 @@ std::int64_t steps_in(const Schedule& schedule) {
 
 }  // namespace
 
-Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
+RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
   if (stages_.size() == 1) {
     add_only_turns(plan::Parts(plan, grid, root));
@@ -44,7 +44,7 @@ Score::Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, 
 }
 
 // One call: its schedules would say whose each block is, and that is the square of the ranks.
-void Score::add_only_turns(const plan::Parts& parts) {
+void RankPrograms::add_only_turns(const plan::Parts& parts) {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
     const plan::Part part = parts.of(0, rank);
     const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
@@ -52,7 +52,7 @@ void Score::add_only_turns(const plan::Parts& parts) {
   }
 }
 
-void Score::add_turns(const Schedule& rank) {
+void RankPrograms::add_turns(const Schedule& rank) {
   std::vector<Turn>& turns = turns_.emplace_back(stages_.size());
   std::size_t next = 0;
   for (const schedule::Step& step : rank.lanes.front().steps) {
@@ -71,7 +71,7 @@ void Score::add_turns(const Schedule& rank) {
 }
 
 // Each member of a group is taken to have as much as the one that has most.
-void Score::even_out() {
+void RankPrograms::even_out() {
   std::map<std::pair<std::size_t, const std::vector<std::int32_t>*>, double> most;
   const auto each = [this](const auto& use) {
     for (std::vector<Turn>& turns : turns_) {
@@ -85,7 +85,7 @@ void Score::even_out() {
   each([&most](std::size_t stage, Turn& turn) { turn.fraction = most[{stage, turn.members.get()}]; });
 }
 
-Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
+RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
   stages_.push_back({ranks.front().collective, ranks.front().algorithm, 0});
   std::vector<std::int32_t> everybody(ranks.size());
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -96,11 +96,11 @@ Score::Score(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ran
   }
 }
 
-Score::Key Score::key_of(std::size_t stage, const Turn& turn) const {
+RankPrograms::Key RankPrograms::key_of(std::size_t stage, const Turn& turn) const {
   return {stage, turn.index, static_cast<std::int32_t>(turn.members->size()), turn.shares, turn.root};
 }
 
-void Score::make_all(bool each_rank) {
+void RankPrograms::make_all(bool each_rank) {
   for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
     for (std::size_t rank = 0; rank < turns_.size() && !wrong_; ++rank) {
       if (turns_[rank][stage].members != nullptr) make(stage, turns_[rank][stage], each_rank);
@@ -108,7 +108,7 @@ void Score::make_all(bool each_rank) {
   }
 }
 
-void Score::make(std::size_t stage, const Turn& turn, bool each_rank) {
+void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
   const Key own = key_of(stage, turn);
   Key all = own;
   std::get<1>(all) = -1;
@@ -132,7 +132,7 @@ void Score::make(std::size_t stage, const Turn& turn, bool each_rank) {
 }
 
 // Whole shares only: with empty chunks the circle has a seam.
-bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
+bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   const auto [stage, index, size, shares, root] = key;
   const bool per_rank = algorithm.collective == schedule::Collective::kReduceScatter ||
                         algorithm.collective == schedule::Collective::kAllgather;
@@ -151,7 +151,7 @@ bool Score::make_relative(const Algorithm& algorithm, const Key& key) {
   return true;
 }
 
-Playing Score::playing(std::size_t stage, std::int32_t rank) const {
+StagePart RankPrograms::part(std::size_t stage, std::int32_t rank) const {
   const Turn& turn = turns_[static_cast<std::size_t>(rank)][stage];
   if (turn.members == nullptr) return {};
   Key key = key_of(stage, turn);

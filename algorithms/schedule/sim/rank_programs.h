@@ -1,7 +1,7 @@
-// What every rank plays: a plan's stages, each with the rank's program, as one value that is cheap for 100,000 ranks.
+// What every rank runs: a plan's stages, each with the rank's program, as one value that is cheap for 100,000 ranks.
 //
 // Algorithms whose schedules are long (rings) look alike from every rank; for them one program is made and turned
-// around the circle. Where that is not so and the schedules are too long to be made for every rank, the score is
+// around the circle. Where that is not so and the schedules are too long to be made for every rank, the plan is
 // refused.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace roda::sim {
 
 // One rank's part in one stage.
-struct Playing {
+struct StagePart {
   const Program* program = nullptr;  // null: it sits the stage out
   schedule::Members members;
   std::int32_t index = 0;  // of the rank among them
@@ -32,22 +32,22 @@ struct Playing {
   }
 };
 
-class Score {
+class RankPrograms {
  public:
   // `root`: of a broadcast. Where a plan's blocks travel and groups differ in size, each member of a group is taken to
   // have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by itself,
   // whatever its length.
-  Score(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
+  RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
 
   // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
-  explicit Score(std::vector<schedule::Schedule> ranks);
+  explicit RankPrograms(std::vector<schedule::Schedule> ranks);
 
   // nullopt: everything was made.
   std::optional<std::string> wrong() const { return wrong_; }
 
   std::int32_t ranks() const { return ranks_; }
   std::size_t stages() const { return stages_.size(); }
-  Playing playing(std::size_t stage, std::int32_t rank) const;
+  StagePart part(std::size_t stage, std::int32_t rank) const;
 
  private:
   // stage, index (-1: all), size, shares, root

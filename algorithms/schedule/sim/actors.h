@@ -1,4 +1,4 @@
-// Who plays: one actor for every rank, or for every class of ranks that behave alike.
+// Who runs: one actor for every rank, or for every class of ranks that behave alike.
 //
 // Folding. Two ranks behave alike when they do the same, with peers that behave alike, over links that are used alike.
 // The coarsest such classes are found by refining colours: a rank's colour is made of its program, its peers' colours
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/schedule/sim/score.h"
+#include "algorithms/schedule/sim/rank_programs.h"
 
 namespace roda::sim {
 
@@ -60,7 +60,7 @@ struct Actor {
   std::vector<std::vector<std::vector<ActorBlock>>> stages;  // [stage][lane]; no lanes: sits it out
 };
 
-struct Cast {
+struct Actors {
   std::vector<Actor> actors;
   std::vector<LinkClass> links;
   std::int32_t ranks = 0;
@@ -68,9 +68,9 @@ struct Cast {
 };
 
 // Every rank for itself.
-Cast full_cast(const Score& score, const Topology& topology);
+Actors every_rank(const RankPrograms& programs, const Topology& topology);
 
 // One actor for each class. nullopt: the ranks need more than `most` classes, or colours did not settle in time.
-std::optional<Cast> folded_cast(const Score& score, const Topology& topology, std::int32_t most);
+std::optional<Actors> every_class(const RankPrograms& programs, const Topology& topology, std::int32_t most);
 
 }  // namespace roda::sim

@@ -5,22 +5,22 @@
 #include <map>
 #include <vector>
 
-#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/actors.h"
 
 namespace roda::sim {
 
-// What one rank plays, with its peers numbered in the order of their appearance.
-struct Role {
+// What one rank runs, with its peers numbered in the order of their appearance.
+struct Behaviour {
   std::vector<std::int32_t> peers;  // [slot] world rank
   std::vector<bool> pulls;          // [slot] something is got from it
   Actor actor;                      // ops and stages filled in; slots are not
 };
 
-Role role_of(const Score& score, std::int32_t rank);
+Behaviour behaviour_of(const RankPrograms& programs, std::int32_t rank);
 
-class Roles {
+class Behaviours {
  public:
-  Roles(const Score& score, const Topology& topology);
+  Behaviours(const RankPrograms& programs, const Topology& topology);
 
   struct Peer {
     std::int32_t rank = 0;
@@ -38,7 +38,7 @@ class Roles {
   std::uint64_t fingerprint(std::int32_t rank) const { return fingerprints_[static_cast<std::size_t>(rank)]; }
 
  private:
-  void add_rank(const Role& role, std::int32_t rank, const Topology& topology);
+  void add_rank(const Behaviour& behaviour, std::int32_t rank, const Topology& topology);
   void add_route(std::int32_t from, std::int32_t to, const Topology& topology);
   void find_backs();
 

@@ -1,22 +1,22 @@
-#include "algorithms/schedule/sim/cast.h"
+#include "algorithms/schedule/sim/actors.h"
 
 #include <algorithm>
 #include <unordered_map>
 
-#include "algorithms/schedule/sim/roles.h"
+#include "algorithms/schedule/sim/behaviours.h"
 
 namespace roda::sim {
 namespace {
 
-// Colours of ranks and links after `rounds` refinements; see cast.h.
+// Colours of ranks and links after `rounds` refinements; see actors.h.
 class Colours {
  public:
-  Colours(const Roles& roles, const Topology& topology) : roles_(roles) {
-    for (const Link& link : roles.links()) {
+  Colours(const Behaviours& behaviours, const Topology& topology) : behaviours_(behaviours) {
+    for (const Link& link : behaviours.links()) {
       std::uint64_t colour = mix(static_cast<std::uint64_t>(link.level), static_cast<std::uint64_t>(link.kind));
       links_.push_back(mix(colour, static_cast<std::uint64_t>(topology.capacity(link) * 1e6)));
     }
-    for (std::int32_t rank = 0; rank < roles.ranks(); ++rank) ranks_.push_back(roles.fingerprint(rank));
+    for (std::int32_t rank = 0; rank < behaviours.ranks(); ++rank) ranks_.push_back(behaviours.fingerprint(rank));
     count_ = count(ranks_) + count(links_);
   }
 
@@ -45,16 +45,16 @@ class Colours {
   void refine() {
     next_ranks_ = ranks_;
     next_links_ = links_;
-    for (std::int32_t rank = 0; rank < roles_.ranks(); ++rank) {
+    for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
       const auto number = static_cast<std::size_t>(rank);
       std::uint64_t colour = ranks_[number];
-      for (std::size_t slot = roles_.begin(rank); slot < roles_.begin(rank + 1); ++slot) {
-        const Roles::Peer& peer = roles_.peers()[slot];
-        const std::uint64_t user = mix(ranks_[number], slot - roles_.begin(rank));
+      for (std::size_t slot = behaviours_.begin(rank); slot < behaviours_.begin(rank + 1); ++slot) {
+        const Behaviours::Peer& peer = behaviours_.peers()[slot];
+        const std::uint64_t user = mix(ranks_[number], slot - behaviours_.begin(rank));
         colour = mix(colour, ranks_[static_cast<std::size_t>(peer.rank)]);
         colour = mix(colour, static_cast<std::uint64_t>(peer.back));
         for (std::int32_t hop = peer.route; hop < peer.end; ++hop) {
-          const auto link = static_cast<std::size_t>(roles_.hops()[static_cast<std::size_t>(hop)]);
+          const auto link = static_cast<std::size_t>(behaviours_.hops()[static_cast<std::size_t>(hop)]);
           colour = mix(colour, links_[link] + (hop < peer.pull ? 0 : 1));
           next_links_[link] += mix(user, static_cast<std::uint64_t>(hop < peer.pull ? 0 : 1));
         }
@@ -65,7 +65,7 @@ class Colours {
     for (std::size_t link = 0; link < links_.size(); ++link) links_[link] = mix(next_links_[link], 0);
   }
 
-  const Roles& roles_;
+  const Behaviours& behaviours_;
   std::vector<std::uint64_t> ranks_, links_, next_ranks_, next_links_;
   std::size_t count_ = 0;
 };
@@ -86,22 +86,22 @@ std::vector<std::int32_t> each_alone(std::size_t count) {
   return classes;
 }
 
-class Casting {
+class ActorBuilder {
  public:
-  Casting(const Score& score, const Topology& topology, const Roles& roles, std::vector<std::int32_t> rank_class,
-          std::vector<std::int32_t> link_class)
-      : score_(score),
+  ActorBuilder(const RankPrograms& programs, const Topology& topology, const Behaviours& behaviours,
+               std::vector<std::int32_t> rank_class, std::vector<std::int32_t> link_class)
+      : programs_of_ranks_(programs),
         topology_(topology),
-        roles_(roles),
+        behaviours_(behaviours),
         rank_class_(std::move(rank_class)),
         link_class_(std::move(link_class)) {}
 
-  Cast run() {
-    cast_.ranks = roles_.ranks();
+  Actors run() {
+    actors_.ranks = behaviours_.ranks();
     count_links();
     std::vector<std::int64_t> counts;
     std::vector<std::int32_t> examples;
-    for (std::int32_t rank = 0; rank < roles_.ranks(); ++rank) {
+    for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
       const auto actor = static_cast<std::size_t>(rank_class_[static_cast<std::size_t>(rank)]);
       if (actor == counts.size()) {
         counts.push_back(0);
@@ -110,27 +110,27 @@ class Casting {
       ++counts[actor];
     }
     for (std::size_t i = 0; i < counts.size(); ++i) add_actor(examples[i], counts[i]);
-    cast_.folded = cast_.actors.size() < static_cast<std::size_t>(cast_.ranks);
-    return std::move(cast_);
+    actors_.folded = actors_.actors.size() < static_cast<std::size_t>(actors_.ranks);
+    return std::move(actors_);
   }
 
  private:
   void count_links() {
     for (std::size_t link = 0; link < link_class_.size(); ++link) {
       const auto number = static_cast<std::size_t>(link_class_[link]);
-      if (number == cast_.links.size()) {
-        const Link& example = roles_.links()[link];
-        cast_.links.push_back({example, topology_.capacity(example), 0});
+      if (number == actors_.links.size()) {
+        const Link& example = behaviours_.links()[link];
+        actors_.links.push_back({example, topology_.capacity(example), 0});
       }
-      ++cast_.links[number].count;
+      ++actors_.links[number].count;
     }
   }
 
   void add_actor(std::int32_t rank, std::int64_t count) {
-    Actor actor = role_of(score_, rank).actor;
+    Actor actor = behaviour_of(programs_of_ranks_, rank).actor;
     actor.count = count;
-    for (std::size_t slot = roles_.begin(rank); slot < roles_.begin(rank + 1); ++slot) {
-      const Roles::Peer& peer = roles_.peers()[slot];
+    for (std::size_t slot = behaviours_.begin(rank); slot < behaviours_.begin(rank + 1); ++slot) {
+      const Behaviours::Peer& peer = behaviours_.peers()[slot];
       Slot made;
       made.rank = peer.rank;
       made.actor = rank_class_[static_cast<std::size_t>(peer.rank)];
@@ -140,16 +140,17 @@ class Casting {
       made.in = hops(peer.pull, peer.end, count);
       actor.slots.push_back(std::move(made));
     }
-    cast_.actors.push_back(std::move(actor));
+    actors_.actors.push_back(std::move(actor));
   }
 
   // Every rank of the class sends one flow over as many links of the hop's class as the route names.
   std::vector<Hop> hops(std::int32_t begin, std::int32_t end, std::int64_t count) const {
     std::vector<Hop> made;
     for (std::int32_t hop = begin; hop < end; ++hop) {
-      const std::int32_t link = link_class_[static_cast<std::size_t>(roles_.hops()[static_cast<std::size_t>(hop)])];
+      const std::int32_t link =
+          link_class_[static_cast<std::size_t>(behaviours_.hops()[static_cast<std::size_t>(hop)])];
       const double each =
-          static_cast<double>(count) / static_cast<double>(cast_.links[static_cast<std::size_t>(link)].count);
+          static_cast<double>(count) / static_cast<double>(actors_.links[static_cast<std::size_t>(link)].count);
       const auto known = std::find_if(made.begin(), made.end(), [&](const Hop& h) { return h.link == link; });
       if (known != made.end()) {
         known->flows += each;
@@ -160,12 +161,12 @@ class Casting {
     return made;
   }
 
-  const Score& score_;
+  const RankPrograms& programs_of_ranks_;
   const Topology& topology_;
-  const Roles& roles_;
+  const Behaviours& behaviours_;
   std::vector<std::int32_t> rank_class_;
   std::vector<std::int32_t> link_class_;
-  Cast cast_;
+  Actors actors_;
 };
 
 // A colour travels one peer further in each round; more rounds than this mean that the ranks differ all over.
@@ -173,18 +174,18 @@ constexpr int kMostRounds = 2048;
 
 }  // namespace
 
-Cast full_cast(const Score& score, const Topology& topology) {
-  const Roles roles(score, topology);
-  return Casting(score, topology, roles, each_alone(static_cast<std::size_t>(roles.ranks())),
-                 each_alone(roles.links().size()))
+Actors every_rank(const RankPrograms& programs, const Topology& topology) {
+  const Behaviours behaviours(programs, topology);
+  return ActorBuilder(programs, topology, behaviours, each_alone(static_cast<std::size_t>(behaviours.ranks())),
+                      each_alone(behaviours.links().size()))
       .run();
 }
 
-std::optional<Cast> folded_cast(const Score& score, const Topology& topology, std::int32_t most) {
-  const Roles roles(score, topology);
-  Colours colours(roles, topology);
+std::optional<Actors> every_class(const RankPrograms& programs, const Topology& topology, std::int32_t most) {
+  const Behaviours behaviours(programs, topology);
+  Colours colours(behaviours, topology);
   if (!colours.settle(most, kMostRounds)) return std::nullopt;
-  return Casting(score, topology, roles, classes_of(colours.ranks()), classes_of(colours.links())).run();
+  return ActorBuilder(programs, topology, behaviours, classes_of(colours.ranks()), classes_of(colours.links())).run();
 }
 
 }  // namespace roda::sim

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/execute/compose/turns.h"
+#include "core/execute/compose/start_order.h"
 
 namespace roda::execute {
 namespace {
@@ -40,8 +40,8 @@ Begun run(const Pipeline& pipeline, unsigned seed) {
     bool runs = false;
   };
   std::mt19937 random(seed);
-  Turns turns(pipeline.lanes, pipeline.rivals());
-  turns.reset(pipeline.pieces);
+  StartOrder order(pipeline.lanes, pipeline.rivals());
+  order.reset(pipeline.pieces);
   std::vector<Lane> lanes(pipeline.lanes);
   Begun begun;
   std::size_t entered = 0;
@@ -51,8 +51,8 @@ Begun run(const Pipeline& pipeline, unsigned seed) {
     Lane& lane = lanes[index];
     if (!lane.busy && entered < pipeline.pieces && entered % lanes.size() == index) lane = {entered++, 0, true, false};
     if (!lane.busy) continue;
-    if (!lane.runs && turns.may_begin(lane.step, lane.piece)) {
-      turns.begun(lane.step);
+    if (!lane.runs && order.may_begin(lane.step, lane.piece)) {
+      order.begun(lane.step);
       begun.emplace_back(lane.step, lane.piece);
       lane.runs = true;
       idle = 0;
@@ -75,7 +75,7 @@ Begun of_ordered(const Pipeline& pipeline, const Begun& begun) {
   return kept;
 }
 
-TEST(Turns, OneOrderOnRanksOfAnySpeed) {
+TEST(StartOrder, OneOrderOnRanksOfAnySpeed) {
   for (std::size_t lanes = 1; lanes <= 5; ++lanes) {
     for (const auto& [steps, ordered] : std::vector<std::pair<std::size_t, std::vector<std::size_t>>>{
              {2, {0, 1}}, {3, {0, 2}}, {5, {0, 4}}, {5, {1, 3}}, {7, {0, 2, 3, 6}}}) {
@@ -88,28 +88,28 @@ TEST(Turns, OneOrderOnRanksOfAnySpeed) {
   }
 }
 
-TEST(Turns, WithoutRivalsOnlyTheSameStepIsWaitedFor) {
-  Turns turns(2, {{}, {}, {}});
-  turns.reset(2);
-  EXPECT_FALSE(turns.may_begin(0, 1));
-  turns.begun(0);
-  EXPECT_TRUE(turns.may_begin(0, 1));
-  turns.begun(0);
-  turns.begun(1);
-  turns.begun(2);
-  EXPECT_TRUE(turns.may_begin(1, 1));
+TEST(StartOrder, WithoutRivalsOnlyTheSameStepIsWaitedFor) {
+  StartOrder order(2, {{}, {}, {}});
+  order.reset(2);
+  EXPECT_FALSE(order.may_begin(0, 1));
+  order.begun(0);
+  EXPECT_TRUE(order.may_begin(0, 1));
+  order.begun(0);
+  order.begun(1);
+  order.begun(2);
+  EXPECT_TRUE(order.may_begin(1, 1));
 }
 
-TEST(Turns, ARivalGoesFirstWhereThePipelineHasItFirst) {
-  Turns turns(2, {{2}, {}, {0}});
-  turns.reset(4);
-  turns.begun(0);
-  turns.begun(0);
-  EXPECT_FALSE(turns.may_begin(0, 2));  // pieces 0 and 1 have a lane each, and piece 2 comes after the end of piece 0
-  turns.begun(2);
-  EXPECT_FALSE(turns.may_begin(0, 2));  // the same tick: the older piece first
-  turns.begun(2);
-  EXPECT_TRUE(turns.may_begin(0, 2));
+TEST(StartOrder, ARivalGoesFirstWhereThePipelineHasItFirst) {
+  StartOrder order(2, {{2}, {}, {0}});
+  order.reset(4);
+  order.begun(0);
+  order.begun(0);
+  EXPECT_FALSE(order.may_begin(0, 2));  // pieces 0 and 1 have a lane each, and piece 2 comes after the end of piece 0
+  order.begun(2);
+  EXPECT_FALSE(order.may_begin(0, 2));  // the same tick: the older piece first
+  order.begun(2);
+  EXPECT_TRUE(order.may_begin(0, 2));
 }
 
 }  // namespace

@@ -15,10 +15,10 @@
 
 namespace roda::execute {
 
-class Turns {
+class StartOrder {
  public:
   // `lanes`: pieces in flight, equal on all ranks. `rivals[step]`: the other steps that must keep one order with it.
-  Turns(std::size_t lanes, std::vector<std::vector<std::size_t>> rivals);
+  StartOrder(std::size_t lanes, std::vector<std::vector<std::size_t>> rivals);
 
   void reset(std::size_t pieces);
   // Whether the step of that piece is the next to begin, among its rivals too.
