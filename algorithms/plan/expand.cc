@@ -346,6 +346,20 @@ std::optional<schedule::Violation> wrong_buffers(const Schedule& rank) {
   return std::nullopt;
 }
 
+std::optional<schedule::Violation> wrong_in_place(const Schedule& rank) {
+  if (!is_cut(rank.collective)) return std::nullopt;
+  bool is_written = false;
+  std::int32_t index = 0;
+  for (const Step& step : rank.lanes.front().steps) {
+    if (is_written && step.src.space == Space::kInput && step.src.count > 0) {
+      return schedule::Violation{rank.algorithm, rank.rank, 0, index, "reads input, which output may have overwritten"};
+    }
+    is_written = is_written || (step.dst.space == Space::kOutput && step.dst.count > 0);
+    ++index;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> expand(const std::vector<Schedule>& ranks, std::vector<Schedule>* out) {
@@ -357,6 +371,7 @@ std::optional<schedule::Violation> verify_composed(const std::vector<Schedule>& 
   if (auto violation = wrong_order(ranks)) return violation;
   for (const Schedule& rank : ranks) {
     if (auto violation = wrong_buffers(rank)) return violation;
+    if (auto violation = wrong_in_place(rank)) return violation;
   }
   std::vector<Schedule> expanded;
   if (const auto wrong = expand(ranks, &expanded)) {

@@ -24,7 +24,8 @@ std::optional<std::string> expand(const std::vector<schedule::Schedule>& ranks, 
 
 // Whether composed schedules are right. Beside what the verifier finds in what they expand to:
 //   - the members of a group make the same calls in the same order, which is all that tells native ones apart;
-//   - no region is read after another of its buffer was written.
+//   - no region is read after another of its buffer was written;
+//   - an allreduce or broadcast does not read Input once it has written Output: they may be one memory.
 std::optional<schedule::Violation> verify_composed(const std::vector<schedule::Schedule>& ranks);
 
 // Of a plan: of all its schedules, for a broadcast with every root.

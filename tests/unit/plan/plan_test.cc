@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "algorithms/plan/compile.h"
 #include "algorithms/plan/compose.h"
 #include "algorithms/plan/expand.h"
+#include "algorithms/schedule/print.h"
 
 namespace roda::plan {
 namespace {
@@ -175,6 +178,75 @@ TEST(Plan, OfUnevenHostsHandsBlocksOver) {
             "hierarchical: alltoall(host, pairwise); allgather(world, ring); allgather(host, ring)");
   EXPECT_EQ(to_text(hierarchical(Collective::kReduceScatter, hosts({2, 2}), {}), grid),
             "hierarchical: reducescatter(host, ring); reducescatter(world, ring)");
+}
+
+// The schedules of all ranks, to be spoilt.
+std::vector<schedule::Schedule> compiled(const Plan& plan, const Grid& grid) {
+  const Compiler compiler(plan, grid);
+  std::vector<schedule::Schedule> ranks;
+  for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) ranks.push_back(compiler.schedule(rank));
+  return ranks;
+}
+
+std::string verdict(const std::vector<schedule::Schedule>& ranks) {
+  const auto violation = verify_composed(ranks);
+  return violation ? violation->message : "";
+}
+
+TEST(Compiled, SaysWhatARankDoesInWords) {
+  const Grid grid = hosts({2, 2});
+  const auto ranks = compiled(hierarchical(grid, {{"direct", "", "direct"}, {"", "ring", ""}}), grid);
+  EXPECT_EQ(verdict(ranks), "");
+  EXPECT_EQ(to_text(ranks[1]),
+            "allreduce/hierarchical rank 1 of 4, 2 chunks\n"
+            "  lane 0 step 0: call scratch[0] = input[0..2) by reducescatter/direct among ranks 0, 1\n"
+            "  lane 0 step 1: call scratch[0] = scratch[0] by allreduce/ring among ranks 1, 3\n"
+            "  lane 0 step 2: call output[0..2) = scratch[0] by allgather/direct among ranks 0, 1\n");
+}
+
+TEST(Compiled, NativeCallsAreOfOneOrder) {
+  const Grid grid = hosts({2, 2});
+  const char* native = schedule::kNative;
+  auto ranks = compiled(hierarchical(grid, {{native, native, native}}), grid);
+  EXPECT_EQ(verdict(ranks), "");
+  std::swap(ranks[3].calls[0], ranks[3].calls[2]);
+  EXPECT_EQ(verdict(ranks), "calls in another order than rank 2 of the same group");
+}
+
+TEST(Compiled, ACallThatOneMemberLeavesOutIsFound) {
+  const Grid grid = hosts({2, 2});
+  auto ranks = compiled(hierarchical(grid, {}), grid);
+  ranks[2].calls.pop_back();
+  ranks[2].lanes[0].steps.pop_back();
+  EXPECT_NE(verdict(ranks), "");
+}
+
+TEST(Compiled, ABufferIsNotReadAfterItServesAnotherRegion) {
+  const Grid grid = hosts({2, 2});
+  auto ranks = compiled(hierarchical(Collective::kAllgather, grid, {}), grid);
+  auto& spoilt = ranks[0];
+  ASSERT_FALSE(spoilt.regions.empty());
+  // What came is brought into order out of a region whose memory a later one has taken.
+  spoilt.regions.push_back({spoilt.scratch_chunks, 1, spoilt.regions.front().buffer});
+  spoilt.scratch.push_back(spoilt.scratch.front());
+  ++spoilt.scratch_chunks;
+  const schedule::Step& first_read =
+      *std::find_if(spoilt.lanes[0].steps.begin(), spoilt.lanes[0].steps.end(),
+                    [](const auto& s) { return s.src.space == schedule::Space::kScratch; });
+  schedule::Step overwrite = first_read;
+  overwrite.kind = schedule::StepKind::kCopy;
+  overwrite.src = {schedule::Space::kInput, 0, 1};
+  overwrite.dst = {schedule::Space::kScratch, spoilt.scratch_chunks - 1, 1};
+  spoilt.lanes[0].steps.insert(spoilt.lanes[0].steps.begin() + (&first_read - spoilt.lanes[0].steps.data()), overwrite);
+  EXPECT_EQ(verdict(ranks), "scratch was overwritten before this");
+}
+
+TEST(Compiled, InputAndOutputMayBeOneMemory) {
+  const Grid grid = hosts({2, 2});
+  auto ranks = compiled(reduce_along_each_axis("two_step", grid, {}), grid);
+  EXPECT_EQ(verdict(ranks), "");
+  ranks[0].lanes[0].steps.back().src.space = schedule::Space::kInput;
+  EXPECT_EQ(verdict(ranks), "reads input, which output may have overwritten");
 }
 
 }  // namespace
