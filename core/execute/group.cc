@@ -31,12 +31,12 @@ int TransportContext::settle() {
   return is_settled_ ? 0 : transport_->progress(context_);
 }
 
-std::uint32_t TransportContext::needs_met() const {
+std::uint32_t needs_met(std::uint64_t capabilities) {
   std::uint32_t needs = 0;
-  if (has(RODA_CAP_P2P)) needs |= schedule::kNeedsMessages;
-  if (has(RODA_CAP_SIGNAL)) needs |= schedule::kNeedsSignals;
-  if (has(RODA_CAP_GET)) needs |= schedule::kNeedsGet;
-  if (has(RODA_CAP_PUT)) needs |= schedule::kNeedsPut;
+  if ((capabilities & RODA_CAP_P2P) != 0) needs |= schedule::kNeedsMessages;
+  if ((capabilities & RODA_CAP_SIGNAL) != 0) needs |= schedule::kNeedsSignals;
+  if ((capabilities & RODA_CAP_GET) != 0) needs |= schedule::kNeedsGet;
+  if ((capabilities & RODA_CAP_PUT) != 0) needs |= schedule::kNeedsPut;
   return needs;
 }
 

@@ -21,6 +21,9 @@
 
 namespace roda::execute {
 
+// schedule::Needs bits that a transport's capabilities cover.
+std::uint32_t needs_met(std::uint64_t capabilities);
+
 // One use of a loaded transport by this process.
 class TransportContext {
  public:
@@ -39,8 +42,7 @@ class TransportContext {
   bool has(roda_capability capability) const { return (capabilities_ & capability) != 0; }
   roda_progress_mode progress_mode() const { return static_cast<roda_progress_mode>(transport_->progress_mode); }
 
-  // schedule::Needs bits that the capabilities cover.
-  std::uint32_t needs_met() const;
+  std::uint32_t needs_met() const { return execute::needs_met(capabilities_); }
   // Whether messages and registrations take that memory of the device on this machine. Asked once a group has formed.
   bool takes(int memory_kind, int device) const;
   // True when the collective runs natively for these.

@@ -10,6 +10,7 @@
 #include "algorithms/plan/compose.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/select/names.h"
+#include "core/execute/group.h"
 #include "core/execute/options.h"
 #include "core/execute/schedule/program.h"
 #include "core/plan/words.h"
@@ -21,27 +22,6 @@ namespace {
 constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTwoStep = "two_step";
 constexpr const char* kTorus = "torus";
-
-std::uint32_t needs_met(std::uint64_t capabilities) {
-  std::uint32_t met = 0;
-  if (capabilities & RODA_CAP_P2P) met |= schedule::kNeedsMessages;
-  if (capabilities & RODA_CAP_SIGNAL) met |= schedule::kNeedsSignals;
-  if (capabilities & RODA_CAP_GET) met |= schedule::kNeedsGet;
-  if (capabilities & RODA_CAP_PUT) met |= schedule::kNeedsPut;
-  return met;
-}
-
-select::Query to_select(const PlanQuery& q, bool deterministic) {
-  select::Query query;
-  query.collective = static_cast<schedule::Collective>(q.collective);
-  query.memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
-  query.bytes = q.bytes;
-  query.size = q.size;
-  // Whole numbers come to the same bits in any order.
-  const bool rounds = q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
-  query.in_rank_order = deterministic && rounds;
-  return query;
-}
 
 // The composition with its stages' places, its algorithms still to be chosen. On devices a rank without neighbours gets
 // stages of its own (GridFacts::lonely_axis).
@@ -99,7 +79,7 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
     if ((t->capabilities & RODA_CAP_SAME_HOST) != 0 && q.hosts > 1) continue;
     select::Offer offer;
     offer.transport = t->name;
-    offer.needs_met = needs_met(t->capabilities);
+    offer.needs_met = execute::needs_met(t->capabilities);
     offer.maps = (t->capabilities & RODA_CAP_MAP) != 0;
     offer.active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0;
     offer.native = (t->capabilities & RODA_CAP_NATIVE) != 0 && t->collective_supported != nullptr &&
@@ -114,7 +94,19 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
     }
   }
   offers.push_back(std::move(levels));
-  return table_.rank(to_select(q, options_.deterministic), offers);
+  return table_.rank(table_query(q), offers);
+}
+
+select::Query Planner::table_query(const PlanQuery& q) const {
+  select::Query query;
+  query.collective = static_cast<schedule::Collective>(q.collective);
+  query.memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
+  query.bytes = q.bytes;
+  query.size = q.size;
+  // Whole numbers come to the same bits in any order.
+  const bool rounds = q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
+  query.in_rank_order = options_.deterministic && rounds;
+  return query;
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {

@@ -135,6 +135,7 @@ class Planner {
   bool adds_on_device(const PlanQuery& query) const;
 
  private:
+  select::Query table_query(const PlanQuery& query) const;
   // Of tensors in host memory.
   std::vector<select::Verdict> host_candidates(const PlanQuery& query, const Transports& transports) const;
   // Of tensors on devices (planner_device.cc).

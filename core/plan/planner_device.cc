@@ -26,16 +26,6 @@ PlanQuery in_host_memory(const PlanQuery& q) {
   return host;
 }
 
-select::Query to_select(const PlanQuery& q, bool deterministic) {
-  select::Query query;
-  query.collective = static_cast<schedule::Collective>(q.collective);
-  query.memory = select::Memory::kCuda;
-  query.bytes = q.bytes;
-  query.size = q.size;
-  query.in_rank_order = deterministic && q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
-  return query;
-}
-
 bool is_by_messages(int collective, const std::string& name) {
   const auto* algorithm = schedule::find_algorithm(static_cast<schedule::Collective>(collective), name);
   return algorithm != nullptr && !execute::one_sided(algorithm->needs);
@@ -123,7 +113,7 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
     }
   }
   offers.push_back(std::move(levels));
-  std::vector<select::Verdict> verdicts = table_.rank(to_select(q, options_.deterministic), offers);
+  std::vector<select::Verdict> verdicts = table_.rank(table_query(q), offers);
   // Schedules work in host memory: they are spoken of below.
   std::erase_if(verdicts, [](const select::Verdict& v) {
     return v.option.transport != select::kLevels && v.option.algorithm != select::kNative;
