@@ -87,14 +87,13 @@ Schedule Compiler::empty(std::int32_t rank) const {
   return made;
 }
 
-Call Compiler::call(std::size_t stage, const Part& part) const {
+Call Compiler::call(std::size_t stage, const schedule::Members& members, std::int32_t index) const {
   Call made;
   made.collective = plan_.stages[stage].collective;
   made.algorithm = plan_.stages[stage].algorithm;
   made.stage = static_cast<std::int32_t>(stage);
-  made.members = part.members;
-  made.index = part.index;
-  made.root = part.root;
+  made.members = members;
+  made.index = index;
   return made;
 }
 
@@ -134,7 +133,7 @@ Schedule Compiler::shares(std::int32_t rank) const {
             for (std::int32_t i = 0; i < share_chunks(part); ++i) own.push_back({-1, first + i});
           }
           next.in = next.out = add_region(static_cast<std::int32_t>(places.size()) - 1, own, &made);
-          Call scatter = call(stage, part);
+          Call scatter = call(stage, part.members, part.index);
           scatter.src_ends = share_ends(part);
           add_call(std::move(scatter), top.in, next.out, &made);
         }
@@ -146,7 +145,7 @@ Schedule Compiler::shares(std::int32_t rank) const {
         places.pop_back();
         Place& opened = places.back();
         if (part.has_work) {
-          Call gather = call(stage, part);
+          Call gather = call(stage, part.members, part.index);
           gather.dst_ends = share_ends(part);
           add_call(std::move(gather), closed.in, opened.out, &made);
         }
@@ -155,7 +154,7 @@ Schedule Compiler::shares(std::int32_t rank) const {
       }
       default:
         if (!part.has_work) break;
-        add_call(call(stage, part), top.in, top.out, &made);
+        add_call(call(stage, part.members, part.index), top.in, top.out, &made);
         top.in = top.out;
         break;
     }
@@ -171,7 +170,9 @@ Schedule Compiler::broadcast(std::int32_t rank) const {
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     const Part part = parts_->of(stage, rank);
     if (!part.has_work) continue;
-    add_call(call(stage, part), data, output, &made);
+    Call made_call = call(stage, part.members, part.index);
+    made_call.root = part.root;
+    add_call(std::move(made_call), data, output, &made);
     data = output;
   }
   add_copy(data, output, &made);
@@ -244,10 +245,7 @@ Schedule Compiler::blocks(std::int32_t rank) const {
     }
     const bool is_result = &route == &*last && route.out == wanted;
     const Range dst = is_result ? output : add_region(1 + turn++ % 2, route.out, &made);
-    Part part;
-    part.members = route.members;
-    part.index = route.index;
-    Call made_call = call(stage, part);
+    Call made_call = call(stage, route.members, route.index);
     made_call.src_ends = route.in_ends;
     made_call.dst_ends = route.out_ends;
     made_call.most_blocks = route.most_blocks;

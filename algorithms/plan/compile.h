@@ -34,8 +34,8 @@ class Compiler {
   schedule::Schedule schedule(std::int32_t rank) const;
 
  private:
-  // Of every call, the chunks that belong to members.
-  schedule::Call call(std::size_t stage, const Part& part) const;
+  // Without the chunks that belong to members.
+  schedule::Call call(std::size_t stage, const schedule::Members& members, std::int32_t index) const;
   schedule::Schedule empty(std::int32_t rank) const;
   std::int32_t share_chunks(const Part& part) const;
   std::vector<std::int32_t> share_ends(const Part& part) const;

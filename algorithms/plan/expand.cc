@@ -54,7 +54,8 @@ bool reads_peer(StepKind kind) { return kind == StepKind::kGet || kind == StepKi
 
 // Where the chunks of an algorithm's schedule lie in a rank's expanded one.
 struct Binding {
-  Range in, out;                      // of the call
+  Range in, out;                      // what the algorithm works on
+  Range result;                       // where the call's result belongs
   std::vector<std::int32_t> begins;   // [chunks + 1] of Input, from in.first
   std::vector<std::int32_t> ends;     // [chunks + 1] of Output, from out.first
   std::vector<std::int32_t> scratch;  // [scratch chunks + 1]
@@ -121,7 +122,6 @@ class Expander {
                                                        rank.chunks * (is_cut(rank.collective) ? factor_ : 1)));
     made.root = rank.root;
     made.in_place = false;
-    made.scratch.reserve(1);
     for (const Block& block : rank.scratch) add_scratch(block, &made);
     made.scratch_chunks = static_cast<std::int32_t>(made.scratch.size());
   }
@@ -176,20 +176,17 @@ class Expander {
     if (call.collective == Collective::kReduceScatter) bound->ends = {0, bound->out.count};
   }
 
-  const Block& block(std::size_t rank, const Range& range, std::int32_t i) const {
-    return range.space == Space::kScratch ? out_[rank].scratch[at(range.first + i)] : blocks_[at(range.first + i)];
-  }
-
   // Scratch like that range.
   Range scratch_like(std::size_t rank, const Range& range) {
     Schedule& made = out_[rank];
-    if (range.space != Space::kScratch) {
-      blocks_ = range.space == Space::kInput ? input_blocks(made) : output_blocks(made);
-    }
+    const bool is_scratch = range.space == Space::kScratch;
+    const std::vector<Block> blocks = is_scratch                     ? std::vector<Block>()
+                                      : range.space == Space::kInput ? input_blocks(made)
+                                                                     : output_blocks(made);
     const Range added{Space::kScratch, made.scratch_chunks, range.count};
-    for (std::int32_t i = 0; i < range.count; ++i) {
-      const Block copied = block(rank, range, i);
-      made.scratch.push_back(copied);
+    for (std::int32_t i = range.first; i < range.first + range.count; ++i) {
+      const Block block = is_scratch ? made.scratch[at(i)] : blocks[at(i)];
+      made.scratch.push_back(block);
     }
     made.scratch_chunks += range.count;
     return added;
@@ -208,9 +205,8 @@ class Expander {
       copy(rank, staged, bound->in);
       bound->in = staged;
     }
-    staged_out_ = bound->out;
+    bound->result = bound->out;
     if (stages) bound->out = scratch_like(rank, bound->out);
-    results_[rank] = {bound->out, staged_out_};
     if (stages && schedule.reads_linger) out_[rank].reads_linger = true;
     if (!has_input) bring_contribution(rank, *bound);
     add_scratch_of(rank, bound);
@@ -258,8 +254,7 @@ class Expander {
         if (auto wrong = append(rank, bound, step)) return wrong;
       }
     }
-    const auto& [from, to] = results_.at(rank);
-    copy(rank, to, from);
+    copy(rank, bound.result, bound.out);
     return std::nullopt;
   }
 
@@ -288,10 +283,7 @@ class Expander {
   const std::vector<Schedule>& ranks_;
   std::vector<Schedule>& out_;
   std::int32_t factor_ = 1;
-  std::map<std::size_t, Binding> bindings_;                 // by rank, of the stage under way
-  std::map<std::size_t, std::pair<Range, Range>> results_;  // likewise: from the staging memory to where they belong
-  std::vector<Block> blocks_;
-  Range staged_out_;
+  std::map<std::size_t, Binding> bindings_;  // by rank, of the stage under way
 };
 
 using Calls = std::map<std::vector<std::int32_t>, std::pair<std::int32_t, std::vector<const Call*>>>;
