@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python hosts curves vm sanitizers; or
+# Runs every test, or the suites named on the command line: structure native python hosts curves vm fuzz sanitizers; or
 # `quick`, what to run before each commit. Does all the set-up itself. The last line is the sum over all
 # suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python hosts curves vm sanitizers)
+SUITES=(structure native python hosts curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -50,6 +50,7 @@ build_native() { build_folder build/native all --buildtype=release; }
 suite_native() {
   build_native || { step_failed "native: build" && return; }
   if grep -B1 -A3 'warning:' build/logs/native-compile.log; then step_failed "native: the compiler warns"; fi
+  python tools/check_locks.py build/native --jobs "$JOBS" || step_failed "native: what locks guard"
   meson_tests native build/native
 }
 
@@ -160,6 +161,19 @@ suite_vm() {
     wait "$beside" || true
   fi
   [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
+}
+
+# Readers of bytes from elsewhere, FUZZ_SECONDS of each target; what is built is the readers alone.
+suite_fuzz() {
+  if ! command -v clang++-16 >/dev/null; then
+    say "Skipped: clang++-16 is not installed"
+    return
+  fi
+  CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
+    -Dtransports=loop -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
+    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']" || { step_failed "fuzz: build" && return; }
+  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-10}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
+    [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
 }
 
 chosen=("$@")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace roda::plan {
@@ -37,39 +38,90 @@ Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Schedule
   return range;
 }
 
+bool is_reduction(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kAdasum;
+}
+
 Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std::int32_t>(chunks)}; }
 
 }  // namespace
 
 Compiler::Compiler(const Plan& plan, const Grid& grid, std::int32_t root, std::optional<std::int32_t> only)
-    : plan_(plan), ranks_(grid.ranks()), root_(root) {
-  if (!has_routes(plan)) {
-    parts_.emplace(plan, grid, root);
-    if (plan.collective != Collective::kAllreduce) return;
-    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      const bool shares = plan.stages[stage].collective != Collective::kAllreduce;
-      for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-        const Part part = parts_->of(stage, rank);
-        if (part.members != nullptr) {
-          chunks_ = std::max(chunks_, static_cast<std::int32_t>(part.parts) * (shares ? part.shares : 1));
-          break;  // parts and shares are the same for all that take part
-        }
-      }
-    }
-    return;
-  }
-  routes_.assign(at(ranks_), std::vector<Route>());
-  wrong_ = follow(plan, grid, [&](std::size_t stage, std::int32_t rank, Route&& route) {
-    if (only && rank != *only) return;
-    routes_[at(rank)].resize(plan.stages.size());
-    routes_[at(rank)][stage] = std::move(route);
+    : plan_(plan),
+      grid_(grid),
+      turned_(plan.collective == Collective::kBroadcast ? rooted(grid, root) : Grid()),
+      root_(root) {
+  if (plan.collective == Collective::kAdasum) find_everybody();
+  has_routes(plan) ? find_routes(only) : cut_stages();
+}
+
+// Ranks of a unit one after the other, as their shares are of one vector.
+void Compiler::find_everybody() {
+  std::vector<std::int32_t> ranks(at(grid_.ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::ranges::sort(ranks, [this](std::int32_t a, std::int32_t b) {
+    const Grid::Place &one = grid_.places()[at(a)], &other = grid_.places()[at(b)];
+    return std::lexicographical_compare(one.rbegin(), one.rend(), other.rbegin(), other.rend());
   });
+  index_of_.resize(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) index_of_[at(ranks[i])] = static_cast<std::int32_t>(i);
+  everybody_ = std::make_shared<const std::vector<std::int32_t>>(std::move(ranks));
+}
+
+// Of an allreduce every part that some stage works on is a number of chunks.
+void Compiler::cut_stages() {
+  Shares shares(turned_.ranks() > 0 ? turned_ : grid_);
+  for (const Stage& stage : plan_.stages) {
+    const bool closes = stage.collective == Collective::kAllgather && shares.close(stage.axis);
+    Cut& cut = cuts_.emplace_back(Cut{shares, 1});
+    if (!is_reduction(stage.collective)) {
+      cut.members = closes ? shares.width(stage.axis) : shares.smallest_group(stage.axis);
+    }
+    if (stage.collective == Collective::kReduceScatter) shares.open(stage.axis);
+    if (!is_reduction(plan_.collective)) continue;
+    chunks_ = std::max(chunks_, static_cast<std::int32_t>(cut.before.count()) * cut.members);
+  }
+}
+
+Part Compiler::part(std::size_t stage, std::int32_t rank) const {
+  const std::int32_t axis = plan_.stages[stage].axis;
+  if (turned_.ranks() > 0) return broadcast_part(axis, rank);
+  const Cut& cut = cuts_[stage];
+  Part part;
+  if (!cut.before.has_one(rank)) return part;
+  part.members = grid_.group(axis, rank);
+  part.index = grid_.index(axis, rank);
+  part.part = cut.before.number(rank);
+  part.parts = cut.before.count();
+  part.shares = cut.members;
+  if (plan_.stages[stage].collective == Collective::kAdasum) {
+    part.members = everybody_;
+    part.index = index_of_[at(rank)];
+    part.root = part.parts > 1 ? static_cast<std::int32_t>(part.parts) : 0;
+  }
+  part.has_work = grid_.has_work(axis, part.members);
+  return part;
+}
+
+// One rank of each unit inside the axis takes part.
+Part Compiler::broadcast_part(std::int32_t axis, std::int32_t rank) const {
+  Part part;
+  for (std::int32_t inner = 0; inner < axis; ++inner) {
+    if (turned_.place(rank, inner) != 0) return part;
+  }
+  part.members = turned_.group(axis, rank);
+  part.index = turned_.index(axis, rank);
+  const auto has_data = [&](std::int32_t member) {
+    return axis == turned_.last_axis() ? member == root_ : turned_.place(member, axis) == 0;
+  };
+  part.root = static_cast<std::int32_t>(std::ranges::find_if(*part.members, has_data) - part.members->begin());
+  part.has_work = turned_.has_work(axis, part.members);
+  return part;
 }
 
 Schedule Compiler::schedule(std::int32_t rank) const {
-  if (has_routes(plan_)) return blocks(rank);
   if (plan_.collective == Collective::kBroadcast) return broadcast(rank);
-  return plan_.collective == Collective::kAllreduce ? shares(rank) : blocks(rank);
+  return is_reduction(plan_.collective) ? shares(rank) : blocks(rank);
 }
 
 Schedule Compiler::empty(std::int32_t rank) const {
@@ -77,13 +129,12 @@ Schedule Compiler::empty(std::int32_t rank) const {
   made.algorithm = plan_.name;
   made.collective = plan_.collective;
   made.rank = rank;
-  made.size = ranks_;
+  made.size = grid_.ranks();
   made.root = root_;
   made.in_place = false;
   made.stages = static_cast<std::int32_t>(plan_.stages.size());
   made.lanes.resize(1);
-  const bool is_cut = plan_.collective == Collective::kAllreduce || plan_.collective == Collective::kBroadcast;
-  made.chunks = is_cut ? chunks_ : ranks_;
+  made.chunks = schedule::is_cut(plan_.collective) ? chunks_ : grid_.ranks();
   return made;
 }
 
@@ -120,7 +171,7 @@ Schedule Compiler::shares(std::int32_t rank) const {
   const Range output = whole(Space::kOutput, at(chunks_));
   std::vector<Place> places{{whole(Space::kInput, at(chunks_)), output}};
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    const Part part = parts_->of(stage, rank);
+    const Part part = this->part(stage, rank);
     Place& top = places.back();
     switch (plan_.stages[stage].collective) {
       case Collective::kReduceScatter: {
@@ -155,6 +206,8 @@ Schedule Compiler::shares(std::int32_t rank) const {
       default:
         if (!part.has_work) break;
         add_call(call(stage, part.members, part.index), top.in, top.out, &made);
+        made.calls.back().root = part.root;
+        if (plan_.collective == Collective::kAdasum) made.root = part.root;
         top.in = top.out;
         break;
     }
@@ -168,7 +221,7 @@ Schedule Compiler::broadcast(std::int32_t rank) const {
   const Range output = whole(Space::kOutput, at(chunks_));
   Range data = rank == root_ ? whole(Space::kInput, at(chunks_)) : output;
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    const Part part = parts_->of(stage, rank);
+    const Part part = this->part(stage, rank);
     if (!part.has_work) continue;
     Call made_call = call(stage, part.members, part.index);
     made_call.root = part.root;
@@ -201,34 +254,25 @@ void sort_into(const Range& from, const std::vector<Block>& held, const Range& t
   add_copy(src, dst, out);
 }
 
-// What a plan of one call does with blocks, as a route.
-Route direct_route(const Schedule& of, const Part& part) {
-  Route route;
-  route.members = part.members;
-  route.index = part.index;
-  route.in = input_blocks(of);
-  route.out = output_blocks(of);
-  const bool sends_to_each = of.collective != Collective::kAllgather;
-  const bool takes_from_each = of.collective != Collective::kReduceScatter;
+}  // namespace
+
+// What the only stage does with blocks.
+Route Compiler::only_route(const Schedule& of) const {
+  const Part part = this->part(0, of.rank);
+  Route route{part.members, part.index, input_blocks(of), {}, output_blocks(of), {}, 1};
   for (std::int32_t member = 1; member <= of.size; ++member) {
-    if (sends_to_each) route.in_ends.push_back(member);
-    if (takes_from_each) route.out_ends.push_back(member);
+    route.in_ends.push_back(member);
+    route.out_ends.push_back(member);
   }
-  route.most_blocks = 1;
   return route;
 }
-
-}  // namespace
 
 // Blocks go from call to call; each takes them in its own order.
 Schedule Compiler::blocks(std::int32_t rank) const {
   Schedule made = empty(rank);
   std::vector<Route> routes;
-  if (parts_ && !plan_.stages.empty()) {
-    routes.push_back(direct_route(made, parts_->of(0, rank)));
-  } else if (!parts_) {
-    routes = routes_[at(rank)];
-  }
+  if (!has_routes(plan_) && !plan_.stages.empty()) routes.push_back(only_route(made));
+  if (has_routes(plan_)) routes = routes_[at(rank)];
   const std::vector<Block> wanted = output_blocks(made);
   const Range output = whole(Space::kOutput, wanted.size());
   const auto last = std::find_if(routes.rbegin(), routes.rend(), [](const Route& r) { return r.members != nullptr; });

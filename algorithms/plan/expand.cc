@@ -14,6 +14,7 @@ using schedule::Algorithm;
 using schedule::Block;
 using schedule::Call;
 using schedule::Collective;
+using schedule::is_cut;
 using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
@@ -45,11 +46,9 @@ const Algorithm* algorithm_of(const Call& call) {
 
 bool is_one_sided(const Algorithm& algorithm) { return (algorithm.needs & ~schedule::kNeedsMessages) != 0; }
 
-bool is_cut(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kBroadcast;
+bool is_local(StepKind kind) {
+  return kind == StepKind::kCopy || kind == StepKind::kReduce || kind == StepKind::kDots || kind == StepKind::kWeigh;
 }
-
-bool is_local(StepKind kind) { return kind == StepKind::kCopy || kind == StepKind::kReduce; }
 bool reads_peer(StepKind kind) { return kind == StepKind::kGet || kind == StepKind::kGetReduce; }
 
 // Where the chunks of an algorithm's schedule lie in a rank's expanded one.
@@ -110,7 +109,9 @@ class Expander {
           return stage_text(call) + algorithm->name + " does not run on " + std::to_string(call.size()) + " ranks";
         }
         if (!is_cut(call.collective) || call.index != 0) continue;
-        factor_ = std::lcm(factor_, algorithm->make(0, call.size(), call.root).chunks);
+        const Schedule made = algorithm->make(0, call.size(), call.root);
+        factor_ = std::lcm(factor_, made.chunks);
+        product_chunks_ = std::max(product_chunks_, made.product_chunks);
       }
     }
     if (!is_cut(ranks_.front().collective)) factor_ = 1;
@@ -122,6 +123,7 @@ class Expander {
                                                        rank.chunks * (is_cut(rank.collective) ? factor_ : 1)));
     made.root = rank.root;
     made.in_place = false;
+    made.product_chunks = product_chunks_;
     for (const Block& block : rank.scratch) add_scratch(block, &made);
     made.scratch_chunks = static_cast<std::int32_t>(made.scratch.size());
   }
@@ -237,7 +239,7 @@ class Expander {
   }
 
   static Range map(const Range& range, const Binding& owner) {
-    if (range.count == 0) return range;
+    if (range.count == 0 || range.space == Space::kProducts) return range;
     const auto first = at(range.first), last = at(range.first + range.count);
     if (range.space == Space::kScratch) {
       return {Space::kScratch, owner.scratch[first], owner.scratch[last] - owner.scratch[first]};
@@ -272,6 +274,7 @@ class Expander {
       mapped.peer = is_local(step.kind) ? 0 : other;
       mapped.src = map(step.src, reads_peer(step.kind) ? found->second : bound);
       mapped.dst = map(step.dst, step.kind == StepKind::kPut ? found->second : bound);
+      mapped.other = map(step.other, bound);
       const bool had_data = step.src.count > 0 || step.dst.count > 0;
       const bool is_gone = had_data && mapped.src.count == 0 && mapped.dst.count == 0;
       if (!is_gone && !(step.kind == StepKind::kCopy && mapped.src == mapped.dst)) emit(rank, mapped);
@@ -283,6 +286,7 @@ class Expander {
   const std::vector<Schedule>& ranks_;
   std::vector<Schedule>& out_;
   std::int32_t factor_ = 1;
+  std::int32_t product_chunks_ = 0;
   std::map<std::size_t, Binding> bindings_;  // by rank, of the stage under way
 };
 

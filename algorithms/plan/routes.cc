@@ -1,10 +1,13 @@
-#include "algorithms/plan/routes.h"
+// Compiler: the way of every block through a plan of allgather, reduce-scatter or alltoall.
 
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/plan/compile.h"
+
 namespace roda::plan {
 
+using schedule::Block;
 using schedule::Collective;
 
 namespace {
@@ -13,8 +16,10 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Follower {
  public:
-  Follower(const Plan& plan, const Grid& grid, const VisitRoute& visit)
-      : plan_(plan), grid_(grid), axes_(grid), visit_(visit) {
+  Follower(const Plan& plan, const Grid& grid, std::optional<std::int32_t> only,
+           std::vector<std::vector<Route>>* routes)
+      : plan_(plan), grid_(grid), shares_(grid), only_(only), kept_(*routes) {
+    kept_.assign(at(grid.ranks()), {});
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
       held_.push_back(input_blocks(schedule_of(rank)));
       summed_.emplace_back(at(grid.ranks()));
@@ -22,10 +27,12 @@ class Follower {
     }
   }
 
+  // nullopt: every block ends where it must, once, and every sum has each rank's contribution once. Else what is wrong,
+  // with the stage.
   std::optional<std::string> run() {
     for (stage_ = 0; stage_ < plan_.stages.size(); ++stage_) {
       enter();
-      for (const auto& group : axes_.groups(stage().axis)) {
+      for (const auto& group : grid_.groups(stage().axis)) {
         if (auto wrong = pass(group)) return "stage " + std::to_string(stage_) + ": " + *wrong;
       }
       leave();
@@ -54,27 +61,19 @@ class Follower {
 
   // Opens or closes the stage's axis, and says how many members of a group blocks go to.
   void enter() {
-    const std::int32_t axis = stage().axis;
-    const auto is_open = std::find(open_.begin(), open_.end(), axis);
-    targets_ = INT32_MAX;
-    opens_ = is_open == open_.end() && comes_back();
-    if (is_open != open_.end()) {
-      open_.erase(is_open);
-    } else if (opens_) {
-      targets_ = axes_.smallest_group(axis, open_);
-    }
+    const bool closes = shares_.close(stage().axis);
+    opens_ = !closes && comes_back();
+    targets_ = opens_ ? shares_.smallest_group(stage().axis) : INT32_MAX;
   }
 
   void leave() {
-    if (!opens_) return;
-    axes_.set_width(stage().axis, targets_);
-    open_.push_back(stage().axis);
+    if (opens_) shares_.open(stage().axis);
   }
 
   // One group's stage.
   std::optional<std::string> pass(const schedule::Members& members) {
     const std::vector<std::int32_t>& group = *members;
-    const bool takes_part = axes_.has_work(stage().axis, members) && axes_.owns_share(group.front(), open_);
+    const bool takes_part = grid_.has_work(stage().axis, members) && shares_.has_one(group.front());
     if (takes_part) {
       std::vector<Route> routes(group.size());
       for (std::size_t i = 0; i < group.size(); ++i) {
@@ -83,8 +82,8 @@ class Follower {
       }
       if (auto wrong = fill(group, routes)) return wrong;
       finish(group, routes);
-    } else if (visit_) {
-      for (const std::int32_t rank : group) visit_(stage_, rank, Route());
+    } else {
+      for (const std::int32_t rank : group) keep(rank, Route());
     }
     return std::nullopt;
   }
@@ -121,7 +120,7 @@ class Follower {
   // Which member a block goes to: by the place of the rank that it is for; handed over by an allgather, that it is of.
   std::int32_t target(const Block& block) const {
     const std::int32_t rank = block.to < 0 ? block.from : block.to;
-    return grid_.places[at(rank)][at(stage().axis)] % targets_;
+    return grid_.place(rank, stage().axis) % targets_;
   }
 
   std::optional<std::string> sort_out(const std::vector<std::int32_t>& group, std::int32_t rank, Route* route) const {
@@ -191,8 +190,12 @@ class Follower {
   void finish(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
     for (std::size_t i = 0; i < group.size(); ++i) {
       held_[at(group[i])] = routes[i].out;
-      if (visit_) visit_(stage_, group[i], std::move(routes[i]));
+      keep(group[i], std::move(routes[i]));
     }
+  }
+
+  void keep(std::int32_t rank, Route&& route) {
+    if (!only_ || rank == *only_) kept_[at(rank)].push_back(std::move(route));
   }
 
   std::optional<std::string> wrong_end() const {
@@ -214,11 +217,11 @@ class Follower {
 
   const Plan& plan_;
   const Grid& grid_;
-  Axes axes_;
-  const VisitRoute& visit_;
+  Shares shares_;  // only the members that have one go on to other axes
+  std::optional<std::int32_t> only_;
+  std::vector<std::vector<Route>>& kept_;  // [rank][stage]
   std::vector<std::vector<Block>> held_;   // [rank]
   std::vector<std::vector<bool>> summed_;  // [rank] whose contributions are in what it holds
-  std::vector<std::int32_t> open_;         // axes on which only the members below the width go on
   std::size_t stage_ = 0;
   std::int32_t targets_ = INT32_MAX;
   bool opens_ = false;
@@ -226,8 +229,6 @@ class Follower {
 
 }  // namespace
 
-std::optional<std::string> follow(const Plan& plan, const Grid& grid, const VisitRoute& visit) {
-  return Follower(plan, grid, visit).run();
-}
+void Compiler::find_routes(std::optional<std::int32_t> only) { wrong_ = Follower(plan_, grid_, only, &routes_).run(); }
 
 }  // namespace roda::plan

@@ -11,6 +11,7 @@ namespace roda::schedule {
 inline Range input(int first, int count = 1) { return {Space::kInput, first, count}; }
 inline Range output(int first, int count = 1) { return {Space::kOutput, first, count}; }
 inline Range scratch(int first, int count = 1) { return {Space::kScratch, first, count}; }
+inline Range products(int chunk) { return {Space::kProducts, chunk, 1}; }
 inline Range nothing() { return {}; }
 
 inline bool any_size(int size) { return size >= 1; }
@@ -26,6 +27,8 @@ inline Step reduce(Range dst, Range src) { return {StepKind::kReduce, 0, src, ds
 inline Step get(int from, Range dst, Range src) { return {StepKind::kGet, from, src, dst}; }
 inline Step get_reduce(int from, Range dst, Range src) { return {StepKind::kGetReduce, from, src, dst}; }
 inline Step put(int to, Range dst, Range src) { return {StepKind::kPut, to, src, dst}; }
+inline Step dots(Range dst, Range first, Range second) { return {StepKind::kDots, 0, first, dst, 0, second}; }
+inline Step weigh(Range dst, Range first, Range second) { return {StepKind::kWeigh, 0, first, dst, 0, second}; }
 inline Step signal(int to, int index = 0) { return {StepKind::kSignal, to, nothing(), nothing(), index}; }
 inline Step wait(int from, int index = 0) { return {StepKind::kWait, from, nothing(), nothing(), index}; }
 

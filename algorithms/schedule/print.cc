@@ -13,14 +13,15 @@ std::string remote(int peer, const Range& range) { return to_text(range) + " of 
 }  // namespace
 
 const char* step_name(StepKind kind) {
-  static constexpr std::array<const char*, 11> kNames = {"send",       "recv", "recv_reduce", "copy", "reduce", "get",
-                                                         "get_reduce", "put",  "signal",      "wait", "call"};
+  static constexpr std::array<const char*, 13> kNames = {"send", "recv",       "recv_reduce", "copy",   "reduce",
+                                                         "get",  "get_reduce", "put",         "signal", "wait",
+                                                         "dots", "weigh",      "call"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "?";
 }
 
 std::string to_text(const Range& range) {
-  static constexpr std::array<const char*, 3> kSpaces = {"input", "output", "scratch"};
+  static constexpr std::array<const char*, 4> kSpaces = {"input", "output", "scratch", "products"};
   if (range.count == 0) return "nothing";
   const auto space = static_cast<std::size_t>(range.space);
   std::string text = space < kSpaces.size() ? kSpaces[space] : "?";
@@ -54,6 +55,10 @@ std::string to_text(const Step& step) {
       return name + " " + std::to_string(step.signal) + " to " + peer_text(step.peer);
     case StepKind::kWait:
       return name + " for signal " + std::to_string(step.signal) + " from " + peer_text(step.peer);
+    case StepKind::kDots:
+      return name + " " + dst + " = " + src + " . " + to_text(step.other);
+    case StepKind::kWeigh:
+      return name + " " + dst + " = " + src + ", " + to_text(step.other) + " by products[0]";
     case StepKind::kCall:
       return name + " " + dst + " = " + src;
   }

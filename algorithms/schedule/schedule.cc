@@ -35,6 +35,8 @@ std::uint32_t needs_of(StepKind kind) {
       return kNeedsSignals;
     case StepKind::kCopy:
     case StepKind::kReduce:
+    case StepKind::kDots:
+    case StepKind::kWeigh:
     case StepKind::kCall:
       break;
   }
@@ -63,37 +65,31 @@ Block part(std::int32_t number) { return {-1, number}; }
 }  // namespace
 
 std::vector<Block> input_blocks(const Schedule& s) {
+  if (is_cut(s.collective)) return numbered(s.in_place ? 0 : s.chunks, part);
   switch (s.collective) {
-    case Collective::kAllreduce:
-    case Collective::kBroadcast:
-      return numbered(s.in_place ? 0 : s.chunks, part);
     case Collective::kAllgather:
       return numbered(s.in_place ? 0 : 1, [&s](std::int32_t) { return Block{s.rank, -1}; });
     case Collective::kReduceScatter:
       return numbered(s.chunks, part);
     case Collective::kAlltoall:
       return numbered(s.chunks, [&s](std::int32_t to) { return Block{s.rank, to}; });
-    case Collective::kBarrier:
-      break;
+    default:
+      return {};
   }
-  return {};
 }
 
 std::vector<Block> output_blocks(const Schedule& s) {
+  if (is_cut(s.collective)) return numbered(s.chunks, part);
   switch (s.collective) {
-    case Collective::kAllreduce:
-    case Collective::kBroadcast:
-      return numbered(s.chunks, part);
     case Collective::kAllgather:
       return numbered(s.chunks, [](std::int32_t from) { return Block{from, -1}; });
     case Collective::kReduceScatter:
       return {part(s.rank)};
     case Collective::kAlltoall:
       return numbered(s.chunks, [&s](std::int32_t from) { return Block{from, s.rank}; });
-    case Collective::kBarrier:
-      break;
+    default:
+      return {};
   }
-  return {};
 }
 
 const std::vector<const Algorithm*>& algorithms() {
@@ -119,6 +115,8 @@ const char* collective_name(Collective collective) {
       return "allgather";
     case Collective::kBroadcast:
       return "broadcast";
+    case Collective::kAdasum:
+      return "adasum";
     case Collective::kAlltoall:
       return "alltoall";
     case Collective::kBarrier:

@@ -13,6 +13,8 @@
 //                   (composed: Input holds it, one chunk)
 //   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of all chunks `rank`.
 //   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
+//   adasum          as allreduce in place, and ends as the adaptive sum (arXiv:2006.02924). `root`: how many ranks in a
+//                   row hold shares of one vector; 0: each holds a whole one. Chunks are of what the rank holds.
 //   barrier         no data: no rank ends before every rank has started.
 //
 // A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
@@ -34,12 +36,21 @@ enum class Collective : std::uint8_t {
   kAllreduce = 0,
   kAllgather = 1,
   kBroadcast = 2,
+  kAdasum = 4,
   kAlltoall = 5,
   kBarrier = 6,
   kReduceScatter = 7,
 };
 
-enum class Space : std::uint8_t { kInput, kOutput, kScratch };
+// Whether the data are one vector that is cut anywhere, and not blocks of the ranks.
+constexpr bool is_cut(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kAdasum ||
+         collective == Collective::kBroadcast;
+}
+
+// Products, of Adasum: of two vectors, or parts of them, the dot product and both squared norms, tensor by tensor. One
+// chunk has those of all tensors.
+enum class Space : std::uint8_t { kInput, kOutput, kScratch, kProducts };
 
 // `count` consecutive chunks of one space. count == 0: no data (a zero-byte message, or no operand).
 struct Range {
@@ -64,6 +75,8 @@ enum class StepKind : std::uint8_t {
   kPut,         // peer's dst = src
   kSignal,      // the signal `signal` of this rank at peer (or at all peers) counts one up
   kWait,        // until `signal` from peer (from all peers) has counted up as often as this lane has waited for it
+  kDots,        // dst, a chunk of Products, = those of src, of the first vector, and other, of the second
+  kWeigh,       // dst = the adaptive sum of src and other by the first chunk of Products; dst may equal either
   kCall,        // composed schedules: the next of Schedule::calls, from src to dst
 };
 
@@ -73,6 +86,7 @@ struct Step {
   Range src;              // local, but the peer's for kGet and kGetReduce
   Range dst;              // local, but the peer's for kPut
   std::int32_t signal = 0;
+  Range other;  // local, of kDots and kWeigh
 
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -106,7 +120,7 @@ struct Call {
   std::int32_t stage = 0;  // of the plan
   Members members;
   std::int32_t index = 0;  // of this rank among them
-  std::int32_t root = 0;   // member
+  std::int32_t root = 0;   // member; of an Adasum as in Schedule
   // [members] Where chunks belong to members: the first chunk of src (reduce-scatter, alltoall) or dst (allgather,
   // alltoall) that is not for, or not from, that member.
   std::vector<std::int32_t> src_ends;
@@ -137,6 +151,7 @@ struct Schedule {
   // Each as large as the largest chunk; what scratch chunk i holds is as long as chunk i % chunks of the data. Not for
   // alltoall, where chunks of one number differ in length between ranks.
   std::int32_t scratch_chunks = 0;
+  std::int32_t product_chunks = 0;
   bool scratch_is_own = false;  // every scratch chunk is as long as chunk `rank` instead
   bool in_place = true;         // allreduce, composed: Output holds the contribution; false: Input does
   bool reads_linger = false;    // peers may still read this rank's Input when its schedule has ended

@@ -50,6 +50,8 @@ alltoall@host = */direct, tcp/pairwise, */native, */pairwise
 alltoall@cuda = */native, levels/hierarchical
 alltoall = */native, */pairwise, */direct
 
+adasum = levels/between_hosts, shm/vector_halving, tcp/vector_halving, */vector_halving
+
 barrier = */signal, tcp/dissemination, */dissemination, */native
 )";
 

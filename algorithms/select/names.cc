@@ -10,8 +10,9 @@ namespace {
 
 using schedule::Collective;
 
-constexpr std::array kCollectives = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
-                                     Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
+constexpr std::array kCollectives = {Collective::kAllreduce,    Collective::kAllgather, Collective::kBroadcast,
+                                     Collective::kAdasum,       Collective::kAlltoall,  Collective::kBarrier,
+                                     Collective::kReduceScatter};
 
 struct Composition {
   Collective collective;
@@ -20,12 +21,12 @@ struct Composition {
 
 // hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
 // crosses between hosts once. two_step: the whole collective inside hosts, then across them. torus: as hierarchical,
-// over a rectangle.
+// over a rectangle. between_hosts: sums inside hosts, Adasum of these, and back.
 constexpr std::array kCompositions = {
     Composition{Collective::kAllreduce, "hierarchical"}, Composition{Collective::kAllreduce, "two_step"},
     Composition{Collective::kAllreduce, "torus"},        Composition{Collective::kBroadcast, "hierarchical"},
     Composition{Collective::kAllgather, "hierarchical"}, Composition{Collective::kReduceScatter, "hierarchical"},
-    Composition{Collective::kAlltoall, "hierarchical"}};
+    Composition{Collective::kAlltoall, "hierarchical"},  Composition{Collective::kAdasum, "between_hosts"}};
 
 }  // namespace
 

@@ -5,18 +5,21 @@
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
+#include "core/bootstrap/declared_job.h"
+#include "core/bootstrap/host_identity.h"
 #include "core/engine/engine.h"
 #include "core/engine/environment.h"
 #include "core/plan/explain.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
+#include "core/topology/lay_out.h"
 #include "core/topology/print.h"
 #include "plugins/base/json.h"
 
 using roda::Process;
 using roda::Status;
+using roda::Topology;
 using roda::engine::Environment;
-using roda::topology::Cluster;
 
 namespace {
 
@@ -28,7 +31,7 @@ char* refuse(const Status& status, roda_error* error) {
 }
 
 // This process before a job: what it would bring along, with all that can be known of the GPUs.
-Status look_alone(Cluster* cluster) {
+Status look_alone(Topology* topology) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   RODA_RETURN_IF_ERROR(status);
@@ -36,58 +39,67 @@ Status look_alone(Cluster* cluster) {
   roda::topology::DiscoverOptions options;
   options.thorough = true;
   RODA_RETURN_IF_ERROR(roda::topology::look(knobs, options, &view));
-  *cluster = roda::topology::alone(view, roda::this_host(knobs.hostname).hostname);
+  *topology = roda::topology::alone(view, roda::this_host(knobs.hostname).hostname);
   return {};
 }
 
-std::string describe(const Cluster& cluster, bool as_json) {
-  if (as_json) return roda::topology::to_json(cluster);
-  std::string text = roda::topology::print(cluster);
-  for (const auto& shortage : roda::topology::shortages(cluster)) text += shortage.text + "\n";
+std::string describe(const Topology& topology, bool as_json) {
+  if (as_json) return roda::topology::to_json(topology);
+  std::string text = roda::topology::print(topology);
+  for (const auto& shortage : roda::topology::shortages(topology)) text += shortage.text + "\n";
   return text;
 }
 
-bool has_gpus(const Cluster& cluster) {
-  return std::none_of(cluster.machines.begin(), cluster.machines.end(),
+bool has_gpus(const Topology& topology) {
+  return std::none_of(topology.machines.begin(), topology.machines.end(),
                       [](const auto& named) { return named.machine.gpus.empty(); });
 }
 
 // Which kind of memory a query is about: the one that is named, or that of the cluster's GPUs, where something works on
 // it.
-Status choose_memory(const char* named, const Cluster* cluster, const roda::engine::Planner& planner,
+Status choose_memory(const char* named, const Topology* topology, const roda::engine::Planner& planner,
                      roda::engine::PlanQuery* query) {
   const std::string name = named == nullptr ? "" : named;
   if (!name.empty() && name != "host" && name != "cuda") {
     return Status::invalid("no memory '" + name + "': give host or cuda");
   }
   query->memory_kind = RODA_MEMORY_CUDA;
-  const bool is_usual = cluster != nullptr && has_gpus(*cluster) && planner.works_on_device(*query);
+  const bool is_usual = topology != nullptr && has_gpus(*topology) && planner.works_on_device(*query);
   if (name == "host" || (name.empty() && !is_usual)) query->memory_kind = RODA_MEMORY_HOST;
   return {};
 }
 
-// `cluster`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
+// `topology`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
 // `memory`: null for the usual one.
-char* explain(roda::engine::PlanQuery query, const char* memory, const Cluster* cluster,
+char* explain(roda::engine::PlanQuery query, const char* memory, const Topology* topology,
               const roda::engine::Engine* job, bool as_json, roda_error* error) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
-  const bool is_described = cluster != nullptr && job == nullptr;
-  if (status.ok()) status = Environment::get().make_planner(knobs, &planner, is_described && has_gpus(*cluster));
-  roda::engine::Levels levels = roda::engine::host_levels({0});
-  if (status.ok() && cluster != nullptr) status = roda::engine::find_levels(knobs.levels, *cluster, &levels);
-  if (status.ok()) status = choose_memory(memory, cluster, *planner, &query);
+  const bool is_described = topology != nullptr && job == nullptr;
+  if (status.ok()) status = Environment::get().make_planner(knobs, &planner, is_described && has_gpus(*topology));
+  Topology levelled = topology != nullptr ? *topology : Topology();
+  if (status.ok() && topology != nullptr) status = roda::topology::find_levels(knobs.levels, &levelled);
+  if (status.ok()) status = choose_memory(memory, topology, *planner, &query);
   if (!status.ok()) return refuse(status, error);
-  const roda::engine::Shape shape(levels, 0);
-  if (cluster != nullptr) {
+  roda::engine::Shape shape;
+  if (topology != nullptr) {
+    shape = roda::engine::Shape(levelled.levels, 0);
     query.lie_on(shape);
   }
-  const roda::engine::Links links = roda::engine::links_of(cluster != nullptr ? *cluster : Cluster());
+  const roda::engine::Links links = roda::engine::links_of(levelled);
   return give(roda::engine::explain(*planner, query, links, as_json));
 }
 
 }  // namespace
+
+char* roda_launcher(void) {
+  Status status;
+  roda::DeclaredJob job;
+  const roda::Knobs knobs = roda::Knobs::from_environment(&status);
+  if (status.ok()) status = roda::find_declared_job(knobs, std::getenv, &job);
+  return give(job.is_ours ? "horovodrun" : job.launcher);
+}
 
 char* roda_describe_plugins(int32_t as_json) { return give(Environment::get().describe_plugins(as_json != 0)); }
 
@@ -100,20 +112,20 @@ char* roda_describe_knobs(int32_t as_json) {
 
 char* roda_describe_topology(int32_t as_json) {
   if (const auto* engine = Process::get().running()) {
-    const std::string text = describe(engine->cluster(), as_json != 0);
-    return give(as_json != 0 ? text : engine->topology().describe(false) + text);
+    const std::string text = describe(engine->topology(), as_json != 0);
+    return give(as_json != 0 ? text : roda::topology::print_rank(engine->topology(), engine->rank()) + text);
   }
-  Cluster cluster;
-  if (const Status status = look_alone(&cluster); !status.ok()) {
+  Topology topology;
+  if (const Status status = look_alone(&topology); !status.ok()) {
     return give(as_json != 0 ? "{\"error\": " + roda::json_quote(status.message()) + "}" : status.message());
   }
-  return give(describe(cluster, as_json != 0));
+  return give(describe(topology, as_json != 0));
 }
 
 char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error* error) {
-  Cluster cluster;
-  const Status status = roda::topology::load_file(path, &cluster);
-  return status.ok() ? give(describe(cluster, as_json != 0)) : refuse(status, error);
+  Topology topology;
+  const Status status = roda::topology::load_file(path, &topology);
+  return status.ok() ? give(describe(topology, as_json != 0)) : refuse(status, error);
 }
 
 char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
@@ -123,15 +135,15 @@ char* roda_explain_memory(const char* memory, const char* topology_file, int32_t
   query.bytes = bytes;
   if (topology_file == nullptr) {
     const auto* engine = Process::get().running();
-    query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size : 1);
+    query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size() : 1);
     const bool is_this_job = size <= 0 && engine != nullptr;
-    return explain(query, memory, is_this_job ? &engine->cluster() : nullptr, is_this_job ? engine : nullptr,
+    return explain(query, memory, is_this_job ? &engine->topology() : nullptr, is_this_job ? engine : nullptr,
                    as_json != 0, error);
   }
-  Cluster file, cluster;
+  Topology file, topology;
   Status status = roda::topology::load_file(topology_file, &file);
-  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &cluster);
-  return status.ok() ? explain(query, memory, &cluster, nullptr, as_json != 0, error) : refuse(status, error);
+  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &topology);
+  return status.ok() ? explain(query, memory, &topology, nullptr, as_json != 0, error) : refuse(status, error);
 }
 
 char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error) {

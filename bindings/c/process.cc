@@ -28,7 +28,7 @@ Status Process::engine(engine::Engine** out) const {
 
 Status Process::init(const Members& members, std::vector<std::vector<std::int32_t>> sets) {
   if (is_forked_child()) return Status::precondition(kForked);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (running() != nullptr) return {};
   latest_.store(nullptr, std::memory_order_release);
   owned_.reset();
@@ -42,7 +42,7 @@ Status Process::init(const Members& members, std::vector<std::vector<std::int32_
 
 void Process::shutdown() {
   if (is_forked_child()) return;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (running() == nullptr) return;
   owned_->shutdown();
   running_.store(nullptr, std::memory_order_release);

@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/bootstrap/launched.h"
 #include "core/engine/engine.h"
+#include "plugins/base/mutex.h"
 
 namespace roda {
 
@@ -28,11 +28,11 @@ class Process {
   Status engine(engine::Engine** out) const;
 
  private:
-  std::mutex mutex_;  // init and shutdown
-  std::unique_ptr<engine::Engine> owned_;
+  Mutex mutex_;  // init and shutdown
+  std::unique_ptr<engine::Engine> owned_ RODA_GUARDED_BY(mutex_);
   std::atomic<engine::Engine*> running_{nullptr};
   std::atomic<engine::Engine*> latest_{nullptr};
-  int round_ = 0;
+  int round_ RODA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace roda

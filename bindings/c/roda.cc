@@ -26,7 +26,7 @@ constexpr int kSetExists = -6;
 template <typename Get>
 int32_t topology_number(Get get) {
   const Engine* engine = Process::get().running();
-  return engine == nullptr ? kNotInitialised : get(engine->topology());
+  return engine == nullptr ? kNotInitialised : get(*engine);
 }
 
 Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
@@ -60,25 +60,28 @@ void roda_shutdown(void) { Process::get().shutdown(); }
 int32_t roda_is_initialized(void) { return Process::get().running() != nullptr ? 1 : 0; }
 
 int32_t roda_rank(void) {
-  return topology_number([](const auto& t) { return t.rank; });
+  return topology_number([](const auto& e) { return e.rank(); });
 }
 int32_t roda_size(void) {
-  return topology_number([](const auto& t) { return t.size; });
+  return topology_number([](const auto& e) { return e.topology().size(); });
 }
 int32_t roda_local_rank(void) {
-  return topology_number([](const auto& t) { return t.local_rank; });
+  return topology_number([](const auto& e) { return e.topology().rank(e.rank()).local_rank; });
 }
 int32_t roda_local_size(void) {
-  return topology_number([](const auto& t) { return t.local_size; });
+  return topology_number([](const auto& e) { return e.topology().local_size(e.rank()); });
 }
 int32_t roda_cross_rank(void) {
-  return topology_number([](const auto& t) { return t.cross_rank; });
+  return topology_number([](const auto& e) { return e.topology().rank(e.rank()).cross_rank; });
 }
 int32_t roda_cross_size(void) {
-  return topology_number([](const auto& t) { return t.cross_size; });
+  return topology_number([](const auto& e) { return e.topology().cross_size(e.rank()); });
 }
 int32_t roda_is_homogeneous(void) {
-  return topology_number([](const auto& t) { return t.is_homogeneous ? 1 : 0; });
+  return topology_number([](const auto& e) { return e.topology().is_homogeneous() ? 1 : 0; });
+}
+int32_t roda_host_cores(void) {
+  return topology_number([](const auto& e) { return e.host_cores(); });
 }
 
 int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
@@ -87,7 +90,7 @@ int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
   if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
   std::vector<std::int32_t> sorted(ranks, ranks + count);
   std::sort(sorted.begin(), sorted.end());
-  const bool in_range = !sorted.empty() && sorted.front() >= 0 && sorted.back() < engine->topology().size;
+  const bool in_range = !sorted.empty() && sorted.front() >= 0 && sorted.back() < engine->topology().size();
   if (!in_range || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return RODA_ADD_SET_INVALID;
   if (engine->has_set(sorted)) return kSetExists;
   std::int32_t id = 0;
@@ -107,7 +110,7 @@ int32_t roda_process_set_rank(int32_t id) {
   if (engine == nullptr) return kNotInitialised;
   int size = 0;
   int position = -1;
-  if (!engine->find_member(id, engine->topology().rank, &size, &position)) return kUnknownSet;
+  if (!engine->find_member(id, engine->rank(), &size, &position)) return kUnknownSet;
   return position < 0 ? kNotMember : position;
 }
 
@@ -116,7 +119,7 @@ int32_t roda_process_set_size(int32_t id) {
   if (engine == nullptr) return kNotInitialised;
   int size = 0;
   int position = -1;
-  return engine->find_member(id, engine->topology().rank, &size, &position) ? size : kUnknownSet;
+  return engine->find_member(id, engine->rank(), &size, &position) ? size : kUnknownSet;
 }
 
 int32_t roda_process_set_included(int32_t id) {
@@ -152,18 +155,21 @@ int32_t roda_poll(roda_handle handle) {
   return state->done() ? 1 : 0;
 }
 
-int32_t roda_wait(roda_handle handle, roda_error* error) {
+int32_t roda_wait_for(roda_handle handle, int32_t milliseconds, roda_error* error) {
   Engine* engine = nullptr;
   HandleState* state = nullptr;
   if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  return engine->wait(state).to(error);
+  return engine->wait(state, milliseconds) ? state->first_error.to(error) : RODA_AGAIN;
 }
+
+int32_t roda_wait(roda_handle handle, roda_error* error) { return roda_wait_for(handle, -1, error); }
 
 int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error) {
   Engine* engine = nullptr;
   HandleState* state = nullptr;
   if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  if (Status s = engine->wait(state); !s.ok()) return s.to(error);
+  engine->wait(state, -1);
+  if (!state->first_error.ok()) return state->first_error.to(error);
   const roda::execute::DeviceEvent* last = nullptr;
   for (const Operation& op : state->operations) {
     if (op.completion == nullptr || op.completion.get() == last) continue;

@@ -37,6 +37,9 @@ RODA_API int32_t roda_init(const roda_init_options* options, roda_error* error);
 /* Stops the engine on every rank of the job: pending operations end with an error. Blocks; init may follow again. */
 RODA_API void roda_shutdown(void);
 RODA_API int32_t roda_is_initialized(void);
+/* Who started this process as a part of a job, as the environment says: "horovodrun" (or whoever sets its variables),
+ * "torchrun", "srun", ...; "" when nobody did. To be given back by roda_free_text. */
+RODA_API char* roda_launcher(void);
 
 /* -1 before init. */
 RODA_API int32_t roda_rank(void);
@@ -46,6 +49,7 @@ RODA_API int32_t roda_local_size(void);
 RODA_API int32_t roda_cross_rank(void);
 RODA_API int32_t roda_cross_size(void);
 RODA_API int32_t roda_is_homogeneous(void);
+RODA_API int32_t roda_host_cores(void); /* that the ranks of this host have between them */
 
 /* --- process sets ------------------------------------------------------------------------------------------------ */
 
@@ -116,6 +120,9 @@ RODA_API int32_t roda_poll(roda_handle handle);
 /* Blocks until the handle is done (driving the engine on this thread while it is free) and returns its outcome. The
  * handle stays valid until roda_release. Call without the GIL. */
 RODA_API int32_t roda_wait(roda_handle handle, roda_error* error);
+/* The same for at most so many milliseconds. RODA_AGAIN: it is not done yet, and all of it goes on: its buffers stay
+ * the engine's. For callers that have something to look after meanwhile, such as signals. */
+RODA_API int32_t roda_wait_for(roda_handle handle, int32_t milliseconds, roda_error* error);
 
 /* The same, and what the caller puts on `stream` of a GPU from now on waits, on the GPU, for the outputs. The stream is
  * given as in roda_op, never NULL. Outputs in host memory have their values on return. */

@@ -40,13 +40,13 @@ const char* op_title(int collective) {
 }
 
 Status check_set(const Engine& engine, const roda_op& op, int* size, int* position) {
-  if (!engine.find_member(op.process_set, engine.topology().rank, size, position)) {
+  if (!engine.find_member(op.process_set, engine.rank(), size, position)) {
     return Status::invalid(std::string(op_title(op.collective)) +
                            ": Process set provided does not exist, or has not been registered (id " +
                            std::to_string(op.process_set) + ").");
   }
   if (*position < 0) {
-    return Status::invalid(std::string(op_title(op.collective)) + ": Rank " + std::to_string(engine.topology().rank) +
+    return Status::invalid(std::string(op_title(op.collective)) + ": Rank " + std::to_string(engine.rank()) +
                            " is not a member of the provided process set.");
   }
   return {};

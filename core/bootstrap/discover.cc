@@ -57,7 +57,7 @@ Status concatenate(const std::vector<std::string>& all, std::string* result) {
 }  // namespace
 
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
-                const std::string& prefix, Store::Clock::time_point deadline, Topology* topology) {
+                const std::string& prefix, Store::Clock::time_point deadline, std::vector<RankReport>* reports) {
   if (size < 1 || rank < 0 || rank >= size) {
     return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
   }
@@ -71,13 +71,14 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
                   knobs.cross_size};
   std::string table;
   RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
-  std::vector<RankReport> reports;
+  std::vector<RankReport> all;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
-    if (!from_line(line, &reports.emplace_back())) return Status::unknown("a malformed table of ranks");
+    if (!from_line(line, &all.emplace_back())) return Status::unknown("a malformed table of ranks");
   }
-  if (reports.size() != static_cast<std::size_t>(size)) return Status::unknown("a table of ranks of the wrong size");
-  return compute_topology(reports, rank, topology);
+  if (all.size() != static_cast<std::size_t>(size)) return Status::unknown("a table of ranks of the wrong size");
+  *reports = std::move(all);
+  return {};
 }
 
 }  // namespace roda

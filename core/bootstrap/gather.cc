@@ -11,23 +11,13 @@ namespace roda {
 
 namespace {
 
-std::string report_key(const std::string& prefix, int rank) { return roda::format("{}/report/{}", prefix, rank); }
+std::string report_key(const std::string& prefix) { return prefix + "/report"; }
 std::string result_key(const std::string& prefix, std::size_t piece) {
   return roda::format("{}/result/{}", prefix, piece);
 }
 
 // How much longer than the deadline the others wait for rank 0, which waits for everybody until then.
 constexpr std::chrono::seconds kVerdict{3};
-
-// The lowest rank that has not reported, -1: all have. Blocks for a short time.
-int first_missing(Store& store, int size, const std::string& prefix) {
-  const auto deadline = Store::Clock::now() + std::chrono::seconds(1);
-  for (int rank = 0; rank < size; ++rank) {
-    std::string ignored;
-    if (!store.wait(report_key(prefix, rank), deadline, &ignored).ok()) return rank;
-  }
-  return -1;
-}
 
 Status missing(int rank, int size, const std::string& prefix) {
   return Status(RODA_ERR_TIMEOUT,
@@ -39,13 +29,10 @@ Status missing(int rank, int size, const std::string& prefix) {
 
 Status collect(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
                std::vector<std::string>* all) {
-  all->resize(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) {
-    Status status = store.wait(report_key(prefix, rank), deadline, &(*all)[static_cast<std::size_t>(rank)]);
-    if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) return missing(rank, size, prefix);
-    RODA_RETURN_IF_ERROR(status);
-  }
-  return {};
+  const Status status = store.wait_all(report_key(prefix), size, deadline, all);
+  if (status.code() != RODA_ERR_TIMEOUT || status.rank() >= 0) return status;
+  const int rank = store.first_missing(report_key(prefix), size);
+  return rank >= 0 ? missing(rank, size, prefix) : status;
 }
 
 // "<code> <rank> <length>\n" and the text, cut into pieces.
@@ -64,7 +51,7 @@ Status receive(Store& store, int size, const std::string& prefix, Store::Clock::
   Status status = store.wait(result_key(prefix, 0), deadline + kVerdict, &whole);
   if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
     // Whoever holds rank 0 up is to blame; only when nobody does is it rank 0 itself.
-    if (const int rank = first_missing(store, size, prefix); rank > 0) return missing(rank, size, prefix);
+    if (const int rank = store.first_missing(report_key(prefix), size); rank > 0) return missing(rank, size, prefix);
     return Status(RODA_ERR_TIMEOUT,
                   roda::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "
                                "HOROVOD_GLOO_TIMEOUT_SECONDS",
@@ -93,7 +80,7 @@ Status gather(Store& store, int rank, int size, const std::string& prefix, const
               Store::Clock::time_point deadline,
               const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
               std::string* result) {
-  RODA_RETURN_IF_ERROR(store.put(report_key(prefix, rank), mine));
+  RODA_RETURN_IF_ERROR(store.give(report_key(prefix), rank, mine));
   if (rank != 0) return receive(store, size, prefix, deadline, result);
   std::vector<std::string> all;
   std::string combined;

@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "plugins/base/format.h"
 #include "plugins/base/hmac.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda {
@@ -81,22 +81,36 @@ Status decode_base64(std::string_view text, Secret* secret) {
   return {};
 }
 
-Status load_secret(const Knobs& knobs, Secret* secret) {
-  if (knobs.secret_fd >= 0) {
-    static std::mutex mutex;
-    static Secret* kept = nullptr;  // for a second init; lives as long as the process
-    static int kept_fd = -1;
-    std::lock_guard lock(mutex);
-    if (kept == nullptr || kept_fd != knobs.secret_fd) {
-      Secret read;
-      RODA_RETURN_IF_ERROR(read_secret_fd(knobs.secret_fd, &read));
-      delete std::exchange(kept, new Secret(std::move(read)));
-      kept_fd = knobs.secret_fd;
-    }
-    *secret = *kept;
-    return {};
+namespace {
+
+Status read_secret_fd_once(int fd, Secret* secret) {
+  static Mutex mutex;
+  static Secret* kept RODA_GUARDED_BY(mutex) = nullptr;  // for a second init; lives as long as the process
+  static int kept_fd RODA_GUARDED_BY(mutex) = -1;
+  const MutexLock lock(mutex);
+  if (kept == nullptr || kept_fd != fd) {
+    Secret read;
+    RODA_RETURN_IF_ERROR(read_secret_fd(fd, &read));
+    delete std::exchange(kept, new Secret(std::move(read)));
+    kept_fd = fd;
   }
-  if (!knobs.secret_file.empty()) return read_secret_file(knobs.secret_file, secret);
+  *secret = *kept;
+  return {};
+}
+
+}  // namespace
+
+Status load_secret(const Knobs& knobs, Secret* secret) {
+  Status status;
+  if (!knobs.secret_file.empty()) {
+    status = read_secret_file(knobs.secret_file, secret);
+    if (status.ok() || knobs.secret_fd < 0) return status;
+  }
+  if (knobs.secret_fd >= 0) {
+    const Status read = read_secret_fd_once(knobs.secret_fd, secret);
+    if (read.ok() || status.ok()) return read;
+    return Status::auth(status.message() + "; " + read.message());
+  }
   if (!knobs.legacy_secret.empty()) return decode_base64(knobs.legacy_secret, secret);
   return Status::auth(
       "the job has a rendezvous but no secret: the launcher must set HOROVOD_SECRET_FD or HOROVOD_SECRET_FILE");

@@ -9,10 +9,11 @@
 
 namespace roda {
 
-// From HOROVOD_SECRET_FD (a pipe, read to its end once per process and kept for later calls), else HOROVOD_SECRET_FILE
-// (refused unless it is a regular file of this user that nobody else can read), else _HOROVOD_SECRET_KEY (base64). One
-// newline at the end of a file does not count. No source at all, or one that is too short, is an error that says what
-// to set.
+// From HOROVOD_SECRET_FILE (refused unless it is a regular file of this user that nobody else can read; one newline at
+// its end does not count), where that can't be read from HOROVOD_SECRET_FD (a pipe or file, read to its end once per
+// process and kept for later calls), without either from _HOROVOD_SECRET_KEY (base64). No source at all, or one that is
+// too short, is an error that says what to set. A number of a descriptor says little in a program that a rank started,
+// so the file comes first.
 Status load_secret(const Knobs& knobs, Secret* secret);
 
 Status read_secret_file(const std::string& path, Secret* secret);

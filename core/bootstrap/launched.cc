@@ -2,28 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <mutex>
 
 #include "core/bootstrap/host_identity.h"
+#include "core/bootstrap/invitation.h"
 #include "core/bootstrap/job_secret.h"
-#include "core/bootstrap/store_server.h"
-#include "core/bootstrap/tcp_store.h"
+#include "core/knobs/table.h"
 #include "plugins/base/address.h"
 #include "plugins/base/format.h"
+#include "plugins/base/local_address.h"
 
 namespace roda {
 
 namespace {
-
-// What the first rank tells the others. Plain bytes: it travels between processes of one build, checked later.
-struct Invitation {
-  std::int32_t code = RODA_OK;
-  std::int32_t port = 0;
-  std::uint32_t secret_bytes = 0;
-  char text[600] = {};  // the address, or what went wrong
-  std::uint8_t secret[256] = {};
-};
 
 // A job of the plugin's, ended with this.
 class Job {
@@ -75,67 +65,53 @@ Status all_on_one_host(const Job& job, bool* answer) {
   return job.agree(std::memcmp(mine, first, sizeof mine) == 0, answer);
 }
 
-// This job's server and the one before it: a rank may still be reading how the last start ended.
-void keep(std::unique_ptr<StoreServer> server) {
-  static std::mutex mutex;
-  static auto* kept = new std::deque<std::unique_ptr<StoreServer>>;  // not ended by exit: others may need it longer
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(server));
-  if (kept->size() > 2) kept->pop_front();
-}
-
 Status serve(const Knobs& knobs, bool one_host, Invitation* invitation) {
-  SocketAddress address;
-  if (one_host && knobs.network_interface.empty()) {
-    std::vector<SocketAddress> loopback;
-    RODA_RETURN_IF_ERROR(resolve("127.0.0.1", 0, &loopback));
-    address = loopback.front();
-  } else {
+  SocketAddress address = loopback_addresses().front();
+  if (!one_host || !knobs.network_interface.empty()) {
     RODA_RETURN_IF_ERROR(interface_address(knobs.network_interface, &address));
   }
   Secret secret;
   RODA_RETURN_IF_ERROR(generate_secret(&secret));
-  std::unique_ptr<StoreServer> server;
-  RODA_RETURN_IF_ERROR(StoreServer::start(address, secret, StoreServerOptions(), &server));
-  const std::string host = server->address().host();
-  std::memcpy(invitation->text, host.data(), std::min(host.size(), sizeof invitation->text - 1));
-  invitation->port = server->address().port();
-  invitation->secret_bytes = static_cast<std::uint32_t>(secret.bytes().size());
-  std::memcpy(invitation->secret, secret.bytes().data(), secret.bytes().size());
-  keep(std::move(server));
+  RODA_RETURN_IF_ERROR(serve_store(address, secret, &address));
+  invitation->offer(address, secret);
   return {};
 }
 
-Status invite(const Job& job, const Knobs& knobs, Invitation* invitation) {
+// The first rank serves the store and tells the others where; what kept it from that is everybody's error.
+Status exchange(const Job& job, const Knobs& knobs, Invitation* invitation) {
   bool one_host = false;
   RODA_RETURN_IF_ERROR(all_on_one_host(job, &one_host));
   if (job.rank() == 0) {
-    if (const Status status = serve(knobs, one_host, invitation); !status.ok()) {
-      invitation->code = status.code();
-      std::snprintf(invitation->text, sizeof invitation->text, "rank 0: %s", status.message().c_str());
-    }
+    const Status served = serve(knobs, one_host, invitation);
+    if (!served.ok()) invitation->refuse(Status(served.code(), "rank 0: " + served.message()));
   }
-  RODA_RETURN_IF_ERROR(job.broadcast(invitation, sizeof *invitation));
-  return invitation->code == RODA_OK ? Status() : Status(invitation->code, invitation->text, 0);
+  return job.broadcast(invitation, sizeof *invitation);
+}
+
+// What the launcher told this process, against what its library made of it.
+Status check_size(const DeclaredJob& declared, const roda_bootstrap& bootstrap, int size) {
+  const bool is_alone = size == 1 && declared.size > 1;
+  if (!is_alone && (!declared.is_mpi || declared.size == size)) return {};
+  return Status::precondition(roda::format(
+      "{} says that this is rank {} of {} ({}), but {} came up with {} process{}: the launcher and the library here do "
+      "not belong together. Start the job with the {} that is installed where the ranks run, or with horovodrun; or "
+      "set HOROVOD_CONTROLLER={}, and the ranks meet without it{}",
+      declared.launcher, declared.rank, declared.size, declared.evidence, bootstrap.name, size, size == 1 ? "" : "es",
+      bootstrap.name, knobs::kOwnRendezvous, declared.is_one_host ? "" : " at MASTER_ADDR"));
 }
 
 }  // namespace
 
-Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members, Knobs* knobs,
-                         Secret* secret, std::unique_ptr<Store>* store) {
+Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members,
+                         const DeclaredJob& declared, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
   Job job(bootstrap);
   RODA_RETURN_IF_ERROR(job.start(host, members, knobs->gloo_timeout_seconds));
+  if (members.is_everybody()) RODA_RETURN_IF_ERROR(check_size(declared, bootstrap, job.size()));
   Invitation invitation;
-  const Status status = invite(job, *knobs, &invitation);
-  Secret received{std::span<const std::uint8_t>(
-      invitation.secret, std::min<std::size_t>(invitation.secret_bytes, sizeof invitation.secret))};
-  explicit_bzero(invitation.secret, sizeof invitation.secret);
-  RODA_RETURN_IF_ERROR(status);
-  RODA_RETURN_IF_ERROR(TcpStore::connect(invitation.text, invitation.port, received,
-                                         std::chrono::seconds(knobs->gloo_timeout_seconds), store));
+  RODA_RETURN_IF_ERROR(exchange(job, *knobs, &invitation));
+  RODA_RETURN_IF_ERROR(accept(invitation, std::chrono::seconds(knobs->gloo_timeout_seconds), secret, store));
   knobs->rank = job.rank();
   knobs->size = job.size();
-  *secret = std::move(received);
   return {};
 }
 

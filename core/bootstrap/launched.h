@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/bootstrap/declared_job.h"
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
 #include "plugins/base/secret.h"
@@ -24,9 +25,9 @@ struct Members {
 };
 
 // Collective over the members; blocks. Sets rank and size in *knobs. The first rank makes the secret and serves the
-// store: on loopback when all are on one host, else on HOROVOD_GLOO_IFACE or the first interface. The server lives on
-// while other ranks may still be reading from it: until the second call after this one.
-Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members, Knobs* knobs,
-                         Secret* secret, std::unique_ptr<Store>* store);
+// store: on loopback when all are on one host, else on HOROVOD_GLOO_IFACE or the first interface. Where the plugin
+// comes up with another size than was `declared` to this process, the error says both.
+Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members,
+                         const DeclaredJob& declared, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store);
 
 }  // namespace roda

@@ -27,7 +27,7 @@ Status look_for_failures(Store& store, const std::string& prefix) {
 
 Status LocalStore::put(const std::string& key, std::string_view value) {
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   values_.insert_or_assign(key, std::string(value));
   changed_.notify_all();
   return {};
@@ -35,13 +35,13 @@ Status LocalStore::put(const std::string& key, std::string_view value) {
 
 Status LocalStore::put_if_absent(const std::string& key, std::string_view value) {
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (values_.try_emplace(key, value).second) changed_.notify_all();
   return {};
 }
 
 Status LocalStore::get(const std::string& key, std::string* value, bool* found) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto at = values_.find(key);
   *found = at != values_.end();
   if (*found) *value = at->second;
@@ -49,22 +49,64 @@ Status LocalStore::get(const std::string& key, std::string* value, bool* found) 
 }
 
 Status LocalStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline, [&] { return values_.contains(key); })) return wait_timed_out(key);
+  MutexLock lock(mutex_);
+  const auto is_there = [&] {
+    mutex_.assert_held();
+    return values_.contains(key);
+  };
+  if (!changed_.wait_until(lock.held(), deadline, is_there)) return wait_timed_out(key);
   *value = values_.at(key);
   return {};
 }
 
-Status LocalStore::remove(const std::string& key) {
-  std::lock_guard lock(mutex_);
-  values_.erase(key);
+Status LocalStore::give(const std::string& key, int rank, std::string_view value) {
+  RODA_RETURN_IF_ERROR(check_sizes(key, value));
+  const MutexLock lock(mutex_);
+  gatherings_[key].insert_or_assign(rank, std::string(value));
+  changed_.notify_all();
   return {};
 }
 
-Status LocalStore::clear(const std::string& prefix) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(values_, [&](const auto& entry) { return entry.first.starts_with(prefix); });
+Status LocalStore::take(const std::string& key, int rank, std::string* value, bool* found) {
+  const MutexLock lock(mutex_);
+  const auto& given = gatherings_[key];
+  const auto at = given.find(rank);
+  *found = at != given.end();
+  if (*found) *value = at->second;
   return {};
+}
+
+bool LocalStore::is_complete(const std::string& key, int count) const {
+  const auto at = gatherings_.find(key);
+  return at != gatherings_.end() && at->second.size() == static_cast<std::size_t>(count);
+}
+
+Status LocalStore::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
+  const Status status = wait_all(key, count, Clock::now(), values);
+  *found = status.ok();
+  return {};
+}
+
+Status LocalStore::wait_all(const std::string& key, int count, Clock::time_point deadline,
+                            std::vector<std::string>* values) {
+  MutexLock lock(mutex_);
+  const auto are_there = [&] {
+    mutex_.assert_held();
+    return is_complete(key, count);
+  };
+  if (!changed_.wait_until(lock.held(), deadline, are_there)) return wait_timed_out(key);
+  values->clear();
+  for (const auto& [rank, value] : gatherings_.at(key)) values->push_back(value);
+  return {};
+}
+
+int LocalStore::first_missing(const std::string& key, int count) {
+  const MutexLock lock(mutex_);
+  const auto& given = gatherings_[key];
+  for (int rank = 0; rank < count; ++rank) {
+    if (!given.contains(rank)) return rank;
+  }
+  return -1;
 }
 
 }  // namespace roda

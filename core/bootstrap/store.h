@@ -5,10 +5,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
 namespace roda {
@@ -29,9 +30,19 @@ class Store {
   virtual Status get(const std::string& key, std::string* value, bool* found) = 0;
   // Blocks until the key is there; RODA_ERR_TIMEOUT at the deadline.
   virtual Status wait(const std::string& key, Clock::time_point deadline, std::string* value) = 0;
-  virtual Status remove(const std::string& key) = 0;
-  // Removes every key that starts with the prefix.
-  virtual Status clear(const std::string& prefix) = 0;
+
+  // A gathering: each of some ranks gives a value under one key. Such keys are apart from the others.
+  virtual Status give(const std::string& key, int rank, std::string_view value) = 0;
+  // Does not block. What that rank gave.
+  virtual Status take(const std::string& key, int rank, std::string* value, bool* found) = 0;
+  // Does not block. By rank, once all of `count` ranks have given theirs. When each of these has taken all, the
+  // gathering is gone; take() has no part in such a one.
+  virtual Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) = 0;
+  virtual Status wait_all(const std::string& key, int count, Clock::time_point deadline,
+                          std::vector<std::string>* values) = 0;
+  // The lowest of `count` ranks that has not given its value, -1: all have, or it can't be told. Blocks for a round
+  // trip.
+  virtual int first_missing(const std::string& key, int count) = 0;
 
   // A rank comes to where the keys begin with "<scope>/", and leaves it. Where it fails, or ends before it has left,
   // all who wait there for keys that nobody has put get that as their error; the first one stays. In a job of one
@@ -54,13 +65,20 @@ class LocalStore : public Store {
   Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
   Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
-  Status remove(const std::string& key) override;
-  Status clear(const std::string& prefix) override;
+  Status give(const std::string& key, int rank, std::string_view value) override;
+  Status take(const std::string& key, int rank, std::string* value, bool* found) override;
+  Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) override;
+  Status wait_all(const std::string& key, int count, Clock::time_point deadline,
+                  std::vector<std::string>* values) override;
+  int first_missing(const std::string& key, int count) override;
 
  private:
-  std::mutex mutex_;
+  bool is_complete(const std::string& key, int count) const RODA_REQUIRES(mutex_);
+
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
+  std::map<std::string, std::string> values_ RODA_GUARDED_BY(mutex_);
+  std::map<std::string, std::map<int, std::string>> gatherings_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <charconv>
@@ -30,6 +31,15 @@ constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kStop = 1;
 constexpr std::chrono::milliseconds kPause{100};  // of accepting, after running out of descriptors
 
+// Takes the number that the text begins with, and the space behind it; -1: it begins with none.
+std::int64_t take_number(std::string_view* text) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc() || number < 0 || number > INT32_MAX) return -1;
+  text->remove_prefix(std::min(text->size(), static_cast<std::size_t>(end - text->data()) + 1));
+  return number;
+}
+
 }  // namespace
 
 // All state belongs to the server's thread.
@@ -45,6 +55,7 @@ class StoreServer::Loop {
 
   Status open(UniqueFd listener, int stop_fd);
   void run();
+  std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
 
  private:
   struct Client {
@@ -62,7 +73,11 @@ class StoreServer::Loop {
   void serve(std::uint64_t id);
   Status serve_client(std::uint64_t id, Client& client);
   Status handle(std::uint64_t id, const store_wire::Request& request);
-  void get(std::uint64_t id, const store_wire::Request& request, Status* status);
+  Status put(const store_wire::Request& request);
+  Status give(const store_wire::Request& request);
+  Status find(StoreTable::Waiter waiter, const store_wire::Request& request, int number, std::size_t offset);
+  void hand_out(StoreTable::Waiter waiter, std::string_view key, std::string_view text, std::size_t offset);
+  void tell_failures(std::string_view key);
   void leave(std::uint64_t id, const store_wire::Request& request);
   void fail(const std::string& scope, const std::string& failure);
   void answer(std::uint64_t id, const store_wire::Response& response);
@@ -86,6 +101,7 @@ class StoreServer::Loop {
   std::map<std::string, std::string> failures_;  // by scope with its slash: the first failure there, as it is answered
   std::uint64_t next_id_ = kStop + 1;
   std::uint64_t refused_ = 0;
+  std::atomic<std::uint64_t> requests_{0};
 };
 
 Status StoreServer::Loop::open(UniqueFd listener, int stop_fd) {
@@ -117,7 +133,10 @@ void StoreServer::Loop::run() {
     }
     for (int i = 0; i < count; ++i) {
       std::uint64_t id = events[i].data.u64;
-      if (id == kStop) return;
+      if (id == kStop) {
+        RODA_LOG(debug, "rendezvous ends after {} requests", requests());
+        return;
+      }
       if (id == kListener) {
         accept_all();
       } else {
@@ -212,51 +231,107 @@ Status StoreServer::Loop::serve_client(std::uint64_t id, Client& client) {
 Status StoreServer::Loop::handle(std::uint64_t id, const store_wire::Request& request) {
   using store_wire::Op;
   using store_wire::Outcome;
+  requests_.fetch_add(1, std::memory_order_relaxed);
+  std::string_view rest = request.value;
+  int number = 0;
+  std::size_t offset = 0;
+  if (request.op == Op::kEnter || request.op >= Op::kTake) {
+    number = static_cast<int>(take_number(&rest));
+    if (request.op == Op::kTakeAll) offset = static_cast<std::size_t>(take_number(&rest));
+    if (number < 0 || offset > INT32_MAX) return Status::invalid("it sent a request without its number");
+  }
   Status status;
   switch (request.op) {
     case Op::kPutIfAbsent:
       if (table_.holds(request.key)) break;
       [[fallthrough]];
-    case Op::kPut: {
-      std::vector<StoreTable::Waiter> woken;
-      status = table_.put(request.key, request.value, &woken);
-      for (const auto& waiter : woken) answer(waiter.connection, {waiter.id, Outcome::kValue, request.value});
+    case Op::kPut:
+      status = put(request);
       break;
-    }
+    case Op::kGive:
+      status = give(request);
+      break;
     case Op::kGet:
-      get(id, request, &status);
+    case Op::kTake:
+    case Op::kTakeAll:
+      status = find({id, request.id}, request, number, offset);
+      break;
+    case Op::kMissing:
+      answer(id, {request.id, Outcome::kValue, std::to_string(table_.first_missing(request.key, number))});
       break;
     case Op::kEnter:
-      if (std::from_chars(request.value.data(), request.value.data() + request.value.size(),
-                          clients_.at(id).entered[std::string(request.key)])
-              .ec != std::errc()) {
-        return Status::invalid("it entered as no rank");
-      }
+      clients_.at(id).entered[std::string(request.key)] = number;
       break;
     case Op::kLeave:
       leave(id, request);
-      break;
-    case Op::kRemove:
-      table_.remove(request.key);
-      break;
-    case Op::kClear:
-      table_.clear(request.key);
       break;
   }
   if (!status.ok()) answer(id, {request.id, Outcome::kError, status.message()});
   return {};
 }
 
-void StoreServer::Loop::get(std::uint64_t id, const store_wire::Request& request, Status* status) {
-  using store_wire::Outcome;
-  if (!table_.holds(request.key)) {
-    for (const auto& [scope, failure] : failures_) {
-      if (request.key.starts_with(scope)) return answer(id, {request.id, Outcome::kFailed, failure});
+Status StoreServer::Loop::put(const store_wire::Request& request) {
+  std::vector<StoreTable::Waiter> woken;
+  RODA_RETURN_IF_ERROR(table_.put(request.key, request.value, &woken));
+  for (const auto& waiter : woken) {
+    answer(waiter.connection, {waiter.id, store_wire::Outcome::kValue, request.value});
+  }
+  return {};
+}
+
+Status StoreServer::Loop::give(const store_wire::Request& request) {
+  std::vector<StoreTable::Waiter> woken, complete;
+  RODA_RETURN_IF_ERROR(table_.give(request.key, static_cast<int>(request.id), request.value, &woken, &complete));
+  for (const auto& waiter : woken) {
+    answer(waiter.connection, {waiter.id, store_wire::Outcome::kValue, request.value});
+  }
+  for (const auto& waiter : complete) {
+    if (const std::string* text = table_.text(request.key)) hand_out(waiter, request.key, *text, 0);
+  }
+  return {};
+}
+
+// What is there is handed out, even after somebody has failed.
+Status StoreServer::Loop::find(StoreTable::Waiter waiter, const store_wire::Request& request, int number,
+                               std::size_t offset) {
+  using store_wire::Op;
+  const std::string* found = nullptr;
+  switch (request.op) {
+    case Op::kTake:
+      RODA_RETURN_IF_ERROR(table_.take(request.key, number, waiter, &found));
+      break;
+    case Op::kTakeAll:
+      RODA_RETURN_IF_ERROR(table_.take_all(request.key, number, waiter, &found));
+      if (found == nullptr) break;
+      hand_out(waiter, request.key, *found, offset);
+      return {};
+    default:
+      RODA_RETURN_IF_ERROR(table_.get(request.key, waiter, &found));
+  }
+  if (found != nullptr) {
+    answer(waiter.connection, {waiter.id, store_wire::Outcome::kValue, *found});
+  } else {
+    tell_failures(request.key);
+  }
+  return {};
+}
+
+// As much of a gathering's text as a frame takes.
+void StoreServer::Loop::hand_out(StoreTable::Waiter waiter, std::string_view key, std::string_view text,
+                                 std::size_t offset) {
+  const std::string_view piece = text.substr(std::min(offset, text.size()), Store::kMaxValue);
+  answer(waiter.connection, {waiter.id, store_wire::Outcome::kValue, piece});
+  if (offset + piece.size() == text.size()) table_.handed_out(key);
+}
+
+// To those who wait for something there.
+void StoreServer::Loop::tell_failures(std::string_view key) {
+  for (const auto& [scope, failure] : failures_) {
+    if (!key.starts_with(scope)) continue;
+    for (const auto& waiter : table_.take_waiters(scope)) {
+      answer(waiter.connection, {waiter.id, store_wire::Outcome::kFailed, failure});
     }
   }
-  const std::string* value = nullptr;
-  *status = table_.get(request.key, {id, request.id}, &value);
-  if (value != nullptr) answer(id, {request.id, Outcome::kValue, *value});
 }
 
 void StoreServer::Loop::leave(std::uint64_t id, const store_wire::Request& request) {
@@ -267,10 +342,7 @@ void StoreServer::Loop::leave(std::uint64_t id, const store_wire::Request& reque
 
 void StoreServer::Loop::fail(const std::string& scope, const std::string& failure) {
   const auto [at, is_first] = failures_.emplace(scope + "/", failure);
-  if (!is_first) return;
-  for (const auto& waiter : table_.take_waiters(at->first)) {
-    answer(waiter.connection, {waiter.id, store_wire::Outcome::kFailed, at->second});
-  }
+  if (is_first) tell_failures(at->first);
 }
 
 // May doom the receiver, but drops nobody: callers hold references.
@@ -354,6 +426,8 @@ StoreServer::StoreServer(const SocketAddress& address, UniqueFd stop_fd, std::un
 }
 
 StoreServer::~StoreServer() { stop(); }
+
+std::uint64_t StoreServer::requests() const { return loop_ != nullptr ? loop_->requests() : 0; }
 
 void StoreServer::stop() {
   if (!thread_.joinable()) return;

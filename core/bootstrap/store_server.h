@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <thread>
 
@@ -34,6 +35,8 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   const SocketAddress& address() const { return address_; }
+  // Answered or carried out so far. Any thread.
+  std::uint64_t requests() const;
   // Ends the thread and closes every connection. Idempotent.
   void stop();
 

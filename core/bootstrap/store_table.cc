@@ -1,5 +1,6 @@
 #include "core/bootstrap/store_table.h"
 
+#include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
 
 namespace roda {
@@ -35,19 +36,90 @@ Status StoreTable::get(std::string_view key, Waiter waiter, const std::string** 
   return {};
 }
 
-void StoreTable::remove(std::string_view key) {
-  auto at = values_.find(key);
-  if (at == values_.end()) return;
-  bytes_ -= at->first.size() + at->second.size() + kOverhead;
-  values_.erase(at);
+// With room for so many bytes more.
+Status StoreTable::gathering(std::string_view key, std::size_t bytes, Gathering** out) {
+  auto at = gatherings_.find(key);
+  if (at == gatherings_.end()) bytes += key.size() + kOverhead;
+  RODA_RETURN_IF_ERROR(reserve(bytes, 0));
+  if (at == gatherings_.end()) at = gatherings_.try_emplace(std::string(key)).first;
+  at->second.bytes += bytes;
+  *out = &at->second;
+  return {};
 }
 
-void StoreTable::clear(std::string_view prefix) {
-  auto at = values_.lower_bound(prefix);
-  while (at != values_.end() && at->first.starts_with(prefix)) {
-    bytes_ -= at->first.size() + at->second.size() + kOverhead;
-    at = values_.erase(at);
+template <typename Which>
+void StoreTable::take_waiters(Gathering* gathering, std::vector<Waiter>* taken, Which&& which) {
+  const std::size_t count = std::erase_if(gathering->waiters, [&](const auto& entry) {
+    if (!which(entry)) return false;
+    taken->push_back(entry.first);
+    return true;
+  });
+  gathering->bytes -= count * kOverhead;
+  bytes_ -= count * kOverhead;
+}
+
+Status StoreTable::give(std::string_view key, int rank, std::string_view value, std::vector<Waiter>* woken,
+                        std::vector<Waiter>* complete) {
+  Gathering* g = nullptr;
+  RODA_RETURN_IF_ERROR(gathering(key, value.size() + kOverhead, &g));
+  if (!g->text.empty()) return {};
+  g->values.insert_or_assign(rank, std::string(value));
+  take_waiters(g, woken, [&](const auto& entry) { return entry.second == rank; });
+  if (static_cast<int>(g->values.size()) == g->count) {
+    g->text = store_wire::text_of(std::exchange(g->values, {}));
+    take_waiters(g, complete, [](const auto&) { return true; });
   }
+  return {};
+}
+
+Status StoreTable::wait(std::string_view key, int rank, Waiter waiter) {
+  Gathering* g = nullptr;
+  RODA_RETURN_IF_ERROR(gathering(key, kOverhead, &g));
+  g->waiters.emplace_back(waiter, rank);
+  return {};
+}
+
+Status StoreTable::take(std::string_view key, int rank, Waiter waiter, const std::string** value) {
+  *value = nullptr;
+  if (const auto at = gatherings_.find(key); at != gatherings_.end()) {
+    if (const auto given = at->second.values.find(rank); given != at->second.values.end()) *value = &given->second;
+  }
+  return *value != nullptr ? Status() : wait(key, rank, waiter);
+}
+
+Status StoreTable::take_all(std::string_view key, int count, Waiter waiter, const std::string** text) {
+  *text = nullptr;
+  Gathering* g = nullptr;
+  RODA_RETURN_IF_ERROR(gathering(key, 0, &g));
+  g->count = count;
+  if (g->text.empty() && static_cast<int>(g->values.size()) == count) {
+    g->text = store_wire::text_of(std::exchange(g->values, {}));
+  }
+  if (g->text.empty()) return wait(key, kAll, waiter);
+  *text = &g->text;
+  return {};
+}
+
+const std::string* StoreTable::text(std::string_view key) const {
+  const auto at = gatherings_.find(key);
+  return at != gatherings_.end() && !at->second.text.empty() ? &at->second.text : nullptr;
+}
+
+void StoreTable::handed_out(std::string_view key) {
+  const auto at = gatherings_.find(key);
+  if (at == gatherings_.end() || ++at->second.handed_out < at->second.count) return;
+  bytes_ -= at->second.bytes;
+  gatherings_.erase(at);
+}
+
+int StoreTable::first_missing(std::string_view key, int count) const {
+  const auto at = gatherings_.find(key);
+  if (at == gatherings_.end()) return 0;
+  if (!at->second.text.empty()) return -1;
+  for (int rank = 0; rank < count; ++rank) {
+    if (!at->second.values.contains(rank)) return rank;
+  }
+  return -1;
 }
 
 std::vector<StoreTable::Waiter> StoreTable::take_waiters(std::string_view prefix) {
@@ -58,6 +130,9 @@ std::vector<StoreTable::Waiter> StoreTable::take_waiters(std::string_view prefix
     bytes_ -= at->first.size() + kOverhead;
     at = waiters_.erase(at);
   }
+  for (auto g = gatherings_.lower_bound(prefix); g != gatherings_.end() && g->first.starts_with(prefix); ++g) {
+    take_waiters(&g->second, &taken, [](const auto&) { return true; });
+  }
   return taken;
 }
 
@@ -67,6 +142,10 @@ void StoreTable::forget_waiters(std::uint64_t connection) {
     bytes_ -= entry.first.size() + kOverhead;
     return true;
   });
+  std::vector<Waiter> forgotten;
+  for (auto& [key, g] : gatherings_) {
+    take_waiters(&g, &forgotten, [&](const auto& entry) { return entry.first.connection == connection; });
+  }
 }
 
 }  // namespace roda

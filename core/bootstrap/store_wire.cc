@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kRequestHeader = 7;
 constexpr std::size_t kResponseHeader = 5;
 
-template <typename T>
-void append(std::vector<std::uint8_t>& out, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+template <typename Out, typename T>
+void append(Out& out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<typename Out::value_type>(value >> (8 * i)));
 }
 
 void append_text(std::vector<std::uint8_t>& out, std::string_view text) {
@@ -50,15 +50,14 @@ std::vector<std::uint8_t> encode(const Response& response) {
 
 std::optional<Request> parse_request(Bytes frame) {
   if (frame.size() < kRequestHeader) return std::nullopt;
-  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kLeave)) return std::nullopt;
+  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kMissing)) return std::nullopt;
   std::size_t key_length = frame[5] | std::size_t{frame[6]} << 8;
   if (key_length > frame.size() - kRequestHeader) return std::nullopt;
   Bytes rest = frame.subspan(kRequestHeader);
   Request request{static_cast<Op>(frame[0]), load32(&frame[1]), text_of(rest.first(key_length)),
                   text_of(rest.subspan(key_length))};
   if (!check_sizes(request.key, request.value).ok()) return std::nullopt;
-  const bool has_value = request.op != Op::kGet && request.op != Op::kRemove && request.op != Op::kClear;
-  if (!has_value && !request.value.empty()) return std::nullopt;
+  if (request.op == Op::kGet && !request.value.empty()) return std::nullopt;
   return request;
 }
 
@@ -78,6 +77,38 @@ Status failure_of(std::string_view text) {
   std::string message;
   std::getline(in.ignore(1), message, '\0');
   return {code, std::move(message), rank};
+}
+
+std::string text_of(const std::map<int, std::string>& values) {
+  std::uint64_t bytes = 0;
+  for (const auto& [rank, value] : values) bytes += 4 + value.size();
+  std::string out;
+  out.reserve(8 + bytes);
+  append(out, bytes);
+  for (const auto& [rank, value] : values) {
+    append(out, static_cast<std::uint32_t>(value.size()));
+    out += value;
+  }
+  return out;
+}
+
+std::size_t whole_length(std::string_view text) {
+  if (text.size() < 8) return 0;
+  const auto* at = reinterpret_cast<const std::uint8_t*>(text.data());
+  return 8 + (load32(at) | std::size_t{load32(at + 4)} << 32);
+}
+
+bool values_of(std::string_view text, std::vector<std::string>* values) {
+  values->clear();
+  if (text.size() < 8) return false;
+  text.remove_prefix(8);
+  while (text.size() >= 4) {
+    const std::size_t length = load32(reinterpret_cast<const std::uint8_t*>(text.data()));
+    if (length > text.size() - 4) return false;
+    values->emplace_back(text.substr(4, length));
+    text.remove_prefix(4 + length);
+  }
+  return text.empty();
 }
 
 }  // namespace roda::store_wire

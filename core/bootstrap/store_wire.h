@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,15 +18,28 @@ namespace roda::store_wire {
 inline constexpr std::uint16_t kService = 1;  // in the handshake
 inline constexpr std::size_t kMaxFrame = 7 + Store::kMaxKey + Store::kMaxValue;
 
-// The value of kEnter is the rank; that of kLeave is empty, or tells of a failure.
-enum class Op : std::uint8_t { kPut = 1, kGet = 2, kRemove = 3, kClear = 4, kPutIfAbsent = 5, kEnter = 6, kLeave = 7 };
+// The value of kEnter and kTake is the rank; that of kLeave is empty, or tells of a failure; that of kTakeAll is the
+// number of ranks and the offset in their text where the answer begins, which is as much as a frame takes; that of
+// kMissing is the number of ranks, and its answer comes at once.
+enum class Op : std::uint8_t {
+  kPut = 1,
+  kGet = 2,
+  kPutIfAbsent = 3,
+  kEnter = 4,
+  kLeave = 5,
+  kGive = 6,
+  kTake = 7,
+  kTakeAll = 8,
+  kMissing = 9
+};
 // kFailed: the value will not come, for the failure that the answer tells of.
 enum class Outcome : std::uint8_t { kValue = 0, kError = 1, kFailed = 2 };
 
 // Views into the frame it was parsed from.
 struct Request {
   Op op;
-  std::uint32_t id;  // of a kGet; the others are not answered unless they fail
+  std::uint32_t
+      id;  // of kGet, kTake, kTakeAll and kMissing; the others are not answered unless they fail. kGive: the rank
   std::string_view key;
   std::string_view value;
 };
@@ -44,5 +58,12 @@ std::optional<Response> parse_response(Bytes frame);
 // A failure in a value: code, rank and message.
 std::string text_of(const Status& failure);
 Status failure_of(std::string_view text);
+
+// The values of a gathering: the length of what follows, u64, and each value behind its length, u32.
+std::string text_of(const std::map<int, std::string>& values);
+// Of as much of it as is there: 0 while that is not known.
+std::size_t whole_length(std::string_view text);
+// False: it is none.
+bool values_of(std::string_view text, std::vector<std::string>* values);
 
 }  // namespace roda::store_wire

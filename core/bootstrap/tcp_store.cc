@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
 
 namespace roda {
@@ -54,10 +53,10 @@ Status TcpStore::lost(const Status& cause) {
   return failure_;
 }
 
-Status TcpStore::send(std::uint8_t op, const std::string& key, std::string_view value, std::uint32_t id) {
+Status TcpStore::send(store_wire::Op op, const std::string& key, std::string_view value, std::uint32_t id) {
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   if (!failure_.ok()) return failure_;
-  auto frame = store_wire::encode(store_wire::Request{static_cast<store_wire::Op>(op), id, key, value});
+  auto frame = store_wire::encode(store_wire::Request{op, id, key, value});
   Clock::time_point deadline = Clock::now() + timeout_;
   bool accepted = false;
   while (!accepted || connection_->wants_write()) {
@@ -100,84 +99,143 @@ Status TcpStore::drain() {
   }
 }
 
-// Hands out the answer, or asks when nobody has yet.
-Status TcpStore::take(const std::string& key, std::string* value, bool* found) {
+Status TcpStore::ask(store_wire::Op op, const std::string& key, const std::string& about, std::string* answer,
+                     bool* found) {
   *found = false;
-  auto at = pending_.find(key);
+  const Question question(op, key, about);
+  auto at = pending_.find(question);
   if (at == pending_.end()) {
     std::uint32_t id = next_id_++;
-    asked_.emplace(id, key);
-    pending_.emplace(key, Pending());
-    return send(static_cast<std::uint8_t>(store_wire::Op::kGet), key, "", id);
+    asked_.emplace(id, question);
+    pending_.emplace(question, Pending());
+    return send(op, key, about, id);
   }
   if (!at->second.arrived) return failure_;
-  const Pending answer = std::move(at->second);
+  const Pending arrived = std::move(at->second);
   pending_.erase(at);
-  RODA_RETURN_IF_ERROR(answer.failure);
-  *value = answer.value;
+  RODA_RETURN_IF_ERROR(arrived.failure);
+  *answer = arrived.value;
   *found = true;
   return {};
 }
 
-Status TcpStore::put(const std::string& key, std::string_view value) {
-  std::lock_guard lock(mutex_);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kPut), key, value, 0);
+Status TcpStore::ask_for_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
+  std::string& text = gathered_[key];
+  std::string piece;
+  while (true) {
+    RODA_RETURN_IF_ERROR(ask(store_wire::Op::kTakeAll, key, roda::format("{} {}", count, text.size()), &piece, found));
+    if (!*found) return {};
+    text += piece;
+    const std::size_t whole = store_wire::whole_length(text);
+    if (whole != 0 && text.size() >= whole) break;
+  }
+  const bool is_sound = store_wire::values_of(text, values) && values->size() == static_cast<std::size_t>(count);
+  gathered_.erase(key);
+  return is_sound ? Status() : lost(Status::invalid("it sent a malformed gathering"));
 }
 
-Status TcpStore::put_if_absent(const std::string& key, std::string_view value) {
-  std::lock_guard lock(mutex_);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kPutIfAbsent), key, value, 0);
-}
-
-Status TcpStore::remove(const std::string& key) {
-  std::lock_guard lock(mutex_);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kRemove), key, "", 0);
-}
-
-Status TcpStore::clear(const std::string& prefix) {
-  std::lock_guard lock(mutex_);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kClear), prefix, "", 0);
-}
-
-Status TcpStore::enter(const std::string& scope, int rank) {
-  std::lock_guard lock(mutex_);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kEnter), scope, std::to_string(rank), 0);
-}
-
-Status TcpStore::leave(const std::string& scope, const Status& how) {
-  std::lock_guard lock(mutex_);
-  const std::string text = how.ok() ? "" : store_wire::text_of(how);
-  return send(static_cast<std::uint8_t>(store_wire::Op::kLeave), scope, text, 0);
-}
-
-Status TcpStore::get(const std::string& key, std::string* value, bool* found) {
-  std::lock_guard lock(mutex_);
-  RODA_RETURN_IF_ERROR(take(key, value, found));
+template <typename Ask>
+Status TcpStore::try_once(bool* found, Ask&& ask) {
+  const MutexLock lock(mutex_);
+  RODA_RETURN_IF_ERROR(ask(found));
   if (*found || has_reader_) return {};  // the reader must not sleep through what another thread took
   RODA_RETURN_IF_ERROR(drain());
-  return take(key, value, found);
+  return ask(found);
 }
 
-Status TcpStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
-  std::unique_lock lock(mutex_);
+template <typename Ask>
+Status TcpStore::wait_for(const std::string& key, Clock::time_point deadline, Ask&& ask) {
+  MutexLock lock(mutex_);
   while (true) {
     bool found = false;
-    RODA_RETURN_IF_ERROR(take(key, value, &found));
+    RODA_RETURN_IF_ERROR(ask(&found));
     if (found) return {};
     if (Clock::now() >= deadline) return wait_timed_out(key);
     if (has_reader_) {
-      arrived_.wait_until(lock, deadline);
+      arrived_.wait_until(lock.held(), deadline);
       continue;
     }
     has_reader_ = true;
+    const int fd = connection_->fd();
     lock.unlock();
-    sleep_on(connection_->fd(), false, deadline);
+    sleep_on(fd, false, deadline);
     lock.lock();
     has_reader_ = false;
     Status status = drain();
     arrived_.notify_all();  // somebody else may have to become the reader
     RODA_RETURN_IF_ERROR(status);
   }
+}
+
+Status TcpStore::put(const std::string& key, std::string_view value) {
+  const MutexLock lock(mutex_);
+  return send(store_wire::Op::kPut, key, value);
+}
+
+Status TcpStore::put_if_absent(const std::string& key, std::string_view value) {
+  const MutexLock lock(mutex_);
+  return send(store_wire::Op::kPutIfAbsent, key, value);
+}
+
+Status TcpStore::enter(const std::string& scope, int rank) {
+  const MutexLock lock(mutex_);
+  return send(store_wire::Op::kEnter, scope, std::to_string(rank));
+}
+
+Status TcpStore::leave(const std::string& scope, const Status& how) {
+  const MutexLock lock(mutex_);
+  return send(store_wire::Op::kLeave, scope, how.ok() ? "" : store_wire::text_of(how));
+}
+
+Status TcpStore::get(const std::string& key, std::string* value, bool* found) {
+  return try_once(found, [&](bool* there) {
+    mutex_.assert_held();
+    return ask(store_wire::Op::kGet, key, "", value, there);
+  });
+}
+
+Status TcpStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
+  return wait_for(key, deadline, [&](bool* found) {
+    mutex_.assert_held();
+    return ask(store_wire::Op::kGet, key, "", value, found);
+  });
+}
+
+Status TcpStore::give(const std::string& key, int rank, std::string_view value) {
+  const MutexLock lock(mutex_);
+  return send(store_wire::Op::kGive, key, value, static_cast<std::uint32_t>(rank));
+}
+
+Status TcpStore::take(const std::string& key, int rank, std::string* value, bool* found) {
+  const std::string whose = std::to_string(rank);
+  return try_once(found, [&](bool* there) {
+    mutex_.assert_held();
+    return ask(store_wire::Op::kTake, key, whose, value, there);
+  });
+}
+
+Status TcpStore::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
+  return try_once(found, [&](bool* there) {
+    mutex_.assert_held();
+    return ask_for_all(key, count, values, there);
+  });
+}
+
+Status TcpStore::wait_all(const std::string& key, int count, Clock::time_point deadline,
+                          std::vector<std::string>* values) {
+  return wait_for(key, deadline, [&](bool* found) {
+    mutex_.assert_held();
+    return ask_for_all(key, count, values, found);
+  });
+}
+
+int TcpStore::first_missing(const std::string& key, int count) {
+  std::string answer;
+  const Status status = wait_for(key, Clock::now() + std::chrono::seconds(1), [&](bool* found) {
+    mutex_.assert_held();
+    return ask(store_wire::Op::kMissing, key, std::to_string(count), &answer, found);
+  });
+  return status.ok() ? std::atoi(answer.c_str()) : status.rank();
 }
 
 }  // namespace roda

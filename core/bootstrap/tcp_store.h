@@ -4,10 +4,12 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <tuple>
 
 #include "core/bootstrap/store.h"
+#include "core/bootstrap/store_wire.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/secure_connection.h"
 
@@ -25,8 +27,12 @@ class TcpStore : public Store {
   Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
   Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
-  Status remove(const std::string& key) override;
-  Status clear(const std::string& prefix) override;
+  Status give(const std::string& key, int rank, std::string_view value) override;
+  Status take(const std::string& key, int rank, std::string* value, bool* found) override;
+  Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) override;
+  Status wait_all(const std::string& key, int count, Clock::time_point deadline,
+                  std::vector<std::string>* values) override;
+  int first_missing(const std::string& key, int count) override;
   Status enter(const std::string& scope, int rank) override;
   Status leave(const std::string& scope, const Status& how) override;
 
@@ -39,22 +45,34 @@ class TcpStore : public Store {
 
   explicit TcpStore(std::unique_ptr<SecureConnection> connection, std::chrono::milliseconds timeout);
 
-  // All with mutex_ held.
-  Status send(std::uint8_t op, const std::string& key, std::string_view value, std::uint32_t id);
-  Status take(const std::string& key, std::string* value, bool* found);
-  Status drain();
-  Status on_frame(const std::vector<std::uint8_t>& frame);
-  Status lost(const Status& cause);
+  Status send(store_wire::Op op, const std::string& key, std::string_view value, std::uint32_t id = 0)
+      RODA_REQUIRES(mutex_);
+  // Hands out the answer, or asks when nobody has yet.
+  Status ask(store_wire::Op op, const std::string& key, const std::string& about, std::string* answer, bool* found)
+      RODA_REQUIRES(mutex_);
+  Status ask_for_all(const std::string& key, int count, std::vector<std::string>* values, bool* found)
+      RODA_REQUIRES(mutex_);
+  // Asks once more after a look at what has come.
+  template <typename Ask>
+  Status try_once(bool* found, Ask&& ask);
+  // Asks until there is an answer.
+  template <typename Ask>
+  Status wait_for(const std::string& key, Clock::time_point deadline, Ask&& ask);
+  Status drain() RODA_REQUIRES(mutex_);
+  Status on_frame(const std::vector<std::uint8_t>& frame) RODA_REQUIRES(mutex_);
+  Status lost(const Status& cause) RODA_REQUIRES(mutex_);
 
   std::chrono::milliseconds timeout_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable arrived_;
-  bool has_reader_ = false;  // a waiting thread sleeps on the descriptor on behalf of all
-  std::unique_ptr<SecureConnection> connection_;
-  std::map<std::string, Pending> pending_;      // asked for and not yet handed out
-  std::map<std::uint32_t, std::string> asked_;  // id -> key, until answered
-  std::uint32_t next_id_ = 1;
-  Status failure_;
+  bool has_reader_ RODA_GUARDED_BY(mutex_) = false;  // a waiting thread sleeps on the descriptor on behalf of all
+  const std::unique_ptr<SecureConnection> connection_ RODA_PT_GUARDED_BY(mutex_);
+  using Question = std::tuple<store_wire::Op, std::string, std::string>;  // with its key, and what about it
+  std::map<Question, Pending> pending_ RODA_GUARDED_BY(mutex_);           // asked for and not yet handed out
+  std::map<std::uint32_t, Question> asked_ RODA_GUARDED_BY(mutex_);       // by id, until answered
+  std::map<std::string, std::string> gathered_ RODA_GUARDED_BY(mutex_);   // by key: what has come of all values
+  std::uint32_t next_id_ RODA_GUARDED_BY(mutex_) = 1;
+  Status failure_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda

@@ -1,10 +1,11 @@
-// Who is where: the job's ranks, grouped into hosts.
+// Who is where: what the ranks of a job say about themselves, and the hosts that they find themselves on.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "algorithms/topology/topology.h"
 #include "core/bootstrap/host_identity.h"
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
@@ -22,42 +23,21 @@ struct RankReport {
   std::optional<int> local_rank, local_size, cross_rank, cross_size;
 };
 
-// A value. Hosts are numbered by their lowest rank. The cross group of a local rank is one rank of each host that has
-// this local rank.
-struct Topology {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;
-  int local_size = 1;
-  int cross_rank = 0;
-  int cross_size = 1;
-  bool is_homogeneous = true;  // every host has as many ranks
-  // No rank of this machine need share a core. Containers are hosts of their own and compete for the same cores.
-  bool has_core_each = true;
-  std::vector<int> local_ranks;    // world ranks of this host, by local rank
-  std::vector<int> cross_ranks;    // world ranks of this rank's cross group, by cross rank
-  std::vector<int> host_of;        // by rank: index into hosts
-  std::vector<int> local_rank_of;  // by rank
-  std::vector<HostIdentity> hosts;
-  std::vector<int> pids;  // by rank
-  // By rank, of the whole job; empty in a subset.
-  std::vector<std::string> notes;   // what each gave to discover
-  std::vector<CoreBudget> budgets;  // where each may run
-
-  std::string describe(bool as_json) const;
-};
-
-// Pure. The launcher's local and cross numbers win over the order of ranks; where they contradict each other or the
-// hosts that the ranks find themselves on, the error names both.
-Status compute_topology(const std::vector<RankReport>& reports, int rank, Topology* topology);
-
-// The numbers within some ranks of a topology (ascending, holding `topology.rank`), as for a process set. Ranks count
-// from 0 in the order given; local_ranks and cross_ranks hold these new ranks.
-Topology subset(const Topology& topology, const std::vector<int>& ranks);
-
-// Every rank of the job calls it, once per prefix. Blocks until all have, at most to the deadline. `note` is a word
-// that every rank gets to see; white space ends it.
+// Every rank of the job calls it, once per prefix: *reports, by rank, are equal on all. Blocks until all have, at most
+// to the deadline. `note` is a word that every rank gets to see; white space ends it.
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
-                const std::string& prefix, Store::Clock::time_point deadline, Topology* topology);
+                const std::string& prefix, Store::Clock::time_point deadline, std::vector<RankReport>* reports);
+
+// A topology of the job's hosts and its ranks' numbers, without machines. Pure. The launcher's local and cross numbers
+// win over the order of ranks; where they contradict each other or the hosts that the ranks find themselves on, the
+// error names both.
+Status find_hosts(const std::vector<RankReport>& reports, Topology* topology);
+
+// Cores that the ranks of the host of `rank` have between them.
+int host_cores(const std::vector<RankReport>& reports, const Topology& topology, int rank);
+
+// No rank of the machine that `rank` is on need share a core. Containers are hosts of their own and compete for the
+// same cores.
+bool has_core_each(const std::vector<RankReport>& reports, const Topology& topology, int rank);
 
 }  // namespace roda

@@ -28,28 +28,36 @@ Status watch_fd(int poll, int fd, std::uint64_t data) {
   return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
 }
 
-// Hosts are numbered by their lowest rank, so rank 0's is host 0, and that host orders the log.
-int host_of(const Topology& topology, int rank) { return topology.host_of[static_cast<std::size_t>(rank)]; }
-
 std::vector<std::int32_t> leaders_of(const Topology& topology) {
   std::vector<std::int32_t> leaders(topology.hosts.size());
-  for (int rank = 0; rank < topology.size; ++rank) {
-    if (topology.local_rank_of[static_cast<std::size_t>(rank)] == 0) {
-      leaders[static_cast<std::size_t>(host_of(topology, rank))] = rank;
-    }
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const topology::Numbers& numbers = topology.rank(rank);
+    if (numbers.local_rank == 0) leaders[static_cast<std::size_t>(numbers.host)] = rank;
   }
   return leaders;
 }
 
-// Of this rank's host and of the hosts below it in the tree.
-wire::RankRanges ranks_below(const Topology& topology, int fan_out) {
-  const int host = host_of(topology, topology.rank);
+// Of the host and of the hosts below it in the tree.
+wire::RankRanges ranks_below(const Topology& topology, int host, int fan_out) {
   const HostPlace place = place_of(host, static_cast<int>(topology.hosts.size()), fan_out);
   wire::RankRanges below;
-  for (int rank = 0; rank < topology.size; ++rank) {
-    if (host_of(topology, rank) >= host && host_of(topology, rank) < place.end) below.add(rank, rank);
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const int of = topology.rank(rank).host;
+    if (of >= host && of < place.end) below.add(rank, rank);
   }
   return below;
+}
+
+std::vector<std::int32_t> leaders_above(const Topology& topology, int rank, const std::vector<std::int32_t>& leaders,
+                                        int fan_out) {
+  std::vector<std::int32_t> way;
+  if (leaders.size() == 1) return way;
+  const int hosts = static_cast<int>(leaders.size());
+  for (int host = topology.rank(rank).host; host >= 0; host = place_of(host, hosts, fan_out).parent) {
+    const std::int32_t leader = leaders[static_cast<std::size_t>(host)];
+    if (leader != rank) way.push_back(leader);
+  }
+  return way;
 }
 
 constexpr std::uint64_t kDoorbell = UINT64_MAX;
@@ -58,24 +66,28 @@ constexpr std::uint64_t kTimer = UINT64_MAX - 2;
 
 }  // namespace
 
-ControlPlane::ControlPlane(const Topology& topology, std::unique_ptr<HostSegment> segment)
-    : topology_(topology), segment_(std::move(segment)), is_root_(host_of(topology, topology.rank) == 0) {}
+// Hosts are numbered by their lowest rank, so rank 0's is host 0, and that host orders the log.
+ControlPlane::ControlPlane(std::string host_name, bool is_root, std::unique_ptr<HostSegment> segment)
+    : host_name_(std::move(host_name)), segment_(std::move(segment)), is_root_(is_root) {}
 
 ControlPlane::~ControlPlane() = default;
 
-Status ControlPlane::connect(Store& store, const Topology& topology, const Options& options,
+Status ControlPlane::connect(Store& store, const Topology& topology, int rank, const Options& options,
                              std::unique_ptr<ControlPlane>* out) {
+  const int host = topology.rank(rank).host;
   std::unique_ptr<HostSegment> segment;
   RODA_RETURN_IF_ERROR(
-      HostSegment::form(store, options.key, topology.local_ranks, topology.rank, options.deadline, &segment));
-  std::unique_ptr<ControlPlane> plane(new ControlPlane(topology, std::move(segment)));
+      HostSegment::form(store, options.key, topology.neighbours(rank), rank, options.deadline, &segment));
+  std::unique_ptr<ControlPlane> plane(new ControlPlane(topology.host_of(rank).name, host == 0, std::move(segment)));
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
+  plane->way_up_ = leaders_above(topology, rank, leaders, options.fan_out);
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
     const HostLinks::Options link_options{options.key,      options.network_interface, options.secret,
                                           options.deadline, options.silence,           options.fan_out};
-    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, topology.rank, link_options, &plane->links_));
-    plane->combiner_ = std::make_unique<wire::Combiner>(ranks_below(topology, options.fan_out), options.cache_capacity);
+    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, rank, link_options, &plane->links_));
+    plane->combiner_ =
+        std::make_unique<wire::Combiner>(ranks_below(topology, host, options.fan_out), options.cache_capacity);
   }
   RODA_RETURN_IF_ERROR(plane->watch());
   *out = std::move(plane);
@@ -191,11 +203,9 @@ Status ControlPlane::look() {
     epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->process_fd(local), nullptr);
     if (segment_->departed(local)) continue;
     const std::int32_t rank = segment_->world_rank(local);
-    const Status dead =
-        Status::peer(rank, "Rank " + std::to_string(rank) + " (" +
-                               topology_.hosts[static_cast<std::size_t>(host_of(topology_, rank))].hostname +
-                               ") died: its process ended without hvd.shutdown(). Look at its output "
-                               "for the cause.");
+    const Status dead = Status::peer(rank, "Rank " + std::to_string(rank) + " (" + host_name_ +
+                                               ") died: its process ended without hvd.shutdown(). Look at its output "
+                                               "for the cause.");
     abort(dead);
     return dead;
   }

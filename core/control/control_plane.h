@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/topology/topology.h"
 #include "core/bootstrap/store.h"
-#include "core/bootstrap/topology.h"
 #include "core/control/host_links.h"
 #include "core/control/host_segment.h"
 #include "core/wire/combiner.h"
@@ -40,7 +40,7 @@ class ControlPlane {
     int cache_capacity = 1024;                  // of every process set
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
-  static Status connect(Store& store, const Topology& topology, const Options& options,
+  static Status connect(Store& store, const Topology& topology, int rank, const Options& options,
                         std::unique_ptr<ControlPlane>* out);
   ~ControlPlane();
 
@@ -71,8 +71,10 @@ class ControlPlane {
   void join_done(std::int32_t set);
   void bit_settled(std::int32_t set, int bit);
 
+  // The ranks through which what this one says reaches the log, the nearest first.
+  const std::vector<std::int32_t>& way_up() const { return way_up_; }
+
   // How to wait for other ranks.
-  WaitPolicy wait_policy() const { return WaitPolicy(topology_.has_core_each); }
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }
 
@@ -85,7 +87,7 @@ class ControlPlane {
   void depart();
 
  private:
-  ControlPlane(const Topology& topology, std::unique_ptr<HostSegment> segment);
+  ControlPlane(std::string host_name, bool is_root, std::unique_ptr<HostSegment> segment);
   Status watch();
   Status look();  // at the descriptors: processes that died, the timer
   Status move_links();
@@ -97,11 +99,12 @@ class ControlPlane {
   Status say(std::span<const std::byte> record, bool* accepted);
   Status send_unsent();
 
-  Topology topology_;
+  const std::string host_name_;
   std::unique_ptr<HostSegment> segment_;
   // Of leaders of a job on several hosts, else null.
   std::unique_ptr<HostLinks> links_;
   std::unique_ptr<wire::Combiner> combiner_;
+  std::vector<std::int32_t> way_up_;
   bool is_root_ = false;  // this host orders the log
   bool spans_hosts_ = false;
   // Leaders: rings when what the combiner holds is due; max() when it is not set.

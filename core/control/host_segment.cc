@@ -114,7 +114,7 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
   FdMailbox mailbox;
   RODA_RETURN_IF_ERROR(FdMailbox::open(&mailbox));
   const std::string base = key + "/host/" + std::to_string(ranks_[0]) + "/";
-  RODA_RETURN_IF_ERROR(store.put(base + std::to_string(local_rank_), mailbox.address()));
+  RODA_RETURN_IF_ERROR(store.give(base + "mailbox", local_rank_, mailbox.address()));
   std::string nonce;
   if (local_rank_ == 0) {
     nonce.assign(reinterpret_cast<const char*>(segment_.data() + offsetof(Header, nonce)), sizeof(Header::nonce));
@@ -124,9 +124,16 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     if (nonce.size() != sizeof nonce_) return Status::unknown("the leader of this host published a malformed nonce");
   }
   std::memcpy(&nonce_, nonce.data(), sizeof nonce_);
+  std::vector<std::string> addresses;
+  const Status status = store.wait_all(base + "mailbox", size(), deadline, &addresses);
+  if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
+    const int silent = store.first_missing(base + "mailbox", size());
+    return silent < 0 ? status : timed_out(world_rank(silent), "to say where it can be reached");
+  }
+  RODA_RETURN_IF_ERROR(status);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == local_rank_) continue;
-    RODA_RETURN_IF_ERROR(send_to(peer, store, base, &mailbox, deadline));
+    RODA_RETURN_IF_ERROR(send_to(peer, addresses[static_cast<std::size_t>(peer)], store, base, &mailbox, deadline));
   }
   int missing = size() - 1;
   while (missing > 0) {
@@ -153,13 +160,8 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
   return {};
 }
 
-Status HostSegment::send_to(int peer, Store& store, const std::string& base, FdMailbox* mailbox, Deadline deadline) {
-  std::string address;
-  const Status status = store.wait(base + std::to_string(peer), deadline, &address);
-  if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
-    return timed_out(world_rank(peer), "to say where it can be reached");
-  }
-  RODA_RETURN_IF_ERROR(status);
+Status HostSegment::send_to(int peer, const std::string& address, Store& store, const std::string& base,
+                            FdMailbox* mailbox, Deadline deadline) {
   const Mail mail{nonce_, local_rank_};
   std::vector<int> fds{doorbell()};
   if (local_rank_ == 0) fds.push_back(segment_.fd());

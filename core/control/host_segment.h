@@ -72,7 +72,8 @@ class HostSegment {
   std::size_t total_bytes() const;
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
-  Status send_to(int local, Store& store, const std::string& base, FdMailbox* mailbox, Deadline deadline);
+  Status send_to(int local, const std::string& address, Store& store, const std::string& base, FdMailbox* mailbox,
+                 Deadline deadline);
   Status take(FdMailbox::Message message);
   void layout();
   Status wait_for_all(Deadline deadline);

@@ -1,28 +1,33 @@
 // Who holds the engine. The state machine has one owner at a time: normally the engine's own thread, but a thread that
 // waits for a result takes over while it waits, because handing work to a sleeping thread costs tens of microseconds.
 //
-// Threads: any.
+// Threads: any. What only the holder may touch says so (RODA_GUARDED_BY, RODA_REQUIRES).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "plugins/base/mutex.h"
+
 namespace roda::engine {
 
-class Baton {
+class RODA_CAPABILITY("baton") Baton {
  public:
   // Takes the baton if it is free.
-  bool try_take() {
+  bool try_take() RODA_TRY_ACQUIRE(true) {
     bool expected = false;
     return !held_.load(std::memory_order_seq_cst) &&
            held_.compare_exchange_strong(expected, true, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 
   // Gives it back and wakes whoever waits for it or for news.
-  void drop() {
+  void drop() RODA_RELEASE() {
     held_.store(false, std::memory_order_seq_cst);
     pulse();
   }
+
+  // For what the analysis can't follow: what others call back, and lambdas. The caller holds it.
+  void assert_held() const RODA_LOCKS(assert_capability(this)) {}
 
   // --- for threads that could not take it ---
   // A thread that counts itself in asks the engine's own thread to let go of the baton.
@@ -33,19 +38,17 @@ class Baton {
   bool wanted() const { return wanting_.load(std::memory_order_relaxed) != 0; }
 
   // News: the baton was dropped, or an operation ended. Read the pulse, check what you wait for, then wait for the
-  // pulse to change.
+  // pulse to change; -1: without a limit. It may return early.
   std::uint32_t read_pulse() const { return pulse_.load(std::memory_order_seq_cst); }
-  void wait_pulse(std::uint32_t seen) {
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    pulse_.wait(seen, std::memory_order_seq_cst);
-    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-  }
+  void wait_pulse(std::uint32_t seen, int limit_ms);
   void pulse() {
     pulse_.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) != 0) pulse_.notify_all();
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_sleepers();
   }
 
  private:
+  void wake_sleepers();
+
   alignas(64) std::atomic<bool> held_{false};
   alignas(64) std::atomic<std::uint32_t> wanting_{0};
   std::atomic<std::uint32_t> pulse_{0};

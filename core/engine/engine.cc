@@ -9,7 +9,7 @@ namespace {
 
 negotiate::Settings settings_of(const Parts& parts) {
   negotiate::Settings s;
-  s.size = parts.topology.size;
+  s.size = parts.topology.size();
   s.cache_capacity = parts.knobs.cache_capacity;
   s.buckets.threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
   s.buckets.adasum_apart = parts.knobs.deterministic;
@@ -28,12 +28,13 @@ negotiate::Settings settings_of(const Parts& parts) {
 
 Engine::Engine(Parts parts)
     : parts_(std::move(parts)),
-      wait_policy_(parts_.control->wait_policy()),
-      negotiator_(settings_of(parts_), parts_.topology.rank),
-      announcer_(negotiator_, parts_.topology.rank),
+      wait_policy_(parts_.has_core_each),
+      negotiator_(settings_of(parts_), parts_.rank),
+      announcer_(negotiator_, parts_.rank),
       launcher_(this, parts_.planner.get(), parts_.store.get(),
-                {parts_.host, parts_.device, parts_.knobs.num_nccl_streams, parts_.topology.local_rank,
-                 parts_.knobs.enable_async_completion}),
+                {parts_.host, parts_.device, parts_.knobs.num_nccl_streams,
+                 parts_.topology.rank(parts_.rank).local_rank, parts_.knobs.enable_async_completion}),
+      roll_call_(parts_.rank, parts_.topology.size(), parts_.control->way_up()),
       stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
                    std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)) {
   static_cast<void>(bells_.watch(parts_.control->fd()));
@@ -52,7 +53,7 @@ Engine::~Engine() {
 // --- submitting -----------------------------------------------------------------------------------------------------
 
 Status Engine::submit(HandleState* handle, bool will_wait) {
-  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.topology.rank));
+  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.rank));
   if (will_wait) {
     wake_holder();
   } else {
@@ -95,9 +96,33 @@ void Engine::let_go(bool work) {
 
 // --- waiting --------------------------------------------------------------------------------------------------------
 
-// Takes the baton, or waits for news. True when it was taken.
+class Engine::Limit {
+ public:
+  explicit Limit(int milliseconds) : is_set_(milliseconds >= 0) {
+    if (is_set_) end_ = Clock::now() + std::chrono::milliseconds(milliseconds);
+  }
+  // Cheap enough for every turn: the clock is read now and then. Once over, always over.
+  bool is_over() {
+    if (is_set_ && !is_over_ && ++looks_ % 256 == 0) is_over_ = Clock::now() >= end_;
+    return is_over_;
+  }
+  // -1: no limit.
+  int left_ms() const {
+    if (!is_set_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+    return static_cast<int>(std::max<std::int64_t>(left, 0));
+  }
+
+ private:
+  bool is_set_;
+  bool is_over_ = false;
+  std::uint32_t looks_ = 0;
+  Clock::time_point end_;
+};
+
+// Takes the baton, or waits for news. True when it was taken. The analysis does not follow what `taken` knows.
 template <typename Done>
-bool Engine::take_or_wait(Done done) {
+RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
   if (baton_.try_take()) return true;
   baton_.want();
   bool taken = false;
@@ -108,7 +133,7 @@ bool Engine::take_or_wait(Done done) {
   if (!taken && !done()) {
     const std::uint32_t seen = baton_.read_pulse();
     taken = baton_.try_take();
-    if (!taken && !done()) baton_.wait_pulse(seen);
+    if (!taken && !done()) baton_.wait_pulse(seen, limit.left_ms());
   }
   baton_.unwant();
   if (!taken) bells_.wake_engine();  // it may have let go for this thread's sake
@@ -116,18 +141,20 @@ bool Engine::take_or_wait(Done done) {
 }
 
 template <typename Done>
-void Engine::drive_until(Done done) {
-  while (!done()) {
-    if (!take_or_wait(done)) continue;
+void Engine::drive_until(Done done, int limit_ms) {
+  Limit limit(limit_ms);
+  const auto is_over = [&] { return done() || limit.is_over(); };
+  while (!is_over()) {
+    if (!take_or_wait(is_over, limit)) continue;
     disarm();
-    for (std::uint32_t idle = first_turn(); !done();) {
+    for (std::uint32_t idle = first_turn(); !is_over();) {
       if (drive()) {
         idle = first_turn();
       } else if (wait_policy_.worth_spinning(idle)) {
         idle_turn(idle);
         idle += turn();
       } else {
-        sleep();
+        sleep(limit.left_ms());
         idle = first_turn();
       }
     }
@@ -135,9 +162,9 @@ void Engine::drive_until(Done done) {
   }
 }
 
-Status Engine::wait(HandleState* handle) {
-  drive_until([handle] { return handle->done(); });
-  return handle->first_error;
+bool Engine::wait(HandleState* handle, int limit_ms) {
+  drive_until([handle] { return handle->done(); }, limit_ms);
+  return handle->done();
 }
 
 // What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to
@@ -189,7 +216,7 @@ bool Engine::has_set(const std::vector<std::int32_t>& ranks) {
 
 int Engine::start_timeline(const std::string& path, bool mark_cycles) {
   if (parts_.knobs.timeline.empty()) return -2;
-  if (parts_.topology.rank != 0) return 1;
+  if (parts_.rank != 0) return 1;
   // The job does not depend on its trace: it goes on without.
   if (const Status s = timeline_.open(path, mark_cycles); !s.ok()) RODA_LOG(error, "{}", s.message());
   return 1;
@@ -197,7 +224,6 @@ int Engine::start_timeline(const std::string& path, bool mark_cycles) {
 
 int Engine::stop_timeline() {
   if (parts_.knobs.timeline.empty()) return -2;
-  timeline_.close();
   return 1;
 }
 
@@ -207,6 +233,7 @@ void Engine::shutdown() {
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   bells_.wake_engine();
   if (thread_.joinable()) thread_.join();
+  timeline_.close();
 }
 
 // --- completing -----------------------------------------------------------------------------------------------------

@@ -15,11 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "algorithms/topology/topology.h"
 #include "core/bootstrap/store.h"
-#include "core/bootstrap/topology.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
 #include "core/engine/bells.h"
+#include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
 #include "core/negotiate/negotiator.h"
@@ -29,7 +30,8 @@
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
 #include "core/submit/submissions.h"
-#include "core/topology/cluster.h"
+#include "plugins/base/mutex.h"
+#include "plugins/base/wait_policy.h"
 
 namespace roda::engine {
 
@@ -37,11 +39,12 @@ namespace roda::engine {
 struct Parts {
   Knobs knobs;
   Topology topology;
-  topology::Cluster cluster;  // the machines below it
+  int rank = 0;               // this one's
+  int host_cores = 1;         // that the ranks of this host have between them
+  bool has_core_each = true;  // no rank of this machine need share a core
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
-  Levels levels;  // of all ranks
   const roda_host* host = nullptr;
   const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
@@ -60,10 +63,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   // --- any thread ---
   const Topology& topology() const { return parts_.topology; }
-  const topology::Cluster& cluster() const { return parts_.cluster; }
+  int rank() const { return parts_.rank; }
+  int host_cores() const { return parts_.host_cores; }
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
-  const Levels& levels() const { return parts_.levels; }
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 
@@ -71,8 +74,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // complete but for the rank. `will_wait`: the caller waits right after.
   Status submit(HandleState* handle, bool will_wait);
   HandleTable& handles() { return handles_; }
-  // Blocks until the handle is done; drives the engine meanwhile if nobody else does.
-  Status wait(HandleState* handle);
+  // Blocks until the handle is done, or for so many milliseconds (-1: without a limit); drives the engine meanwhile if
+  // nobody else does. Whether it is done.
+  bool wait(HandleState* handle, int limit_ms);
 
   // Collective over all ranks; block until every rank has asked for the same.
   Status add_set(std::vector<std::int32_t> ranks, std::int32_t* id);
@@ -99,24 +103,27 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   using Clock = std::chrono::steady_clock;
 
   // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
-  void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override;
-  void launch(negotiate::Launch launch) override;
-  void refuse(std::int32_t set, const std::string& name, const Status& error) override;
-  void announce_again(std::int32_t set, int bit) override;
-  void bit_freed(std::int32_t set, int bit) override;
+  void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override
+      RODA_REQUIRES(baton_);
+  void launch(negotiate::Launch launch) override RODA_REQUIRES(baton_);
+  void refuse(std::int32_t set, const std::string& name, const Status& error) override RODA_REQUIRES(baton_);
+  void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
+  void bit_freed(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
   void bit_settled(std::int32_t set, int bit) override { parts_.control->bit_settled(set, bit); }
-  void join_done(std::int32_t set, std::int32_t last_rank) override;
-  void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override;
-  void set_removed(std::int32_t id) override;
-  void shutdown(std::int32_t rank) override;
-  void all_drained() override;
+  void join_done(std::int32_t set, std::int32_t last_rank) override RODA_REQUIRES(baton_);
+  void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override RODA_REQUIRES(baton_);
+  void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);
+  void shutdown(std::int32_t rank) override RODA_REQUIRES(baton_);
+  void all_drained() override RODA_REQUIRES(baton_);
+  void roll_called() override RODA_REQUIRES(baton_);
+  void present(std::int32_t rank) override RODA_REQUIRES(baton_) { roll_call_.answered(rank); }
 
   // --- Launcher::Owner: likewise, while it advances launches ---
   Status context_made(execute::TransportContext& context) override { return bells_.watch(context.event_fd()); }
-  void started(const LaunchRun& run) override;
-  void finished(LaunchRun& run, const Status& status, bool is_over) override;
-  void failed(const LaunchRun& run, const Status& status) override;
-  std::int32_t joined_device(std::int32_t set) override;
+  void started(const LaunchRun& run) override RODA_REQUIRES(baton_);
+  void finished(LaunchRun& run, const Status& status, bool is_over) override RODA_REQUIRES(baton_);
+  void failed(const LaunchRun& run, const Status& status) override RODA_REQUIRES(baton_);
+  std::int32_t joined_device(std::int32_t set) override RODA_REQUIRES(baton_);
 
   // A spinning turn of drive() takes as long as about this many of the waiting policy's iterations; the first count
   // makes the policy's yields fall on turns. A turn that yields is one iteration.
@@ -133,37 +140,39 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     }
   }
 
-  // --- the holder of the baton ---
   void run();  // the engine's thread
+
+  // --- the holder of the baton ---
   // One turn. True when something moved.
-  bool drive();
-  bool announce();
-  bool apply_log();
-  void put_in_log();
-  void look_for_the_dead();
-  void end_operations(const std::vector<Operation*>& operations, const Status& status);
-  void watch_deadlines();
-  void watch_stalls();
-  void fail(const Status& cause);
+  bool drive() RODA_REQUIRES(baton_);
+  bool announce() RODA_REQUIRES(baton_);
+  bool apply_log() RODA_REQUIRES(baton_);
+  void put_in_log() RODA_REQUIRES(baton_);
+  void end_operations(const std::vector<Operation*>& operations, const Status& status) RODA_REQUIRES(baton_);
+  void suspect(const Status& cause) RODA_REQUIRES(baton_);
+  void watch_deadlines() RODA_REQUIRES(baton_);
+  void watch_stalls() RODA_REQUIRES(baton_);
+  void fail(const Status& cause) RODA_REQUIRES(baton_);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
-  bool holds_ready() const;
+  bool holds_ready() const RODA_REQUIRES(baton_);
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
-  bool arm();
-  void disarm();
+  bool arm() RODA_REQUIRES(baton_);
+  void disarm() RODA_REQUIRES(baton_);
   // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
-  void sleep();
-  int timeout_ms() const;
-  void leave();  // drop the baton as a waiter
-  void let_go(bool work);
-  void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks);
-  void say_finished(bool only_where_wanted);
-  void hold_ready_tensors();
+  void sleep(int limit_ms) RODA_REQUIRES(baton_);  // -1: until something rings
+  int timeout_ms() const RODA_REQUIRES(baton_);
+  void leave() RODA_RELEASE(baton_);  // drop the baton as a waiter
+  void let_go(bool work) RODA_RELEASE(baton_);
+  void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) RODA_REQUIRES(baton_);
+  void say_finished(bool only_where_wanted) RODA_REQUIRES(baton_);
+  void hold_ready_tensors() RODA_REQUIRES(baton_);
 
   // --- waiting threads ---
+  class Limit;  // on a wait's time
   template <typename Done>
-  bool take_or_wait(Done done);
+  bool take_or_wait(Done done, const Limit& limit) RODA_TRY_ACQUIRE(true, baton_);
   template <typename Done>
-  void drive_until(Done done);
+  void drive_until(Done done, int limit_ms = -1);
   Status await(const SetChange& change);
 
   // --- any thread ---
@@ -184,21 +193,21 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::atomic<bool> look_closely_{true};
   std::atomic<bool> stopped_{false};  // every rank has drained, or the job was aborted
 
-  // The holder of the baton.
-  negotiate::Negotiator negotiator_;
-  Announcer announcer_;
-  Launcher launcher_;
-  Submissions::News news_;  // kept for its memory
-  std::vector<std::byte> record_;
-  std::uint64_t sets_opened_ = 0;
-  bool news_for_others_ = false;  // the record being applied changed something for sleeping ranks
-  std::map<std::int32_t, Clock::time_point> hold_until_;  // per set, with HOROVOD_CYCLE_TIME
-  Clock::time_point next_deadline_look_{};
-  observe::StallWatch stall_watch_;
-  Clock::time_point next_stall_look_{};
-  bool shutting_down_ = false;
-  bool drained_said_ = false;
-  Status failed_;
+  negotiate::Negotiator negotiator_ RODA_GUARDED_BY(baton_);
+  Announcer announcer_ RODA_GUARDED_BY(baton_);
+  Launcher launcher_ RODA_GUARDED_BY(baton_);
+  Submissions::News news_ RODA_GUARDED_BY(baton_);  // kept for its memory
+  std::vector<std::byte> record_ RODA_GUARDED_BY(baton_);
+  std::uint64_t sets_opened_ RODA_GUARDED_BY(baton_) = 0;
+  // The record being applied changed something for sleeping ranks.
+  bool news_for_others_ RODA_GUARDED_BY(baton_) = false;
+  std::map<std::int32_t, Clock::time_point> hold_until_ RODA_GUARDED_BY(baton_);  // per set, with HOROVOD_CYCLE_TIME
+  Clock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
+  RollCall roll_call_ RODA_GUARDED_BY(baton_);
+  observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
+  bool shutting_down_ RODA_GUARDED_BY(baton_) = false;
+  bool drained_said_ RODA_GUARDED_BY(baton_) = false;
+  Status failed_ RODA_GUARDED_BY(baton_);
 
   std::thread thread_;
 };

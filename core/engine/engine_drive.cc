@@ -10,8 +10,6 @@ namespace {
 
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
-// So are tensors that wait for other ranks.
-constexpr int kStallLookMs = 1000;
 
 }  // namespace
 
@@ -76,10 +74,11 @@ int Engine::timeout_ms() const {
   }
   if (launcher_.is_on_device()) timeout = 1;
   if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
+  if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
   const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
-  if (may_stall && timeout < 0) timeout = kStallLookMs;
+  if (may_stall && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
   for (const auto& [set, until] : hold_until_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
@@ -88,11 +87,13 @@ int Engine::timeout_ms() const {
   return timeout;
 }
 
-void Engine::sleep() {
+void Engine::sleep(int limit_ms) {
   asleep_.store(true, std::memory_order_seq_cst);
   if (arm() && !submissions_.has_news()) {
+    const int timeout = timeout_ms();
+    const bool is_limited = limit_ms >= 0 && (timeout < 0 || limit_ms < timeout);
     // A bell that is rung late, for news that were seen before, must not go on ringing.
-    if (bells_.sleep_as_holder(timeout_ms())) parts_.control->note_bell();
+    if (bells_.sleep_as_holder(is_limited ? limit_ms : timeout)) parts_.control->note_bell();
     look_closely_.store(true, std::memory_order_relaxed);
   }
   asleep_.store(false, std::memory_order_seq_cst);
@@ -126,6 +127,9 @@ bool Engine::drive() {
   } else {
     watch_deadlines();
     if (!moved) watch_stalls();
+    if (roll_call_.is_under_way()) {
+      if (const auto verdict = roll_call_.verdict(Clock::now())) parts_.control->abort(*verdict);
+    }
   }
   return moved;
 }
@@ -171,7 +175,7 @@ bool Engine::apply_log() {
     // Whoever spoke the decisive word wakes those who sleep: the others may be asleep themselves.
     std::int32_t speaker = -1;
     std::memcpy(&speaker, record_.data() + offsetof(wire::RecordHeader, rank), sizeof speaker);
-    if (news_for_others_ && speaker == parts_.topology.rank) parts_.control->wake_all();
+    if (news_for_others_ && speaker == parts_.rank) parts_.control->wake_all();
   }
   if (!announcer_.empty()) put_in_log();
   return moved;
@@ -180,8 +184,10 @@ bool Engine::apply_log() {
 bool Engine::holds_ready() const {
   const auto& cycle = parts_.knobs.cycle_time_ms;
   if (!cycle.has_value() || *cycle <= 0) return false;
-  return std::any_of(launcher_.sets().begin(), launcher_.sets().end(),
-                     [&](const auto& s) { return negotiator_.has_ready(s.first); });
+  return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
+    baton_.assert_held();
+    return negotiator_.has_ready(s.first);
+  });
 }
 
 // With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock
@@ -205,14 +211,15 @@ void Engine::hold_ready_tensors() {
 
 // --- watching --------------------------------------------------------------------------------------------------------
 
-// A transport may notice a broken connection a moment before the kernel says that its process ended. That it ended is
-// the better cause, and on a busy machine the moment is not short.
-void Engine::look_for_the_dead() {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(500);
-  while (!parts_.control->is_aborted() && Clock::now() < deadline) {
-    if (!parts_.control->service(true).ok()) return;
-    std::this_thread::yield();
-  }
+// Ends the job with a transport's or a deadline's error. One that only says that a peer is not heard may name a victim:
+// whoever is at fault is looked for first. A process that has ended ends the job by itself meanwhile.
+void Engine::suspect(const Status& cause) {
+  const bool is_hearsay =
+      cause.code() == RODA_ERR_TIMEOUT || cause.code() == RODA_ERR_PEER || cause.code() == RODA_ERR_ABORTED;
+  if (!is_hearsay) return parts_.control->abort(cause);
+  if (!roll_call_.begin(cause, Clock::now())) return;
+  announcer_.plain(wire::Item::kRollCall, 0);
+  put_in_log();
 }
 
 void Engine::watch_deadlines() {
@@ -223,27 +230,25 @@ void Engine::watch_deadlines() {
   const auto limit = std::chrono::seconds(parts_.knobs.gloo_timeout_seconds);
   const LaunchRun* run = launcher_.find_overdue(now, limit);
   if (run == nullptr) return;
-  parts_.control->abort(
-      Status(RODA_ERR_TIMEOUT,
-             "Rank " + std::to_string(parts_.topology.rank) + ": " + run->describe() + " made no progress for " +
-                 std::to_string(limit.count()) +
-                 " s. A peer may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only slow.",
-             parts_.topology.rank));
+  suspect(Status(RODA_ERR_TIMEOUT,
+                 "Rank " + std::to_string(parts_.rank) + ": " + run->describe() + " made no progress for " +
+                     std::to_string(limit.count()) +
+                     " s. A peer may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only slow.",
+                 parts_.rank));
 }
 
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
   if (parts_.knobs.stall_check_disable) return;
   const auto now = Clock::now();
-  if (now < next_stall_look_) return;
-  next_stall_look_ = now + std::chrono::milliseconds(kStallLookMs);
+  if (!stall_watch_.is_due(now)) return;
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
     const auto& members = negotiator_.members(w.set);
     const auto first = std::find_if(members.begin(), members.end(), [&](std::int32_t r) {
       return !std::binary_search(w.missing.begin(), w.missing.end(), r);
     });
-    if (first != members.end() && *first == parts_.topology.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
+    if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
   }
   const auto report = stall_watch_.look(mine, now);
   if (!report.has_value()) return;

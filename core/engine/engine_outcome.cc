@@ -51,13 +51,12 @@ void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
 }
 
 void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
-  const Topology& topology = parts_.topology;
   SetRuntime::Options options;
   // Ids are used again; the count of sets ever opened is not, and equal on all ranks.
   options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(++sets_opened_);
   options.ranks = ranks;
-  options.rank = negotiator_.position(id, topology.rank);
-  options.shape = Shape(subset(parts_.levels, ranks), options.rank);
+  options.rank = negotiator_.position(id, parts_.rank);
+  options.shape = Shape(levels_of(parts_.topology, ranks), options.rank);
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   launcher_.open_set(id, std::move(options));
@@ -96,6 +95,11 @@ void Engine::all_drained() {
   baton_.pulse();
 }
 
+void Engine::roll_called() {
+  news_for_others_ = true;
+  announcer_.plain(wire::Item::kPresent, 0);
+}
+
 // --- launches -------------------------------------------------------------------------------------------------------
 
 void Engine::started(const LaunchRun& run) {
@@ -111,11 +115,10 @@ void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
 }
 
 void Engine::failed(const LaunchRun& run, const Status& status) {
-  if (status.code() == RODA_ERR_PEER) look_for_the_dead();
-  parts_.control->abort(Status(status.code(),
-                               "Rank " + std::to_string(parts_.topology.rank) + ": " + run.describe() +
-                                   " failed: " + status.message() + " The contents of outputs are undefined.",
-                               status.rank() >= 0 ? status.rank() : parts_.topology.rank));
+  suspect(Status(status.code(),
+                 "Rank " + std::to_string(parts_.rank) + ": " + run.describe() + " failed: " + status.message() +
+                     " The contents of outputs are undefined.",
+                 status.rank() >= 0 ? status.rank() : parts_.rank));
 }
 
 std::int32_t Engine::joined_device(std::int32_t set) {

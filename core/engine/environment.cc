@@ -62,12 +62,12 @@ Environment& Environment::get() {
 
 Environment::Environment() : host_(services()) { loader_.scan(*host_.table()); }
 
-Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) const {
+Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) {
   const Offer offer{loader_, for_gpus};
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
-  std::vector<const roda_transport*> usable;
-  for (const plugins::PluginRecord* record : loader_.records()) {
-    if (record->transport != nullptr) usable.push_back(record->transport);
+  if (const auto signs = std::count(knobs.cpu_operations.begin(), knobs.cpu_operations.end(), '+');
+      signs > 0 && static_cast<std::size_t>(signs) >= named.size()) {
+    return Status::invalid("HOROVOD_CPU_OPERATIONS='" + knobs.cpu_operations + "' lacks a name beside a '+'");
   }
   for (const std::string& name : named) {
     const std::string reason = offer.why_unusable(name);
@@ -95,13 +95,17 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
     RODA_RETURN_IF_ERROR(check_rules(*user, offer, knobs.cpu_operations));
     table = table.overridden_by(*user);
   }
+  std::vector<const roda_transport*> usable;  // now that all that is named is opened
+  for (const plugins::PluginRecord* record : loader_.records()) {
+    if (record->transport != nullptr) usable.push_back(record->transport);
+  }
   auto for_host = in_order_of_preference(std::move(usable), named);
   RODA_RETURN_IF_ERROR(choose_for_devices(knobs, offer, for_host, &options.on_device));
   *planner = std::make_unique<Planner>(std::move(table), std::move(for_host), std::move(options));
   return {};
 }
 
-Status Environment::named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const {
+Status Environment::named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) {
   const plugins::PluginRecord* record = loader_.find(name);
   if (record != nullptr && record->bootstrap != nullptr) {
     *bootstrap = record->bootstrap;
@@ -113,15 +117,17 @@ Status Environment::named_bootstrap(const std::string& name, const roda_bootstra
   return Status::invalid("Unsupported controller type: HOROVOD_CONTROLLER='" + name + "': " + reason);
 }
 
-Status Environment::find_bootstrap(const Knobs& knobs, const Members& members, const roda_bootstrap** bootstrap) const {
+Status Environment::find_bootstrap(const Knobs& knobs, const Members& members, const DeclaredJob& declared,
+                                   const roda_bootstrap** bootstrap) {
   *bootstrap = nullptr;
-  const bool is_placed = knobs.rank.has_value() || knobs.size.has_value() || !knobs.rendezvous_addr.empty();
+  const bool is_others = declared.size > 1 && members.is_everybody();
+  const bool is_placed = declared.is_ours || (declared.is_innermost && members.is_everybody());
   const bool is_named = !knobs.controller.empty() && !knobs.names_own_rendezvous();
   const roda_bootstrap* found = nullptr;
   if (is_named) {
     RODA_RETURN_IF_ERROR(named_bootstrap(knobs.controller, &found));
     if (found->launched_here(host()) == 0) {
-      if (is_placed) {
+      if (is_placed || is_others) {
         return Status::invalid("HOROVOD_CONTROLLER='" + knobs.controller +
                                "', but another launcher started this process: unset it, or start the job with that "
                                "controller's launcher");
@@ -143,7 +149,8 @@ Status Environment::find_bootstrap(const Knobs& knobs, const Members& members, c
   return {};
 }
 
-std::string Environment::describe_plugins(bool as_json) const {
+std::string Environment::describe_plugins(bool as_json) {
+  loader_.open_all();
   if (as_json) {
     nlohmann::json j;
     j["search_path"] = plugins::Loader::search_path();

@@ -18,23 +18,23 @@ class Environment {
   static Environment& get();
 
   const roda_host* host() const { return host_.table(); }
-  const plugins::Loader& loader() const { return loader_; }
+  plugins::Loader& loader() { return loader_; }
 
   // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
   // error with the reason; nothing is used in its place.
   // `for_gpus`: the plans are for a cluster with GPUs that somebody described (Offer::assumes_gpus).
-  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus = false) const;
+  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus = false);
 
-  // What brings this job together: null for our own rendezvous, or for a job of one process. HOROVOD_CONTROLLER's
-  // choice if it names a plugin; else, where no launcher of ours has set ranks, a plugin whose launcher started this
-  // process.
-  Status find_bootstrap(const Knobs& knobs, const Members& members, const roda_bootstrap** bootstrap) const;
+  // The plugin that brings this job together: HOROVOD_CONTROLLER's choice if it names one; else, where neither ours nor
+  // a launcher inside the plugin's has set ranks, one whose launcher started this process. Null where there is none.
+  Status find_bootstrap(const Knobs& knobs, const Members& members, const DeclaredJob& declared,
+                        const roda_bootstrap** bootstrap);
 
-  std::string describe_plugins(bool as_json) const;
+  std::string describe_plugins(bool as_json);
 
  private:
   Environment();
-  Status named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap) const;
+  Status named_bootstrap(const std::string& name, const roda_bootstrap** bootstrap);
   plugins::Host host_;
   plugins::Loader loader_;
 };

@@ -1,15 +1,21 @@
 #include "core/engine/start.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
 
 #include "core/bootstrap/claim.h"
 #include "core/bootstrap/gather.h"
+#include "core/bootstrap/join_declared.h"
 #include "core/bootstrap/rendezvous.h"
+#include "core/bootstrap/topology.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
 #include "core/plan/user_algorithms.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
+#include "core/topology/lay_out.h"
 #include "plugins/base/address.h"
 #include "plugins/base/log.h"
 
@@ -23,6 +29,22 @@ using Deadline = std::chrono::steady_clock::time_point;
 // For every rank to say how it fared, after the others' deadline too.
 constexpr std::chrono::seconds kLastWord{3};
 
+// What is set to something that means nothing, and ends no job.
+std::vector<std::string> odd_values(const Knobs& knobs) {
+  std::vector<std::string> texts;
+  const std::string levels = " trace debug info warning error fatal ";
+  if (levels.find(" " + knobs.log_level + " ") == std::string::npos) {
+    texts.push_back("HOROVOD_LOG_LEVEL=" + knobs.log_level + " is none of" + levels + "and means warning");
+  }
+  std::istringstream folders(knobs.plugin_path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::error_code error;
+    if (folder.empty() || std::filesystem::is_directory(folder, error)) continue;
+    texts.push_back("HOROVOD_PLUGIN_PATH names " + folder + ", which is no folder here");
+  }
+  return texts;
+}
+
 void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
   std::vector<std::string> declared, silent;
   for (const plugins::PluginRecord* r : loader.records()) {
@@ -31,6 +53,7 @@ void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
   }
   std::vector<std::string> all = unknown_settings(environ, declared, silent);
   all.insert(all.end(), knobs.warnings().begin(), knobs.warnings().end());
+  for (std::string& text : odd_values(knobs)) all.push_back(std::move(text));
   for (const std::string& w : all) {
     if (knobs.rank.value_or(0) == 0) RODA_LOG(warning, "{}", w);
     if (knobs.rank.value_or(0) != 0) RODA_LOG(debug, "{}", w);
@@ -62,11 +85,11 @@ std::string device_transports(const Planner& planner) {
 }
 
 // What must be equal on all ranks, one NAME=value a line.
-std::string fingerprint(const Knobs& knobs, const Planner& planner, const topology::Cluster& cluster,
+std::string fingerprint(const Knobs& knobs, const Planner& planner, const Topology& topology,
                         const std::vector<std::vector<std::int32_t>>& sets) {
   std::string text = knobs.agreement_text();
   if (!text.empty() && text.back() != '\n') text += '\n';
-  text += "topology=" + topology::hash(cluster) + "\n";
+  text += "topology=" + topology::hash(topology) + "\n";
   text += user_algorithms_note();
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
   const char* separator = "";
@@ -84,7 +107,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const topolo
 }
 
 // Every rank says how it fared so far; the first failure becomes everybody's.
-Status vote(Store& store, const Topology& topology, const std::string& prefix, const Status& mine,
+Status vote(const Parts& parts, const std::string& step, const Status& mine,
             std::chrono::steady_clock::time_point deadline) {
   std::string result;
   const std::string text =
@@ -99,60 +122,68 @@ Status vote(Store& store, const Topology& topology, const std::string& prefix, c
     }
     return Status();
   };
-  return gather(store, topology.rank, topology.size, prefix, text, deadline, combine, &result);
+  return gather(*parts.store, parts.rank, parts.topology.size(), parts.job_key + step, text, deadline, combine,
+                &result);
 }
 
 // A name that is wrong on one host is found before anybody waits for a connection with it.
-Status check_interface(const Knobs& knobs, const Topology& topology) {
-  if (knobs.network_interface.empty() || topology.hosts.size() == 1) return {};
+Status check_interface(const Parts& parts) {
+  if (parts.knobs.network_interface.empty() || parts.topology.hosts.size() == 1) return {};
   SocketAddress ignored;
-  const Status status = interface_address(knobs.network_interface, &ignored);
+  const Status status = interface_address(parts.knobs.network_interface, &ignored);
   if (status.ok()) return status;
-  return Status(
-      status.code(),
-      "HOROVOD_GLOO_IFACE on host " +
-          topology.hosts[static_cast<std::size_t>(topology.host_of[static_cast<std::size_t>(topology.rank)])].hostname +
-          ": " + status.message());
+  return Status(status.code(),
+                "HOROVOD_GLOO_IFACE on host " + parts.topology.host_of(parts.rank).name + ": " + status.message());
 }
 
 // What is worth saying of the topology, and its file if one is asked for: neither may end the job. A limit below the
 // number of ranks is somebody's mistake, and every rank under it says so; few cores are a choice.
-void show(const topology::Cluster& cluster, const Parts& parts) {
-  const int rank = parts.topology.rank;
-  for (const topology::Shortage& shortage : topology::shortages(cluster)) {
+void show(const Parts& parts) {
+  const int rank = parts.rank;
+  for (const topology::Shortage& shortage : topology::shortages(parts.topology)) {
     const bool is_mine = std::binary_search(shortage.ranks.begin(), shortage.ranks.end(), rank);
     if (shortage.is_limit && is_mine) RODA_LOG(warning, "{}", shortage.text);
     if (!shortage.is_limit && rank == 0) RODA_LOG(info, "{}", shortage.text);
   }
   if (rank != 0) return;
   if (parts.knobs.topology_dump_file.empty()) return;
-  const Status written = topology::write_file(parts.knobs.topology_dump_file, cluster);
+  const Status written = topology::write_file(parts.knobs.topology_dump_file, parts.topology);
   if (!written.ok()) RODA_LOG(warning, "RODA_TOPOLOGY_DUMP_FILE: {}", written.message());
 }
 
 // The planner and the topology, once every rank has the same settings. `mine`: how this rank fared so far.
-Status agree(const topology::View& view, Status mine, const std::vector<std::vector<std::int32_t>>& sets,
-             std::chrono::steady_clock::time_point deadline, Parts* parts) {
+Status agree(const topology::View& view, const std::vector<RankReport>& reports, Status mine,
+             const std::vector<std::vector<std::int32_t>>& sets, std::chrono::steady_clock::time_point deadline,
+             Parts* parts) {
   Store& store = *parts->store;
-  const Topology& topology = parts->topology;
+  Topology* const topology = &parts->topology;
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
-  RODA_RETURN_IF_ERROR(vote(store, topology, parts->job_key + "/settings", mine, deadline));
-  RODA_RETURN_IF_ERROR(topology::share(store, topology, view, parts->job_key + "/topology", deadline, &parts->cluster));
-  RODA_RETURN_IF_ERROR(check_agreement(store, topology.rank, topology.size, parts->job_key + "/agreement",
-                                       fingerprint(parts->knobs, *parts->planner, parts->cluster, sets), deadline));
-  RODA_RETURN_IF_ERROR(find_levels(parts->knobs.levels, parts->cluster, &parts->levels));
-  show(parts->cluster, *parts);
+  RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, deadline));
+  RODA_RETURN_IF_ERROR(
+      topology::share(store, parts->rank, reports, view, parts->job_key + "/topology", deadline, topology));
+  RODA_RETURN_IF_ERROR(check_agreement(store, parts->rank, topology->size(), parts->job_key + "/agreement",
+                                       fingerprint(parts->knobs, *parts->planner, *topology, sets), deadline));
+  RODA_RETURN_IF_ERROR(topology::find_levels(parts->knobs.levels, topology));
+  show(*parts);
   return {};
 }
 
-// Brings the ranks together: over the launcher's rendezvous, or by a plugin whose launcher started them.
+// Brings the ranks together: over our launcher's rendezvous, by a plugin whose launcher started them, or as another
+// launcher's variables say.
 Status meet(const Members& members, Parts* parts, Secret* secret) {
   Environment& environment = Environment::get();
   Knobs* const knobs = &parts->knobs;
-  RODA_RETURN_IF_ERROR(environment.find_bootstrap(*knobs, members, &parts->bootstrap));
-  if (parts->bootstrap != nullptr) {
-    return join_launched_job(*parts->bootstrap, environment.host(), members, knobs, secret, &parts->store);
+  DeclaredJob declared;
+  RODA_RETURN_IF_ERROR(find_declared_job(*knobs, std::getenv, &declared));
+  RODA_RETURN_IF_ERROR(environment.find_bootstrap(*knobs, members, declared, &parts->bootstrap));
+  if (!declared.launcher.empty()) {
+    RODA_LOG(info, "started by {} ({}){}{}", declared.launcher, declared.evidence,
+             declared.passed_over.empty() ? "" : "; passed over: ", declared.passed_over);
   }
+  if (parts->bootstrap != nullptr) {
+    return join_launched_job(*parts->bootstrap, environment.host(), members, declared, knobs, secret, &parts->store);
+  }
+  if (declared.size > 1 && members.is_everybody()) return join_declared_job(declared, knobs, secret, &parts->store);
   if (!members.ranks.empty() && members.ranks.size() != static_cast<std::size_t>(knobs->size.value_or(1))) {
     return Status::unsupported("init with a list of " + std::to_string(members.ranks.size()) + " of the job's " +
                                std::to_string(knobs->size.value_or(1)) +
@@ -167,16 +198,20 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
                      Parts* parts) {
   topology::View view;
   Status mine = topology::look(parts->knobs, topology::DiscoverOptions(), &view);
-  const int rank = parts->knobs.rank.value_or(0), size = parts->knobs.size.value_or(1);
+  const int rank = parts->rank = parts->knobs.rank.value_or(0), size = parts->knobs.size.value_or(1);
   // Before anything whose form may differ between versions.
   RODA_RETURN_IF_ERROR(check_agreement(*parts->store, rank, size, parts->job_key + "/version",
                                        "version=" + std::string(kVersion) + "\n", deadline));
+  std::vector<RankReport> reports;
   RODA_RETURN_IF_ERROR(discover(*parts->store, rank, size, parts->knobs, topology::note_of(view),
-                                parts->job_key + "/discover", deadline, &parts->topology));
+                                parts->job_key + "/discover", deadline, &reports));
+  RODA_RETURN_IF_ERROR(find_hosts(reports, &parts->topology));
+  parts->host_cores = host_cores(reports, parts->topology, rank);
+  parts->has_core_each = has_core_each(reports, parts->topology, rank);
   // From here on the ranks fail together.
   if (mine.ok()) mine = sort_sets(size, &static_sets);
-  if (mine.ok()) mine = check_interface(parts->knobs, parts->topology);
-  RODA_RETURN_IF_ERROR(agree(view, mine, static_sets, deadline, parts));
+  if (mine.ok()) mine = check_interface(*parts);
+  RODA_RETURN_IF_ERROR(agree(view, reports, mine, static_sets, deadline, parts));
   control::ControlPlane::Options options;
   options.key = parts->job_key + "/control";
   options.network_interface = parts->knobs.network_interface;
@@ -186,9 +221,9 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   options.silence = std::chrono::milliseconds(parts->knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
   options.fan_out = parts->knobs.control_fan_out;
   options.cache_capacity = parts->knobs.cache_capacity;
-  mine = control::ControlPlane::connect(*parts->store, parts->topology, options, &parts->control);
-  RODA_RETURN_IF_ERROR(vote(*parts->store, parts->topology, parts->job_key + "/connected", mine,
-                            std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
+  mine = control::ControlPlane::connect(*parts->store, parts->topology, rank, options, &parts->control);
+  RODA_RETURN_IF_ERROR(
+      vote(*parts, "/connected", mine, std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
   parts->host = Environment::get().host();
   parts->device = Environment::get().loader().device_for(RODA_MEMORY_CUDA);
   parts->static_sets = std::move(static_sets);

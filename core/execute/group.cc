@@ -112,7 +112,7 @@ void TransportGroup::count_slots() {
 
 void TransportGroup::abort(const Status& cause) {
   {
-    const std::lock_guard<std::mutex> lock(cause_mutex_);
+    const MutexLock lock(cause_mutex_);
     if (cause_.ok()) cause_ = cause;
   }
   aborted_.store(true, std::memory_order_release);
@@ -122,7 +122,7 @@ void TransportGroup::abort(const Status& cause) {
 }
 
 Status TransportGroup::cause() const {
-  const std::lock_guard<std::mutex> lock(cause_mutex_);
+  const MutexLock lock(cause_mutex_);
   return cause_;
 }
 

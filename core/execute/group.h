@@ -12,11 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -213,8 +213,8 @@ class TransportGroup {
   roda_group* group_ = nullptr;
   bool ready_ = false;
   std::atomic<bool> aborted_{false};
-  mutable std::mutex cause_mutex_;
-  Status cause_;  // guarded by cause_mutex_
+  mutable Mutex cause_mutex_;
+  Status cause_ RODA_GUARDED_BY(cause_mutex_);
   roda_error error_ = make_error();
   std::uint64_t numbers_drawn_ = 0;
   std::uint64_t collectives_started_ = 0;

@@ -28,7 +28,8 @@ class StagePool {
   ~StagePool();
 
   // `algorithm`: "native" or a name from schedule::algorithms(). Fails with RODA_ERR_UNSUPPORTED when the transport
-  // lacks what the algorithm needs, or the algorithm refuses the size. `root` matters to broadcast only.
+  // lacks what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
+  // schedule::Schedule; else it does not matter.
   Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
 
   TransportGroup& group() { return group_; }

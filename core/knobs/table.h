@@ -35,6 +35,7 @@ using Member = std::variant<std::monostate, bool Knobs::*, int Knobs::*, std::in
                             std::string Knobs::*, std::optional<int> Knobs::*, std::optional<double> Knobs::*,
                             std::vector<int> Knobs::*>;
 
+inline constexpr const char* kOwnRendezvous = "gloo";  // HOROVOD_CONTROLLER's name for it, as in Horovod
 inline constexpr const char* kTestPrefix = "RODA_TEST_";
 
 struct Row {

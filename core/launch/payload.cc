@@ -30,7 +30,7 @@ void Payload::begin(const negotiate::Launch& launch, std::vector<Operation*>* op
 
 double Payload::postscale() const {
   const bool is_average = work_.op == RODA_AVERAGE && !work_.stage_averages;
-  return is_average ? averaging_factor(head().dtype, head().postscale, size()) : head().postscale;
+  return is_average ? averaging_factor(head().dtype, head().postscale, size()) : head().postscale / work_.averaged;
 }
 
 Status Payload::allocate_result(Operation* op, std::size_t bytes) {

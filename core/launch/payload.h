@@ -23,8 +23,9 @@ struct Work {
   int collective = RODA_ALLREDUCE;  // an Adasum of one host's devices is their average
   int op = RODA_SUM;                // as asked for
   bool stage_averages = false;      // else an average is a sum that is scaled
+  int averaged = 1;                 // ranks of each host, whose sum an Adasum between hosts goes by
 
-  int stage_op() const { return op == RODA_AVERAGE && !stage_averages ? int{RODA_SUM} : op; }
+  int stage_op() const { return op == RODA_ADASUM || (op == RODA_AVERAGE && !stage_averages) ? int{RODA_SUM} : op; }
 };
 
 class Payload {

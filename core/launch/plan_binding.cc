@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/execute/adasum/adasum_stage.h"
-#include "core/execute/adasum/device_adasum_stage.h"
 #include "core/execute/staged_stage.h"
 
 namespace roda::engine {
@@ -56,14 +54,15 @@ Status PlanBinding::find_plan(Planner* planner) {
     work_.stage_averages = planner->averages(query);
   }
   query.op = work_.stage_op();
-  return planner->plan(query, &plan_);
+  RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));
+  if (is_adasum() && plan_->is_composed()) work_.averaged = static_cast<int>(query.shape->table().front().size());
+  return {};
 }
 
 SetRuntime::Route PlanBinding::make_route() const {
   SetRuntime::Route route;
   route.groups.resize(plan_->stages.size());
-  if (is_scattered_adasum()) route.groups = {own_host(), {}, own_host()};
-  if (is_adasum() || (!plan_->is_composed() && !plan_->staged)) return route;
+  if (!plan_->is_composed() && !plan_->staged) return route;
   const Shape& shape = set_->options().shape;
   route.schedule = std::make_shared<const schedule::Schedule>(schedule_of(*plan_, shape, shape.self(), root_));
   for (const schedule::Call& call : route.schedule->calls) {
@@ -119,10 +118,10 @@ void PlanBinding::find_needs() {
 
 Status PlanBinding::acquire(execute::StageHandle* stage) {
   find_needs();
-  const bool is_plain = !plan_->is_composed() && !plan_->staged && !is_adasum();
+  const bool is_plain = !plan_->is_composed() && !plan_->staged;
   if (is_plain) return pools_.front()->acquire(work_.collective, plan_->stages.front().algorithm, root_, stage);
   const auto make = [&](std::unique_ptr<execute::Stage>* made) { return make_stage(made); };
-  return set_->composed(use(is_adasum() ? 0 : root_), make, stage);
+  return set_->composed(use(root_), make, stage);
 }
 
 Payload::Means PlanBinding::means(const execute::Stage& stage) const {
@@ -135,8 +134,8 @@ std::uint32_t PlanBinding::slot(std::uint32_t of_launch) const {
 }
 
 Status PlanBinding::make_stage(std::unique_ptr<execute::Stage>* stage) {
-  std::unique_ptr<execute::Stage> made = is_adasum() ? make_adasum() : make_composed();
-  const bool is_staged = plan_->staged && (is_adasum() || (plan_->is_composed() && !works_directly()));
+  std::unique_ptr<execute::Stage> made = make_composed();
+  const bool is_staged = plan_->staged && plan_->is_composed() && !works_directly();
   *stage = is_staged ? std::make_unique<execute::StagedStage>(std::move(made), set_->options().rank, set_->size())
                      : std::move(made);
   return {};
@@ -153,34 +152,6 @@ std::unique_ptr<execute::Stage> PlanBinding::make_composed() const {
   options.groups_on_device = on_device_;
   return std::make_unique<execute::ComposedStage>(plan_->text, set_->route(use(root_)).schedule, pools_,
                                                   std::move(options));
-}
-
-// The members that are on this rank's host.
-std::vector<std::int32_t> PlanBinding::own_host() const {
-  const Shape& shape = set_->options().shape;
-  for (const std::vector<int>& host : shape.table()) {
-    if (std::find(host.begin(), host.end(), shape.self()) != host.end()) return {host.begin(), host.end()};
-  }
-  return {};
-}
-
-// Places in the tree go by hosts, so that the ranks of one host share its first levels.
-std::unique_ptr<execute::Stage> PlanBinding::make_adasum() const {
-  const Shape& shape = set_->options().shape;
-  const execute::ExecuteOptions& options = set_->options().execute;
-  if (is_scattered_adasum()) {
-    auto across = std::make_unique<execute::AdasumStage>(pools_[1]->group(), options,
-                                                         execute::DeviceAdasumStage::scattered(shape.table()));
-    return std::make_unique<execute::DeviceAdasumStage>(*pools_.front(), std::move(across));
-  }
-  execute::AdasumStage::Arrangement arrangement;
-  for (const auto& host : shape.table()) {
-    arrangement.rank_at.insert(arrangement.rank_at.end(), host.begin(), host.end());
-  }
-  if (plan_->stages.front().algorithm == kVectorHalvingAcross) {
-    arrangement.averaged = static_cast<int>(shape.table().front().size());
-  }
-  return std::make_unique<execute::AdasumStage>(pools_.front()->group(), options, arrangement);
 }
 
 }  // namespace roda::engine

@@ -47,8 +47,6 @@ class PlanBinding {
 
  private:
   bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
-  // Adasum between hosts, averages inside them.
-  bool is_scattered_adasum() const { return is_adasum() && plan_->stages.size() > 1; }
   // The group of a plan with one stage; null for compositions.
   execute::TransportGroup* only_group() const { return pools_.size() == 1 ? &pools_.front()->group() : nullptr; }
   SetRuntime::Use use(int root) const { return {plan_->id, root, devices_}; }
@@ -56,7 +54,6 @@ class PlanBinding {
   Status find_pools(Contexts* contexts, bool* ready);
   Status find_pool(std::size_t stage, const SetRuntime::Route& route, Contexts* contexts, bool* ready);
   SetRuntime::Route make_route() const;
-  std::vector<std::int32_t> own_host() const;
   void find_needs();
   // How stages on devices get at the data (plan_binding_device.cc).
   std::vector<execute::StepData> find_data() const;
@@ -64,7 +61,6 @@ class PlanBinding {
   bool works_directly() const;
   void find_groups_on_device();
   Status make_stage(std::unique_ptr<execute::Stage>* stage);
-  std::unique_ptr<execute::Stage> make_adasum() const;
   std::unique_ptr<execute::Stage> make_composed() const;
 
   negotiate::AgreedPtr head_;

@@ -20,6 +20,7 @@ bool PlanBinding::goes_direct(const PlanStage& stage, execute::StagePool* pool) 
   const auto* algorithm =
       schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
   if (algorithm == nullptr || execute::one_sided(algorithm->needs)) return false;
+  if (stage.collective == RODA_ADASUM_ALLREDUCE) return false;
   if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return false;
   const bool reduces = stage.collective == RODA_ALLREDUCE || stage.collective == RODA_REDUCESCATTER;
   const bool is_direct = !reduces || queue_.abilities->reduces(queue_);
@@ -33,7 +34,7 @@ std::vector<StepData> PlanBinding::find_data() const {
   if (queue_.is_host()) return data;
   for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
     const bool is_beside = plan_->staged || plan_->stages[i].staged;
-    const bool is_direct = is_beside && !is_adasum() && goes_direct(plan_->stages[i], pools_[i]);
+    const bool is_direct = is_beside && goes_direct(plan_->stages[i], pools_[i]);
     data.push_back(!is_beside ? StepData::kOnStream : is_direct ? StepData::kDirect : StepData::kStaged);
   }
   return data;

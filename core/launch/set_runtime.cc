@@ -87,7 +87,8 @@ Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& 
     }
     group.generation = options_.generation;
     group.timeout_ns = options_.timeout_ns;
-    made->exchange = std::make_unique<StoreExchange>(*store_, group.name, group.rank);
+    made->exchange =
+        std::make_unique<StoreExchange>(*store_, group.name, group.rank, static_cast<int>(group.world_ranks.size()));
     group.exchange = made->exchange->table();
     RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(group), &made->group));
     entry = std::move(made);

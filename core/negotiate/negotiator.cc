@@ -133,6 +133,8 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     if (static_cast<int>(drained_.size()) == settings_.size) outcome->all_drained();
     return {};
   }
+  if (item.kind == Item::kRollCall) return outcome->roll_called(), Status();
+  if (item.kind == Item::kPresent) return outcome->present(rank), Status();
   if (shut_down_) return {};  // whatever a rank said before it saw the shutdown
   switch (item.kind) {
     case Item::kBits:
@@ -165,13 +167,8 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       bool unanimous = false;
       consent(&add_votes_, ranks, rank, &unanimous);
       if (!unanimous) return {};
-      std::int32_t id = next_id_;
-      if (free_ids_.empty()) {
-        ++next_id_;
-      } else {
-        id = free_ids_.front();
-        free_ids_.pop_front();
-      }
+      const std::int32_t id = free_ids_.empty() ? next_id_++ : free_ids_.front();
+      if (!free_ids_.empty()) free_ids_.pop_front();
       sets_.emplace(id, Set(ranks, settings_.cache_capacity));
       outcome->set_added(id, ranks);
       return {};
@@ -197,6 +194,8 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       return is_whole ? apply_item(whole, rank, looked_up_at, outcome) : Status();
     }
     case Item::kDrained:
+    case Item::kRollCall:
+    case Item::kPresent:
       break;
   }
   return Status::unknown("malformed control record: unknown item from rank " + std::to_string(rank));

@@ -67,6 +67,9 @@ class Outcome {
   virtual void shutdown(std::int32_t rank) = 0;
   // Every rank has said kDrained: memory may be torn down.
   virtual void all_drained() = 0;
+  // A rank wants to know who is there; one that is.
+  virtual void roll_called() {}
+  virtual void present(std::int32_t /*rank*/) {}
 };
 
 class Negotiator {

@@ -30,6 +30,14 @@ class StallWatch {
     bool shut_down = false;
   };
 
+  // Whether it is time for a look; the next one is a while later.
+  bool is_due(Clock::time_point now) {
+    if (now < next_look_) return false;
+    next_look_ = now + kLook;
+    return true;
+  }
+  static constexpr auto kLook = std::chrono::milliseconds(1000);
+
   // `waiting`: everything that waits now. A report is due or not.
   std::optional<Report> look(const std::vector<Waiting>& waiting, Clock::time_point now);
 
@@ -39,6 +47,7 @@ class StallWatch {
   std::chrono::seconds warn_;
   std::chrono::seconds shut_down_;
   std::map<std::pair<std::int32_t, std::string>, Clock::time_point> since_;
+  Clock::time_point next_look_{};
   Clock::time_point next_report_{};
 };
 

@@ -1,137 +1,244 @@
 #include "core/observe/timeline.h"
 
+#include <fcntl.h>
 #include <roda/abi/types.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "plugins/base/format.h"
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/json.h"
+#include "plugins/base/log.h"
 
 namespace roda::observe {
+namespace {
 
-Timeline::Timeline() : start_(std::chrono::steady_clock::now()) {}
+constexpr std::size_t kMuch = 1 << 20;      // of text: don't gather any longer
+constexpr std::size_t kTooMuch = 64 << 20;  // wait for the file
+constexpr std::string_view kClosing = "]\n";
+
+void append(std::string* text, std::int64_t number) {
+  char digits[24];
+  text->append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+std::string name_of(const char* prefix, int collective) {
+  return std::string(prefix) + roda_collective_name(collective);
+}
+
+}  // namespace
+
+Timeline::Timeline() : start_(Clock::now()) {}
 Timeline::~Timeline() { close(); }
 
 std::int64_t Timeline::now_us() const {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start_).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_).count();
 }
 
+// --- the file -------------------------------------------------------------------------------------------------------
+
 Status Timeline::open(const std::string& path, bool mark_cycles) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (file_ != nullptr && path == path_) return {};
-  }
-  close();
-  const std::scoped_lock lock(mutex_);
-  file_ = std::fopen(path.c_str(), "we");
-  if (file_ == nullptr) {
+  const MutexLock switching(switching_);
+  if (file_ && path == path_) return {};
+  close_file();
+  file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file_) {
     return Status::system("The timeline file '" + path + "' can't be opened: " + std::strerror(errno));
   }
   path_ = path;
-  mark_cycles_ = mark_cycles;
-  first_ = true;
-  pids_.clear();
-  negotiating_.clear();
-  std::fputs("[\n]\n", file_);
   const auto epoch =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count() -
       now_us();
-  event(roda::format(
-      R"({{"name": "process_name", "ph": "M", "pid": 0, "args": {{"start_time_since_epoch_in_micros": {}}}}})", epoch));
-  event(R"({"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}})");
+  std::string first = roda::format(
+      "[\n{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"args\": {{\"start_time_since_epoch_in_micros\": "
+      "{}}}}}\n",
+      epoch);
+  end_ = 0;
+  if (Status status = put(&first); !status.ok()) {
+    file_.reset();
+    return status;
+  }
+  const MutexLock lock(mutex_);
+  mark_cycles_ = mark_cycles;
+  is_closing_ = false;
+  text_.clear();
+  tensors_.clear();
+  latest_ = nullptr;
+  describe(0, "");
   if (mark_cycles_) mark_cycle();
+  writer_ = start_thread("roda-timeline", [this] { write(); });
   active_.store(true, std::memory_order_relaxed);
   return {};
 }
 
 void Timeline::close() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock switching(switching_);
+  close_file();
+}
+
+void Timeline::close_file() {
   active_.store(false, std::memory_order_relaxed);
-  if (file_ != nullptr) std::fclose(file_);
-  file_ = nullptr;
-}
-
-// Takes the place of the closing bracket, and writes it anew.
-void Timeline::event(const std::string& json) {
-  std::fseek(file_, -2, SEEK_END);
-  std::fprintf(file_, "%s%s\n]\n", first_ ? "" : ",", json.c_str());
-  std::fflush(file_);
-  first_ = false;
-}
-
-int Timeline::pid_of(const std::string& tensor) {
-  const auto [it, fresh] = pids_.emplace(tensor, static_cast<int>(pids_.size()) + 1);
-  if (fresh) {
-    event(roda::format(R"({{"name": "process_name", "ph": "M", "pid": {}, "args": {{"name": {}}}}})", it->second,
-                       json_quote(tensor)));
-    event(roda::format(R"({{"name": "process_sort_index", "ph": "M", "pid": {0}, "args": {{"sort_index": {0}}}}})",
-                       it->second));
+  if (!file_) return;
+  {
+    const MutexLock lock(mutex_);
+    is_closing_ = true;
+    news_.notify_one();
+    room_.notify_all();
   }
-  return it->second;
+  writer_.join();
+  file_.reset();
+}
+
+void Timeline::write() {
+  std::string events;
+  MutexLock lock(mutex_);
+  while (true) {
+    while (text_.empty() && !is_closing_) news_.wait(lock.held());
+    if (text_.empty()) return;
+    const auto gathered = Clock::now() + kGather;
+    while (!is_closing_ && text_.size() < kMuch && news_.wait_until(lock.held(), gathered) != std::cv_status::timeout) {
+    }
+    events.swap(text_);
+    room_.notify_all();
+    lock.unlock();
+    const Status status = put(&events);
+    events.clear();
+    lock.lock();
+    if (status.ok()) continue;
+    // The job does not depend on its trace: it goes on without.
+    RODA_LOG(error, "{}", status.message());
+    active_.store(false, std::memory_order_relaxed);
+    is_closing_ = true;
+    text_.clear();
+    room_.notify_all();
+    return;
+  }
+}
+
+// In place of the closing bracket, and that anew, in one call.
+Status Timeline::put(std::string* events) {
+  const auto begun = end_;
+  *events += kClosing;
+  std::string_view rest = *events;
+  while (!rest.empty()) {
+    const ssize_t count = ::pwrite(file_.get(), rest.data(), rest.size(), end_);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const Status status = Status::system(std::string("The timeline ends here: ") + std::strerror(errno));
+      if (::ftruncate(file_.get(), begun) == 0) static_cast<void>(!::pwrite(file_.get(), "]\n", 2, begun));
+      return status;
+    }
+    end_ += count;
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  end_ -= static_cast<std::int64_t>(kClosing.size());
+  return {};
+}
+
+// --- events ---------------------------------------------------------------------------------------------------------
+
+bool Timeline::begin(MutexLock& lock) {
+  while (text_.size() > kTooMuch && !is_closing_) room_.wait(lock.held());
+  if (text_.empty() || text_.size() > kMuch) news_.notify_one();
+  return !is_closing_;
+}
+
+void Timeline::event(std::string_view name, char phase, std::int64_t time, int pid, std::string_view rest) {
+  text_ += ",{";
+  if (!name.empty()) text_.append("\"name\": \"").append(name).append("\", ");
+  text_.append("\"ph\": \"").append(1, phase).append("\", \"ts\": ");
+  append(&text_, time);
+  text_ += ", \"pid\": ";
+  append(&text_, pid);
+  text_.append(rest).append("}\n");
+}
+
+// What viewers call the row, and where they put it.
+void Timeline::describe(int pid, std::string_view name) {
+  if (!name.empty()) {
+    text_ += roda::format(",{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {}, \"args\": {{\"name\": {}}}}}\n",
+                          pid, json_quote(name));
+  }
+  text_ += roda::format(
+      ",{{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": {0}, \"args\": {{\"sort_index\": {0}}}}}\n", pid);
+}
+
+// Mostly the one that was looked for last.
+Timeline::Tensor& Timeline::find(const std::string& name) {
+  if (latest_ != nullptr && latest_->first == name) return latest_->second;
+  const auto [at, is_new] = tensors_.try_emplace(name, Tensor{static_cast<int>(tensors_.size()) + 1});
+  if (is_new) describe(at->second.pid, name);
+  latest_ = &*at;
+  return at->second;
 }
 
 void Timeline::announced(const std::string& tensor, int collective, int rank) {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) return;
-  const int pid = pid_of(tensor);
-  if (negotiating_.insert(tensor).second) {
-    event(roda::format(R"({{"name": "NEGOTIATE_{}", "ph": "B", "ts": {}, "pid": {}}})",
-                       roda_collective_name(collective), now_us(), pid));
-  }
-  event(roda::format(R"({{"name": "{}", "ph": "X", "ts": {}, "pid": {}, "dur": 0}})", rank, now_us(), pid));
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  Tensor& told = find(tensor);
+  const std::int64_t now = now_us();
+  if (!std::exchange(told.is_negotiating, true)) event(name_of("NEGOTIATE_", collective), 'B', now, told.pid);
+  char text[16] = {};
+  std::to_chars(text, text + sizeof text - 1, rank);
+  event(text, 'X', now, told.pid, ", \"dur\": 0");
 }
 
 void Timeline::agreed(const std::string& tensor, int collective) {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr || negotiating_.erase(tensor) == 0) return;
-  event(roda::format(R"({{"name": "NEGOTIATE_{}", "ph": "E", "ts": {}, "pid": {}}})", roda_collective_name(collective),
-                     now_us(), pid_of(tensor)));
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  Tensor& told = find(tensor);
+  if (!std::exchange(told.is_negotiating, false)) return;
+  event(name_of("NEGOTIATE_", collective), 'E', now_us(), told.pid);
 }
 
 void Timeline::launched(const std::string& tensor, int collective) {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) return;
-  const int pid = pid_of(tensor);
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  const int pid = find(tensor).pid;
   const std::int64_t now = now_us();
-  event(
-      roda::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", roda_collective_name(collective), now, pid));
-  event(roda::format(R"({{"name": "QUEUE", "ph": "B", "ts": {}, "pid": {}}})", now, pid));
+  event(roda_collective_name(collective), 'B', now, pid);
+  event("QUEUE", 'B', now, pid);
 }
 
 void Timeline::started(const std::string& tensor, const std::string& activity) {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) return;
-  const int pid = pid_of(tensor);
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  const int pid = find(tensor).pid;
   const std::int64_t now = now_us();
-  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // QUEUE
-  event(roda::format(R"({{"name": "{}", "ph": "B", "ts": {}, "pid": {}}})", activity, now, pid));
+  event("", 'E', now, pid);  // QUEUE
+  event(activity, 'B', now, pid);
 }
 
 void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape) {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ == nullptr) return;
-  const int pid = pid_of(tensor);
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  const int pid = find(tensor).pid;
   const std::int64_t now = now_us();
-  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}}})", now, pid));  // the activity
-  event(roda::format(R"({{"ph": "E", "ts": {}, "pid": {}, "args": {{"dtype": "{}", "shape": "[{}]"}}}})", now, pid,
-                     roda_dtype_name(dtype), roda::join(shape, ", ")));
+  event("", 'E', now, pid);  // the activity
+  std::string rest = std::string(", \"args\": {\"dtype\": \"") + roda_dtype_name(dtype) + "\", \"shape\": \"[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) rest += ", ";
+    append(&rest, shape[i]);
+  }
+  event("", 'E', now, pid, rest + "]\"}");
 }
 
 void Timeline::cycle() {
   if (!active()) return;
-  const std::scoped_lock lock(mutex_);
-  if (file_ != nullptr && mark_cycles_) mark_cycle();
+  MutexLock lock(mutex_);
+  if (begin(lock) && mark_cycles_) mark_cycle();
 }
 
-void Timeline::mark_cycle() {
-  event(roda::format(R"({{"name": "CYCLE_START", "ph": "i", "ts": {}, "pid": 0, "s": "g"}})", now_us()));
-}
+void Timeline::mark_cycle() { event("CYCLE_START", 'i', now_us(), 0, ", \"s\": \"g\""); }
 
 }  // namespace roda::observe

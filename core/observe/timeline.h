@@ -1,26 +1,32 @@
 // What happened to every tensor, as a Chrome trace (chrome://tracing, Perfetto): how long it waited for which rank,
 // when it was launched, when it was done. Written by rank 0.
 //
-// The file is complete JSON after every event, so that a job that was killed leaves something readable.
-// Threads: any; costs one relaxed load while no file is open.
+// Events are gathered in memory and written by a thread of their own, which there is while a file is open. After every
+// write, ten a second at most, the file is complete JSON: a job that was killed leaves something readable, which lacks
+// the last kGather.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
-#include <cstdio>
-#include <map>
-#include <mutex>
-#include <set>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
 
 namespace roda::observe {
 
+// Any thread; costs one relaxed load while no file is open.
 class Timeline {
  public:
+  static constexpr std::chrono::milliseconds kGather{100};
+
   Timeline();
   ~Timeline();
   Timeline(const Timeline&) = delete;
@@ -28,10 +34,12 @@ class Timeline {
 
   // Opens the file; one that is open already is closed first, unless it is the same. An error leaves nothing open.
   Status open(const std::string& path, bool mark_cycles);
+  // Blocks until all events are in the file.
   void close();
   bool active() const { return active_.load(std::memory_order_relaxed); }
 
-  // Events of one tensor, in this order. `collective` is a roda_collective.
+  // Events of one tensor, in this order. `collective` is a roda_collective. They block only while the file takes much
+  // less than they give.
   void announced(const std::string& tensor, int collective, int rank);
   void agreed(const std::string& tensor, int collective);  // or refused: the end of the negotiation
   void launched(const std::string& tensor, int collective);
@@ -42,20 +50,45 @@ class Timeline {
   void cycle();
 
  private:
-  int pid_of(const std::string& tensor);
-  void mark_cycle();
-  void event(const std::string& json);
+  using Clock = std::chrono::steady_clock;
+  struct Tensor {
+    int pid = 0;
+    bool is_negotiating = false;
+  };
+
+  void close_file() RODA_REQUIRES(switching_);
+  // Whether events are taken; waits for room.
+  bool begin(MutexLock& lock) RODA_REQUIRES(mutex_);
+  Tensor& find(const std::string& name) RODA_REQUIRES(mutex_);
+  // `rest`: further members, each after a comma. Without a name for the end of what began last.
+  void event(std::string_view name, char phase, std::int64_t time, int pid, std::string_view rest = "")
+      RODA_REQUIRES(mutex_);
+  void describe(int pid, std::string_view name) RODA_REQUIRES(mutex_);
+  void mark_cycle() RODA_REQUIRES(mutex_);
   std::int64_t now_us() const;
 
+  // The writer's thread.
+  void write();
+  Status put(std::string* events);
+
   std::atomic<bool> active_{false};
-  std::chrono::steady_clock::time_point start_;
-  std::mutex mutex_;  // all below
-  FILE* file_ = nullptr;
-  std::string path_;
-  bool mark_cycles_ = false;
-  bool first_ = true;
-  std::map<std::string, int> pids_;
-  std::set<std::string> negotiating_;
+  const Clock::time_point start_;
+
+  Mutex switching_;  // held while a file is opened or closed; before mutex_
+  std::string path_ RODA_GUARDED_BY(switching_);
+  std::thread writer_ RODA_GUARDED_BY(switching_);
+
+  Mutex mutex_;
+  std::condition_variable news_, room_;
+  std::string text_ RODA_GUARDED_BY(mutex_);  // events that are not in the file yet
+  bool is_closing_ RODA_GUARDED_BY(mutex_) = false;
+  bool mark_cycles_ RODA_GUARDED_BY(mutex_) = false;
+  std::unordered_map<std::string, Tensor> tensors_ RODA_GUARDED_BY(mutex_);
+  std::pair<const std::string, Tensor>* latest_ RODA_GUARDED_BY(mutex_) = nullptr;  // of tensors_
+
+  // The writer's while there is one.
+  UniqueFd file_;
+  std::int64_t end_ = 0;  // where the closing bracket stands
 };
 
 }  // namespace roda::observe

@@ -1,7 +1,6 @@
 #include "core/plan/cost.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -29,20 +28,16 @@ std::pair<double, bool> fastest_device(const topology::Machine& machine) {
   return fastest;
 }
 
-// Ranks host by host: the simulator places them so.
-std::vector<std::int32_t> by_host(const PlanQuery& q, std::vector<std::int32_t>* placement) {
-  std::vector<std::int32_t> order;
-  if (q.shape == nullptr) {
-    order.resize(static_cast<std::size_t>(q.size));
-    std::iota(order.begin(), order.end(), 0);
-    placement->assign(1, q.size);
-    return order;
-  }
-  for (const auto& host : q.shape->table()) {
-    order.insert(order.end(), host.begin(), host.end());
-    placement->push_back(static_cast<std::int32_t>(host.size()));
-  }
-  return order;
+// The ranks on their hosts; the network, where there are several, joins these.
+Topology hosts_of(const PlanQuery& q) {
+  Topology topology;
+  std::vector<std::vector<int>> table(1);
+  for (int rank = 0; rank < q.size; ++rank) table.front().push_back(rank);
+  if (q.shape != nullptr) table = q.shape->table();
+  for (const auto& host : table) topology.hosts.push_back({"", "", 0, host});
+  place_ranks(&topology);
+  if (table.size() == 1) topology.levels.clear();
+  return topology;
 }
 
 sim::Level level(const char* name, std::int32_t members, const Link& link) {
@@ -66,8 +61,8 @@ bool is_near(const Plan& plan) {
 bool copies_inside(const Plan& plan, const PlanQuery& q) {
   for (std::size_t number = 0; number < plan.stages.size(); ++number) {
     const PlanStage& stage = plan.stages[number];
-    const auto axis = plan.is_composed() ? static_cast<std::size_t>(plan.composition.stages[number].axis) : 0;
-    if (plan.is_composed() && q.shape->grid(plan.composition.name).axes[axis].hosts > 1) continue;
+    const std::int32_t axis = plan.is_composed() ? plan.composition.stages[number].axis : 0;
+    if (plan.is_composed() && q.shape->grid(plan.composition.name).hosts(axis) > 1) continue;
     const auto* algorithm =
         schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
     if ((algorithm->needs & schedule::kNeedsMessages) != 0) return true;
@@ -77,25 +72,18 @@ bool copies_inside(const Plan& plan, const PlanQuery& q) {
 
 sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& links) {
   sim::Scenario scenario;
-  std::vector<std::int32_t> placement;
-  const std::vector<std::int32_t> order = by_host(q, &placement);
+  scenario.topology = hosts_of(q);
   const Link& inside = is_near(plan) ? links.memory : links.loopback;
-  const std::int32_t most = *std::max_element(placement.begin(), placement.end());
   scenario.cluster.name = "job";
   scenario.cluster.reduce_GBps = links.reduce_GBps;
   scenario.cluster.copy_GBps = links.copy_GBps;
-  scenario.cluster.levels = {level("host", most, inside)};
+  scenario.cluster.levels = {level("host", 1, inside)};
   scenario.cluster.levels.front().full_duplex = !copies_inside(plan, q);
-  if (placement.size() > 1) {
-    scenario.cluster.levels.push_back(level("network", 0, links.network));
-    scenario.cluster.placement = placement;
-  }
+  if (scenario.topology.hosts.size() > 1) scenario.cluster.levels.push_back(level("network", 0, links.network));
   scenario.bytes = static_cast<double>(q.bytes);
   if (plan.is_composed()) {
     scenario.plan = plan.composition;
-    const plan::Grid& grid = q.shape->grid(plan.composition.name).grid;
-    scenario.grid.axes = grid.axes;
-    for (const std::int32_t rank : order) scenario.grid.places.push_back(grid.places[static_cast<std::size_t>(rank)]);
+    scenario.grid = q.shape->grid(plan.composition.name);
   } else {
     const auto collective = static_cast<schedule::Collective>(q.collective);
     scenario.plan = {plan.stages.front().algorithm, collective, {{collective, plan.stages.front().algorithm, 0}}};
@@ -106,14 +94,14 @@ sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& lin
 
 }  // namespace
 
-Links links_of(const topology::Cluster& cluster) {
+Links links_of(const Topology& topology) {
   Links links;
   std::optional<std::pair<double, bool>> slowest;
-  for (const topology::Host& host : cluster.hosts) {
-    const auto fastest = fastest_device(cluster.machines[static_cast<std::size_t>(host.machine)].machine);
+  for (const topology::Host& host : topology.hosts) {
+    const auto fastest = fastest_device(topology.machines[static_cast<std::size_t>(host.machine)].machine);
     if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
   }
-  if (cluster.hosts.size() < 2 || !slowest) return links;
+  if (topology.hosts.size() < 2 || !slowest) return links;
   links.network.GBps = slowest->first / 8;
   if (slowest->second) links.network = {kInfiniBandLatency, kInfiniBandOverhead, links.network.GBps};
   links.source = "assumed; the network's bandwidth as its interfaces tell it";

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/topology/topology.h"
 #include "core/plan/planner.h"
-#include "core/topology/cluster.h"
 
 namespace roda::engine {
 
@@ -31,7 +31,7 @@ struct Links {
 
 // The network's bandwidth from the fastest interface that is up on every host of several, and InfiniBand's latency
 // where that is it; the rest as assumed.
-Links links_of(const topology::Cluster& cluster);
+Links links_of(const Topology& topology);
 
 struct Prediction {
   double seconds = 0;

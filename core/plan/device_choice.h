@@ -13,7 +13,7 @@ namespace roda::engine {
 
 // The plugins that plans may be made with.
 struct Offer {
-  const plugins::Loader& loader;
+  plugins::Loader& loader;  // opens what is named
   // The plans are for a cluster with GPUs that somebody described: what works on their memory is taken to be usable
   // there, whatever is missing on this machine.
   bool assumes_gpus = false;

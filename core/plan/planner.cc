@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
-#include <set>
 #include <utility>
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/compose.h"
+#include "algorithms/ranks/fold.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/select/names.h"
 #include "core/execute/group.h"
@@ -22,55 +21,49 @@ namespace {
 constexpr const char* kHierarchical = "hierarchical";
 constexpr const char* kTwoStep = "two_step";
 constexpr const char* kTorus = "torus";
+constexpr const char* kBetweenHosts = "between_hosts";
 
 // The composition with its stages' places, its algorithms still to be chosen. On devices a rank without neighbours gets
-// stages of its own (GridFacts::lonely_axis).
-plan::Plan outline(const PlanQuery& q, const std::string& name, const GridFacts& facts) {
-  if (name == kTwoStep) return plan::reduce_along_each_axis(name, facts.grid, {});
-  if (name == kTorus) return plan::torus(facts.grid, {});
-  std::vector<plan::Choice> choices(facts.grid.axes.size());
-  const bool has_lonely_stages = q.memory_kind != RODA_MEMORY_HOST && facts.lonely_axis >= 0;
-  if (has_lonely_stages) choices[static_cast<std::size_t>(facts.lonely_axis)].even_alone = true;
-  return plan::hierarchical(static_cast<schedule::Collective>(q.collective), facts.grid, choices);
+// stages of its own (Grid::lonely_axis).
+plan::Plan outline(const PlanQuery& q, const std::string& name, const plan::Grid& grid) {
+  if (name == kTwoStep) return plan::reduce_along_each_axis(name, grid, {});
+  if (name == kTorus) return plan::torus(grid, {});
+  std::vector<plan::Choice> choices(grid.names().size());
+  const std::int32_t lonely = grid.lonely_axis();
+  if (q.memory_kind != RODA_MEMORY_HOST && lonely >= 0) choices[static_cast<std::size_t>(lonely)].even_alone = true;
+  return plan::hierarchical(static_cast<schedule::Collective>(q.collective), grid, choices);
 }
 
 // "on each host", "across hosts", "across hosts of each rack"
-std::string place_in_words(const GridFacts& facts, std::int32_t axis, bool is_torus) {
-  const auto& names = facts.grid.axes;
+std::string place_in_words(const plan::Grid& grid, std::int32_t axis, bool is_torus) {
+  const auto& names = grid.names();
   const auto at = static_cast<std::size_t>(axis);
   if (is_torus) return "along " + names[at];
-  if (axis == 0 || axis == facts.lonely_axis) return "on each " + names[at];
+  if (axis == 0 || axis == grid.lonely_axis()) return "on each " + names[at];
   return "across " + names[at - 1] + "s" + (at + 1 < names.size() ? " of each " + names[at] : "");
 }
 
 // What the table goes by for one stage of a composition: about as many bytes as a group of it has of one piece.
-std::size_t stage_bytes(const PlanQuery& q, const GridFacts& facts, const plan::Plan& plan, std::size_t number) {
+std::size_t stage_bytes(const PlanQuery& q, const plan::Grid& grid, const plan::Plan& plan, std::size_t number) {
   std::size_t bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
   const bool is_shared_out = plan.name != kTwoStep && q.collective != RODA_BROADCAST && q.collective != RODA_ALLTOALL;
   for (std::int32_t axis = 0; is_shared_out && axis < plan.stages[number].axis; ++axis) {
-    bytes /= static_cast<std::size_t>(facts.axes[static_cast<std::size_t>(axis)].smallest);
+    bytes /= static_cast<std::size_t>(grid.smallest(axis));
   }
   return bytes;
-}
-
-// What may keep a stage from being staged is found where it runs.
-std::string unless(const PlanStage& stage) {
-  const auto* algorithm =
-      schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
-  const bool has_messages_alone = algorithm != nullptr && !execute::one_sided(algorithm->needs);
-  if (!has_messages_alone || stage.transport->memory_kinds == nullptr) return "";
-  return std::string(" where ") + stage.transport->name + " does not take the devices'";
 }
 
 }  // namespace
 
 Planner::Planner(select::Table table, std::vector<const roda_transport*> transports, Options options)
-    : table_(std::move(table)), transports_(std::move(transports)), options_(std::move(options)) {}
+    : table_(std::move(table)),
+      transports_(std::move(transports)),
+      options_(std::move(options)),
+      cache_(table_.edges()) {}
 
 std::vector<select::Verdict> Planner::candidates(const PlanQuery& q) const {
   if (q.memory_kind != RODA_MEMORY_HOST) return device_candidates(q);
-  return q.collective == RODA_ADASUM_ALLREDUCE ? adasum_candidates(q, options_.hierarchical_adasum)
-                                               : host_candidates(q, transports_);
+  return host_candidates(q, transports_);
 }
 
 std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const Transports& transports) const {
@@ -88,7 +81,7 @@ std::vector<select::Verdict> Planner::host_candidates(const PlanQuery& q, const 
   }
   select::Offer levels;
   levels.transport = select::kLevels;
-  for (const char* name : {kHierarchical, kTwoStep, kTorus}) {
+  for (const char* name : {kHierarchical, kTwoStep, kTorus, kBetweenHosts}) {
     if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
       levels.compositions[name] = obstacle(q, name, transports);
     }
@@ -110,54 +103,12 @@ select::Query Planner::table_query(const PlanQuery& q) const {
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
-  PlanQuery key = q;
-  key.bytes = least_bytes_like(q);
-  if (const auto it = known_.find(key); it != known_.end()) {
-    *plan = it->second;
-    return {};
-  }
+  *plan = cache_.find(q);
+  if (*plan != nullptr) return {};
   Plan made;
   RODA_RETURN_IF_ERROR(choose(q, &made));
-  if (known_.size() >= kMostKeys) known_.clear();  // process sets of other shapes come and go
-  key.shape = nullptr;
-  *plan = known_[key] = intern(std::move(made));
+  *plan = cache_.keep(q, std::move(made));
   return {};
-}
-
-// A stage goes by a share of the bytes: it passes an edge where they pass the edge times the shares (stage_bytes).
-std::size_t Planner::least_bytes_like(const PlanQuery& q) {
-  const auto [found, is_new] = edges_.try_emplace(q.shape_hash);
-  std::vector<std::size_t>& edges = found->second;
-  if (is_new) {
-    std::set<std::size_t> shares{1};
-    for (const char* composition : {kHierarchical, kTorus}) {
-      std::size_t product = 1;
-      if (q.shape == nullptr) break;
-      for (const GridFacts::Axis& axis : q.shape->grid(composition).axes) {
-        shares.insert(product *= static_cast<std::size_t>(axis.smallest));
-      }
-    }
-    for (const std::size_t edge : table_.edges()) {
-      for (const std::size_t share : shares) {
-        if (edge <= SIZE_MAX / share) edges.push_back(edge * share);
-      }
-    }
-    std::sort(edges.begin(), edges.end());
-  }
-  const auto above = std::upper_bound(edges.begin(), edges.end(), q.bytes);
-  return above == edges.begin() ? 0 : *std::prev(above);
-}
-
-const Plan* Planner::intern(Plan plan) {
-  const auto is_equal = [&plan](const auto& known) {
-    return known->stages == plan.stages && known->composition == plan.composition && known->places == plan.places &&
-           known->staged == plan.staged;
-  };
-  const auto found = std::find_if(plans_.begin(), plans_.end(), is_equal);
-  if (found != plans_.end()) return found->get();
-  plan.id = static_cast<std::uint32_t>(plans_.size() + 1);
-  plan.text = plan.describe();
-  return plans_.emplace_back(std::make_unique<const Plan>(std::move(plan))).get();
 }
 
 bool Planner::is_asked_for(int collective) const {
@@ -199,28 +150,29 @@ Plan Planner::host_plan_of(const PlanQuery& q, const select::Option& option, con
 
 // The first option of the table that can run in groups of every size that the stage's axis has: one for all groups, so
 // that the plan is one value.
-Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std::size_t number,
+Status Planner::choose_stage(const PlanQuery& whole, const plan::Grid& grid, std::size_t number,
                              const Transports& transports, Plan* plan) const {
   plan::Stage& stage = plan->composition.stages[number];
-  const GridFacts::Axis& axis = facts.axes[static_cast<std::size_t>(stage.axis)];
+  const bool is_among_all = stage.collective == schedule::Collective::kAdasum;
+  const auto sizes = is_among_all ? std::vector<std::int32_t>{whole.size} : grid.sizes(stage.axis);
   PlanQuery part = whole;
   part.shape = nullptr;
   part.shape_hash = 0;
   part.collective = static_cast<int>(stage.collective);
-  part.bytes = stage_bytes(whole, facts, plan->composition, number);
-  part.hosts = axis.hosts;
-  part.size = axis.largest;
+  part.bytes = stage_bytes(whole, grid, plan->composition, number);
+  part.hosts = grid.hosts(stage.axis);
+  part.size = is_among_all ? whole.size : grid.largest(stage.axis);
   const bool moves_only =
       stage.collective != schedule::Collective::kAllreduce && stage.collective != schedule::Collective::kReduceScatter;
   if (moves_only) part.op = RODA_SUM;
   std::string refused;
   const bool is_on_device = part.memory_kind != RODA_MEMORY_HOST;
   const bool is_outside = plan->composition.name != kTorus &&
-                          (axis.hosts > 1 || (facts.lonely_axis >= 0 && stage.axis > facts.lonely_axis));
+                          (part.hosts > 1 || (grid.lonely_axis() >= 0 && stage.axis > grid.lonely_axis()));
   for (const select::Verdict& v :
        is_on_device ? stage_candidates(part, is_outside, *plan) : host_candidates(part, transports)) {
     const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, v.option.algorithm);
-    const bool fits = v.usable && std::all_of(axis.sizes.begin(), axis.sizes.end(), [&](int size) {
+    const bool fits = v.usable && std::all_of(sizes.begin(), sizes.end(), [&](int size) {
                         return algorithm == nullptr || algorithm->accepts(size);
                       });
     refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " +
@@ -230,19 +182,19 @@ Status Planner::choose_stage(const PlanQuery& whole, const GridFacts& facts, std
     const Plan chosen = plan_of(part, v.option);
     plan->stages.push_back(
         {part.collective, chosen.stages.front().transport, v.option.algorithm, is_on_device && chosen.staged});
-    plan->places.push_back(place_in_words(facts, stage.axis, plan->composition.name == kTorus));
+    plan->places.push_back(place_in_words(grid, stage.axis, plan->composition.name == kTorus));
     return {};
   }
   return Status::unsupported(std::string("nothing can run its ") + schedule::collective_name(stage.collective) + " " +
-                             place_in_words(facts, stage.axis, plan->composition.name == kTorus) + refused);
+                             place_in_words(grid, stage.axis, plan->composition.name == kTorus) + refused);
 }
 
 Status Planner::compose(const PlanQuery& q, const std::string& name, const Transports& transports, Plan* plan) const {
-  const GridFacts& facts = q.shape->grid(name);
-  plan->composition = outline(q, name, facts);
+  const plan::Grid& grid = q.shape->grid(name);
+  plan->composition = outline(q, name, grid);
   plan->composition.name = name;
   for (std::size_t number = 0; number < plan->composition.stages.size(); ++number) {
-    RODA_RETURN_IF_ERROR(choose_stage(q, facts, number, transports, plan));
+    RODA_RETURN_IF_ERROR(choose_stage(q, grid, number, transports, plan));
   }
   return {};
 }
@@ -252,21 +204,37 @@ std::string Planner::routes_obstacle(const PlanQuery& q, const Plan& plan) {
   return fits ? "" : "more than " + std::to_string(plan::kMostRoutedRanks) + " ranks";
 }
 
+// Why Adasum can't work between hosts alone.
+std::string Planner::adasum_obstacle(const PlanQuery& q) const {
+  if (q.collective != RODA_ADASUM_ALLREDUCE) return "";
+  const plan::Grid& grid = q.shape->grid(kBetweenHosts);
+  if (q.hosts <= 1) return "all ranks are on one host";
+  if (!grid.is_even()) return "the hosts have different numbers of ranks";
+  if (grid.largest(0) == 1) return "no host has more than one rank";
+  if (!ranks::is_power_of_two(q.hosts) || !ranks::is_power_of_two(q.size / q.hosts)) {
+    return "it needs a power of two of hosts, and of ranks on each";
+  }
+  if (q.memory_kind != RODA_MEMORY_HOST) return adds_on_device(q) ? "" : "nothing sums on the devices' memory";
+  return options_.hierarchical_adasum ? "" : "not composed in host memory";
+}
+
 // Why the composition can't run, or should not; empty when it can. The same on every rank.
 std::string Planner::obstacle(const PlanQuery& q, const std::string& composition, const Transports& transports) const {
   if (q.shape == nullptr) return "all ranks are on one host";
-  const GridFacts& facts = q.shape->grid(composition);
-  if (!facts.missing.empty()) return facts.missing;
-  if (facts.axes_in_use < 2) return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
-  if (composition == kTwoStep && !facts.is_even) return "the hosts have different numbers of ranks";
+  if (std::string missing = q.shape->missing(composition); !missing.empty()) return missing;
+  const plan::Grid& grid = q.shape->grid(composition);
+  if (grid.axes_in_use().size() < 2)
+    return q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
+  if (composition == kTwoStep && !grid.is_even()) return "the hosts have different numbers of ranks";
+  if (std::string reason = adasum_obstacle(q); !reason.empty()) return reason;
   Plan plan;
   if (const Status s = compose(q, composition, transports, &plan); !s.ok()) return s.message();
   if (std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
-  const bool is_wanted = composition == kTorus || is_asked_for(q.collective);
+  const bool is_wanted = composition == kTorus || composition == kBetweenHosts || is_asked_for(q.collective);
   for (std::size_t number = 0; !is_wanted && number < plan.stages.size(); ++number) {
-    const auto axis = static_cast<std::size_t>(plan.composition.stages[number].axis);
     const roda_transport& transport = *plan.stages[number].transport;
-    if (facts.axes[axis].hosts > 1 || (transport.capabilities & RODA_CAP_SAME_HOST) != 0) continue;
+    if (grid.hosts(plan.composition.stages[number].axis) > 1 || (transport.capabilities & RODA_CAP_SAME_HOST) != 0)
+      continue;
     return std::string("inside a host it would use ") + transport.name + ", which serves all ranks as well";
   }
   return "";
@@ -284,31 +252,6 @@ bool Planner::averages(const PlanQuery& q) {
   const Plan* chosen = nullptr;
   if (q.memory_kind == RODA_MEMORY_HOST || !plan(q, &chosen).ok()) return false;
   return !chosen->is_composed() && !chosen->staged;
-}
-
-schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root) {
-  if (plan.is_composed()) {
-    const plan::Grid& grid = shape.grid(plan.composition.name).grid;
-    return plan::Compiler(plan.composition, grid, root, rank).schedule(rank);
-  }
-  const PlanStage& only = plan.stages.front();
-  const auto collective = static_cast<schedule::Collective>(only.collective);
-  const plan::Plan single{only.algorithm, collective, {{collective, only.algorithm, 0}}};
-  return plan::Compiler(single, plan::flat_grid(shape.size()), root).schedule(rank);
-}
-
-std::string Plan::describe() const {
-  std::string text;
-  for (std::size_t number = 0; number < stages.size(); ++number) {
-    const PlanStage& stage = stages[number];
-    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
-            (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
-            stage.algorithm + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
-  }
-  if (!staged) return text;
-  const bool may_be_direct =
-      std::all_of(stages.begin(), stages.end(), [](const auto& s) { return !unless(s).empty(); });
-  return text + ", staged through host memory" + (may_be_direct ? unless(stages.front()) : "");
 }
 
 std::vector<const roda_transport*> in_order_of_preference(std::vector<const roda_transport*> usable,

@@ -75,18 +75,12 @@ const roda_transport* Planner::transport_named(const std::string& name) const {
   return nullptr;
 }
 
-bool Planner::adds_on_device(const PlanQuery& q) const { return adder_inside(q) != nullptr; }
-
-// What scatters, sums and gathers on devices; null: nothing does.
-const roda_transport* Planner::adder_inside(const PlanQuery& q) const {
+bool Planner::adds_on_device(const PlanQuery& q) const {
   PlanQuery scatter = q, gather = q;
   scatter.collective = RODA_REDUCESCATTER;
   gather.collective = RODA_ALLGATHER;
   scatter.op = gather.op = RODA_SUM;
-  for (const roda_transport* t : on_device(q.collective).transports) {
-    if (q.memory_kind != RODA_MEMORY_HOST && works_on(t, scatter) && works_on(t, gather)) return t;
-  }
-  return nullptr;
+  return q.memory_kind != RODA_MEMORY_HOST && works_on_device(scatter) && works_on_device(gather);
 }
 
 bool Planner::works_on_device(const PlanQuery& q) const {
@@ -95,7 +89,6 @@ bool Planner::works_on_device(const PlanQuery& q) const {
 }
 
 std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) const {
-  if (q.collective == RODA_ADASUM_ALLREDUCE) return device_adasum_candidates(q);
   const DeviceChoice& choice = on_device(q.collective);
   std::vector<select::Offer> offers;
   for (const roda_transport* t : choice.transports) {
@@ -107,7 +100,7 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
   }
   select::Offer levels;
   levels.transport = select::kLevels;
-  for (const char* name : {"hierarchical", "two_step", "torus"}) {
+  for (const char* name : {"hierarchical", "two_step", "torus", "between_hosts"}) {
     if (select::is_composition(static_cast<schedule::Collective>(q.collective), name)) {
       levels.compositions[name] = device_obstacle(q, name);
     }
@@ -134,7 +127,7 @@ std::vector<select::Verdict> Planner::device_candidates(const PlanQuery& q) cons
 // A composition, where that is asked for. Names of transports alone ask for none where every rank is alone on its host.
 bool Planner::comes_first(const PlanQuery& q, const select::Verdict& v) const {
   if (v.option.transport != select::kLevels) return false;
-  const bool is_lonely = q.shape != nullptr && q.shape->grid(v.option.algorithm).lonely_axis >= 0;
+  const bool is_lonely = q.shape != nullptr && q.shape->grid(v.option.algorithm).lonely_axis() >= 0;
   return !is_lonely || (is_asked_for(q.collective) && (q.hosts > 1 || on_device(q.collective).is_mixed));
 }
 
@@ -151,15 +144,6 @@ std::vector<select::Verdict> Planner::staged_candidates(const PlanQuery& q) cons
   const Transports transports = staging_transports(q);
   std::vector<select::Verdict> verdicts = host_candidates(host, transports);
   prefer_messages(transports, q.collective, &verdicts);
-  for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
-  return verdicts;
-}
-
-// As Horovod's on GPUs: averages inside hosts and Adasum between them, where something works on the devices' memory;
-// else Adasum over all ranks.
-std::vector<select::Verdict> Planner::device_adasum_candidates(const PlanQuery& q) const {
-  const bool across = options_.hierarchical_adasum || adds_on_device(q);
-  std::vector<select::Verdict> verdicts = adasum_candidates(in_host_memory(q), across);
   for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
   return verdicts;
 }
@@ -195,9 +179,10 @@ std::vector<select::Verdict> Planner::stage_candidates(const PlanQuery& part, bo
 std::string Planner::device_obstacle(const PlanQuery& q, const std::string& composition) const {
   if (composition == "two_step") return "not composed on devices";
   if (q.shape == nullptr) return "all ranks are on one host";
-  const GridFacts& facts = q.shape->grid(composition);
-  if (!facts.missing.empty()) return facts.missing;
-  if (facts.axes_in_use < 2 && facts.lonely_axis < 0) return "all ranks are on one host";
+  if (std::string missing = q.shape->missing(composition); !missing.empty()) return missing;
+  const plan::Grid& grid = q.shape->grid(composition);
+  if (grid.axes_in_use().size() < 2 && grid.lonely_axis() < 0) return "all ranks are on one host";
+  if (std::string reason = adasum_obstacle(q); !reason.empty()) return reason;
   Plan plan;
   if (const Status s = compose(q, composition, transports_, &plan); !s.ok()) return s.message();
   if (const std::string reason = routes_obstacle(q, plan); !reason.empty()) return reason;
@@ -205,26 +190,7 @@ std::string Planner::device_obstacle(const PlanQuery& q, const std::string& comp
   return any_works ? "" : "nothing of it works on the devices' memory";
 }
 
-Plan Planner::device_adasum_plan_of(const PlanQuery& q, const select::Option& option) const {
-  Plan plan;
-  const roda_transport* across = transport_named(option.transport);
-  const bool has_neighbours = q.shape != nullptr && q.shape->table().front().size() > 1;
-  if (option.algorithm == kVectorHalvingAcross && has_neighbours && adds_on_device(q)) {
-    const roda_transport* inside = adder_inside(q);
-    plan.stages = {{RODA_REDUCESCATTER, inside, select::kNative, false},
-                   {q.collective, across, option.algorithm, true},
-                   {RODA_ALLGATHER, inside, select::kNative, false}};
-    plan.places = {"on each host", "across hosts", "on each host"};
-    return plan;
-  }
-  plan.stages = {{q.collective, across, option.algorithm}};
-  plan.places = {""};
-  plan.staged = true;
-  return plan;
-}
-
 Plan Planner::device_plan_of(const PlanQuery& q, const select::Option& option) const {
-  if (q.collective == RODA_ADASUM_ALLREDUCE) return device_adasum_plan_of(q, option);
   Plan plan;
   if (option.transport == select::kLevels) {
     if (device_obstacle(q, option.algorithm).empty()) {

@@ -38,7 +38,7 @@ void OutputBlock::release() {
 }
 
 HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -59,7 +59,7 @@ HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
 }
 
 HandleState* HandleTable::find(std::uint64_t handle) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = static_cast<std::uint32_t>(handle);
   if (index >= slots_.size()) return nullptr;
   const Slot& slot = slots_[index];
@@ -67,7 +67,7 @@ HandleState* HandleTable::find(std::uint64_t handle) const {
 }
 
 void HandleTable::release(std::uint64_t handle) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = static_cast<std::uint32_t>(handle);
   if (index >= slots_.size()) return;
   Slot& slot = slots_[index];

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/negotiate/request.h"
 #include "core/submit/output.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
 namespace roda::engine {
@@ -63,9 +63,9 @@ class HandleTable {
     std::uint32_t generation = 1;  // in the handle's upper half: a released number is never taken for a live one
     bool live = false;
   };
-  mutable std::mutex mutex_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
+  mutable Mutex mutex_;
+  std::vector<Slot> slots_ RODA_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> free_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda::engine

@@ -7,7 +7,7 @@
 namespace roda::engine {
 
 Status Submissions::add(HandleState* handle, std::int32_t rank) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
   for (Operation& op : handle->operations) {
     op.request.rank = rank;
@@ -29,7 +29,7 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
 }
 
 Status Submissions::add_change(SetChange* change) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
   if (change->ranks.empty()) {
     news_.sets_to_remove.push_back(change->id);
@@ -42,37 +42,37 @@ Status Submissions::add_change(SetChange* change) {
 }
 
 bool Submissions::is_over(const SetChange& change) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return change.is_done || !closed_.ok();
 }
 
 Status Submissions::end_change(const SetChange* change) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(changes_, change);
   return change->is_done ? Status() : closed_;
 }
 
 void Submissions::ask_for_shutdown() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   news_.shutdown = true;
   has_news_.store(true, std::memory_order_seq_cst);
 }
 
 std::vector<std::int32_t> Submissions::set_ranks(std::int32_t id) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sets_.find(id);
   return it == sets_.end() ? std::vector<std::int32_t>() : it->second;
 }
 
 std::vector<std::int32_t> Submissions::set_ids() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::int32_t> ids;
   for (const auto& [id, ranks] : sets_) ids.push_back(id);
   return ids;
 }
 
 bool Submissions::find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sets_.find(id);
   if (it == sets_.end()) return false;
   const auto& ranks = it->second;
@@ -83,7 +83,7 @@ bool Submissions::find_member(std::int32_t id, std::int32_t rank, int* size, int
 }
 
 bool Submissions::has_set(const std::vector<std::int32_t>& ranks, bool* is_leaving) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s.second == ranks; });
   const bool found = set != sets_.end();
   *is_leaving = found && closed_.ok() && std::any_of(changes_.begin(), changes_.end(), [&](const SetChange* change) {
@@ -97,7 +97,7 @@ void Submissions::take(News* news) {
   news->sets_to_add.clear();
   news->sets_to_remove.clear();
   news->shutdown = false;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);
   std::swap(*news, news_);
 }
@@ -108,14 +108,14 @@ Operation* Submissions::find_locked(std::int32_t set, std::string_view name) con
 }
 
 Operation* Submissions::find(std::int32_t set, std::string_view name) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return find_locked(set, name);
 }
 
 std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& launch, Announcer* announcer) {
   std::vector<Operation*> operations;
   operations.reserve(launch.tensors.size());
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
     Operation* op = tensor->cache_bit < 0 ? nullptr : announcer->settle(launch.set, tensor->cache_bit, tensor->name);
     if (op == nullptr) op = find_locked(launch.set, tensor->name);
@@ -134,14 +134,14 @@ void Submissions::end_locked(Operation* op, const Status& status) {
 }
 
 void Submissions::end(const std::vector<Operation*>& operations, const Status& status) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Operation* op : operations) {
     if (op != nullptr) end_locked(op, status);
   }
 }
 
 void Submissions::end_all(const Status& status) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Operation*> all;
   for (const auto& [key, op] : in_flight_) all.push_back(op);
   for (Operation* op : all) end_locked(op, status);
@@ -157,14 +157,14 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
 }
 
 std::vector<Operation*> Submissions::close(const Status& reason) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = reason;
   news_.operations.clear();
   return not_launched([](std::int32_t) { return true; });
 }
 
 void Submissions::set_opened(std::int32_t id, const std::vector<std::int32_t>& ranks) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   sets_[id] = ranks;
   for (SetChange* change : changes_) {
     if (change->is_done || change->ranks != ranks) continue;
@@ -174,7 +174,7 @@ void Submissions::set_opened(std::int32_t id, const std::vector<std::int32_t>& r
 }
 
 std::vector<Operation*> Submissions::set_closed(std::int32_t id) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   sets_.erase(id);
   for (SetChange* change : changes_) {
     if (change->ranks.empty()) change->is_done = change->is_done || change->id == id;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include "core/negotiate/negotiator.h"
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
 namespace roda::engine {
@@ -80,18 +80,17 @@ class Submissions {
       return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
     }
   };
-  // Under mutex_.
-  Operation* find_locked(std::int32_t set, std::string_view name) const;
-  void end_locked(Operation* op, const Status& status);
-  std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const;
+  Operation* find_locked(std::int32_t set, std::string_view name) const RODA_REQUIRES(mutex_);
+  void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
+  std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const RODA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards all that follows
-  News news_;
-  std::vector<SetChange*> changes_;
-  std::unordered_map<Key, Operation*, KeyHash> in_flight_;
-  std::map<std::int32_t, std::vector<std::int32_t>> sets_;
-  Status closed_;                      // why nothing can be asked for
-  std::atomic<bool> has_news_{false};  // written under mutex_, read by anybody
+  mutable Mutex mutex_;
+  News news_ RODA_GUARDED_BY(mutex_);
+  std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);
+  std::unordered_map<Key, Operation*, KeyHash> in_flight_ RODA_GUARDED_BY(mutex_);
+  std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
+  Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for
+  std::atomic<bool> has_news_{false};      // written under mutex_, read by anybody
 };
 
 }  // namespace roda::engine

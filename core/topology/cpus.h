@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "algorithms/topology/machine.h"
 #include "core/topology/kernel_files.h"
-#include "core/topology/machine.h"
 #include "plugins/base/status.h"
 
 namespace roda::topology {

@@ -1,8 +1,8 @@
 // The devices of a machine as the kernel lists them: quick, and nothing is opened.
 #pragma once
 
+#include "algorithms/topology/machine.h"
 #include "core/topology/kernel_files.h"
-#include "core/topology/machine.h"
 
 namespace roda::topology {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/topology/cluster.h"
+#include "algorithms/topology/topology.h"
 #include "plugins/base/wait_policy.h"
 
 namespace roda::topology {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/topology/json.h"
+#include "core/topology/lay_out.h"
 #include "plugins/base/format.h"
 #include "plugins/base/log.h"
 
@@ -22,18 +23,6 @@ struct Note {
 Note from_text(const std::string& text) {
   const std::size_t colon = text.find(':');
   return colon == std::string::npos ? Note() : Note{text.substr(0, colon) == "file", text.substr(colon + 1)};
-}
-
-std::vector<Host> hosts_of(const Topology& topology) {
-  std::vector<Host> hosts;
-  for (const HostIdentity& identity : topology.hosts) {
-    hosts.push_back({identity.hostname,
-                     roda::format("boot {}, network namespace {}", identity.boot_id, identity.network_namespace),
-                     0,
-                     {}});
-  }
-  for (int rank = 0; rank < topology.size; ++rank) hosts[at(topology.host_of[at(rank)])].ranks.push_back(rank);
-  return hosts;
 }
 
 // The machines behind the hashes that the ranks reported, the same on every rank.
@@ -128,29 +117,27 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Sha
   return {};
 }
 
-Status discovered(Store& store, const Topology& topology, const std::vector<Note>& notes, const Machine& mine,
-                  const std::string& prefix, Store::Clock::time_point deadline, Cluster* cluster) {
-  Shapes shapes(notes, topology.rank, mine);
+Status discovered(Store& store, int rank, const std::vector<RankReport>& reports, const std::vector<Note>& notes,
+                  const Machine& mine, const std::string& prefix, Store::Clock::time_point deadline,
+                  Topology* topology) {
+  Shapes shapes(notes, rank, mine);
   RODA_RETURN_IF_ERROR(shapes.exchange(store, prefix, deadline));
-  Cluster found;
-  found.hosts = hosts_of(topology);
   std::map<std::string, int> index;
-  for (Host& host : found.hosts) {
+  for (Host& host : topology->hosts) {
     const std::string& hash = notes[at(host.ranks.front())].hash;
-    const auto [known, is_new] = index.emplace(hash, static_cast<int>(found.machines.size()));
-    if (is_new) found.machines.push_back({roda::format("m{:02}", known->second), shapes.find(hash)});
+    const auto [known, is_new] = index.emplace(hash, static_cast<int>(topology->machines.size()));
+    if (is_new) topology->machines.push_back({roda::format("m{:02}", known->second), shapes.find(hash)});
     host.machine = known->second;
-    RODA_RETURN_IF_ERROR(compare_views(host, notes, shapes, topology.rank));
+    RODA_RETURN_IF_ERROR(compare_views(host, notes, shapes, rank));
   }
-  for (int rank = 0; rank < topology.size; ++rank) {
-    const Host& host = found.hosts[at(topology.host_of[at(rank)])];
-    found.bindings.push_back(binding(found.machines[at(host.machine)].machine, topology.budgets[at(rank)]));
+  for (std::size_t each = 0; each < reports.size(); ++each) {
+    const Host& host = topology->host_of(static_cast<int>(each));
+    topology->bindings.push_back(binding(topology->machines[at(host.machine)].machine, reports[each].cores));
   }
-  *cluster = std::move(found);
   return {};
 }
 
-Status from_file(const Topology& topology, const std::vector<Note>& notes, const View& mine, Cluster* cluster) {
+Status from_file(const std::vector<Note>& notes, const View& mine, Topology* topology) {
   const auto with_file = std::find_if(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; });
   std::vector<int> others;
   for (std::size_t rank = 0; rank < notes.size(); ++rank) {
@@ -163,7 +150,7 @@ Status from_file(const Topology& topology, const std::vector<Note>& notes, const
                                others.size() > 1 ? "s" : "", print_cpus(others), with_file - notes.begin()),
                   others.front());
   }
-  return fit(*mine.file, {hosts_of(topology)}, cluster);
+  return fit(*mine.file, topology);
 }
 
 }  // namespace
@@ -196,29 +183,31 @@ std::string note_of(const View& view) {
   return view.file ? "file:" + hash(*view.file) : "machine:" + hash(view.machine);
 }
 
-Status share(Store& store, const Topology& topology, const View& mine, const std::string& prefix,
-             Store::Clock::time_point deadline, Cluster* cluster) {
+Status share(Store& store, int rank, const std::vector<RankReport>& reports, const View& mine,
+             const std::string& prefix, Store::Clock::time_point deadline, Topology* topology) {
   std::vector<Note> notes;
-  for (const std::string& note : topology.notes) notes.push_back(from_text(note));
+  for (const RankReport& report : reports) notes.push_back(from_text(report.note));
   if (std::any_of(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; })) {
-    return from_file(topology, notes, mine, cluster);
+    return from_file(notes, mine, topology);
   }
-  return discovered(store, topology, notes, mine.machine, prefix, deadline, cluster);
+  return discovered(store, rank, reports, notes, mine.machine, prefix, deadline, topology);
 }
 
-Cluster alone(const View& view, const std::string& hostname) {
+Topology alone(const View& view, const std::string& hostname) {
   if (view.file) return *view.file;
-  return {{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {binding(view.machine, core_budget())}};
+  Topology topology{{{"m00", view.machine}}, {{hostname, "", 0, {0}}}, {binding(view.machine, core_budget())}, {}, {}};
+  place_ranks(&topology);
+  return topology;
 }
 
-std::vector<Shortage> shortages(const Cluster& cluster) {
+std::vector<Shortage> shortages(const Topology& topology) {
   std::vector<Shortage> found;
-  if (cluster.bindings.empty()) return found;
-  for (const Host& host : cluster.hosts) {
+  if (topology.bindings.empty()) return found;
+  for (const Host& host : topology.hosts) {
     CpuSet cpus;
     double limit = 0;
     for (const int rank : host.ranks) {
-      const Binding& binding = cluster.bindings[at(rank)];
+      const Binding& binding = topology.bindings[at(rank)];
       if (binding.cpus.empty()) return found;
       cpus.insert(cpus.end(), binding.cpus.begin(), binding.cpus.end());
       if (binding.cpu_limit > 0 && (limit == 0 || binding.cpu_limit < limit)) limit = binding.cpu_limit;

@@ -10,7 +10,7 @@
 
 namespace roda::topology {
 
-Status load_file(const std::string& path, Cluster* cluster) {
+Status load_file(const std::string& path, Topology* topology) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) return Status::invalid(roda::format("the topology file '{}' can't be read: {}", path, error.message()));
@@ -23,15 +23,15 @@ Status load_file(const std::string& path, Cluster* cluster) {
   if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
     return Status::invalid(roda::format("the topology file '{}' can't be read", path));
   }
-  const Status status = from_json(text, cluster);
+  const Status status = from_json(text, topology);
   if (status.ok()) return {};
   return Status::invalid(roda::format("the topology file '{}' is malformed: {}", path, status.message()));
 }
 
-Status write_file(const std::string& path, const Cluster& cluster) {
+Status write_file(const std::string& path, const Topology& topology) {
   const std::string beside = roda::format("{}.{}", path, ::getpid());
   std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file << to_json(cluster) << "\n";
+  file << to_json(topology) << "\n";
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(beside, path, error);

@@ -170,34 +170,35 @@ Host to_host(const Field& field, const std::vector<NamedMachine>& machines) {
 }
 
 // Every rank from 0 up, each on one host.
-void check_ranks(const Cluster& cluster, const Field& field) {
+void check_ranks(const Topology& topology, const Field& field) {
   std::vector<int> seen;
-  for (const Host& host : cluster.hosts) seen.insert(seen.end(), host.ranks.begin(), host.ranks.end());
+  for (const Host& host : topology.hosts) seen.insert(seen.end(), host.ranks.begin(), host.ranks.end());
   std::sort(seen.begin(), seen.end());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (seen[i] != static_cast<int>(i)) {
       field["hosts"].refuse(roda::format("hosts that name each of {} ranks once; rank {} is not", seen.size(), i));
     }
   }
-  if (!cluster.bindings.empty() && cluster.bindings.size() != seen.size()) {
+  if (!topology.bindings.empty() && topology.bindings.size() != seen.size()) {
     field["bindings"].refuse(roda::format("an array of {} bindings, one for each rank", seen.size()));
   }
 }
 
-Cluster to_cluster(const Field& field) {
+Topology to_topology(const Field& field) {
   field["roda_topology"].integer(kSchema, kSchema);
-  Cluster cluster;
+  Topology topology;
   field["machines"].for_each(true, [&](const std::string& name, const Field& entry) {
-    cluster.machines.push_back({name, to_machine(entry)});
+    topology.machines.push_back({name, to_machine(entry)});
   });
   if (field.has("hosts")) {
     field["hosts"].for_each(false, [&](const std::string&, const Field& entry) {
-      cluster.hosts.push_back(to_host(entry, cluster.machines));
+      topology.hosts.push_back(to_host(entry, topology.machines));
     });
   }
-  maybe(field, "bindings", &cluster.bindings, to_binding);
-  check_ranks(cluster, field);
-  return cluster;
+  maybe(field, "bindings", &topology.bindings, to_binding);
+  check_ranks(topology, field);
+  place_ranks(&topology);
+  return topology;
 }
 
 template <typename T>
@@ -217,7 +218,7 @@ Status read(std::string_view text, T (*convert)(const Field&), T* out) {
 
 }  // namespace
 
-Status from_json(std::string_view text, Cluster* cluster) { return read(text, to_cluster, cluster); }
+Status from_json(std::string_view text, Topology* topology) { return read(text, to_topology, topology); }
 Status from_json(std::string_view text, Machine* machine) { return read(text, to_machine, machine); }
 
 }  // namespace roda::topology

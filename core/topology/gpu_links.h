@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/topology/machine.h"
+#include "algorithms/topology/machine.h"
 #include "plugins/base/status.h"
 
 namespace roda::topology {

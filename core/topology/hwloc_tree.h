@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "algorithms/topology/machine.h"
 #include "core/topology/hwloc_library.h"
-#include "core/topology/machine.h"
 
 namespace roda::topology {
 

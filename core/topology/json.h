@@ -11,7 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/topology/cluster.h"
+#include "algorithms/topology/topology.h"
+#include "plugins/base/status.h"
 
 namespace roda::topology {
 
@@ -19,22 +20,22 @@ constexpr int kSchema = 1;
 constexpr std::size_t kMostFileBytes = 16 << 20;
 
 // `indent` < 0: one line.
-std::string to_json(const Cluster& cluster, int indent = 2);
+std::string to_json(const Topology& topology, int indent = 2);
 std::string to_json(const Machine& machine, int indent = -1);
 
 // Refuses text that is no JSON, another schema, and a field that is missing or wrong, by its path ("/hosts/0/ranks").
 // The object may also be the value of "topology" in a larger one (what `roda-info --json` prints).
-Status from_json(std::string_view text, Cluster* cluster);
+Status from_json(std::string_view text, Topology* topology);
 Status from_json(std::string_view text, Machine* machine);
 
 // Names the file in the error.
-Status load_file(const std::string& path, Cluster* cluster);
+Status load_file(const std::string& path, Topology* topology);
 // Writes beside the file and renames, so that a reader never sees half of it.
-Status write_file(const std::string& path, const Cluster& cluster);
+Status write_file(const std::string& path, const Topology& topology);
 
 // Equal for equal machines; sources do not count. 16 hexadecimal digits.
 std::string hash(const Machine& machine);
-std::string hash(const Cluster& cluster);
+std::string hash(const Topology& topology);
 
 // What differs, by path, at most three places: "/numa_nodes/0/memory_gib is 24 here and 32 there". Empty: nothing.
 std::string difference(const Machine& a, const Machine& b, const std::string& here, const std::string& there);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/topology/machine.h"
+#include "algorithms/topology/machine.h"
 
 namespace roda::topology {
 

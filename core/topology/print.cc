@@ -77,12 +77,12 @@ std::string binding_text(const Binding& binding) {
 }
 
 // Ranks of a host, those with one binding in one line.
-std::vector<Branch> rank_branches(const Cluster& cluster, const Host& host) {
+std::vector<Branch> rank_branches(const Topology& topology, const Host& host) {
   std::vector<Branch> branches;
-  for (std::size_t i = 0; !cluster.bindings.empty() && i < host.ranks.size();) {
-    const Binding& binding = cluster.bindings[static_cast<std::size_t>(host.ranks[i])];
+  for (std::size_t i = 0; !topology.bindings.empty() && i < host.ranks.size();) {
+    const Binding& binding = topology.bindings[static_cast<std::size_t>(host.ranks[i])];
     std::vector<int> alike;
-    while (i < host.ranks.size() && cluster.bindings[static_cast<std::size_t>(host.ranks[i])] == binding) {
+    while (i < host.ranks.size() && topology.bindings[static_cast<std::size_t>(host.ranks[i])] == binding) {
       alike.push_back(host.ranks[i++]);
     }
     branches.push_back(
@@ -91,15 +91,15 @@ std::vector<Branch> rank_branches(const Cluster& cluster, const Host& host) {
   return branches;
 }
 
-Branch host_branch(const Cluster& cluster, const Host& host) {
-  const bool is_shared_name = std::count_if(cluster.hosts.begin(), cluster.hosts.end(),
+Branch host_branch(const Topology& topology, const Host& host) {
+  const bool is_shared_name = std::count_if(topology.hosts.begin(), topology.hosts.end(),
                                             [&](const Host& other) { return other.name == host.name; }) > 1;
   Branch branch;
   branch.text = roda::format("{}{}: rank{} {}, machine {}", host.name,
                              is_shared_name && !host.place.empty() ? roda::format(" ({})", host.place) : "",
                              host.ranks.size() > 1 ? "s" : "", print_cpus(host.ranks),
-                             cluster.machines[static_cast<std::size_t>(host.machine)].name);
-  branch.children = rank_branches(cluster, host);
+                             topology.machines[static_cast<std::size_t>(host.machine)].name);
+  branch.children = rank_branches(topology, host);
   return branch;
 }
 
@@ -142,21 +142,28 @@ Branch machine_branch(const NamedMachine& named) {
   return branch;
 }
 
-std::string print(const Cluster& cluster) {
+std::string print_rank(const Topology& topology, int rank) {
+  const Numbers& numbers = topology.rank(rank);
+  return roda::format("rank {} of {}, local {} of {}, cross {} of {}, {}\n", rank, topology.size(), numbers.local_rank,
+                      topology.local_size(rank), numbers.cross_rank, topology.cross_size(rank),
+                      topology.is_homogeneous() ? "homogeneous" : "not homogeneous");
+}
+
+std::string print(const Topology& topology) {
   std::string out;
-  if (!cluster.hosts.empty()) {
+  if (!topology.hosts.empty()) {
     Branch job;
-    job.text = roda::format("{} on {}, {} of machine", counted(static_cast<std::size_t>(cluster.size()), "rank"),
-                            counted(cluster.hosts.size(), "host"), counted(cluster.machines.size(), "kind"));
-    for (std::size_t i = 0; i < std::min(cluster.hosts.size(), kMostHosts); ++i) {
-      job.children.push_back(host_branch(cluster, cluster.hosts[i]));
+    job.text = roda::format("{} on {}, {} of machine", counted(static_cast<std::size_t>(topology.size()), "rank"),
+                            counted(topology.hosts.size(), "host"), counted(topology.machines.size(), "kind"));
+    for (std::size_t i = 0; i < std::min(topology.hosts.size(), kMostHosts); ++i) {
+      job.children.push_back(host_branch(topology, topology.hosts[i]));
     }
-    if (cluster.hosts.size() > kMostHosts) {
-      job.children.push_back({roda::format("and {} more hosts", cluster.hosts.size() - kMostHosts), {}});
+    if (topology.hosts.size() > kMostHosts) {
+      job.children.push_back({roda::format("and {} more hosts", topology.hosts.size() - kMostHosts), {}});
     }
     out = render(job);
   }
-  for (const NamedMachine& named : cluster.machines) out += render(machine_branch(named));
+  for (const NamedMachine& named : topology.machines) out += render(machine_branch(named));
   return out;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/topology/cluster.h"
+#include "algorithms/topology/topology.h"
 
 namespace roda::topology {
 
@@ -17,7 +17,10 @@ struct Branch {
 std::string render(const Branch& root);
 
 // Hosts with their ranks, then each machine. Hosts of one name are told apart by their place.
-std::string print(const Cluster& cluster);
+std::string print(const Topology& topology);
+
+// "rank 1 of 4, local 1 of 2, cross 0 of 2, homogeneous", a line.
+std::string print_rank(const Topology& topology, int rank);
 
 // Parts of a machine's tree.
 Branch machine_branch(const NamedMachine& named);

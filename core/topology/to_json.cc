@@ -92,17 +92,17 @@ json to(const Machine& machine) {
   return out;
 }
 
-json to(const Cluster& cluster) {
+json to(const Topology& topology) {
   json out{{"roda_topology", kSchema}, {"machines", json::object()}};
-  for (const NamedMachine& named : cluster.machines) out["machines"][named.name] = to(named.machine);
-  for (const Host& host : cluster.hosts) {
+  for (const NamedMachine& named : topology.machines) out["machines"][named.name] = to(named.machine);
+  for (const Host& host : topology.hosts) {
     json entry{{"name", host.name},
-               {"machine", cluster.machines[static_cast<std::size_t>(host.machine)].name},
+               {"machine", topology.machines[static_cast<std::size_t>(host.machine)].name},
                {"ranks", print_cpus(host.ranks)}};
     set(&entry, "place", host.place);
     out["hosts"].push_back(std::move(entry));
   }
-  for (const Binding& binding : cluster.bindings) {
+  for (const Binding& binding : topology.bindings) {
     json entry{{"cpus", print_cpus(binding.cpus)}};
     set(&entry, "cpu_limit", binding.cpu_limit);
     out["bindings"].push_back(std::move(entry));
@@ -123,7 +123,7 @@ std::string fnv1a(const std::string& text) {
 
 }  // namespace
 
-std::string to_json(const Cluster& cluster, int indent) { return dump(to(cluster), indent); }
+std::string to_json(const Topology& topology, int indent) { return dump(to(topology), indent); }
 std::string to_json(const Machine& machine, int indent) { return dump(to(machine), indent); }
 
 std::string hash(const Machine& machine) {
@@ -132,8 +132,8 @@ std::string hash(const Machine& machine) {
   return fnv1a(dump(value, -1));
 }
 
-std::string hash(const Cluster& cluster) {
-  Cluster bare = cluster;
+std::string hash(const Topology& topology) {
+  Topology bare = topology;
   for (NamedMachine& named : bare.machines) named.machine.sources.clear();
   return fnv1a(to_json(bare, -1));
 }

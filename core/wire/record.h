@@ -34,6 +34,8 @@ enum class Item : std::uint16_t {
   kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
   kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
   kPart = 10,   // of an item that is too long for a record (parts.h)
+  kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
+  kPresent = 12,
 };
 
 struct ItemHeader {
@@ -56,7 +58,7 @@ class RecordWriter {
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
   void add_set(std::span<const std::int32_t> ranks);
-  void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained
+  void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent
   // Valid until the next begin().
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }

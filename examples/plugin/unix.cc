@@ -77,8 +77,10 @@ class Group {
     cause_.throw_if_set();
     if (names_.test()) return true;
     if (desc_.timeout_ns == 0 || Clock::now() < deadline_) return false;
-    throw Failure(RODA_ERR_TIMEOUT,
-                  "rank " + std::to_string(desc_.world_ranks[names_.waiting_for()]) + " did not come");
+    const std::vector<int> missing = names_.missing();
+    throw Failure(RODA_ERR_TIMEOUT, missing.empty()
+                                        ? "a rank did not come"
+                                        : "rank " + std::to_string(desc_.world_ranks[missing[0]]) + " did not come");
   }
   void abort(const Failure& cause) {
     cause_.set(cause);

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <mutex>
+#include "plugins/base/mutex.h"
 
 namespace roda {
 namespace {
@@ -17,18 +17,18 @@ struct GuardedSocket {
 };
 
 // Held across fork, so that the child finds the list whole. Never destroyed: forks happen until the very end.
-std::mutex& guard_mutex() {
-  static auto& mutex = *new std::mutex();
+Mutex& guard_mutex() {
+  static auto& mutex = *new Mutex();
   return mutex;
 }
-std::vector<GuardedSocket>& guarded() {
+std::vector<GuardedSocket>& guarded() RODA_REQUIRES(guard_mutex()) {
   static auto& sockets = *new std::vector<GuardedSocket>();
   return sockets;
 }
 
-void before_fork() { guard_mutex().lock(); }
-void in_parent() { guard_mutex().unlock(); }
-void in_child() {
+void before_fork() RODA_ACQUIRE(guard_mutex()) { guard_mutex().lock(); }
+void in_parent() RODA_RELEASE(guard_mutex()) { guard_mutex().unlock(); }
+void in_child() RODA_RELEASE(guard_mutex()) {
   for (const GuardedSocket& socket : guarded()) {
     if (socket_inode(socket.fd) == socket.inode) ::close(socket.fd);
   }
@@ -36,7 +36,7 @@ void in_child() {
   guard_mutex().unlock();
 }
 
-void drop(const void* owner) {
+void drop(const void* owner) RODA_REQUIRES(guard_mutex()) {
   std::erase_if(guarded(), [owner](const GuardedSocket& socket) { return socket.owner == owner; });
 }
 
@@ -50,7 +50,7 @@ unsigned long socket_inode(int fd) {
 void guard_sockets(const void* owner, const std::vector<int>& fds) {
   static const int registered = ::pthread_atfork(before_fork, in_parent, in_child);
   static_cast<void>(registered);
-  const std::lock_guard lock(guard_mutex());
+  const MutexLock lock(guard_mutex());
   drop(owner);
   for (const int fd : fds) {
     const unsigned long inode = socket_inode(fd);
@@ -61,7 +61,7 @@ void guard_sockets(const void* owner, const std::vector<int>& fds) {
 }
 
 void forget_sockets(const void* owner) {
-  const std::lock_guard lock(guard_mutex());
+  const MutexLock lock(guard_mutex());
   drop(owner);
 }
 

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "plugins/base/mutex.h"
 
 namespace roda {
 
@@ -16,8 +17,8 @@ namespace {
 
 // Held across fork, so that the child finds the list whole. Never destroyed: forks happen until the very end.
 struct Registry {
-  std::mutex mutex;
-  std::vector<int> fds;
+  Mutex mutex;
+  std::vector<int> fds RODA_GUARDED_BY(mutex);
   int null_fd = -1;
   std::atomic<bool> is_child{false};
 };
@@ -27,17 +28,17 @@ Registry& registry() {
   return *instance;
 }
 
-void before_fork() { registry().mutex.lock(); }
-void after_fork_in_parent() { registry().mutex.unlock(); }
+void before_fork() RODA_ACQUIRE(registry().mutex) { registry().mutex.lock(); }
+void after_fork_in_parent() RODA_RELEASE(registry().mutex) { registry().mutex.unlock(); }
 
-void after_fork_in_child() {
+void after_fork_in_child() RODA_RELEASE(registry().mutex) {
   Registry& r = registry();
-  for (int fd : r.fds) {
+  for (int fd : registry().fds) {
     if (r.null_fd < 0 || ::dup3(r.null_fd, fd, O_CLOEXEC) < 0) ::close(fd);
   }
-  r.fds.clear();
+  registry().fds.clear();
   r.is_child.store(true, std::memory_order_relaxed);
-  r.mutex.unlock();
+  registry().mutex.unlock();
 }
 
 void install_once() {

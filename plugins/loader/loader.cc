@@ -1,6 +1,7 @@
 #include "plugins/loader/loader.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -29,9 +30,9 @@ bool read_name(const char (&field)[N], std::string* name) {
 }
 
 // Judged from the file alone: nothing of the plugin has run yet.
-Status identify(PluginRecord* record) {
+Status identify(PluginRecord* record, bool* only_by_name) {
   roda_plugin_info_t info{};
-  RODA_RETURN_IF_ERROR(read_plugin_info(record->path, &info));
+  RODA_RETURN_IF_ERROR(read_plugin_info(record->path, &info, only_by_name));
   if (info.magic != RODA_PLUGIN_MAGIC) return Status::invalid("its roda_plugin_info has the wrong magic number");
   record->abi_version = info.abi_version;
   if (info.abi_version != RODA_ABI_VERSION) {
@@ -98,33 +99,72 @@ std::vector<std::string> shared_objects(const std::string& folder) {
   return paths;
 }
 
+// Signals belong to the program, whatever the libraries that a plugin brings along think.
+class SignalKeeper {
+ public:
+  SignalKeeper() {
+    for (int number = 1; number < NSIG; ++number)
+      known_[at(number)] = ::sigaction(number, nullptr, &actions_[at(number)]) == 0;
+  }
+  ~SignalKeeper() {
+    for (int number = 1; number < NSIG; ++number) {
+      struct sigaction now {};
+      if (!known_[at(number)] || ::sigaction(number, nullptr, &now) != 0) continue;
+      const struct sigaction& before = actions_[at(number)];
+      if (now.sa_sigaction != before.sa_sigaction) ::sigaction(number, &before, nullptr);
+    }
+  }
+  SignalKeeper(const SignalKeeper&) = delete;
+  SignalKeeper& operator=(const SignalKeeper&) = delete;
+
+ private:
+  static std::size_t at(int number) { return static_cast<std::size_t>(number); }
+  struct sigaction actions_[NSIG] = {};
+  bool known_[NSIG] = {};
+};
+
 }  // namespace
 
 void Loader::scan(const roda_host& host, const std::vector<std::string>& folders) {
+  host_ = &host;
   std::set<std::string> seen;
   for (const std::string& folder : folders) {
     std::error_code error;
     const std::string real = fs::canonical(folder, error).string();
     if (error || !seen.insert(real).second) continue;
-    for (const std::string& path : shared_objects(folder)) add(host, path);
+    for (const std::string& path : shared_objects(folder)) add(host, path, true);
   }
 }
 
-const PluginRecord& Loader::add(const roda_host& host, const std::string& path) {
+const PluginRecord& Loader::add(const roda_host& host, const std::string& path) { return add(host, path, false); }
+
+const PluginRecord& Loader::add(const roda_host& host, const std::string& path, bool may_put_off) {
   auto record = std::make_unique<PluginRecord>();
   record->path = path;
   record->name = name_of_file(path);
-  Status status = identify(record.get());
-  const PluginRecord* winner = status.ok() ? find(record->name) : nullptr;
+  bool only_by_name = false;
+  Status status = identify(record.get(), &only_by_name);
+  const PluginRecord* winner = status.ok() ? owner_of(record->name) : nullptr;
   if (winner != nullptr && owns_name(*winner)) status = Status::invalid("shadowed by " + winner->path);
-  if (status.ok()) status = open(host, record.get());
-  record->usable = status.ok();
-  record->reason = status.message();
+  record->is_put_off = status.ok() && only_by_name && may_put_off;
+  if (record->is_put_off) {
+    record->reason = "not opened: it is opened only where it is named";
+  } else {
+    settle(host, record.get(), status);
+  }
   records_.push_back(std::move(record));
   return *records_.back();
 }
 
+void Loader::settle(const roda_host& host, PluginRecord* record, Status status) {
+  if (status.ok()) status = open(host, record);
+  record->is_put_off = false;
+  record->usable = status.ok();
+  record->reason = status.message();
+}
+
 Status Loader::open(const roda_host& host, PluginRecord* record) {
+  const SignalKeeper keeper;
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
@@ -180,14 +220,26 @@ const roda_device* Loader::device_for(int memory_kind) const {
   return nullptr;
 }
 
-const PluginRecord* Loader::find(const std::string& name) const {
-  const PluginRecord* broken = nullptr;
+PluginRecord* Loader::owner_of(const std::string& name) const {
+  PluginRecord* broken = nullptr;
   for (const auto& record : records_) {
     if (record->name != name) continue;
     if (owns_name(*record)) return record.get();
     if (broken == nullptr) broken = record.get();
   }
   return broken;
+}
+
+const PluginRecord* Loader::find(const std::string& name) {
+  PluginRecord* record = owner_of(name);
+  if (record != nullptr && record->is_put_off) settle(*host_, record, Status());
+  return record;
+}
+
+void Loader::open_all() {
+  for (const auto& record : records_) {
+    if (record->is_put_off) settle(*host_, record.get(), Status());
+  }
 }
 
 std::vector<const PluginRecord*> Loader::records() const {

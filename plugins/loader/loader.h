@@ -31,7 +31,8 @@ struct PluginRecord {
   std::string description;                    // the plugin's own line: library and version
   std::vector<const roda_setting*> settings;  // that it declares (<roda/abi/settings.h>), usable or not
   bool usable = false;
-  std::string reason;  // why not, in words; "" when usable
+  std::string reason;       // why not, in words; "" when usable
+  bool is_put_off = false;  // not opened so far: nobody has named it (<roda/abi/opening.h>)
   // Complete (never shorter than this core's struct), lives as long as the Loader. Null unless it is a usable
   // transport.
   const roda_transport* transport = nullptr;
@@ -56,7 +57,9 @@ class Loader {
   static std::vector<std::string> search_path();
 
   // Looks at every *.so of the search path, in the order of the path and then of file names, and probes what can be
-  // opened. The first plugin of a name wins, usable or not; later ones are recorded as shadowed and not opened.
+  // opened, but for what wants to be opened only by name. What a library does to the process's signals as it is opened
+  // and probed is undone. The first plugin of a name wins, usable or not; later ones are recorded as shadowed and not
+  // opened.
   void scan(const roda_host& host) { scan(host, search_path()); }
   void scan(const roda_host& host, const std::vector<std::string>& folders);
 
@@ -64,18 +67,24 @@ class Loader {
   const PluginRecord& add(const roda_host& host, const std::string& path);
 
   // The record that owns the name, usable or not: the first file that says it is a plugin of that name and of this
-  // core's ABI, else the first that failed to say so. Null when there is neither.
-  const PluginRecord* find(const std::string& name) const;
+  // core's ABI, else the first that failed to say so. Null when there is neither. Opens what was put off.
+  const PluginRecord* find(const std::string& name);
+  // Opens all that was put off, for those who want to know of everything.
+  void open_all();
   // In the order they were looked at.
   std::vector<const PluginRecord*> records() const;
   // The usable device of that kind of memory; null when there is none.
   const roda_device* device_for(int memory_kind) const;
 
  private:
+  PluginRecord* owner_of(const std::string& name) const;
+  const PluginRecord& add(const roda_host& host, const std::string& path, bool may_put_off);
+  void settle(const roda_host& host, PluginRecord* record, Status status);
   Status open(const roda_host& host, PluginRecord* record);
   Status open_transport(const roda_host& host, void* library, PluginRecord* record);
   Status open_device(const roda_host& host, void* library, PluginRecord* record);
 
+  const roda_host* host_ = nullptr;  // of the last scan
   std::vector<std::unique_ptr<PluginRecord>> records_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
   std::vector<std::unique_ptr<roda_bootstrap>> bootstraps_;

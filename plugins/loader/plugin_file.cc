@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <roda/abi/opening.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,7 +125,7 @@ Status file_offset(const RangeReader& file, const Elf64_Ehdr& header, std::uint6
 
 }  // namespace
 
-Status read_plugin_info(const std::string& path, roda_plugin_info_t* info) {
+Status read_plugin_info(const std::string& path, roda_plugin_info_t* info, bool* only_by_name) {
   RangeReader file;
   RODA_RETURN_IF_ERROR(file.open(path));
   Elf64_Ehdr header{};
@@ -132,6 +133,7 @@ Status read_plugin_info(const std::string& path, roda_plugin_info_t* info) {
   RODA_RETURN_IF_ERROR(file.read(0, &header, sizeof header, "the file header"));
   RODA_RETURN_IF_ERROR(check_header(header));
   Elf64_Sym symbol{};
+  if (only_by_name != nullptr) *only_by_name = find_symbol(file, header, RODA_ONLY_BY_NAME_SYMBOL, &symbol).ok();
   RODA_RETURN_IF_ERROR(find_symbol(file, header, RODA_PLUGIN_INFO_SYMBOL, &symbol));
   if (symbol.st_size < sizeof *info) return Status::invalid("roda_plugin_info is too short");
   std::uint64_t offset = 0;

@@ -73,9 +73,9 @@ class Runner:
         self._jobs: dict[subprocess.Popen[str], Path] = {}
 
     def start(
-        self, network: Network, slots: Sequence[int], command: Sequence[str], **variables: str
+        self, network: Network, slots: Sequence[int], command: Sequence[str], on: int = 0, **variables: str
     ) -> subprocess.Popen[str]:
-        """Start a launcher's command line on the first host."""
+        """Start a launcher's command line on one of the hosts."""
         told = self._folder / f"told{len(self._jobs)}"
         told.mkdir()
         environment = {
@@ -87,7 +87,7 @@ class Runner:
             **variables,
         }
         process = subprocess.Popen(
-            network.command(network.hosts[0], command), env=environment, text=True, stdin=subprocess.DEVNULL,
+            network.command(network.hosts[on], command), env=environment, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self._jobs[process] = told

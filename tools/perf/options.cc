@@ -77,7 +77,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->check(CLI::Range(1.01, 1e6));
   app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f");
   app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy names them, and bfloat16")->capture_default_str();
-  app->add_option("-o,--ops", lists->ops, "sum, average, min, max, product")->capture_default_str();
+  app->add_option("-o,--ops", lists->ops, "sum, average, adasum, min, max, product")->capture_default_str();
   app->add_option("-n,--ranks", options->ranks, "processes to start")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

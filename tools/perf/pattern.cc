@@ -15,7 +15,7 @@ namespace {
 double contribution(std::int32_t dtype, std::int32_t op, int rank, std::size_t index) {
   const auto step = static_cast<double>(index % 7 + 1);
   if (dtype == RODA_BOOL) return static_cast<double>((index + static_cast<std::size_t>(rank)) % 2);
-  if (op == RODA_AVERAGE) return step;
+  if (op == RODA_AVERAGE || op == RODA_ADASUM) return step;  // of equal vectors both are the same again
   if (op == RODA_PRODUCT) return static_cast<double>((index + static_cast<std::size_t>(rank)) % 2 + 1);
   return (rank % 4 + 1) * step;
 }
@@ -86,7 +86,7 @@ Pattern Pattern::reduced(std::int32_t dtype, std::int32_t op, int ranks) {
   for (std::size_t i = 0; i < kPeriod; ++i) {
     values[i] = contribution(dtype, op, 0, i);
     for (int rank = 1; rank < ranks; ++rank) values[i] = combine(op, values[i], contribution(dtype, op, rank, i));
-    if (op == RODA_AVERAGE) values[i] /= ranks;
+    if (op == RODA_AVERAGE || op == RODA_ADASUM) values[i] /= ranks;
   }
   return {dtype, values};
 }

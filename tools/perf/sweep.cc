@@ -47,6 +47,8 @@ std::vector<bool> places_of(const Options& options, std::int32_t collective) {
 // Horovod's reducescatter knows two ops, and the average of truth values means nothing.
 bool is_defined(std::int32_t collective, std::int32_t dtype, std::int32_t op) {
   if (collective == RODA_REDUCESCATTER && op != RODA_SUM && op != RODA_AVERAGE) return false;
+  const bool is_float = dtype >= RODA_FLOAT16 && dtype != RODA_BOOL;
+  if (reduces(collective) && op == RODA_ADASUM && !is_float) return false;
   return !(reduces(collective) && dtype == RODA_BOOL && op == RODA_AVERAGE);
 }
 

@@ -35,7 +35,8 @@ bool reduces(std::int32_t collective) { return collective == RODA_ALLREDUCE || c
 bool has_both_places(std::int32_t collective) { return collective == RODA_ALLREDUCE; }
 
 std::string what_runs(const Case& what) {
-  char* text = roda_explain(what.collective, what.bytes, 0, 1, nullptr);
+  const bool is_adasum = what.collective == RODA_ALLREDUCE && what.op == RODA_ADASUM;
+  char* text = roda_explain(is_adasum ? int{RODA_ADASUM_ALLREDUCE} : what.collective, what.bytes, 0, 1, nullptr);
   if (text == nullptr) return "?";
   const auto plan = nlohmann::json::parse(text, nullptr, false);
   roda_free_text(text);

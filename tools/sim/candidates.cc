@@ -12,16 +12,8 @@ namespace {
 
 constexpr double kSlices[] = {1 << 20, 4 << 20, 16 << 20, 0};  // 0: whole
 
-plan::Grid grid_of(const sim::Cluster& cluster, std::int32_t ranks) {
-  const sim::Topology topology(cluster, ranks);
-  std::vector<std::string> names;
-  std::vector<std::vector<std::int32_t>> units;
-  for (std::size_t level = 0; level + 1 < topology.levels(); ++level) {
-    names.push_back(cluster.levels[level].name);
-    auto& of = units.emplace_back();
-    for (std::int32_t rank = 0; rank < ranks; ++rank) of.push_back(topology.unit(level, rank));
-  }
-  return names.empty() ? plan::flat_grid(ranks) : plan::nested_grid(names, units);
+plan::Grid grid_of(const Topology& topology) {
+  return topology.levels.empty() ? plan::flat_grid(topology.size()) : plan::nested_grid(topology.levels);
 }
 
 // "ring/double_binary_tree/ring"
@@ -37,7 +29,7 @@ plan::Choice parse_choice(const std::string& text) {
 void compose(const std::string& kind, schedule::Collective collective, const plan::Choice& choice, std::int32_t ranks,
              sim::Scenario* scenario) {
   if (kind == "hierarchical") {
-    scenario->grid = grid_of(scenario->cluster, ranks);
+    scenario->grid = grid_of(sim::lay_out(scenario->cluster, ranks));
     scenario->plan = plan::hierarchical(collective, scenario->grid, {choice});
   } else if (kind == "torus" && collective == schedule::Collective::kAllreduce) {
     scenario->grid = plan::torus_grid(plan::even_dims(ranks));
@@ -74,7 +66,7 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
   sim::Scenario scenario;
   scenario.cluster = cluster;
   scenario.bytes = bytes;
-  if (auto wrong = sim::Topology::why_no_room(cluster, ranks)) throw Failure(*wrong);
+  if (auto wrong = sim::why_no_room(cluster, ranks)) throw Failure(*wrong);
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
   if (kind == "hierarchical" || kind == "torus" || colon != std::string::npos) {

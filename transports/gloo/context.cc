@@ -23,7 +23,7 @@ Context::Context(const roda_host* host) : host_(host) {
 }
 
 std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& device = devices_[reach == Reach::kHost ? 0 : 1];
   if (device == nullptr) device = make_device(interfaces_, reach);
   return device;

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "transports/gloo/collectives.h"
 #include "transports/gloo/device.h"
 #include "transports/gloo/wakeups.h"
@@ -73,8 +73,8 @@ class Context {
   bool has_moved_ = false;  // since the last sleep
   bool data_came_ = false;  // since the last arm()
   std::atomic<int> events_{0};
-  std::mutex mutex_;
-  std::array<std::shared_ptr<::gloo::transport::Device>, 2> devices_;
+  Mutex mutex_;
+  std::array<std::shared_ptr<::gloo::transport::Device>, 2> devices_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda::gloo

@@ -21,6 +21,9 @@ struct FrameHeader {
   std::uint64_t bytes = 0;
   Kind kind = Kind::kMessage;
   std::uint32_t number = 0;
+
+  // Members may be trusted to be members, not to be sane.
+  bool is_sane() const;
 };
 
 struct Frame {
@@ -34,6 +37,10 @@ struct Frame {
 static_assert(offsetof(Frame, payload) == sizeof(FrameHeader));
 
 inline bool is_short(std::size_t bytes) { return bytes <= Frame::kPayloadBytes; }
+
+inline bool FrameHeader::is_sane() const {
+  return kind == Kind::kMessage ? is_short(bytes) : kind == Kind::kAsk || kind == Kind::kRefuse;
+}
 
 // A frame with Gloo's buffer over it.
 struct FrameBuffer {

@@ -51,7 +51,7 @@ Group::~Group() {
   state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
   bool must_poison = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     const bool has_links = std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link != nullptr; });
     must_poison = mesh_ != nullptr && (has_links || !worker_idle_);
@@ -81,7 +81,7 @@ bool Group::test() {
     case Step::kListen:
       if (!take_worker_result()) return false;
       gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "gloo.address");
-      gather_.start(cards_.data(), cards_.size());
+      gather_.start(card_.data(), card_.size());
       step_ = Step::kAddresses;
       return false;
     case Step::kAddresses:
@@ -90,14 +90,7 @@ bool Group::test() {
       run_on_worker([this] { connect_all(); });
       return false;
     case Step::kConnect:
-      if (!take_worker_result()) return false;
-      gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "gloo.endpoint");
-      gather_.start(cards_.data(), cards_.size());
-      step_ = Step::kEndpoints;
-      return false;
-    case Step::kEndpoints:
-      if (!gather_.test()) return false;
-      finish_forming();
+      if (take_worker_result()) state_.set_formed();
       break;
   }
   return state_.is_formed();
@@ -105,7 +98,7 @@ bool Group::test() {
 
 bool Group::take_worker_result() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!worker_idle_) return false;
   }
   state_.throw_if_broken();
@@ -115,15 +108,14 @@ bool Group::take_worker_result() {
 void Group::check_deadline() {
   if (!state_.is_late()) return;
   const bool connects = step_ == Step::kListen || step_ == Step::kConnect;
-  break_with(connects ? state_.late({}, "waiting for connections")
-                      : state_.late({std::min(gather_.waiting_for(), state_.size() - 1)}));
+  break_with(connects ? state_.late({}, "waiting for connections") : state_.late(gather_.missing()));
   state_.throw_if_broken();
 }
 
 void Group::listen() {
   auto mesh = std::make_shared<Mesh>(context_->device(reach_), state_.rank(), state_.size(), timeout_);
-  cards_ = mesh->addresses();
-  std::lock_guard lock(mutex_);
+  card_ = mesh->card();
+  const MutexLock lock(mutex_);
   mesh_ = std::move(mesh);
 }
 
@@ -132,7 +124,7 @@ void Group::connect_all() {
     if (peer == state_.rank()) continue;
     state_.throw_if_broken();
     try {
-      mesh_->connect(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(state_.rank()));
+      mesh_->connect(peer, gather_.value(peer));
     } catch (const std::exception& failure) {
       throw sdk::Failure(
           RODA_ERR_PEER,
@@ -141,20 +133,12 @@ void Group::connect_all() {
           state_.world_rank(peer));
     }
   }
-  cards_ = mesh_->endpoints();
-}
-
-void Group::finish_forming() {
-  for (int peer = 0; peer < state_.size(); ++peer) {
-    if (peer == state_.rank()) continue;
-    mesh_->name_peer(peer, gather_.value(peer) + Mesh::kCardBytes * static_cast<std::size_t>(state_.rank()));
-  }
-  state_.set_formed();
+  mesh_->find_sockets();
 }
 
 void Group::run_on_worker(std::function<void()> job) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     worker_idle_ = false;
     jobs_.push_back(std::move(job));
   }
@@ -162,9 +146,9 @@ void Group::run_on_worker(std::function<void()> job) {
 }
 
 void Group::work() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    jobs_changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    while (!stopping_ && jobs_.empty()) jobs_changed_.wait(lock.held());
     if (jobs_.empty()) return;
     const std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -184,7 +168,7 @@ void Group::work() {
 
 void Group::break_with(const sdk::Failure& failure) {
   state_.abort(failure);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
     poisoner_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
   }

@@ -11,11 +11,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "transports/gloo/context.h"
 #include "transports/gloo/link.h"
 #include "transports/gloo/mesh.h"
@@ -50,11 +50,10 @@ class Group final : public Pumped {
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
-  enum class Step { kIdentify, kListen, kAddresses, kConnect, kEndpoints };
+  enum class Step { kIdentify, kListen, kAddresses, kConnect };
 
   void listen();
   void connect_all();
-  void finish_forming();
   void check_deadline();
   bool take_worker_result();
 
@@ -85,15 +84,15 @@ class Group final : public Pumped {
   Step step_ = Step::kIdentify;
   sdk::Allgather gather_;
   Reach reach_ = Reach::kNetwork;
-  std::vector<char> cards_;  // to be published next, made by the worker
+  std::vector<char> card_;  // to be published next, made by the worker
 
   std::shared_ptr<Mesh> mesh_;  // set by the worker under mutex_
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable jobs_changed_;
-  std::deque<std::function<void()>> jobs_;
-  bool stopping_ = false;
-  bool worker_idle_ = true;
+  std::deque<std::function<void()>> jobs_ RODA_GUARDED_BY(mutex_);
+  bool stopping_ RODA_GUARDED_BY(mutex_) = false;
+  bool worker_idle_ RODA_GUARDED_BY(mutex_) = true;
   std::thread worker_;
   std::thread poisoner_;
 

@@ -72,6 +72,7 @@ int Link::take_frames() {
 }
 
 void Link::take(const Frame& frame) {
+  if (!frame.header.is_sane()) throw std::runtime_error("it sent a frame that makes no sense");
   switch (frame.header.kind) {
     case FrameHeader::Kind::kMessage:
       return take_message(frame);

@@ -52,18 +52,20 @@ bool has_come(int socket) {
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-// A card: two bytes of length, then the contents.
-void write_card(char* card, const void* data, std::size_t bytes) {
-  if (bytes > Mesh::kCardBytes - 2) throw sdk::Failure(RODA_ERR_UNKNOWN, "an address of Gloo's is too long");
-  card[0] = static_cast<char>(bytes & 0xff);
-  card[1] = static_cast<char>(bytes >> 8);
-  std::memcpy(card + 2, data, bytes);
-}
+// An address of Gloo's: family and port, which may differ between the pairs of a device, the host, and the pair's
+// number.
+constexpr std::size_t kPortBytes = 4;
+constexpr std::size_t kNumberBytes = sizeof(::gloo::transport::tcp::sequence_number_t);
+constexpr std::size_t kOwnBytes = kPortBytes + kNumberBytes;
 
-std::vector<char> read_card(const char* card) {
-  const std::size_t bytes = static_cast<unsigned char>(card[0]) + 256u * static_cast<unsigned char>(card[1]);
-  if (bytes > Mesh::kCardBytes - 2) throw sdk::Failure(RODA_ERR_PRECONDITION, "a peer published a malformed address");
-  return {card + 2, card + 2 + bytes};
+// The parts of an address as they lie in a card: the host is there once, the pair's own for each peer.
+template <typename Address, typename Card, typename Copy>
+void for_each_part(Address address, std::size_t bytes, Card card, int peer, Copy&& copy) {
+  const std::size_t host_bytes = bytes - kOwnBytes;
+  const auto own = card + static_cast<std::ptrdiff_t>(host_bytes + kOwnBytes * static_cast<std::size_t>(peer));
+  copy(address + kPortBytes, card, host_bytes);
+  copy(address, own, kPortBytes);
+  copy(address + static_cast<std::ptrdiff_t>(bytes - kNumberBytes), own + kPortBytes, kNumberBytes);
 }
 
 }  // namespace
@@ -85,30 +87,35 @@ Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, i
 
 Mesh::~Mesh() { forget_sockets(this); }
 
-std::vector<char> Mesh::addresses() const {
-  std::vector<char> cards(kCardBytes * static_cast<std::size_t>(size_));
+std::vector<char> Mesh::address(int peer) const { return pairs_->getPair(peer)->address().bytes(); }
+
+std::vector<char> Mesh::card() const {
+  std::vector<char> card;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const std::vector<char> bytes = pairs_->getPair(peer)->address().bytes();
-    write_card(&cards[kCardBytes * static_cast<std::size_t>(peer)], bytes.data(), bytes.size());
+    const std::vector<char> from = address(peer);
+    card.resize(from.size() + kOwnBytes * static_cast<std::size_t>(size_ - 1));
+    for_each_part(from.data(), from.size(), card.data(), peer,
+                  [](const char* source, char* to, std::size_t bytes) { std::memcpy(to, source, bytes); });
   }
-  return cards;
+  return card;
 }
 
-void Mesh::connect(int peer, const char* card) { pairs_->getPair(peer)->connect(read_card(card)); }
+void Mesh::connect(int peer, const char* card) {
+  std::vector<char> theirs = address(peer);  // as long as the peer's
+  for_each_part(theirs.data(), theirs.size(), card, rank_,
+                [](char* to, const char* source, std::size_t bytes) { std::memcpy(to, source, bytes); });
+  pairs_->getPair(peer)->connect(theirs);
+}
 
-std::vector<char> Mesh::endpoints() {
-  std::vector<char> cards(kCardBytes * static_cast<std::size_t>(size_));
+void Mesh::find_sockets() {
   std::vector<sockaddr_storage> local;
   std::vector<std::size_t> peers;  // of `local`
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     ::gloo::transport::Pair* pair = pairs_->getPair(peer).get();
     handlers_[static_cast<std::size_t>(peer)] = dynamic_cast<::gloo::transport::tcp::Handler*>(pair);
-    const ::gloo::transport::Address& address = pair->address();
-    const std::string text = address.str();
-    write_card(&cards[kCardBytes * static_cast<std::size_t>(peer)], text.data(), text.size());
-    if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&address)) {
+    if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&pair->address())) {
       local.push_back(tcp->getSockaddr());
       peers.push_back(static_cast<std::size_t>(peer));
     }
@@ -119,14 +126,9 @@ std::vector<char> Mesh::endpoints() {
     found.push_back(socket);
     tcp::unpace_if_local(socket);
     sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
+    peer_names_[peers[index]] = ::gloo::transport::tcp::Address::fromPeerName(socket).str();
   }
   guard_sockets(this, found);
-  return cards;
-}
-
-void Mesh::name_peer(int peer, const char* card) {
-  const std::vector<char> text = read_card(card);
-  peer_names_[static_cast<std::size_t>(peer)].assign(text.begin(), text.end());
 }
 
 std::size_t Mesh::unread_bytes(int peer) const {

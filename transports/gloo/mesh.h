@@ -21,22 +21,18 @@ using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 class Mesh {
  public:
-  // Length of what one rank publishes about each other rank.
-  static constexpr std::size_t kCardBytes = 256;
-
   // Starts listening. Throws what Gloo throws, as do the others.
   Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds timeout);
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  // [size] cards: where each peer finds this rank.
-  std::vector<char> addresses() const;
-  // Blocks until the pair with `peer` is connected; `card` is the one that it published for this rank.
+  // Where each peer finds its pair of this rank; of one length on all ranks.
+  std::vector<char> card() const;
+  // Blocks until the pair with `peer` is connected; the card is the peer's.
   void connect(int peer, const char* card);
-  // After connecting: [size] cards with the local end of each connection, by which the peers know this rank in errors.
-  std::vector<char> endpoints();
-  void name_peer(int peer, const char* card);
+  // After connecting: finds the sockets.
+  void find_sockets();
 
   // Handles what has come from `peer`, on this thread instead of the device's own: no thread has to be woken. When that
   // one is at it, and in versions of Gloo that leave it to that one alone, nothing happens here. True if there was
@@ -60,6 +56,7 @@ class Mesh {
 
  private:
   bool is_broken(int peer);
+  std::vector<char> address(int peer) const;
 
   const int rank_;
   const int size_;

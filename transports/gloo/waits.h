@@ -7,9 +7,10 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
-#include <mutex>
 #include <stdexcept>
 #include <vector>
+
+#include "plugins/base/mutex.h"
 
 namespace roda::gloo {
 
@@ -20,12 +21,12 @@ class Waits {
   class Guard {
    public:
     Guard(Waits& waits, ::gloo::transport::UnboundBuffer* buffer) : waits_(waits), buffer_(buffer) {
-      std::lock_guard lock(waits_.mutex_);
+      const MutexLock lock(waits_.mutex_);
       if (waits_.given_up_) throw std::runtime_error("the connection was given up");
       waits_.buffers_.push_back(buffer);
     }
     ~Guard() {
-      std::lock_guard lock(waits_.mutex_);
+      const MutexLock lock(waits_.mutex_);
       std::erase(waits_.buffers_, buffer_);
     }
     Guard(const Guard&) = delete;
@@ -38,7 +39,7 @@ class Waits {
 
   // Ends all waits, and refuses new ones.
   void give_up() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     given_up_ = true;
     for (::gloo::transport::UnboundBuffer* buffer : buffers_) {
       buffer->abortWaitSend();
@@ -47,9 +48,9 @@ class Waits {
   }
 
  private:
-  std::mutex mutex_;
-  bool given_up_ = false;
-  std::vector<::gloo::transport::UnboundBuffer*> buffers_;
+  Mutex mutex_;
+  bool given_up_ RODA_GUARDED_BY(mutex_) = false;
+  std::vector<::gloo::transport::UnboundBuffer*> buffers_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda::gloo

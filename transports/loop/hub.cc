@@ -7,12 +7,10 @@
 
 namespace roda::loop {
 
-using Lock = std::lock_guard<std::mutex>;
-
 std::shared_ptr<Hub> Hub::find(const roda_group_desc& desc) {
-  static std::mutex mutex;
-  static auto& hubs = *new std::map<std::pair<std::string, std::uint64_t>, std::weak_ptr<Hub>>();
-  Lock lock(mutex);
+  static Mutex mutex;
+  static auto& hubs RODA_GUARDED_BY(mutex) = *new std::map<std::pair<std::string, std::uint64_t>, std::weak_ptr<Hub>>();
+  const MutexLock lock(mutex);
   std::erase_if(hubs, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Hub>& entry = hubs[{desc.name, desc.generation}];
   std::shared_ptr<Hub> hub = entry.lock();
@@ -42,7 +40,7 @@ Hub::~Hub() {
 }
 
 void Hub::join(int rank, Context* context) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Member& self = member(rank);
   if (self.joined) {
     throw sdk::Failure(RODA_ERR_INVALID, "rank " + std::to_string(rank) + " joined group " + name_ + " twice");
@@ -55,12 +53,12 @@ void Hub::join(int rank, Context* context) {
 }
 
 bool Hub::complete() const {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.joined; });
 }
 
 std::string Hub::missing() const {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string ranks;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (!members_[i].joined) ranks += (ranks.empty() ? "" : ", ") + std::to_string(world_ranks_[i]);
@@ -71,7 +69,7 @@ std::string Hub::missing() const {
 std::string Hub::who(int rank) const { return "rank " + std::to_string(world_ranks_[static_cast<std::size_t>(rank)]); }
 
 void Hub::abort(int rank, const sdk::Failure& cause) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Member& self = member(rank);
   if (self.cause != nullptr || !self.joined) return;
   self.cause = std::make_unique<sdk::Failure>(cause);
@@ -82,7 +80,7 @@ void Hub::abort(int rank, const sdk::Failure& cause) {
 }
 
 void Hub::leave(int rank) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Member& self = member(rank);
   withdraw(rank, "left the group " + name_);
   std::fill(self.windows.begin(), self.windows.end(), Window{});
@@ -90,7 +88,7 @@ void Hub::leave(int rank) {
 }
 
 void Hub::throw_if_aborted(int rank) const {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (member(rank).cause != nullptr) throw *member(rank).cause;
 }
 
@@ -121,6 +119,7 @@ void Hub::withdraw(int rank, const std::string& why) {
 void Hub::end_orphans(int rank, const std::string& why) {
   Member& self = member(rank);
   self.operations.for_each_pending([&](Operation& operation) {
+    mutex_.assert_held();
     Box& from = box(rank, operation.peer);
     if (!member(operation.peer).gone || (!operation.is_send && from.find(operation.tag) != nullptr)) return;
     from.withdraw(&operation);
@@ -149,7 +148,7 @@ Operation& Hub::begin(int rank, int peer, std::uint64_t tag, const void* data, s
 
 Operation* Hub::send(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                      Clock::duration delay) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   check_alive(rank, peer);
   if (member(peer).gone) throw gone(peer);
   Message& message = box(peer, rank).keep(tag);
@@ -169,7 +168,7 @@ Operation* Hub::send(int rank, int peer, std::uint64_t tag, const void* data, st
 }
 
 Operation* Hub::receive(int rank, int peer, std::uint64_t tag, void* data, std::size_t bytes) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   check_alive(rank, peer);
   if (member(peer).gone && box(rank, peer).find(tag) == nullptr) throw gone(peer);
   Operation* receiving = &begin(rank, peer, tag, data, bytes, false);
@@ -184,8 +183,9 @@ Operation* Hub::receive(int rank, int peer, std::uint64_t tag, void* data, std::
 int Hub::deliver(int rank, int from) {
   const std::vector<Operation*> awaited = box(rank, from).awaited();
   const auto now = Clock::now();
-  return static_cast<int>(std::count_if(awaited.begin(), awaited.end(),
-                                        [&](Operation* receive) { return try_deliver(rank, *receive, now); }));
+  int delivered = 0;
+  for (Operation* receive : awaited) delivered += try_deliver(rank, *receive, now) ? 1 : 0;
+  return delivered;
 }
 
 // The oldest message of the peer and tag, if it is due. Ends both sides.
@@ -216,7 +216,7 @@ bool Hub::try_deliver(int rank, Operation& receive, Clock::time_point now) {
 }
 
 std::int32_t Hub::test(int rank, Operation* operation, Clock::duration timeout) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   sdk::RequestTable<Operation>& operations = member(rank).operations;
   if (operation->is_pending()) {
     const bool is_late = timeout != Clock::duration::zero() && Clock::now() - operation->started >= timeout;
@@ -235,7 +235,7 @@ void Hub::forget(int rank, const Operation& operation) {
 }
 
 Clock::time_point Hub::next_due(int rank) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Clock::time_point next = Clock::time_point::max();
   // A message that nobody asked for yet wakes no one.
   for (Box& from : member(rank).from) {
@@ -247,7 +247,7 @@ Clock::time_point Hub::next_due(int rank) {
 }
 
 int Hub::deliver_due(int rank) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   int delivered = 0;
   for (int peer = 0; peer < size(); ++peer) delivered += deliver(rank, peer);
   if (delivered > 0) end_orphans(rank, "a peer is no longer in group " + name_);

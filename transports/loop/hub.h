@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "transports/loop/context.h"
 
 namespace roda::loop {
@@ -92,30 +92,31 @@ class Hub {
     std::vector<Window> windows = std::vector<Window>(kWindows);
   };
 
-  // All with the mutex held.
-  Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
-  const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  Box& box(int rank, int from) { return member(rank).from[static_cast<std::size_t>(from)]; }
-  void check_alive(int rank, int peer) const;
+  Member& member(int rank) RODA_REQUIRES(mutex_) { return members_[static_cast<std::size_t>(rank)]; }
+  const Member& member(int rank) const RODA_REQUIRES(mutex_) { return members_[static_cast<std::size_t>(rank)]; }
+  Box& box(int rank, int from) RODA_REQUIRES(mutex_) { return member(rank).from[static_cast<std::size_t>(from)]; }
+  void check_alive(int rank, int peer) const RODA_REQUIRES(mutex_);
   sdk::Failure gone(int peer) const;
-  Operation& begin(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool is_send);
+  Operation& begin(int rank, int peer, std::uint64_t tag, const void* data, std::size_t bytes, bool is_send)
+      RODA_REQUIRES(mutex_);
   // What is due of the messages from that member; how many there were.
-  int deliver(int rank, int from);
-  bool try_deliver(int rank, Operation& receive, Clock::time_point now);
-  void ring(int rank);
-  void withdraw(int rank, const std::string& why);
-  void end_orphans(int rank, const std::string& why);
-  void forget(int rank, const Operation& operation);
-  const Window& window(int rank, int peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) const;
+  int deliver(int rank, int from) RODA_REQUIRES(mutex_);
+  bool try_deliver(int rank, Operation& receive, Clock::time_point now) RODA_REQUIRES(mutex_);
+  void ring(int rank) RODA_REQUIRES(mutex_);
+  void withdraw(int rank, const std::string& why) RODA_REQUIRES(mutex_);
+  void end_orphans(int rank, const std::string& why) RODA_REQUIRES(mutex_);
+  void forget(int rank, const Operation& operation) RODA_REQUIRES(mutex_);
+  const Window& window(int rank, int peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) const
+      RODA_REQUIRES(mutex_);
   std::string who(int rank) const;
 
   const std::string name_;
   const std::vector<std::int32_t> world_ranks_;
-  mutable std::mutex mutex_;
-  std::vector<Member> members_;
-  bool broken_ = false;
-  std::map<char*, std::size_t> blocks_;
-  std::vector<char*> graveyard_;
+  mutable Mutex mutex_;
+  std::vector<Member> members_ RODA_GUARDED_BY(mutex_);
+  bool broken_ RODA_GUARDED_BY(mutex_) = false;
+  std::map<char*, std::size_t> blocks_ RODA_GUARDED_BY(mutex_);
+  std::vector<char*> graveyard_ RODA_GUARDED_BY(mutex_);
   std::vector<std::atomic<std::uint64_t>> signals_;  // [receiver][sender][index]
 };
 

@@ -8,7 +8,6 @@
 namespace roda::loop {
 namespace {
 
-using Lock = std::lock_guard<std::mutex>;
 constexpr std::size_t kAlignment = 64;
 
 void check_index(std::uint32_t index, std::uint32_t count, const char* what) {
@@ -19,32 +18,32 @@ void check_index(std::uint32_t index, std::uint32_t count, const char* what) {
 
 void Hub::signal(int rank, int peer, std::uint32_t index, std::uint64_t value) {
   check_index(index, kSignals, "signal");
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   check_alive(rank, peer);
   const auto from = static_cast<std::size_t>(rank), to = static_cast<std::size_t>(peer);
-  signals_[(to * members_.size() + from) * kSignals + index].store(value, std::memory_order_release);
+  signals_[(to * world_ranks_.size() + from) * kSignals + index].store(value, std::memory_order_release);
   if (member(peer).context != nullptr) member(peer).context->ring();
 }
 
 std::uint64_t Hub::signal_value(int rank, int peer, std::uint32_t index) const {
   const auto from = static_cast<std::size_t>(peer), to = static_cast<std::size_t>(rank);
-  return signals_[(to * members_.size() + from) * kSignals + index].load(std::memory_order_acquire);
+  return signals_[(to * world_ranks_.size() + from) * kSignals + index].load(std::memory_order_acquire);
 }
 
 void Hub::open_window(int rank, std::uint32_t slot, void* base, std::size_t bytes) {
   check_index(slot, kWindows, "window");
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (member(rank).cause != nullptr) throw *member(rank).cause;
   member(rank).windows[slot] = {static_cast<char*>(base), bytes};
 }
 
 void Hub::close_window(int rank, std::uint32_t slot) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slot < kWindows) member(rank).windows[slot] = {};
 }
 
 void* Hub::map_window(int peer, std::uint32_t slot) const {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slot >= kWindows) return nullptr;
   const Window& window = member(peer).windows[slot];
   // Only memory that the hub keeps alive: any other may be freed while a peer still reads it after an abort.
@@ -69,13 +68,13 @@ const Hub::Window& Hub::window(int rank, int peer, std::uint32_t slot, std::size
 }
 
 void Hub::get(int rank, int peer, std::uint32_t slot, std::size_t offset, void* destination, std::size_t bytes) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Window& from = window(rank, peer, slot, offset, bytes);
   if (bytes > 0) std::memcpy(destination, from.base + offset, bytes);
 }
 
 void Hub::put(int rank, int peer, std::uint32_t slot, std::size_t offset, const void* source, std::size_t bytes) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Window& to = window(rank, peer, slot, offset, bytes);
   if (bytes > 0) std::memcpy(to.base + offset, source, bytes);
 }
@@ -84,13 +83,13 @@ void* Hub::allocate(std::size_t bytes) {
   const std::size_t rounded = std::max(bytes + kAlignment - 1, kAlignment) / kAlignment * kAlignment;
   auto* block = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));
   if (block == nullptr) throw std::bad_alloc();
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   blocks_.emplace(block, rounded);
   return block;
 }
 
 void Hub::release(void* address) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blocks_.erase(static_cast<char*>(address)) == 0) return;
   if (broken_) {
     graveyard_.push_back(static_cast<char*>(address));  // a peer may not have noticed the abort yet
@@ -100,7 +99,7 @@ void Hub::release(void* address) {
 }
 
 bool Hub::quiesced(int rank, const void* base, std::size_t bytes) const {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Member& self = member(rank);
   if (self.gone) return true;
   const auto shows = [&](const Window& window) { return sdk::overlaps(window.base, window.bytes, base, bytes); };

@@ -95,7 +95,7 @@ Forming::~Forming() {
 bool Forming::test() {
   if (step_ != Step::kReady && state_.is_late()) {
     const bool is_rank = step_ == Step::kIdentify;
-    throw state_.late(is_rank ? std::vector<int>{gather_.waiting_for()} : std::vector<int>{}, stage());
+    throw state_.late(is_rank ? gather_.missing() : std::vector<int>{}, stage());
   }
   switch (step_) {
     case Step::kStart:

@@ -20,7 +20,7 @@ constexpr int kProbeTag = 0;  // whether a message of the program's is found doe
 Pump::~Pump() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_over_ = true;
   }
   changed_.notify_one();
@@ -30,25 +30,28 @@ Pump::~Pump() {
 void Pump::serve(std::chrono::nanoseconds limit) {
   // A program that called MPI from one thread at a time would not know of this one.
   if (!runtime_.may_call_at_any_time()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   limit_ = limit.count() == 0 ? std::chrono::nanoseconds::max() : std::max(limit_, limit);
   if (!thread_.joinable()) thread_ = start_thread("roda-mpi-pump", [this] { run(); });
 }
 
 void Pump::wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_asleep_.store(false);
   changed_.notify_one();
 }
 
 void Pump::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::uint64_t seen = ends_.load();
   std::chrono::milliseconds pause = kShortest;
   bool is_at_work = false;
   Clock::time_point idle_since = Clock::now();
   while (!is_over_) {
-    changed_.wait_for(lock, pause, [this] { return is_over_; });
+    changed_.wait_for(lock.held(), pause, [this] {
+      mutex_.assert_held();
+      return is_over_;
+    });
     const std::uint64_t now_seen = ends_.load();
     if (now_seen != seen) {  // the caller itself is at work
       seen = now_seen;
@@ -67,9 +70,9 @@ void Pump::run() {
   }
 }
 
-void Pump::sleep(std::unique_lock<std::mutex>* lock, std::uint64_t seen) {
+void Pump::sleep(MutexLock* lock, std::uint64_t seen) {
   is_asleep_.store(true);
-  changed_.wait(*lock, [&] { return is_over_ || ends_.load() != seen; });
+  while (!is_over_ && ends_.load() == seen) changed_.wait(lock->held());
   is_asleep_.store(false);
 }
 

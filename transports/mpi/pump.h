@@ -11,9 +11,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
+#include "plugins/base/mutex.h"
 #include "transports/mpi/runtime.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
@@ -42,15 +42,15 @@ class Pump {
   void run();
   void wake();
   // Until something ends or this does.
-  void sleep(std::unique_lock<std::mutex>* lock, std::uint64_t seen);
+  void sleep(MutexLock* lock, std::uint64_t seen) RODA_REQUIRES(mutex_);
 
   Runtime& runtime_;
   std::atomic<std::uint64_t> ends_{0};
   std::atomic<bool> is_asleep_{false};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::chrono::nanoseconds limit_{1};  // guarded; the longest of the groups'
-  bool is_over_ = false;               // guarded
+  std::chrono::nanoseconds limit_ RODA_GUARDED_BY(mutex_){1};  // the longest of the groups'
+  bool is_over_ RODA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

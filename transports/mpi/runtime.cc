@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "plugins/base/helper_thread.h"
+#include "plugins/base/mutex.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
@@ -24,8 +25,12 @@ class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds patience, int status, const char* why) {
     thread_ = start_thread("roda-mpi-exit", [this, patience, status, why] {
-      std::unique_lock lock(mutex_);
-      if (over_.wait_for(lock, patience, [this] { return called_off_; })) return;
+      MutexLock lock(mutex_);
+      const auto called_off = [this] {
+        mutex_.assert_held();
+        return called_off_;
+      };
+      if (over_.wait_for(lock.held(), patience, called_off)) return;
       std::fprintf(stderr,
                    "roda: MPI_Finalize was called %d s ago (HOROVOD_ABORT_TIMEOUT_SECONDS), and %s; this process ends "
                    "now\n",
@@ -36,7 +41,7 @@ class Watchdog {
   }
   ~Watchdog() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       called_off_ = true;
     }
     over_.notify_one();
@@ -46,9 +51,9 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable over_;
-  bool called_off_ = false;
+  bool called_off_ RODA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
@@ -65,7 +70,7 @@ Runtime& Runtime::get() {
 }
 
 void Runtime::open() {
-  const std::lock_guard lock(starting_);
+  const MutexLock lock(starting_);
   if (!is_open_.load()) library_.open();
   is_open_.store(true, std::memory_order_release);
 }
@@ -78,7 +83,7 @@ bool Runtime::has_ended() {
 
 void Runtime::start(const roda_host* host) {
   library();
-  const std::lock_guard lock(starting_);
+  const MutexLock lock(starting_);
   if (has_ended()) {
     throw sdk::Failure(RODA_ERR_UNAVAILABLE, "MPI was finalised in this process and can't be started again");
   }

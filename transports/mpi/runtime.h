@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "plugins/base/mutex.h"
 #include "transports/mpi/launch.h"
 #include "transports/mpi/library.h"
 
@@ -98,7 +99,7 @@ class Runtime {
 
   void open();
 
-  std::mutex starting_;  // guards what is set before the two flags are
+  Mutex starting_;  // guards what is set before the two flags are
   std::atomic<bool> is_open_{false};
   Library library_;
   std::atomic<bool> started_{false};

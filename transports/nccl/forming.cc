@@ -112,7 +112,7 @@ void Group::read_cards() {
   may_register_ = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.registers != 0; });
   auto made = std::make_unique<Communicator>(context_.library(), gpu_->driver(), gpu_->context(), cards[0].id,
                                              Communicator::Seat{state_.rank(), state_.size(), state_.label()});
-  const std::lock_guard lock(communicator_guard_);
+  const MutexLock lock(communicator_guard_);
   communicator_ = std::move(made);
   // An abort that came in between found nothing to abort.
   if (state_.is_broken()) communicator_->abort();
@@ -124,7 +124,7 @@ sdk::Failure Group::late() const {
     return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
   }
   const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;
-  return state_.late({std::min(gather.waiting_for(), state_.size() - 1)});
+  return state_.late(gather.missing());
 }
 
 }  // namespace roda::nccl

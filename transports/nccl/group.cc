@@ -34,7 +34,7 @@ Group::~Group() {
 void Group::abort(const sdk::Failure& cause) { break_with(cause); }
 
 void Group::break_with(const sdk::Failure& failure) {
-  const std::lock_guard lock(communicator_guard_);
+  const MutexLock lock(communicator_guard_);
   state_.abort(failure);
   if (communicator_ != nullptr) communicator_->abort();
 }

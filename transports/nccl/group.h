@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "transports/nccl/card.h"
 #include "transports/nccl/communicator.h"
 #include "transports/nccl/context.h"
@@ -101,7 +102,7 @@ class Group {
   cuda::Event tail_ = nullptr;
   cuda::Stream tail_stream_ = nullptr;
 
-  std::mutex communicator_guard_;  // of the pointer, against abort()
+  Mutex communicator_guard_;  // of the pointer, against abort()
   std::unique_ptr<Communicator> communicator_;
   sdk::RequestPool<Request> pool_;
   std::vector<Request*> live_;    // started, and not yet told to be over

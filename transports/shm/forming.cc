@@ -276,7 +276,7 @@ void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
 }
 
 std::vector<int> Group::missing() const {
-  if (phase_ == Phase::kCards) return {cards_.waiting_for()};
+  if (phase_ == Phase::kCards) return cards_.missing();
   std::vector<int> ranks;
   for (int rank = 0; rank < state_.size(); ++rank) {
     if (!hello_taken_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);

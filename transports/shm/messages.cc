@@ -199,7 +199,7 @@ void Messages::handle(Peer& peer, const Record& record) {
       break;
   }
   request = requests_.find(record.to);
-  if (request == nullptr || request->step != Request::Step::kWaiting) return;
+  if (request == nullptr || request->peer != peer.rank || request->step != Request::Step::kWaiting) return;
   if (record.kind == RecordKind::kClear) {
     request->remote_id = record.from;
     activate(*request, Request::Step::kStreaming);

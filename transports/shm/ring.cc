@@ -1,5 +1,7 @@
 #include "transports/shm/ring.h"
 
+#include <algorithm>
+
 namespace roda::shm {
 
 // With the filler that is needed when the record doesn't fit before the end.
@@ -47,7 +49,8 @@ const Record* RingConsumer::front() {
 }
 
 bool RingConsumer::is_sane(const Record& record) const {
-  return record_bytes(record.payload) <= bytes_ - head_ % bytes_;
+  const std::uint64_t written = header_->tail.load(std::memory_order_acquire) - head_;
+  return record_bytes(record.payload) <= std::min(bytes_ - head_ % bytes_, written);
 }
 
 void RingConsumer::pop(const Record& record) {

@@ -75,7 +75,8 @@ class RingConsumer {
   bool empty() const { return header_->tail.load(std::memory_order_acquire) == head_; }
   // The next record, null when there is none. It stays valid until pop().
   const Record* front();
-  // Lengths are the producer's: false when they don't fit the ring, which only a broken peer sends.
+  // Lengths are the producer's: false when they don't fit the ring, or what was written of it, which only a broken peer
+  // sends.
   bool is_sane(const Record& record) const;
   void pop(const Record& record);
 

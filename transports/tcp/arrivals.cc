@@ -207,7 +207,11 @@ void Messages::lane_ended(Lane& lane) {
   if (lane.index() == 0 && !peer.has_left) throw group_.lost(peer);
   if (std::any_of(peer.lanes.begin(), peer.lanes.end(), [](const auto& l) { return l->is_open(); })) return;
   if (!peer.has_left) throw group_.lost(peer);
-  peer.is_gone = true;
+  peer_gone(peer);
+}
+
+void Messages::peer_gone(Peer& peer) {
+  peer.is_gone = peer.has_left = true;
   const sdk::Failure end = group_.lost(peer);
   requests_.for_each_pending([&](Request& request) {
     if (request.peer == &peer) finish(request, end);

@@ -22,10 +22,6 @@ constexpr std::uint32_t kTurnsPerHarvest = 16;  // and so often epoll is asked a
 constexpr int kEvents = 64;
 constexpr long kTickNs = 250'000'000;  // while operations are pending, their deadlines are looked at this often
 
-void expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "tcp: " + status.message());
-}
-
 }  // namespace
 
 Context::Context(const roda_host* host)
@@ -34,12 +30,28 @@ Context::Context(const roda_host* host)
       ticker_(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "tcp: timerfd_create")),
       ticker_guard_(ticker_.get()),
       scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)),
-      farewells_(*this) {
+      farewells_(*this),
+      connector_(*this) {
   expect_ok(events_.open());
   expect_ok(events_.watch(ticker_.get(), nullptr, EPOLLIN));
 }
 
 Context::~Context() = default;
+
+void Context::expect_ok(const Status& status) {
+  if (!status.ok()) throw sdk::Failure(status.code(), "tcp: " + status.message(), status.rank());
+}
+
+Group* Context::find(const Digest& id) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](Group* group) { return group->id() == id; });
+  return found != groups_.end() ? *found : nullptr;
+}
+
+std::size_t Context::most_lanes() const {
+  std::size_t most = 0;
+  for (const Group* group : groups_) most += settings_.lanes * static_cast<std::size_t>(group->state().size());
+  return most;
+}
 
 void Context::remove(Group& group) { std::erase(groups_, &group); }
 
@@ -86,6 +98,7 @@ void Context::see_off(UniqueFd fd, std::vector<std::byte> rest) { farewells_.add
 int Context::progress() {
   int handled = 0;
   for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
+  handled += connector_.progress();
   if (!dirty_.empty()) handled += flush_dirty();
   ++turns_;
   const bool direct = polls_directly();
@@ -169,7 +182,7 @@ bool Context::arm() {
   std::uint64_t ticks = 0;
   [[maybe_unused]] const ssize_t taken = ::read(ticker_.get(), &ticks, sizeof ticks);
   set_ticking();
-  const bool busy = !readable_.empty() || !dirty_.empty() ||
+  const bool busy = !readable_.empty() || !dirty_.empty() || connector_.has_news() ||
                     std::any_of(groups_.begin(), groups_.end(), [](Group* group) { return group->has_news(); });
   if (!busy && !harvest() && readable_.empty() && dirty_.empty()) return true;
   return false;

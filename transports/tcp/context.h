@@ -18,7 +18,9 @@
 #include "plugins/base/address.h"
 #include "plugins/base/event_set.h"
 #include "plugins/base/fork_guard.h"
+#include "plugins/base/hmac.h"
 #include "plugins/base/unique_fd.h"
+#include "transports/tcp/connector.h"
 #include "transports/tcp/farewell.h"
 #include "transports/tcp/name_lookup.h"
 #include "transports/tcp/settings.h"
@@ -58,6 +60,12 @@ class Context {
   // `what` is told of every change from now on, and at once of what is there.
   void watch(int fd, Watched& what);
   void watch_again(int fd, Watched& what);  // in place of whom it was watched for
+  Connector& connector() { return connector_; }
+  // The group that has this id; null if there is none.
+  Group* find(const Digest& id);
+  // That there can be with all members of all groups.
+  std::size_t most_lanes() const;
+  static void expect_ok(const Status& status);
   void unwatch(int fd) { events_.unwatch(fd); }
 
   // --- of lanes ---
@@ -102,6 +110,7 @@ class Context {
   std::unique_ptr<std::byte[]> scratch_;
   FarewellList farewells_;
   NameLookup name_lookup_;
+  Connector connector_;
 };
 
 }  // namespace roda::tcp_transport

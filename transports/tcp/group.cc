@@ -39,7 +39,7 @@ Group::~Group() {
     }
   }
   messages_.end_all({RODA_ERR_ABORTED, state_.text("is gone")});
-  forming_.reset();
+  context_.connector().forget(*this);
   context_.remove(*this);
 }
 
@@ -48,7 +48,9 @@ bool Group::test() {
   state_.throw_if_broken();
   if (state_.is_formed()) return true;
   try {
-    if (forming_->step()) {
+    const bool is_complete = forming_->step();
+    if (forming_->id().has_value()) id_ = *forming_->id();
+    if (is_complete) {
       adopt();
     } else if (state_.is_late()) {
       throw state_.late(forming_->missing());
@@ -68,13 +70,50 @@ void Group::adopt() {
     peer.eager_bytes = std::min(own.eager_bytes, theirs.eager_bytes);
     peer.own_window = peer.granted = own.window_bytes;
     peer.window = peer.window_left = theirs.window_bytes;
-    for (std::uint32_t lane = 0; lane < forming_->lanes_with(peer.rank); ++lane) {
-      UniqueFd fd = forming_->take(peer.rank, lane, &peer.address);
-      peer.lanes.push_back(std::make_unique<Lane>(context_, messages_, peer, static_cast<int>(lane), std::move(fd)));
-    }
+    peer.lane_count = std::min(own.lanes, theirs.lanes);
+    peer.key = theirs.key;
+    peer.where = forming_->address(peer.rank);
   }
   forming_.reset();
   state_.set_formed();
+  context_.connector().reconsider();
+}
+
+void Group::make_lanes(Peer& peer) {
+  peer.address = peer.where.text();
+  for (int lane = 0; lane < static_cast<int>(peer.lane_count); ++lane) {
+    peer.lanes.push_back(std::make_unique<Lane>(context_, messages_, peer, lane));
+  }
+}
+
+void Group::connect(Peer& peer) {
+  make_lanes(peer);
+  context_.connector().connect(*this, peer);
+}
+
+bool Group::expects_lane(int rank, std::uint32_t lane) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (lane >= peer.lane_count) return false;
+  return state_.is_broken() || peer.lanes.empty() || (!peer.lanes[lane]->is_open() && !peer.lanes[lane]->is_closed());
+}
+
+void Group::take(Peer& peer, std::uint32_t lane, UniqueFd fd) {
+  if (state_.is_broken()) {
+    if (lane == 0) say(std::move(fd), state_.cause());
+    return;
+  }
+  if (peer.lanes.empty()) make_lanes(peer);
+  peer.lanes[lane]->connect(std::move(fd));
+}
+
+// Where one lane was made the others tell more.
+void Group::lose(Peer& peer, const Status& why) {
+  if (std::any_of(peer.lanes.begin(), peer.lanes.end(), [](const auto& l) { return l->is_open() || l->is_closed(); })) {
+    return;
+  }
+  peer.unreachable = why.message();
+  for (const auto& lane : peer.lanes) lane->release();
+  messages_.peer_gone(peer);
 }
 
 void Group::refuse(int peer) {
@@ -97,10 +136,14 @@ void Group::act_on_abort() {
   if (!state_.take_abort()) return;
   const sdk::Failure cause = state_.cause();
   forming_.reset();
+  context_.connector().forget(*this);
   messages_.end_all(cause);
   for (Peer& peer : peers_) {
     peer.forget_pending();
-    say(peer, cause);
+    // As long as no other frame is half written: its rest is no longer ours to send.
+    if (!peer.lanes.empty() && peer.lanes.front()->is_open() && peer.lanes.front()->outbox().at_boundary()) {
+      say(peer.lanes.front()->release(), cause);
+    }
     for (const auto& lane : peer.lanes) {
       lane->release().reset();
       lane->outbox().clear();
@@ -108,17 +151,14 @@ void Group::act_on_abort() {
   }
 }
 
-// As long as no other frame is half written: its rest is no longer ours to send.
-void Group::say(Peer& peer, const sdk::Failure& cause) {
-  if (peer.lanes.empty() || !peer.lanes.front()->is_open() || !peer.lanes.front()->outbox().at_boundary()) return;
-  Lane& lane = *peer.lanes.front();
+// The last frame of a connection.
+void Group::say(UniqueFd fd, const sdk::Failure& cause) {
   Header header{.kind = Kind::kAbort, .a = static_cast<std::uint64_t>(cause.code())};
   header.b = static_cast<std::uint64_t>(cause.rank());
   header.length = static_cast<std::uint32_t>(::strnlen(cause.what(), kMostText));
-  lane.outbox().clear();
-  lane.outbox().push({header, reinterpret_cast<const std::byte*>(cause.what()), nullptr});
-  std::vector<std::byte> text = lane.outbox().copy_rest();
-  context_.see_off(lane.release(), std::move(text));
+  Outbox last;
+  last.push({header, reinterpret_cast<const std::byte*>(cause.what()), nullptr});
+  context_.see_off(std::move(fd), last.copy_rest());
 }
 
 // Nothing is pending; frames that wait only tell the peer what it need not know any more.
@@ -137,27 +177,18 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
   return !messages_.touches(base, bytes);
 }
 
-int Group::progress() {
-  act_on_abort();
-  if (forming_ == nullptr) return 0;
-  try {
-    return forming_->progress();
-  } catch (const sdk::Failure& failure) {
-    fail(failure);
-    return 1;
-  }
-}
-
-bool Group::has_news() const {
-  if (state_.is_broken()) return !state_.has_acted();
-  return forming_ != nullptr && forming_->has_news();
-}
-
 bool Group::watches_the_clock() const {
   return state_.timeout_ns() > 0 && !state_.has_acted() && (forming_ != nullptr || !messages_.is_idle());
 }
 
 sdk::Failure Group::lost(const Peer& peer) const {
+  if (!peer.unreachable.empty()) {
+    return {RODA_ERR_PEER,
+            "tcp: no connection to " + describe(peer) + ": " + peer.unreachable +
+                ". Its process has ended, or it has left the group, or it can't be reached: on hosts with several "
+                "networks, RODA_TCP_IFACE names the interface to use",
+            peer.world_rank};
+  }
   if (peer.has_left) return {RODA_ERR_PEER, "tcp: " + describe(peer) + " has left the group", peer.world_rank};
   return {RODA_ERR_PEER,
           "tcp: the connection to " + describe(peer) + " is lost" +

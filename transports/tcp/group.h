@@ -1,4 +1,5 @@
-// An ordered set of ranks: forming it, its peers, and how it ends. Messages are in messages.h.
+// An ordered set of ranks: forming it, its peers, to whom connections are made when they are needed, and how it ends.
+// Messages are in messages.h.
 //
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
 #pragma once
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/unique_fd.h"
 #include "transports/tcp/forming.h"
 #include "transports/tcp/messages.h"
 #include "transports/tcp/peer.h"
@@ -48,10 +50,22 @@ class Group {
   }
 
   // --- the context's ---
-  int progress();
-  bool has_news() const;
+  int progress() {
+    act_on_abort();
+    return 0;
+  }
+  bool has_news() const { return state_.is_broken() && !state_.has_acted(); }
   // Somebody waits for something that has a time limit.
   bool watches_the_clock() const;
+
+  // --- the connector's ---
+  const Digest& id() const { return id_; }
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  // Of another member: whether it may connect that lane.
+  bool expects_lane(int rank, std::uint32_t lane) const;
+  // The connection is made, or can't be.
+  void take(Peer& peer, std::uint32_t lane, UniqueFd fd);
+  void lose(Peer& peer, const Status& why);
 
   // abort(), and act on it now.
   void fail(const sdk::Failure& cause);
@@ -66,20 +80,26 @@ class Group {
   const sdk::GroupState& state() const { return state_; }
 
  private:
-  // What every operation begins with: the group is sound and formed, and the peer another member.
-  Peer& admit(int peer) {
-    if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
-    return peers_[static_cast<std::size_t>(peer)];
+  // What every operation begins with: the group is sound and formed, the peer another member, and a connection made or
+  // on its way.
+  Peer& admit(int rank) {
+    if (!state_.works() || !state_.is_peer(rank)) refuse(rank);
+    Peer& with = peer(rank);
+    if (with.lanes.empty()) connect(with);
+    return with;
   }
+  void connect(Peer& peer);
+  void make_lanes(Peer& peer);
   [[noreturn]] void refuse(int peer);
   void adopt();
   void act_on_abort();
-  void say(Peer& peer, const sdk::Failure& cause);
+  void say(UniqueFd fd, const sdk::Failure& cause);
   void leave(Peer& peer);
 
   Context& context_;
   sdk::GroupState state_;
   std::unique_ptr<Forming> forming_;
+  Digest id_{};  // known to members alone, equal on all of them
   std::vector<Peer> peers_;
   Messages messages_;
 };

@@ -25,17 +25,23 @@ constexpr std::size_t kShortRead = 2 << 10;
 
 }  // namespace
 
-Lane::Lane(Context& context, Messages& messages, Peer& peer, int index, UniqueFd fd)
-    : context_(context), messages_(messages), peer_(peer), index_(index), fd_(std::move(fd)), guard_(fd_.get()) {
-  context_.watch_again(fd_.get(), *this);
+Lane::Lane(Context& context, Messages& messages, Peer& peer, int index)
+    : context_(context), messages_(messages), peer_(peer), index_(index) {}
+
+void Lane::connect(UniqueFd fd) {
+  fd_ = std::move(fd);
+  guard_ = ForkGuard(fd_.get());
+  context_.watch(fd_.get(), *this);
+  context_.mark_dirty(*this);
 }
 
 Lane::~Lane() { static_cast<void>(release()); }
 
 UniqueFd Lane::release() {
+  is_closed_ = true;
+  context_.forget(*this);
   if (!fd_) return {};
   set_blocked(false);
-  context_.forget(*this);
   if (!is_forked_child()) context_.unwatch(fd_.get());
   guard_ = ForkGuard();
   drop_payload();

@@ -1,4 +1,4 @@
-// One connection with a peer: cuts what comes into frames, and writes those that wait.
+// One connection with a peer, made when it is needed: cuts what comes into frames, and writes those that wait.
 //
 // Payloads are received where they belong: the kernel's copy is the only one, but for what comes in one piece with its
 // header. Used by one thread at a time.
@@ -23,13 +23,17 @@ struct Unexpected;
 
 class Lane final : public Watched {
  public:
-  Lane(Context& context, Messages& messages, Peer& peer, int index, UniqueFd fd);
+  Lane(Context& context, Messages& messages, Peer& peer, int index);
   ~Lane();
 
   Peer& peer() { return peer_; }
   int index() const { return index_; }
+  // Until then frames wait in the outbox.
+  void connect(UniqueFd fd);
   bool is_open() const { return static_cast<bool>(fd_); }
-  // Gives the descriptor up; frames that wait stay in the outbox.
+  // It was given up, or had never been connected to be so.
+  bool is_closed() const { return is_closed_; }
+  // Gives the descriptor up for good; frames that wait stay in the outbox.
   UniqueFd release();
 
   // Reads what has come, to a limit. Returns the number of pieces. Throws sdk::Failure for frames that make no sense.
@@ -74,7 +78,8 @@ class Lane final : public Watched {
   bool in_payload_ = false;
   std::byte* target_ = nullptr;  // null: the payload is dropped
   std::size_t left_ = 0;         // of the payload
-  bool is_ending_ = false;       // the end of the stream, or an error, is in sight
+  bool is_closed_ = false;
+  bool is_ending_ = false;  // the end of the stream, or an error, is in sight
 
   Outbox outbox_;
   bool is_blocked_ = false;

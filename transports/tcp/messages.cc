@@ -61,7 +61,7 @@ void Messages::queue(Peer& peer, Header header, Request* request) {
 
 void Messages::post(Peer& peer, const Header& header, Request* request) {
   Lane& lane = *peer.lanes.front();
-  if (!lane.is_open()) return;  // the end of the connection ends the request too
+  if (lane.is_closed()) return;  // the end of the connection ends the request too
   queue(peer, header, request);
   if (!lane.is_blocked()) context_.mark_dirty(lane);
 }

@@ -39,6 +39,8 @@ class Messages {
   void finish_frame(Lane& lane, const Lane::Arrival& arrival);
   // The connection is closed.
   void lane_ended(Lane& lane);
+  // Nothing will come from the peer any more.
+  void peer_gone(Peer& peer);
   // Puts the next piece of a long message into the outbox, if there is one and room.
   void refill(Lane& lane);
   void frame_written(const Frame& frame);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/address.h"
+#include "plugins/base/hmac.h"
 #include "transports/tcp/lane.h"
 #include "transports/tcp/request.h"
 
@@ -37,10 +39,14 @@ inline constexpr std::size_t kWorthCopying = 8 << 10;
 
 struct Peer {
   Group* group = nullptr;
-  int rank = 0;        // in the group
-  int world_rank = 0;  // for messages
-  std::string address;
-  std::vector<std::unique_ptr<Lane>> lanes;  // none to ourselves
+  int rank = 0;                              // in the group
+  int world_rank = 0;                        // for messages
+  SocketAddress where;                       // it listens
+  std::string address;                       // the same as a text
+  Digest key{};                              // that its process is connected to by
+  std::size_t lane_count = 0;                // the same at both ends; 0: ourselves
+  std::vector<std::unique_ptr<Lane>> lanes;  // from the first use on
+  std::string unreachable;                   // why there is no connection
   std::size_t eager_bytes = 0;               // the same at both ends
 
   // As the receiver.

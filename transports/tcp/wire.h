@@ -14,12 +14,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plugins/base/hmac.h"
+
 namespace roda::tcp_transport {
 
 static_assert(std::endian::native == std::endian::little, "headers travel as they lie in memory");
 
 inline constexpr std::uint32_t kMagic = 0x70637472;  // "rtcp"
-inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint32_t kWireVersion = 2;
 inline constexpr std::uint16_t kService = 3;  // in the handshake; 1 and 2 are the core's
 
 inline constexpr std::size_t kMostLanes = 16;
@@ -52,12 +54,12 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40);
 
-// First on every connection, from the end that connected.
+// First on every connection, from the end that connected. The other end answers with kMagic when it takes it.
 struct Hello {
   std::uint32_t magic = kMagic;
-  std::uint32_t version = kWireVersion;
   std::int32_t rank = -1;  // of the sender in the group
   std::uint32_t lane = 0;
+  Digest group{};
 };
 
 // What a short message takes of the window: its data and the bookkeeping of one that waits.

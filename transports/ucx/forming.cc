@@ -54,7 +54,7 @@ bool Group::test() {
   state_.throw_if_broken();
   if (state_.is_formed()) return true;
   try {
-    if (state_.is_late()) throw state_.late({missing()});
+    if (state_.is_late()) throw state_.late(missing());
     return advance();
   } catch (const sdk::Failure& failure) {
     abort(failure);
@@ -168,12 +168,12 @@ bool Group::greet() {
   return true;
 }
 
-int Group::missing() const {
-  if (step_ != Step::kHellos) return std::min(gather_.waiting_for(), state_.size() - 1);
+std::vector<int> Group::missing() const {
+  if (step_ != Step::kHellos) return gather_.missing();
   const auto found = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
     return peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready);
   });
-  return found != peers_.end() ? found->rank : state_.rank();
+  return found != peers_.end() ? std::vector<int>{found->rank} : std::vector<int>{};
 }
 
 void Group::refuse(int peer) {

@@ -84,7 +84,7 @@ class Group {
   void gather(const char* key, const void* value, std::size_t bytes);
   void connect(Peer& peer, const char* address);
   bool greet();
-  int missing() const;
+  std::vector<int> missing() const;
   static void on_error(void* peer, ucp_ep_h, ucs_status_t status);
   static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t*);

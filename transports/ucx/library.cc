@@ -1,17 +1,17 @@
 #include "transports/ucx/library.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
-#include <ucs/debug/debug.h>
 #include <roda/sdk/error.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "plugins/base/locked_memory.h"
+#include "plugins/base/unique_fd.h"
 #include "transports/ucx/errors.h"
 
 namespace roda::ucx {
@@ -62,16 +62,6 @@ bool loopback_suffices() {
   return true;
 }
 
-// UCX puts handlers of its own on these when it is loaded, which print and then hang or abort: those belong to the
-// program. UCX_HANDLE_ERRORS brings them back.
-void give_signals_back() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (environment("HANDLE_ERRORS") != nullptr) return;
-    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-  });
-}
-
 using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
 
 Config read_config(Reach reach) {
@@ -88,7 +78,6 @@ Config read_config(Reach reach) {
 }
 
 ucp_context_h create(Reach reach, int expected_peers) {
-  give_signals_back();
   const Config config = read_config(reach);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
@@ -114,7 +103,20 @@ std::string library_version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
+// UCX ends the process where it gets no descriptor.
+void check_descriptors() {
+  constexpr int kNeeded = 16;
+  std::vector<UniqueFd> descriptors;
+  for (int i = 0; i < kNeeded; ++i) {
+    if (descriptors.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC))) continue;
+    throw sdk::Failure(RODA_ERR_UNAVAILABLE, "UCX needs at least " + std::to_string(kNeeded) +
+                                                 " more file descriptors than this process may open: raise the limit "
+                                                 "(ulimit -n)");
+  }
+}
+
 void probe_library() {
+  check_descriptors();
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
   if (major != UCP_API_MAJOR || minor < UCP_API_MINOR) {

@@ -41,8 +41,7 @@ bool Group::test() {
   }
   if (state_.is_late()) {
     const bool is_waiting = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
-    throw state_.late(is_waiting ? std::vector<int>{std::min(gather_.waiting_for(), state_.size() - 1)}
-                                 : std::vector<int>{});
+    throw state_.late(is_waiting ? gather_.missing() : std::vector<int>{});
   }
   return form_on();
 }

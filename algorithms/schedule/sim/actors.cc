@@ -11,10 +11,10 @@ namespace {
 // Colours of ranks and links after `rounds` refinements; see actors.h.
 class Colours {
  public:
-  Colours(const Behaviours& behaviours, const Topology& topology) : behaviours_(behaviours) {
+  Colours(const Behaviours& behaviours, const Routes& routes) : behaviours_(behaviours) {
     for (const Link& link : behaviours.links()) {
       std::uint64_t colour = mix(static_cast<std::uint64_t>(link.level), static_cast<std::uint64_t>(link.kind));
-      links_.push_back(mix(colour, static_cast<std::uint64_t>(topology.capacity(link) * 1e6)));
+      links_.push_back(mix(colour, static_cast<std::uint64_t>(routes.capacity(link) * 1e6)));
     }
     for (std::int32_t rank = 0; rank < behaviours.ranks(); ++rank) ranks_.push_back(behaviours.fingerprint(rank));
     count_ = count(ranks_) + count(links_);
@@ -88,10 +88,10 @@ std::vector<std::int32_t> each_alone(std::size_t count) {
 
 class ActorBuilder {
  public:
-  ActorBuilder(const RankPrograms& programs, const Topology& topology, const Behaviours& behaviours,
+  ActorBuilder(const RankPrograms& programs, const Routes& routes, const Behaviours& behaviours,
                std::vector<std::int32_t> rank_class, std::vector<std::int32_t> link_class)
       : programs_of_ranks_(programs),
-        topology_(topology),
+        routes_(routes),
         behaviours_(behaviours),
         rank_class_(std::move(rank_class)),
         link_class_(std::move(link_class)) {}
@@ -120,7 +120,7 @@ class ActorBuilder {
       const auto number = static_cast<std::size_t>(link_class_[link]);
       if (number == actors_.links.size()) {
         const Link& example = behaviours_.links()[link];
-        actors_.links.push_back({example, topology_.capacity(example), 0});
+        actors_.links.push_back({example, routes_.capacity(example), 0});
       }
       ++actors_.links[number].count;
     }
@@ -135,7 +135,7 @@ class ActorBuilder {
       made.rank = peer.rank;
       made.actor = rank_class_[static_cast<std::size_t>(peer.rank)];
       made.back = peer.back;
-      made.level = static_cast<std::int32_t>(topology_.meeting(rank, peer.rank));
+      made.level = static_cast<std::int32_t>(routes_.meeting(rank, peer.rank));
       made.out = hops(peer.route, peer.pull, count);
       made.in = hops(peer.pull, peer.end, count);
       actor.slots.push_back(std::move(made));
@@ -162,7 +162,7 @@ class ActorBuilder {
   }
 
   const RankPrograms& programs_of_ranks_;
-  const Topology& topology_;
+  const Routes& routes_;
   const Behaviours& behaviours_;
   std::vector<std::int32_t> rank_class_;
   std::vector<std::int32_t> link_class_;
@@ -174,18 +174,18 @@ constexpr int kMostRounds = 2048;
 
 }  // namespace
 
-Actors every_rank(const RankPrograms& programs, const Topology& topology) {
-  const Behaviours behaviours(programs, topology);
-  return ActorBuilder(programs, topology, behaviours, each_alone(static_cast<std::size_t>(behaviours.ranks())),
+Actors every_rank(const RankPrograms& programs, const Routes& routes) {
+  const Behaviours behaviours(programs, routes);
+  return ActorBuilder(programs, routes, behaviours, each_alone(static_cast<std::size_t>(behaviours.ranks())),
                       each_alone(behaviours.links().size()))
       .run();
 }
 
-std::optional<Actors> every_class(const RankPrograms& programs, const Topology& topology, std::int32_t most) {
-  const Behaviours behaviours(programs, topology);
-  Colours colours(behaviours, topology);
+std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most) {
+  const Behaviours behaviours(programs, routes);
+  Colours colours(behaviours, routes);
   if (!colours.settle(most, kMostRounds)) return std::nullopt;
-  return ActorBuilder(programs, topology, behaviours, classes_of(colours.ranks()), classes_of(colours.links())).run();
+  return ActorBuilder(programs, routes, behaviours, classes_of(colours.ranks()), classes_of(colours.links())).run();
 }
 
 }  // namespace roda::sim

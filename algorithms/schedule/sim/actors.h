@@ -68,9 +68,9 @@ struct Actors {
 };
 
 // Every rank for itself.
-Actors every_rank(const RankPrograms& programs, const Topology& topology);
+Actors every_rank(const RankPrograms& programs, const Routes& routes);
 
 // One actor for each class. nullopt: the ranks need more than `most` classes, or colours did not settle in time.
-std::optional<Actors> every_class(const RankPrograms& programs, const Topology& topology, std::int32_t most);
+std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most);
 
 }  // namespace roda::sim

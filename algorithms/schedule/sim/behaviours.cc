@@ -74,20 +74,20 @@ Behaviour behaviour_of(const RankPrograms& programs, std::int32_t rank) {
   return behaviour;
 }
 
-Behaviours::Behaviours(const RankPrograms& programs, const Topology& topology) {
+Behaviours::Behaviours(const RankPrograms& programs, const Routes& routes) {
   begins_.push_back(0);
-  for (std::int32_t rank = 0; rank < programs.ranks(); ++rank) add_rank(behaviour_of(programs, rank), rank, topology);
+  for (std::int32_t rank = 0; rank < programs.ranks(); ++rank) add_rank(behaviour_of(programs, rank), rank, routes);
   find_backs();
 }
 
-void Behaviours::add_rank(const Behaviour& behaviour, std::int32_t rank, const Topology& topology) {
+void Behaviours::add_rank(const Behaviour& behaviour, std::int32_t rank, const Routes& routes) {
   for (std::size_t slot = 0; slot < behaviour.peers.size(); ++slot) {
     Peer peer;
     peer.rank = behaviour.peers[slot];
     peer.route = static_cast<std::int32_t>(hops_.size());
-    add_route(rank, peer.rank, topology);
+    add_route(rank, peer.rank, routes);
     peer.pull = static_cast<std::int32_t>(hops_.size());
-    if (behaviour.pulls[slot]) add_route(peer.rank, rank, topology);
+    if (behaviour.pulls[slot]) add_route(peer.rank, rank, routes);
     peer.end = static_cast<std::int32_t>(hops_.size());
     peers_.push_back(peer);
   }
@@ -95,8 +95,8 @@ void Behaviours::add_rank(const Behaviour& behaviour, std::int32_t rank, const T
   fingerprints_.push_back(hash_of(behaviour.actor));
 }
 
-void Behaviours::add_route(std::int32_t from, std::int32_t to, const Topology& topology) {
-  topology.route(from, to, &scratch_);
+void Behaviours::add_route(std::int32_t from, std::int32_t to, const Routes& routes) {
+  routes.route(from, to, &scratch_);
   for (const Link& link : scratch_) {
     const auto [entry, added] = numbers_.emplace(link, static_cast<std::int32_t>(links_.size()));
     if (added) links_.push_back(link);

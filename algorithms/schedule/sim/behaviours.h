@@ -20,7 +20,7 @@ Behaviour behaviour_of(const RankPrograms& programs, std::int32_t rank);
 
 class Behaviours {
  public:
-  Behaviours(const RankPrograms& programs, const Topology& topology);
+  Behaviours(const RankPrograms& programs, const Routes& routes);
 
   struct Peer {
     std::int32_t rank = 0;
@@ -38,8 +38,8 @@ class Behaviours {
   std::uint64_t fingerprint(std::int32_t rank) const { return fingerprints_[static_cast<std::size_t>(rank)]; }
 
  private:
-  void add_rank(const Behaviour& behaviour, std::int32_t rank, const Topology& topology);
-  void add_route(std::int32_t from, std::int32_t to, const Topology& topology);
+  void add_rank(const Behaviour& behaviour, std::int32_t rank, const Routes& routes);
+  void add_route(std::int32_t from, std::int32_t to, const Routes& routes);
   void find_backs();
 
   std::vector<std::size_t> begins_;

@@ -1,6 +1,8 @@
 #include "algorithms/schedule/sim/cluster.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace roda::sim {
 namespace {
@@ -36,7 +38,7 @@ std::optional<std::string> wrong_with(const Cluster& cluster) {
   return std::nullopt;
 }
 
-std::optional<std::string> Topology::why_no_room(const Cluster& cluster, std::int32_t ranks) {
+std::optional<std::string> why_no_room(const Cluster& cluster, std::int32_t ranks) {
   if (ranks < 1) return "there must be at least 1 rank";
   std::int64_t placed = 0;
   for (const std::int32_t each : cluster.placement) placed += each;
@@ -54,35 +56,39 @@ std::optional<std::string> Topology::why_no_room(const Cluster& cluster, std::in
   return "cluster " + cluster.name + " has room for " + std::to_string(room) + " ranks, not " + std::to_string(ranks);
 }
 
-Topology::Topology(const Cluster& cluster, std::int32_t ranks) : cluster_(cluster) {
+Topology lay_out(const Cluster& cluster, std::int32_t ranks) {
   const std::int32_t each = cluster.levels[0].members > 0 ? cluster.levels[0].members : ranks;
-  for (std::int32_t host = 0; static_cast<std::int32_t>(host_.size()) < ranks; ++host) {
-    const std::int32_t here = cluster.placement.empty() ? each : cluster.placement[static_cast<std::size_t>(host)];
-    for (std::int32_t i = 0; i < here && static_cast<std::int32_t>(host_.size()) < ranks; ++i) {
-      host_.push_back(host);
-      local_.push_back(i);
-    }
+  Topology topology;
+  for (std::int32_t rank = 0; rank < ranks;) {
+    const std::size_t host = topology.hosts.size();
+    const std::int32_t end = std::min(ranks, rank + (cluster.placement.empty() ? each : cluster.placement[host]));
+    auto& on_host = topology.hosts.emplace_back().ranks;
+    while (rank < end) on_host.push_back(rank++);
   }
+  place_ranks(&topology);
+  const std::vector<std::int32_t> host_of = std::move(topology.levels.front().units);
+  topology.levels.clear();
   std::int64_t per = 1;
-  for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
-    const std::int32_t members = cluster.levels[level].members;
-    if (level > 0) per = members == 0 ? ranks : std::min<std::int64_t>(per * members, ranks);
-    hosts_per_.push_back(static_cast<std::int32_t>(per));
+  for (std::size_t level = 0; level + 1 < cluster.levels.size(); ++level) {
+    if (level > 0) per = std::min<std::int64_t>(per * cluster.levels[level].members, ranks);
+    auto& units = topology.levels.emplace_back(topology::Level{cluster.levels[level].name, {}}).units;
+    for (const std::int32_t host : host_of) units.push_back(host / static_cast<std::int32_t>(per));
   }
+  return topology;
 }
 
-std::size_t Topology::meeting(std::int32_t a, std::int32_t b) const {
+std::size_t Routes::meeting(std::int32_t a, std::int32_t b) const {
   std::size_t level = 0;
-  while (level + 1 < levels() && unit(level, a) != unit(level, b)) ++level;
+  while (level < topology_.levels.size() && unit(level, a) != unit(level, b)) ++level;
   return level;
 }
 
-void Topology::climb(std::int32_t rank, std::size_t top, bool up, std::vector<Link>* links) const {
+void Routes::climb(std::int32_t rank, std::size_t top, bool up, std::vector<Link>* links) const {
   for (std::size_t level = 0; level <= top; ++level) {
     const Level& about = cluster_.levels[level];
     const std::int32_t member = level == 0 ? rank : unit(level - 1, rank);
     const LinkKind kind = up || !about.full_duplex ? LinkKind::kUp : LinkKind::kDown;
-    const std::int32_t port = level == 0 ? 0 : local_[static_cast<std::size_t>(rank)] % about.ports;
+    const std::int32_t port = level == 0 ? 0 : topology_.rank(rank).local_rank % about.ports;
     links->push_back({static_cast<std::int32_t>(level), kind, member, port});
     const bool counted_by_other_end = level == top && !up;
     if (about.total_GBps > 0 && !counted_by_other_end) {
@@ -91,14 +97,14 @@ void Topology::climb(std::int32_t rank, std::size_t top, bool up, std::vector<Li
   }
 }
 
-void Topology::route(std::int32_t a, std::int32_t b, std::vector<Link>* links) const {
+void Routes::route(std::int32_t a, std::int32_t b, std::vector<Link>* links) const {
   links->clear();
   const std::size_t top = meeting(a, b);
   climb(a, top, true, links);
   climb(b, top, false, links);
 }
 
-double Topology::capacity(const Link& link) const {
+double Routes::capacity(const Link& link) const {
   const Level& level = cluster_.levels[static_cast<std::size_t>(link.level)];
   if (link.kind == LinkKind::kTotal) return level.total_GBps * kBytesPerPicosecond;
   const double ports = link.level == 0 ? level.ports : 1;

@@ -1,4 +1,4 @@
-// A cluster as the simulator sees it: units inside units, joined by links.
+// What travelling over a topology's levels costs: units inside units, joined by links.
 //
 // Level 0 joins ranks (a socket or a host), level 1 joins units of level 0, and so on; the last level joins everything.
 // A unit hangs on the level above by `ports` links of `GBps` each way. A message from a to b goes up from a to the
@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "algorithms/topology/topology.h"
 
 namespace roda::sim {
 
@@ -34,6 +36,12 @@ struct Cluster {
   std::vector<std::int32_t> placement;  // ranks on each level-0 unit in order; empty: filled one after the other
 };
 
+// Why there is no room for so many ranks on it; nullopt: there is.
+std::optional<std::string> why_no_room(const Cluster& cluster, std::int32_t ranks);
+// Ranks placed on a cluster that has room for them. Its levels but the last, which joins everything, are the
+// topology's.
+Topology lay_out(const Cluster& cluster, std::int32_t ranks);
+
 // Why the description can't be used, naming the field; nullopt: it can.
 std::optional<std::string> wrong_with(const Cluster& cluster);
 
@@ -50,21 +58,15 @@ struct Link {
   friend auto operator<=>(const Link&, const Link&) = default;
 };
 
-// Ranks placed on a cluster.
-class Topology {
+// The links between the ranks of a topology. It and the cluster outlive this.
+class Routes {
  public:
-  // The cluster must be right, and have room for the ranks (why_no_room).
-  Topology(const Cluster& cluster, std::int32_t ranks);
+  // `topology` has a level for each of the cluster's but the last, and places its ranks on units of the first.
+  Routes(const Cluster& cluster, const Topology& topology) : cluster_(cluster), topology_(topology) {}
 
-  static std::optional<std::string> why_no_room(const Cluster& cluster, std::int32_t ranks);
-
-  std::int32_t ranks() const { return static_cast<std::int32_t>(host_.size()); }
-  const Cluster& cluster() const { return cluster_; }
-  std::size_t levels() const { return cluster_.levels.size(); }
   // Number of the unit of the level that the rank is in.
   std::int32_t unit(std::size_t level, std::int32_t rank) const {
-    return level == 0 ? host_[static_cast<std::size_t>(rank)]
-                      : host_[static_cast<std::size_t>(rank)] / hosts_per_[level];
+    return level < topology_.levels.size() ? topology_.levels[level].units[static_cast<std::size_t>(rank)] : 0;
   }
   // The level where two different ranks meet.
   std::size_t meeting(std::int32_t a, std::int32_t b) const;
@@ -74,10 +76,8 @@ class Topology {
  private:
   void climb(std::int32_t rank, std::size_t top, bool up, std::vector<Link>* links) const;
 
-  Cluster cluster_;
-  std::vector<std::int32_t> host_;       // [rank] level-0 unit
-  std::vector<std::int32_t> local_;      // [rank] number inside it
-  std::vector<std::int32_t> hosts_per_;  // [level] level-0 units in one unit
+  const Cluster& cluster_;
+  const Topology& topology_;
 };
 
 }  // namespace roda::sim

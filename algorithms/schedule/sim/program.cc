@@ -31,7 +31,8 @@ class Translator {
       const Step& step = steps[i];
       Op op = op_of(step);
       const bool had_data = step.src.count > 0 || step.dst.count > 0;
-      if (had_data && op.fraction == 0) continue;
+      const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
+      if (had_data && op.fraction == 0 && !is_small) continue;
       op.blocked_by = blocked_by(steps, i);
       append(step, op, &ops);
     }
@@ -49,7 +50,10 @@ class Translator {
         return {OpKind::kRecv, Work::kReduce, 0, 0, 0, fraction(step.dst)};
       case StepKind::kCopy:
         return {OpKind::kWork, Work::kCopy, 0, 0, 0, fraction(step.dst)};
+      case StepKind::kDots:
+        return {OpKind::kWork, Work::kReduce, 0, 0, 0, fraction(step.src)};
       case StepKind::kReduce:
+      case StepKind::kWeigh:
         return {OpKind::kWork, Work::kReduce, 0, 0, 0, fraction(step.dst)};
       case StepKind::kGet:
         return {OpKind::kGet, Work::kNone, 0, 0, 0, fraction(step.dst)};
@@ -68,7 +72,7 @@ class Translator {
   }
 
   double fraction(const Range& range) const {
-    const double count = range.count;
+    const double count = range.space == Space::kProducts ? 0 : range.count;
     switch (schedule_.collective) {
       case Collective::kAllgather:
       case Collective::kReduceScatter: {

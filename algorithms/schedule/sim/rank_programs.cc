@@ -31,10 +31,10 @@ std::int64_t steps_in(const Schedule& schedule) {
 
 RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
+  const plan::Compiler compiler(plan, grid, root);
   if (stages_.size() == 1) {
-    add_only_turns(plan::Parts(plan, grid, root));
+    add_only_turns(compiler);
   } else {
-    const plan::Compiler compiler(plan, grid, root);
     wrong_ = compiler.wrong();
     if (wrong_) return;
     for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
@@ -44,9 +44,9 @@ RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::
 }
 
 // One call: its schedules would say whose each block is, and that is the square of the ranks.
-void RankPrograms::add_only_turns(const plan::Parts& parts) {
+void RankPrograms::add_only_turns(const plan::Compiler& compiler) {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-    const plan::Part part = parts.of(0, rank);
+    const plan::Part part = compiler.part(0, rank);
     const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
     turns_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size, 1}});
   }

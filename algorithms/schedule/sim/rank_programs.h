@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/sim/program.h"
@@ -61,7 +62,7 @@ class RankPrograms {
     std::int32_t shares = 0;  // members that chunks belong to
     double fraction = 1;
   };
-  void add_only_turns(const plan::Parts& parts);
+  void add_only_turns(const plan::Compiler& compiler);
   void add_turns(const schedule::Schedule& rank);
   void even_out();
   void make_all(bool each_rank);
@@ -71,7 +72,7 @@ class RankPrograms {
 
   std::int32_t ranks_ = 0;
   std::vector<plan::Stage> stages_;
-  bool travels_ = false;                  // blocks do (plan/routes.h)
+  bool travels_ = false;                  // blocks do (plan::Route)
   std::vector<std::vector<Turn>> turns_;  // [rank][stage]
   std::map<Key, Program> programs_;
   std::optional<std::string> wrong_;

@@ -18,6 +18,7 @@ double bus_factor(Collective collective, std::int32_t ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   switch (collective) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
       return 2 * others;
     case Collective::kAllgather:
     case Collective::kReduceScatter:
@@ -70,7 +71,9 @@ class Simulation {
     if (auto wrong = wrong_with(scenario_.cluster)) return wrong;
     const std::int32_t ranks =
         from_user() ? static_cast<std::int32_t>(scenario_.schedules.size()) : scenario_.grid.ranks();
-    if (auto wrong = Topology::why_no_room(scenario_.cluster, ranks)) return wrong;
+    if (scenario_.topology.hosts.empty()) {
+      if (auto wrong = why_no_room(scenario_.cluster, ranks)) return wrong;
+    }
     for (const Level& level : scenario_.cluster.levels) {
       if (scenario_.bytes / 1e9 / level.GBps > kLongestTransfer) {
         return "level " + level.name + " is too slow for the data: one rank's transfer takes hours";
@@ -78,28 +81,28 @@ class Simulation {
     }
     outcome_ = Outcome();
     outcome_.ranks = ranks;
-    const Topology topology(scenario_.cluster, ranks);
+    const Topology laid = scenario_.topology.hosts.empty() ? lay_out(scenario_.cluster, ranks) : scenario_.topology;
+    const Routes routes(scenario_.cluster, laid);
     const bool each = options_.folding == Folding::kNever;
     const RankPrograms programs = from_user() ? RankPrograms(scenario_.schedules)
                                               : RankPrograms(scenario_.plan, scenario_.grid, scenario_.root, each);
     if (programs.wrong()) return programs.wrong();
-    actors_ = actors_for(programs, topology);
+    actors_ = actors_for(programs, routes);
     outcome_.classes = static_cast<std::int32_t>(actors_.actors.size());
-    const bool sliced = collective() == Collective::kAllreduce || collective() == Collective::kBroadcast;
-    if (sliced && options_.slice_bytes > 0) {
+    if (schedule::is_cut(collective()) && collective() != Collective::kAdasum && options_.slice_bytes > 0) {
       outcome_.pieces = std::max<std::int64_t>(1, std::llround(std::ceil(scenario_.bytes / options_.slice_bytes)));
     }
     find_repeats();
     return std::nullopt;
   }
 
-  Actors actors_for(const RankPrograms& programs, const Topology& topology) const {
+  Actors actors_for(const RankPrograms& programs, const Routes& routes) const {
     const bool few = options_.folding == Folding::kAuto && programs.ranks() <= kFewRanks;
-    if (options_.folding == Folding::kNever || few) return every_rank(programs, topology);
+    if (options_.folding == Folding::kNever || few) return every_rank(programs, routes);
     // Folding that hardly folds costs more than it saves.
     const std::int32_t most = options_.folding == Folding::kAlways ? programs.ranks() : programs.ranks() / 2;
-    if (auto classes = every_class(programs, topology, most)) return *std::move(classes);
-    return every_rank(programs, topology);
+    if (auto classes = every_class(programs, routes, most)) return *std::move(classes);
+    return every_rank(programs, routes);
   }
 
   void find_repeats() {

@@ -20,6 +20,7 @@ namespace roda::sim {
 
 struct Scenario {
   Cluster cluster;
+  Topology topology;  // without hosts: the ranks are laid out on the cluster
   plan::Plan plan;
   plan::Grid grid;
   std::vector<schedule::Schedule> schedules;  // a user's, in place of plan and grid: one for each rank

@@ -30,7 +30,7 @@ Complaint check_shape(const Schedule& schedule, const Schedule& first, int rank,
 }
 
 Complaint check_range(const Range& range, const Schedule& owner) {
-  if (range.space > Space::kScratch) return "unknown space";
+  if (range.space > Space::kProducts) return "unknown space";
   if (range.count < 0 || range.first < 0 || range.first > chunk_count(owner, range.space) - range.count) {
     return to_text(range) + " is out of range: there are " + std::to_string(chunk_count(owner, range.space)) +
            " chunks";
@@ -48,7 +48,8 @@ Complaint check_lengths(const Range& a, const Schedule& a_owner, const Range& b,
   return std::nullopt;
 }
 
-bool has_peer(StepKind kind) { return kind != StepKind::kCopy && kind != StepKind::kReduce; }
+bool is_adasum(StepKind kind) { return kind == StepKind::kDots || kind == StepKind::kWeigh; }
+bool has_peer(StepKind kind) { return kind != StepKind::kCopy && kind != StepKind::kReduce && !is_adasum(kind); }
 bool is_signal(StepKind kind) { return kind == StepKind::kSignal || kind == StepKind::kWait; }
 
 Complaint check_peer(const Step& step, const Schedule& schedule) {
@@ -66,6 +67,25 @@ Complaint check_peer(const Step& step, const Schedule& schedule) {
 bool has_src(StepKind kind) { return kind != StepKind::kRecv && !is_signal(kind); }
 bool has_dst(StepKind kind) { return kind != StepKind::kSend && !is_signal(kind); }
 
+// Of the vectors whose products are taken, or which are weighed.
+Complaint check_operands(const Step& step, const Schedule& own) {
+  if (Complaint complaint = check_range(step.other, own)) return complaint;
+  if (step.src.space == Space::kProducts || step.other.space == Space::kProducts || step.src.count == 0) {
+    return "has no data";
+  }
+  if (Complaint complaint = check_lengths(step.src, own, step.other, own)) return complaint;
+  if (overlap(step.src, step.other)) return "both operands overlap";
+  if (step.kind == StepKind::kDots) {
+    const bool is_chunk = step.dst.space == Space::kProducts && step.dst.count == 1;
+    return is_chunk ? Complaint() : "products are a chunk of Products";
+  }
+  for (const Range& operand : {step.src, step.other}) {
+    if (overlap(step.dst, operand) && !(step.dst == operand)) return "source and destination overlap";
+  }
+  if (own.product_chunks < 1) return "weighs without products";
+  return check_lengths(step.dst, own, step.src, own);
+}
+
 Complaint check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank) {
   const Schedule& own = ranks[static_cast<std::size_t>(rank)];
   const Schedule& peer =
@@ -79,6 +99,9 @@ Complaint check_ranges(const Step& step, const std::vector<Schedule>& ranks, int
   if (Complaint complaint = check_range(step.src, src_owner)) return complaint;
   if (Complaint complaint = check_range(step.dst, dst_owner)) return complaint;
   if (step.dst.count > 0 && step.dst.space == Space::kInput) return "writes Input, which is read-only";
+  if ((src_remote && step.src.space == Space::kProducts) || (dst_remote && step.dst.space == Space::kProducts)) {
+    return "reaches into a peer's products";
+  }
   const bool is_remote_scratch =
       (src_remote && step.src.space == Space::kScratch) || (dst_remote && step.dst.space == Space::kScratch);
   if (is_remote_scratch && own.scratch.empty()) {
@@ -86,6 +109,7 @@ Complaint check_ranges(const Step& step, const std::vector<Schedule>& ranks, int
   }
   if (!has_src(step.kind) || !has_dst(step.kind)) return std::nullopt;
   if (step.dst.count == 0 && step.kind != StepKind::kRecvReduce) return "moves nothing";
+  if (is_adasum(step.kind)) return check_operands(step, own);
   const bool local = !src_remote && !dst_remote;
   if (local && overlap(step.src, step.dst) && !(step.kind == StepKind::kRecvReduce && step.src == step.dst)) {
     return "source and destination overlap";
@@ -100,6 +124,7 @@ class LaneOwners {
     if (is_signal(step.kind)) return claim({-1, 0, step.signal}, lane, "signal " + std::to_string(step.signal));
     const bool src_remote = step.kind == StepKind::kGet || step.kind == StepKind::kGetReduce;
     if (Complaint complaint = claim_range(step.src, src_remote ? step.peer : rank, lane)) return complaint;
+    if (Complaint complaint = claim_range(step.other, rank, lane)) return complaint;
     return claim_range(step.dst, step.kind == StepKind::kPut ? step.peer : rank, lane);
   }
 
@@ -126,7 +151,7 @@ class LaneOwners {
 
 Complaint check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) {
   if (step.kind == StepKind::kCall) return "is a call: the schedule is not expanded";
-  if (step.kind > StepKind::kWait) return "unknown kind of step";
+  if (step.kind > StepKind::kCall) return "unknown kind of step";
   if (Complaint complaint = check_peer(step, ranks[static_cast<std::size_t>(rank)])) return complaint;
   return check_ranges(step, ranks, rank);
 }

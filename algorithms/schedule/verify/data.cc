@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 namespace roda::schedule::verifier {
@@ -15,6 +16,17 @@ int first_common(const std::vector<std::uint64_t>& a, const std::vector<std::uin
   }
   return -1;
 }
+
+int count(const std::vector<std::uint64_t>& bits) {
+  return std::accumulate(bits.begin(), bits.end(), 0,
+                         [](int sum, std::uint64_t word) { return sum + std::popcount(word); });
+}
+
+void unite(const std::vector<std::uint64_t>& more, std::vector<std::uint64_t>* bits) {
+  for (std::size_t word = 0; word < bits->size(); ++word) (*bits)[word] |= more[word];
+}
+
+constexpr std::int64_t kProducts = -1;  // the piece of products
 
 // Alltoall's pieces are (from, to); all others' are chunks.
 std::int64_t piece_between(int from, int to, int size) { return static_cast<std::int64_t>(from) * size + to; }
@@ -30,7 +42,7 @@ Value Expressions::contribution(std::int64_t piece, int rank) {
   const std::uint64_t key = pair_key(static_cast<std::uint64_t>(piece), static_cast<std::uint64_t>(rank));
   if (const auto found = leaves_.find(key); found != leaves_.end()) return found->second;
   Node node{piece, std::vector<std::uint64_t>(static_cast<std::size_t>(size_ + 63) / 64)};
-  node.ranks[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+  node.parts[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
   return leaves_[key] = add(std::move(node));
 }
 
@@ -44,19 +56,77 @@ Value Expressions::combine(Value a, Value b, std::string* error) {
     *error = "combines chunk " + std::to_string(left.piece) + " with chunk " + std::to_string(right.piece);
     return kUndefined;
   }
-  if (const int rank = first_common(left.ranks, right.ranks); rank >= 0) {
-    *error = "counts the contribution of rank " + std::to_string(rank) + " twice";
+  const bool are_products = left.piece == kProducts;
+  if (are_products ? left.vector != right.vector : left.vector >= 0 || right.vector >= 0) {
+    *error = are_products ? "adds products of different vectors" : "adds up what Adasum has combined";
+    return kUndefined;
+  }
+  if (const int part = first_common(left.parts, right.parts); part >= 0) {
+    *error = (are_products ? "counts the products of chunk " : "counts the contribution of rank ") +
+             std::to_string(part) + " twice";
     return kUndefined;
   }
   Node sum = left;
-  for (std::size_t word = 0; word < sum.ranks.size(); ++word) sum.ranks[word] |= right.ranks[word];
+  unite(right.parts, &sum.parts);
   return sums_[key] = add(std::move(sum));
 }
 
-int Expressions::contributions(Value value) const {
-  int count = 0;
-  for (const std::uint64_t word : nodes_[static_cast<std::size_t>(value)].ranks) count += std::popcount(word);
-  return count;
+int Expressions::number_of(Kind kind, const Bits& of) {
+  return vectors_.emplace(std::pair(kind, of), static_cast<int>(vectors_.size())).first->second;
+}
+
+int Expressions::pair_of(int first, int second) {
+  return number_of(Kind::kPair, {static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(second)});
+}
+
+int Expressions::vector_of(const Node& node) {
+  return node.vector >= 0 ? node.vector : number_of(Kind::kSum, node.parts);
+}
+
+std::optional<int> Expressions::vector_of(const std::vector<Value>& chunks) {
+  const int vector = vector_of(node(chunks.front()));
+  const bool is_one = std::all_of(chunks.begin(), chunks.end(), [&](Value v) { return vector_of(node(v)) == vector; });
+  return is_one ? std::optional(vector) : std::nullopt;
+}
+
+Value Expressions::products(const std::vector<Value>& first, const std::vector<Value>& second, std::string* error) {
+  const auto a = vector_of(first), b = vector_of(second);
+  if (!a || !b) {
+    *error = "multiplies chunks of several vectors";
+    return kUndefined;
+  }
+  Node made{kProducts, Bits(static_cast<std::size_t>(chunks_ + 63) / 64), pair_of(*a, *b)};
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::int64_t piece = node(first[i]).piece;
+    if (piece != node(second[i]).piece) {
+      *error = "multiplies chunk " + std::to_string(piece) + " with chunk " + std::to_string(node(second[i]).piece);
+      return kUndefined;
+    }
+    made.parts[static_cast<std::size_t>(piece) / 64] |= std::uint64_t{1} << (piece % 64);
+  }
+  return add(std::move(made));
+}
+
+Value Expressions::weigh(Value first, Value second, Value products, std::string* error) {
+  const auto known = weighed_.find({first, second, products});
+  if (known != weighed_.end()) return known->second;
+  const Node &a = node(first), &b = node(second), &by = node(products);
+  if (a.piece != b.piece || by.piece != kProducts || by.vector != pair_of(vector_of(a), vector_of(b))) {
+    *error = "weighs by products that are not of these two";
+  } else if (count(by.parts) != chunks_) {
+    *error = "weighs by products of " + std::to_string(count(by.parts)) + " of " + std::to_string(chunks_) + " chunks";
+  } else if (summed(first) != summed(second) || first_common(a.parts, b.parts) >= 0) {
+    *error = "weighs what was summed over other numbers of ranks, or over some of the same ones";
+  }
+  if (!error->empty()) return kUndefined;
+  Node made{a.piece, a.parts, number_of(Kind::kWeighed, {static_cast<std::uint64_t>(products)}), summed(first)};
+  unite(b.parts, &made.parts);
+  return weighed_[{first, second, products}] = add(std::move(made));
+}
+
+int Expressions::contributions(Value value) const { return count(node(value).parts); }
+int Expressions::summed(Value value) const {
+  return node(value).summed > 0 ? node(value).summed : contributions(value);
 }
 
 Value initial_value(const Schedule& schedule, Space space, int chunk, Expressions& expressions) {
@@ -65,6 +135,7 @@ Value initial_value(const Schedule& schedule, Space space, int chunk, Expression
   const bool is_input = space == Space::kInput;
   switch (schedule.collective) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
       return is_input != schedule.in_place ? expressions.contribution(chunk, rank) : kUndefined;
     case Collective::kBroadcast:
       return is_input != schedule.in_place && rank == schedule.root ? expressions.contribution(chunk, rank)
@@ -113,8 +184,12 @@ std::optional<std::string> wrong_result(const Schedule& schedule, int chunk, Val
   }
   if (expressions.piece(value) != expected.piece) return name + "ends with another chunk's data";
   const int count = expressions.contributions(value);
-  if (count == schedule.size) return std::nullopt;
-  return name + "ends with " + std::to_string(count) + " of " + std::to_string(schedule.size) + " contributions";
+  if (count != schedule.size) {
+    return name + "ends with " + std::to_string(count) + " of " + std::to_string(schedule.size) + " contributions";
+  }
+  const int summed = expressions.summed(value);
+  if (schedule.collective != Collective::kAdasum || summed == std::max(schedule.root, 1)) return std::nullopt;
+  return name + "ends as the Adasum of sums over " + std::to_string(summed) + " ranks each";
 }
 
 }  // namespace roda::schedule::verifier

@@ -1,11 +1,15 @@
 // What a chunk holds, symbolically: an expression over the ranks' contributions. Sums commute but do not associate, as
-// floating point does, so equal values mean equal bits.
+// floating point does, so equal values mean equal bits. The products of Adasum are sums over the chunks that they are
+// of. All chunks of a vector that Adasum makes were weighed by the same sums, of all its chunks.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
@@ -17,28 +21,52 @@ inline constexpr Value kUndefined = -1;
 
 class Expressions {
  public:
-  explicit Expressions(int size) : size_(size) {}
+  // `chunks`: of a vector, for Adasum.
+  Expressions(int size, int chunks) : size_(size), chunks_(chunks) {}
 
   // What rank `rank` contributes to piece `piece` of the data (see piece_at). Equal arguments, equal value.
   Value contribution(std::int64_t piece, int rank);
 
-  // a (op) b; kUndefined with *error when the two are of different pieces or share a contribution.
+  // a (op) b; kUndefined with *error when the two are of different pieces or share a contribution. Of products: when
+  // they are of different vectors, or share a chunk.
   Value combine(Value a, Value b, std::string* error);
+
+  // Of the chunks, whose values are given, of two vectors.
+  Value products(const std::vector<Value>& first, const std::vector<Value>& second, std::string* error);
+  // Of a chunk of the first vector and the same of the second: of the two of which the products are, all chunks of
+  // them.
+  Value weigh(Value first, Value second, Value products, std::string* error);
 
   std::int64_t piece(Value value) const { return nodes_[static_cast<std::size_t>(value)].piece; }
   int contributions(Value value) const;
+  // Contributions to each of the vectors that Adasum combined: as many to each.
+  int summed(Value value) const;
 
  private:
+  using Bits = std::vector<std::uint64_t>;
   struct Node {
     std::int64_t piece;
-    std::vector<std::uint64_t> ranks;  // a bit for each
+    Bits parts;       // a bit for each rank that contributed; of products: for each chunk
+    int vector = -1;  // what it is a chunk of, where Adasum made that; of products: the two vectors
+    int summed = 0;   // see there; 0: as many as it has parts
   };
+  const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value)]; }
+  // Chunks of one vector have one number: sums of the same ranks, or what was weighed by the same products.
+  int vector_of(const Node& node);
+  std::optional<int> vector_of(const std::vector<Value>& chunks);
+  // Of a sum of these ranks' vectors, of a pair of vectors, of what was weighed by those products.
+  enum class Kind : std::uint8_t { kSum, kPair, kWeighed };
+  int number_of(Kind kind, const Bits& of);
+  int pair_of(int first, int second);
   Value add(Node node);
 
   int size_;
+  int chunks_;
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, Value> leaves_;
   std::unordered_map<std::uint64_t, Value> sums_;
+  std::map<std::pair<Kind, Bits>, int> vectors_;
+  std::map<std::tuple<Value, Value, Value>, Value> weighed_;
 };
 
 // What the chunk holds at the start.

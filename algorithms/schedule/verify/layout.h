@@ -10,9 +10,11 @@ namespace roda::schedule::verifier {
 // Chunks of the space; 0 where the collective does not have it.
 inline int chunk_count(const Schedule& schedule, Space space) {
   if (space == Space::kScratch) return schedule.scratch_chunks;
+  if (space == Space::kProducts) return schedule.product_chunks;
   const bool is_input = space == Space::kInput;
   switch (schedule.collective) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
       return is_input && schedule.in_place ? 0 : schedule.chunks;
     case Collective::kAllgather:
       return is_input ? (schedule.in_place ? 0 : 1) : schedule.chunks;
@@ -30,6 +32,7 @@ inline int chunk_count(const Schedule& schedule, Space space) {
 
 // Chunks with equal numbers have equal lengths, on whichever rank; nothing is known about others.
 inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) {
+  if (space == Space::kProducts) return -1;
   const std::int64_t rank = schedule.rank;
   const std::int64_t size = schedule.size;
   if (space == Space::kScratch && !schedule.scratch.empty()) {
@@ -60,7 +63,8 @@ inline bool overlap(const Range& a, const Range& b) {
 // Whether the step writes this rank's own dst.
 inline bool writes_locally(StepKind kind) {
   return kind == StepKind::kRecv || kind == StepKind::kRecvReduce || kind == StepKind::kCopy ||
-         kind == StepKind::kReduce || kind == StepKind::kGet || kind == StepKind::kGetReduce;
+         kind == StepKind::kReduce || kind == StepKind::kGet || kind == StepKind::kGetReduce ||
+         kind == StepKind::kDots || kind == StepKind::kWeigh;
 }
 
 }  // namespace roda::schedule::verifier

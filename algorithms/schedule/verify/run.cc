@@ -15,13 +15,16 @@ int most_lanes(const std::vector<Schedule>& ranks) {
   return static_cast<int>(most);
 }
 
-constexpr Space kSpaces[] = {Space::kInput, Space::kOutput, Space::kScratch};
+constexpr Space kSpaces[] = {Space::kInput, Space::kOutput, Space::kScratch, Space::kProducts};
 
 }  // namespace
 
 // A rank's start is the first event of its lane 0; it defines the rank's memory, and all its lanes come after it.
 Run::Run(const std::vector<Schedule>& ranks)
-    : ranks_(ranks), size_(static_cast<int>(ranks.size())), lanes_(most_lanes(ranks)), expressions_(size_) {
+    : ranks_(ranks),
+      size_(static_cast<int>(ranks.size())),
+      lanes_(most_lanes(ranks)),
+      expressions_(size_, ranks.front().chunks) {
   const std::size_t pairs = ranks.size() * ranks.size();
   channels_.resize(pairs * static_cast<std::size_t>(lanes_));
   signals_.resize(pairs * static_cast<std::size_t>(kMaxSignals));
@@ -123,7 +126,7 @@ const std::vector<Step>& Run::steps_of(const Thread& thread) const {
 }
 
 const Run::Cell& Run::cell(int rank, Space space, int chunk) const {
-  return cells_[static_cast<std::size_t>(rank) * 3 + static_cast<std::size_t>(space)][static_cast<std::size_t>(chunk)];
+  return cells_[static_cast<std::size_t>(rank) * 4 + static_cast<std::size_t>(space)][static_cast<std::size_t>(chunk)];
 }
 Run::Cell& Run::cell(int rank, Space space, int chunk) {
   return const_cast<Cell&>(std::as_const(*this).cell(rank, space, chunk));

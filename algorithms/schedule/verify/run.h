@@ -70,6 +70,9 @@ class Run {
   Complaint send(Thread& thread, const Step& step);
   Complaint receive(Thread& thread, const Step& step);
   Complaint store(Thread& thread, const Step& step);
+  Complaint dots(Thread& thread, const Step& step);
+  Complaint weigh(Thread& thread, const Step& step);
+  Complaint read(Thread& thread, const Range& range, std::vector<Value>* values);
   Complaint signal(Thread& thread, const Step& step);
   Complaint wait(Thread& thread, const Step& step);
   Complaint read(Thread& thread, int owner, Space space, int chunk, Value* value);
@@ -104,7 +107,7 @@ class Run {
   const int lanes_;
   Expressions expressions_;
   std::vector<Thread> threads_;           // [rank * lanes_ + lane]
-  std::vector<std::vector<Cell>> cells_;  // [rank * 3 + space][chunk]
+  std::vector<std::vector<Cell>> cells_;  // [rank * 4 + space][chunk]
   std::vector<Channel> channels_;         // [(from * size_ + to) * lanes_ + lane]
   std::vector<Signals> signals_;          // [(from * size_ + to) * kMaxSignals + index]
 };

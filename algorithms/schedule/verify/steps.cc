@@ -14,6 +14,10 @@ Run::Complaint Run::execute(Thread& thread, const Step& step) {
     case StepKind::kRecv:
     case StepKind::kRecvReduce:
       return receive(thread, step);
+    case StepKind::kDots:
+      return dots(thread, step);
+    case StepKind::kWeigh:
+      return weigh(thread, step);
     case StepKind::kSignal:
       return signal(thread, step);
     case StepKind::kWait:
@@ -83,6 +87,40 @@ Run::Complaint Run::store(Thread& thread, const Step& step) {
     Value current = kUndefined;
     if (Complaint complaint = read(thread, dst_owner, step.dst.space, chunk, &current)) return complaint;
     if (Complaint complaint = combine_into(thread, dst_owner, step.dst.space, chunk, current, value)) return complaint;
+  }
+  return std::nullopt;
+}
+
+Run::Complaint Run::read(Thread& thread, const Range& range, std::vector<Value>* values) {
+  for (int i = 0; i < range.count; ++i) {
+    values->push_back(kUndefined);
+    if (Complaint complaint = read(thread, thread.rank, range.space, range.first + i, &values->back()))
+      return complaint;
+  }
+  return std::nullopt;
+}
+
+Run::Complaint Run::dots(Thread& thread, const Step& step) {
+  std::vector<Value> first, second;
+  if (Complaint complaint = read(thread, step.src, &first)) return complaint;
+  if (Complaint complaint = read(thread, step.other, &second)) return complaint;
+  std::string error;
+  const Value value = expressions_.products(first, second, &error);
+  if (value == kUndefined) return error;
+  return write(thread, thread.rank, Space::kProducts, step.dst.first, value);
+}
+
+Run::Complaint Run::weigh(Thread& thread, const Step& step) {
+  std::vector<Value> first, second, products;
+  if (Complaint complaint = read(thread, step.src, &first)) return complaint;
+  if (Complaint complaint = read(thread, step.other, &second)) return complaint;
+  if (Complaint complaint = read(thread, {Space::kProducts, 0, 1}, &products)) return complaint;
+  for (int i = 0; i < step.dst.count; ++i) {
+    std::string error;
+    const auto at = static_cast<std::size_t>(i);
+    const Value value = expressions_.weigh(first[at], second[at], products.front(), &error);
+    if (value == kUndefined) return error;
+    if (Complaint complaint = write(thread, thread.rank, step.dst.space, step.dst.first + i, value)) return complaint;
   }
   return std::nullopt;
 }

@@ -103,7 +103,9 @@ std::optional<Violation> Run::wrong_end() {
         return Violation{schedule.algorithm, rank, -1, -1, *wrong};
       }
       const Value first = cell(0, Space::kOutput, chunk).value;
-      if (schedule.collective != Collective::kAllreduce || value == first) continue;
+      if ((schedule.collective != Collective::kAllreduce && schedule.collective != Collective::kAdasum) ||
+          value == first)
+        continue;
       return Violation{schedule.algorithm, rank, -1, -1,
                        "output[" + std::to_string(chunk) + "] is summed in another order than on rank 0"};
     }

@@ -62,6 +62,7 @@ roda_handle submit(nb::list requests, bool will_wait) {
   roda_handle handle = 0;
   roda_error error = make_error();
   check(roda_submit(ops.data(), static_cast<std::int32_t>(ops.size()), &handle, &error), error);
+  nb::cast<Request&>(requests[0]).handle = handle;
   return handle;
 }
 
@@ -76,7 +77,7 @@ bool poll(roda_handle handle) {
   return state != 0;
 }
 
-// Releases the handle on every way out: it is done once roda_wait has returned.
+// Releases the handle, which is done, on every way out.
 class DoneHandle {
  public:
   explicit DoneHandle(roda_handle handle) : handle_(handle) {}
@@ -88,14 +89,23 @@ class DoneHandle {
   roda_handle handle_;
 };
 
-// `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host.
+// Python's signal handlers run this often while the main thread waits: Ctrl-C ends a wait.
+constexpr std::int32_t kSignalsMs = 100;
+
+// `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host. What a signal handler
+// raises comes through, and the handle stays as it was: the engine still works on its tensors.
 nb::object finish(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
   roda_error error = make_error();
-  std::int32_t code = RODA_OK;
-  {
-    nb::gil_scoped_release release;
-    code =
-        stream == 0 ? roda_wait(handle, &error) : roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
+  std::int32_t code = RODA_AGAIN;
+  while (code == RODA_AGAIN) {
+    {
+      nb::gil_scoped_release release;
+      code = roda_wait_for(handle, kSignalsMs, &error);
+      if (code == RODA_OK && stream != 0) {
+        code = roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
+      }
+    }
+    if (code == RODA_AGAIN && PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   const DoneHandle done(handle);
   check(code, error);
@@ -175,6 +185,8 @@ void bind_life_cycle(nb::module_& m) {
   m.def("init", &init, "ranks"_a, "process_sets"_a, "communicator"_a = nb::none(),
         "Start the engine; collective over the job. An empty `ranks` means every rank.");
   m.def("shutdown", &roda_shutdown, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "launcher", [] { return take_text(roda_launcher()); }, "Who started this process as a part of a job, or ''.");
   m.def("is_initialized", [] { return roda_is_initialized() != 0; });
   m.def("rank", &roda_rank);
   m.def("size", &roda_size);
@@ -182,6 +194,7 @@ void bind_life_cycle(nb::module_& m) {
   m.def("local_size", &roda_local_size);
   m.def("cross_rank", &roda_cross_rank);
   m.def("cross_size", &roda_cross_size);
+  m.def("host_cores", &roda_host_cores, "Cores that the ranks of this host have between them.");
   m.def("is_homogeneous", [] { return roda_is_homogeneous() > 0; });
 }
 
@@ -199,11 +212,14 @@ void bind_operations(nb::module_& m) {
   m.def("submit", &submit, "requests"_a, "will_wait"_a = false,
         "Queue a group of requests; returns the engine's handle.");
   m.def("poll", &poll, "handle"_a);
+  m.def(
+      "is_known", [](roda_handle handle) { return roda_poll(handle) >= 0; }, "handle"_a);
   m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0, "stream"_a = 0,
         "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the "
         "engine owns as (capsule, splits, value), forget the "
         "handle.");
-  m.def("run", &run, "requests"_a, "num_outputs"_a = 0, "submit and finish in one call.");
+  m.def("run", &run, "requests"_a, "num_outputs"_a = 0,
+        "submit and finish in one call; the first request's `handle` tells the handle.");
 }
 
 void bind_introspection(nb::module_& m) {

@@ -88,7 +88,8 @@ void bind_request(nb::module_& m) {
       .def_prop_ro("collective", [](const Request& request) { return request.op().collective; })
       .def_prop_ro("name", [](const Request& request) { return request.op().name; })
       .def_prop_ro("process_set", [](const Request& request) { return request.op().process_set; })
-      .def_prop_ro("device", [](const Request& request) { return request.op().device; });
+      .def_prop_ro("device", [](const Request& request) { return request.op().device; })
+      .def_ro("handle", &Request::handle);
 }
 
 }  // namespace roda::python

@@ -26,6 +26,8 @@ class Request {
   // Valid as long as this object.
   const roda_op& op() const { return op_; }
 
+  roda_handle handle = 0;  // of the group that it was submitted with
+
  private:
   std::string name_;
   std::vector<std::int64_t> shape_;

@@ -13,18 +13,14 @@ using schedule::Space;
 
 namespace {
 
-bool is_cut(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kBroadcast;
-}
-
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
 SliceMap::SliceMap(const schedule::Schedule& schedule, std::size_t slice_bytes)
     : schedule_(schedule),
-      is_cut_(is_cut(schedule.collective)),
-      slice_bytes_(slice_bytes),
+      is_cut_(schedule::is_cut(schedule.collective)),
+      slice_bytes_(schedule.collective == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes),
       input_(input_blocks(schedule)),
       output_(output_blocks(schedule)) {}
 

@@ -1,7 +1,7 @@
 // How the data of one run of a composed schedule is cut into slices, and how long its chunks are in each.
 //
-// An allreduce or broadcast is cut as a whole, and each slice into the schedule's chunks. Where chunks are blocks of
-// the ranks, slice k holds the k-th part of every block.
+// An allreduce or broadcast is cut as a whole, and each slice into the schedule's chunks; an Adasum is one slice. Where
+// chunks are blocks of the ranks, slice k holds the k-th part of every block.
 //
 // Pure arithmetic; not thread-safe.
 #pragma once

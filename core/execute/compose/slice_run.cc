@@ -183,11 +183,28 @@ Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
       args->count = elements(step.dst);
       if (step.src == step.dst) args->input = nullptr;
       break;
+    case Collective::kAdasum:
+      args->count = elements(step.src);
+      find_tensors(step.src, args);
+      break;
     default:
       args->count = elements(step.src);
       break;
   }
   return {};
+}
+
+// Where the tensors begin in a share of the data: those before and behind it have no elements there.
+void SliceRun::find_tensors(const Range& share, StageArgs* args) {
+  const std::int32_t first = map_.blocks(share.space)[at(share.first)].to;
+  const std::size_t begin = map_.in_user(Space::kOutput, first, slice_).begin;
+  tensor_begins_.clear();
+  for (std::size_t i = 0; i < args_.tensors; ++i) {
+    const std::size_t tensor = std::max(args_.tensor_begins[i], begin) - begin;
+    tensor_begins_.push_back(std::min(tensor, args->count));
+  }
+  args->tensor_begins = tensor_begins_.data();
+  args->tensors = args_.tensors;
 }
 
 Status SliceRun::finish(const Step& step) {

@@ -49,6 +49,7 @@ class SliceRun {
   void count(schedule::Space space, std::int32_t first, const std::vector<std::int32_t>& ends,
              std::vector<std::size_t>* counts) const;
   std::size_t elements(const schedule::Range& range) const;
+  void find_tensors(const schedule::Range& share, StageArgs* args);
 
   const schedule::Schedule& schedule_;
   const SliceMap& map_;
@@ -58,7 +59,7 @@ class SliceRun {
   SliceBuffer gathered_, scattered_;         // in the place of chunks that do not lie side by side
   std::vector<std::int32_t> buffer_of_;      // [scratch chunk]
   std::vector<std::size_t> scratch_begins_;  // [scratch chunk] elements before it in its region
-  std::vector<std::size_t> send_counts_, recv_counts_;
+  std::vector<std::size_t> send_counts_, recv_counts_, tensor_begins_;
   std::vector<roda_pack_item> items_;  // copies that are to be made
 };
 

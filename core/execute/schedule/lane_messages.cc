@@ -121,6 +121,10 @@ Status LaneRun::recv_reduce(const Op& op, Effort* effort, Turn* turn) {
     }
     if (finished.bytes == 0) continue;
     const char* message = bounce(static_cast<std::uint32_t>(finished.offset / segment % 2), segment);
+    if (op.dst.space == schedule::Space::kProducts) {
+      add_products(dst + finished.offset, src + finished.offset, message, finished.bytes);
+      continue;
+    }
     RODA_RETURN_IF_ERROR(reduce(dst + finished.offset, src + finished.offset, message, finished.bytes));
   }
 }

@@ -38,7 +38,8 @@ Status LaneRun::advance(Effort* effort) {
 
 // An op begins when no send of the lane still reads what it is going to write.
 Status LaneRun::enter(const Op& op, Turn* turn) {
-  const bool writes = op.kind == OpKind::kRecv || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kCombine;
+  const bool writes = op.kind == OpKind::kRecv || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kCombine ||
+                      op.kind == OpKind::kDots || op.kind == OpKind::kWeigh;
   if (writes && !sends_.empty()) {
     const char* begin = view_.address(op.dst);
     bool clear = true;
@@ -71,6 +72,9 @@ Status LaneRun::step(const Op& op, Effort* effort, Turn* turn) {
       return signal(op, effort, turn);
     case OpKind::kWait:
       return wait(op, effort, turn);
+    case OpKind::kDots:
+    case OpKind::kWeigh:
+      return combine_vectors(op, effort, turn);
   }
   return {};
 }
@@ -177,6 +181,7 @@ std::string LaneRun::describe() const {
   if (next_ == lane_.ops.size()) return sends_.empty() ? "done" : "waits for its sends to leave";
   static const char* const kinds[] = {"send to", "recv from", "recv from", "read from", "put to", "signal", "wait for"};
   const Op& op = lane_.ops[next_];
+  if (op.kind == OpKind::kDots || op.kind == OpKind::kWeigh) return "computes, step " + std::to_string(op.step + 1);
   std::string text = kinds[static_cast<std::size_t>(op.kind)];
   int peer = op.peer;
   if (peer == schedule::kAllPeers && state_.peer < view_.program->size - 1) {

@@ -63,7 +63,7 @@ class LaneRun {
     bool empty_sent = false;
     std::size_t posted = 0;
     std::size_t done = 0;
-    std::uint32_t source = 0;
+    std::uint32_t source = 0;  // or tensor
     int peer = 0;
   };
 
@@ -76,6 +76,7 @@ class LaneRun {
   Status combine_by_gets(const Op& op, Effort* effort, Turn* turn);
   Status get_source(const Op& op, const Source& source, Effort* effort, Turn* turn);
   Status put(const Op& op, Effort* effort, Turn* turn);
+  Status combine_vectors(const Op& op, Effort* effort, Turn* turn);  // kDots, kWeigh
   Status signal(const Op& op, Effort* effort, Turn* turn);
   Status wait(const Op& op, Effort* effort, Turn* turn);
 
@@ -86,6 +87,7 @@ class LaneRun {
   const char* local(std::uint32_t index) const { return static_cast<const char*>(mapped_[index]); }
   Status no_reduction(int code) const;
   Status reduce(char* dst, const char* a, const char* b, std::size_t bytes);
+  void add_products(char* dst, const char* a, const char* b, std::size_t bytes) const;
   Status combine_on_device(const Op& op, Turn* turn);
   Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
   // What was put on the device's stream last is over.

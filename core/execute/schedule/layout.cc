@@ -61,6 +61,9 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   in_blocks_ = in_blocks;
   contribution_begin_ = 0;
   switch (collective_) {
+    case Collective::kAdasum:
+      piece_bytes = SIZE_MAX / 2;  // products are of whole vectors
+      [[fallthrough]];
     case Collective::kAllreduce:
     case Collective::kBroadcast:
       input_bytes_ = output_bytes_ = count_ * element_;
@@ -94,6 +97,7 @@ std::size_t Layout::block_bytes(Space space) const {
   const std::size_t chunk = align_up(unit_ * element_);
   switch (collective_) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
     case Collective::kBroadcast:
       return chunk;
     case Collective::kAllgather:
@@ -142,6 +146,7 @@ void Layout::counted(const std::size_t* counts, std::size_t piece, bool stride, 
 void Layout::map(std::size_t piece, SpaceMap* input, SpaceMap* output) const {
   switch (collective_) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
     case Collective::kBroadcast:
       balanced(piece, output);
       balanced(piece, input);

@@ -34,7 +34,7 @@ struct SpaceMap {
 class Layout {
  public:
   // `in_blocks`: pieces are as large as a staging block, `piece_bytes` for all chunks together; otherwise they are
-  // slices of `piece_bytes`, and only allreduce and broadcast are cut.
+  // slices of `piece_bytes`, and only allreduce and broadcast are cut. An Adasum is one piece.
   void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t piece_bytes, bool in_blocks);
 
   std::size_t pieces() const { return pieces_; }

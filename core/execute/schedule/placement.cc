@@ -20,6 +20,7 @@ std::vector<bool> contributes(const Program& program) {
   for (std::int32_t c = 0; c < chunks; ++c) {
     switch (program.collective) {
       case Collective::kAllreduce:
+      case Collective::kAdasum:
         holds[index(c)] = program.in_place;
         break;
       case Collective::kBroadcast:

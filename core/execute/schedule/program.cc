@@ -21,6 +21,7 @@ using schedule::StepKind;
 std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, std::int32_t size) {
   switch (collective) {
     case Collective::kAllreduce:
+    case Collective::kAdasum:
     case Collective::kBroadcast:
       return chunks;
     case Collective::kAllgather:
@@ -114,6 +115,15 @@ class LaneCompiler {
       case StepKind::kGet:
       case StepKind::kGetReduce:
         return combine(step);
+      case StepKind::kDots:
+      case StepKind::kWeigh: {
+        Op adasum = op(step.kind == StepKind::kDots ? OpKind::kDots : OpKind::kWeigh, step);
+        RODA_RETURN_IF_ERROR(read(step.src, &adasum.src));
+        RODA_RETURN_IF_ERROR(read(step.other, &adasum.other));
+        adasum.dst = labels_.write(step.dst, adasum.src);
+        out_.ops.push_back(adasum);
+        return {};
+      }
       case StepKind::kSignal:
       case StepKind::kWait:
         count(step);
@@ -217,10 +227,7 @@ bool needs_replay(const Schedule& schedule) {
   for (const auto& lane : schedule.lanes) {
     for (const Step& step : lane.steps) {
       const bool into_scratch = step.kind == StepKind::kRecv && step.dst.space == Space::kScratch && step.dst.count > 0;
-      const bool one_sided = step.kind != StepKind::kSend && step.kind != StepKind::kRecv &&
-                             step.kind != StepKind::kRecvReduce && step.kind != StepKind::kCopy &&
-                             step.kind != StepKind::kReduce;
-      if (into_scratch || one_sided) return true;
+      if (into_scratch || one_sided(needs_of(step.kind))) return true;
     }
   }
   return false;
@@ -249,6 +256,7 @@ Status compile(const schedule::Algorithm& algorithm, int rank, int size, int roo
   out.root = root;
   out.chunks = schedule.chunks;
   out.scratch_chunks = schedule.scratch_chunks;
+  out.product_chunks = schedule.product_chunks;
   out.in_place = schedule.in_place;
   out.needs = algorithm.needs;
 

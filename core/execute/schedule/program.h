@@ -23,7 +23,7 @@ struct Operand {
   bool in_user = false;         // when staging: lies in the user's memory, not in the block
 };
 
-enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait };
+enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait, kDots, kWeigh };
 
 // One operand of a kCombine.
 struct Source {
@@ -38,6 +38,7 @@ struct Op {
   std::uint32_t value = 0;   // kSignal: the count to publish; kWait: the count to wait for
   Operand src;               // kSend, kPut: what is sent; kRecvReduce: what the message is added to
   Operand dst;               // kPut: the peer's
+  Operand other;             // kDots, kWeigh
   bool publishes = false;    // kCombine, when staging: dst lies in the user's memory; a copy goes into the block
   std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
   std::uint32_t sources = 0;
@@ -70,6 +71,7 @@ struct Program {
   std::int32_t root = 0;
   std::int32_t chunks = 1;
   std::int32_t scratch_chunks = 0;
+  std::int32_t product_chunks = 0;
   bool in_place = true;
   std::uint32_t needs = 0;  // schedule::Needs bits
 

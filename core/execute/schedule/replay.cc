@@ -116,9 +116,11 @@ class Replay {
         return error_.ok();
       }
       case StepKind::kCopy:
+      case StepKind::kWeigh:
         if (auto data = read(r, step.src)) player.labels.write(step.dst, *data);
         return error_.ok();
       case StepKind::kReduce:
+      case StepKind::kDots:
         return true;
       case StepKind::kGet:
       case StepKind::kGetReduce:

@@ -44,6 +44,10 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece
                       ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                       : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
   RODA_RETURN_IF_ERROR(reserve_scratch());
+  view_.tensor_begins = args.tensor_begins;
+  view_.tensors = args.tensors;
+  const std::size_t products = static_cast<std::size_t>(program_.product_chunks) * align_up(view_.product_bytes());
+  if (products > 0) view_.products = products_.reserve(products);
   for (auto& lane : lanes_) lane->restart();
   copy_run_ = copy_offset_ = told_ = 0;
   copy_chunk_ = 0;

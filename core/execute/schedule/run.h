@@ -52,7 +52,7 @@ class Run {
   const Program& program_;
   RunView view_;
   std::vector<std::unique_ptr<LaneRun>> lanes_;
-  Buffer scratch_;
+  Buffer scratch_, products_;
   DeviceMemory scratch_on_device_;
   std::shared_ptr<DeviceEvent> carried_;  // on a device: behind the copies under way
   Phase phase_ = Phase::kIdle;

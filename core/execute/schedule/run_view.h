@@ -54,6 +54,10 @@ struct RunView {
   char* scratch = nullptr;
   const roda_memory* scratch_memory = nullptr;
   std::size_t scratch_stride = 0;
+  // Of Adasum: where tensors begin in the vector, and the products, with whole lines for a chunk.
+  const std::size_t* tensor_begins = nullptr;
+  std::size_t tensors = 0;
+  char* products = nullptr;
 
   std::uint32_t block_index = 0;
   std::uint64_t sequence = 0;  // of this use of the block
@@ -61,12 +65,17 @@ struct RunView {
   static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
   bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
 
+  std::size_t product_bytes() const { return 3 * sizeof(double) * tensors; }
   std::size_t bytes(const Operand& operand) const {
+    if (operand.space == schedule::Space::kProducts) return product_bytes();
     return operand.count == 0 ? 0 : map[which(operand.extent)].bytes(operand.first, operand.count);
   }
 
   char* address(const Operand& operand) const {
     if (operand.count == 0) return nullptr;
+    if (operand.space == schedule::Space::kProducts) {
+      return products + static_cast<std::size_t>(operand.first) * align_up(product_bytes());
+    }
     const SpaceMap& extent = map[which(operand.extent)];
     const auto first = static_cast<std::size_t>(operand.first);
     if (operand.space == schedule::Space::kScratch) {
@@ -85,6 +94,7 @@ struct RunView {
 
   const roda_memory* memory(const Operand& operand) const {
     if (operand.space == schedule::Space::kScratch) return scratch_memory;
+    if (operand.space == schedule::Space::kProducts) return nullptr;
     return in_user(operand) ? user_memory[which(operand.space)] : block_memory;
   }
 

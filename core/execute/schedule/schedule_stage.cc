@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugins/devices/cpu/cpu_device.h"
+
 namespace roda::execute {
 
 using schedule::Collective;
@@ -38,6 +40,13 @@ Status ScheduleStage::check(const StageArgs& args) const {
   if (reduces && host.reduce(host.self, &none, &none, &none, 0, args.dtype, args.op) != RODA_OK) {
     return Status::unsupported(std::string(roda_reduce_op_name(args.op)) + " of " + roda_dtype_name(args.dtype) +
                                " is not supported");
+  }
+  double products[3] = {};
+  if (program_.collective == Collective::kAdasum && !cpu::adasum_dots(&none, &none, 0, args.dtype, products)) {
+    return Status::unsupported(std::string("Adasum of ") + roda_dtype_name(args.dtype) + " is not supported");
+  }
+  if (program_.collective == Collective::kAdasum && args.queue != nullptr) {
+    return Status::unsupported("Adasum works in host memory alone");
   }
   if (program_.one_sided() && args.slot >= group_.slots()) {
     return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));

@@ -1,14 +1,15 @@
 #include "plugins/base/cuda/devices.h"
 
 #include <map>
-#include <mutex>
+
+#include "plugins/base/mutex.h"
 
 namespace roda::cuda {
 namespace {
 
-std::mutex guard;
-// Guarded. Never destroyed, like the devices: helper threads may outlive main.
-std::map<int, Context>& contexts = *new std::map<int, Context>;
+Mutex guard;
+// Never destroyed, like the devices: helper threads may outlive main.
+std::map<int, Context>& contexts RODA_GUARDED_BY(guard) = *new std::map<int, Context>;
 
 }  // namespace
 
@@ -18,7 +19,7 @@ Devices& Devices::get(const Driver& driver) {
 }
 
 Status Devices::start() {
-  std::lock_guard lock(guard);
+  const MutexLock lock(guard);
   if (count_ > 0) return {};
   RODA_RETURN_IF_ERROR(driver_.check(driver_.Init(0), "cuInit"));
   int count = 0;
@@ -34,7 +35,7 @@ Status Devices::context(int device, Context* context) {
     return Status::invalid("CUDA: there is no device " + std::to_string(device) + ": this process sees " +
                            std::to_string(count_) + " (see CUDA_VISIBLE_DEVICES)");
   }
-  std::lock_guard lock(guard);
+  const MutexLock lock(guard);
   Context& known = contexts[device];
   if (known == nullptr) {
     Ordinal handle = 0;

@@ -4,7 +4,8 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
+
+#include "plugins/base/mutex.h"
 
 namespace roda::cuda {
 namespace {
@@ -60,11 +61,11 @@ Status Driver::open(const char* file, const Driver** driver) {
     Driver table;
     Status status;
   };
-  static std::mutex guard;
+  static Mutex guard;
   // Its nodes stay where they are, and it is never destroyed: helper threads may outlive main.
-  static auto& known = *new std::map<std::string, Opened>;
+  static auto& known RODA_GUARDED_BY(guard) = *new std::map<std::string, Opened>;
   const std::string name = file != nullptr && *file != '\0' ? file : kDriverFile;
-  const std::lock_guard lock(guard);
+  const MutexLock lock(guard);
   const auto [entry, is_new] = known.try_emplace(name);
   Opened& opened = entry->second;
   if (is_new) opened.status = fill(name.c_str(), &opened.table);

@@ -9,7 +9,7 @@ Gpu::Gpu(const cuda::Driver& driver, int device, cuda::Context context)
     : driver_(driver), device_(device), context_(context), kernels_(driver), tables_(driver) {}
 
 Status Gpu::own_stream(cuda::Stream* stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stream_ == nullptr) {
     const cuda::ContextScope scope(driver_, context_);
     RODA_RETURN_IF_ERROR(
@@ -20,19 +20,19 @@ Status Gpu::own_stream(cuda::Stream* stream) {
 }
 
 bool Gpu::hold(std::uint64_t bytes, std::uint64_t limit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (limit != 0 && (held_ > limit || bytes > limit - held_)) return false;
   held_ += bytes;
   return true;
 }
 
 void Gpu::let_go(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_ -= bytes;
 }
 
 std::uint64_t Gpu::held() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_;
 }
 
@@ -42,7 +42,7 @@ State& State::get() {
 }
 
 Status State::start(const roda_host* host) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (driver_ != nullptr) return {};
   if (const char* text = host->knob(host->self, "RODA_TEST_CUDA_MEMORY_LIMIT"); text != nullptr && *text != '\0') {
     char* end = nullptr;
@@ -58,7 +58,7 @@ Status State::gpu(int device, Gpu** gpu) {
   if (driver_ == nullptr) return Status::precondition("CUDA: used before its probe");
   cuda::Context context = nullptr;
   RODA_RETURN_IF_ERROR(cuda::Devices::get(*driver_).context(device, &context));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<Gpu>& known = gpus_[device];
   if (known == nullptr) known = std::make_unique<Gpu>(*driver_, device, context);
   *gpu = known.get();

@@ -5,10 +5,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "plugins/base/cuda/devices.h"
+#include "plugins/base/mutex.h"
 #include "plugins/devices/cuda/kernels.h"
 #include "plugins/devices/cuda/tables.h"
 
@@ -37,9 +37,9 @@ class Gpu {
   const cuda::Context context_;
   Kernels kernels_;
   Tables tables_;
-  std::mutex mutex_;  // guards what follows
-  cuda::Stream stream_ = nullptr;
-  std::uint64_t held_ = 0;
+  Mutex mutex_;
+  cuda::Stream stream_ RODA_GUARDED_BY(mutex_) = nullptr;
+  std::uint64_t held_ RODA_GUARDED_BY(mutex_) = 0;
 };
 
 // All of them. Lives as long as the process.
@@ -57,10 +57,10 @@ class State {
   Status gpu_of(cuda::Context context, Gpu** gpu);
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   const cuda::Driver* driver_ = nullptr;
   std::uint64_t limit_ = 0;
-  std::map<int, std::unique_ptr<Gpu>> gpus_;
+  std::map<int, std::unique_ptr<Gpu>> gpus_ RODA_GUARDED_BY(mutex_);
 };
 
 // Where an entry's work goes: the GPU, its context made current, and a stream.

@@ -19,7 +19,7 @@ std::string kernels_built() {
 }
 
 Status Kernels::load() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_loaded_) return status_;
   is_loaded_ = true;
   const Image& image = kernel_image();

@@ -1,10 +1,10 @@
 // The kernels of one GPU, loaded when the first is wanted.
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "plugins/base/cuda/driver.h"
+#include "plugins/base/mutex.h"
 
 namespace roda::cuda_device {
 
@@ -22,9 +22,9 @@ class Kernels {
 
  private:
   const cuda::Driver& driver_;
-  std::mutex mutex_;
-  bool is_loaded_ = false;
-  Status status_;
+  Mutex mutex_;
+  bool is_loaded_ RODA_GUARDED_BY(mutex_) = false;
+  Status status_ RODA_GUARDED_BY(mutex_);
   cuda::Function functions_[kCount] = {};
 };
 

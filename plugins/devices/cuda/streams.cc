@@ -1,9 +1,9 @@
 #include "plugins/devices/cuda/streams.h"
 
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "plugins/base/mutex.h"
 #include "plugins/devices/cuda/device_state.h"
 
 namespace roda::cuda_device {
@@ -25,7 +25,7 @@ class EventPool {
   // The GPU's context is current.
   Status take(const cuda::Driver& driver, Gpu& gpu, Marker** marker) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::vector<Marker*>& free = free_[gpu.device()];
       if (!free.empty()) {
         *marker = free.back();
@@ -39,13 +39,13 @@ class EventPool {
     return {};
   }
   void give_back(Marker* marker) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_[marker->gpu->device()].push_back(marker);
   }
 
  private:
-  std::mutex mutex_;
-  std::map<int, std::vector<Marker*>> free_;
+  Mutex mutex_;
+  std::map<int, std::vector<Marker*>> free_ RODA_GUARDED_BY(mutex_);
 };
 
 Status record(void* stream, Marker** marker) {

@@ -12,7 +12,7 @@ constexpr std::size_t kSmallest = 16 * 1024;
 
 Status Tables::take(std::size_t bytes, Place* place) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Place& known : places_) {
       if (known.capacity < bytes || driver_.EventQuery(known.used) == cuda::kNotReady) continue;
       *place = known;
@@ -50,7 +50,7 @@ Status Tables::upload(const Place& place, std::size_t bytes, cuda::Stream stream
 void Tables::give_back(const Place& place, cuda::Stream stream) {
   // Where even that fails the device runs nothing any more.
   driver_.EventRecord(place.used, stream);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   places_.push_back(place);
 }
 

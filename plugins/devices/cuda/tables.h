@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
 #include "plugins/base/cuda/driver.h"
+#include "plugins/base/mutex.h"
 
 namespace roda::cuda_device {
 
@@ -30,8 +30,8 @@ class Tables {
   Status make(std::size_t bytes, Place* place);
 
   const cuda::Driver& driver_;
-  std::mutex mutex_;
-  std::vector<Place> places_;  // not taken; perhaps still under way
+  Mutex mutex_;
+  std::vector<Place> places_ RODA_GUARDED_BY(mutex_);  // not taken; perhaps still under way
 };
 
 }  // namespace roda::cuda_device

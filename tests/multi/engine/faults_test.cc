@@ -109,6 +109,37 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"Barrier", RODA_BARRIER, RODA_SUM}),
     [](const auto& instance) { return instance.param.name; });
 
+// A debugger, or a machine that swaps: whoever waits for the one that is stopped, or for one that waits for it, is
+// told.
+TEST(Faults, ARankIsStoppedInMidCollective) {
+  std::vector<float> data(4u << 20, 1);
+  const Shape shape{4 << 20};
+  if (is_victim()) {
+    const pid_t self = getpid();
+    if (fork() == 0) {  // somebody must end it
+      sleep(10);
+      kill(self, SIGKILL);
+      _exit(0);
+    }
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // some of the loop below is done by then
+      raise(SIGSTOP);
+    }).detach();
+  }
+  roda_error error{};
+  error.struct_size = sizeof error;
+  std::int32_t code = RODA_OK;
+  while (code == RODA_OK) {
+    roda_handle handle = 0;
+    const Outcome o = submit({make_op(RODA_ALLREDUCE, "loop", shape, data.data(), data.data())}, &handle);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    code = roda_wait(handle, &error);
+    roda_release(handle);
+  }
+  // Stopped between two collectives, or where it orders the log for another host, it is named when it ends.
+  EXPECT_EQ(error.rank, victim()) << error.message;
+}
+
 // A DataLoader worker outlives its rank: what it inherited must not hide the death.
 TEST(Faults, ARankDiesWhileItsChildLives) {
   if (is_victim()) {

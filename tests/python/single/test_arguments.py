@@ -174,6 +174,14 @@ def test_rank_and_size_of_a_worker(monkeypatch: pytest.MonkeyPatch, prefix: str)
         ("params: {cycle_time_ms: 1", "config.yaml:1:26: not YAML: expected ',' or '}'"),
         ("- 3", "config.yaml: sections are expected (controller, logging, params, "),
         ("params: 3", "config.yaml: params is a section of fusion_threshold_mb, "),
+        ("params: \x19", "config.yaml: not YAML: unacceptable character"),
+        ("timeline: {filename: !!int ''}", "config.yaml: not YAML: string index out of range"),
+        ("timeline: {filename: 2026-13-45}", "config.yaml: not YAML: month must be in 1..12"),
+        ("[" * 10_000, "config.yaml: not YAML: maximum recursion depth exceeded"),
+        ("params: {fusion_threshold_mb: much}", "fusion_threshold_mb='much' must be a number"),
+        ("params: {fusion_threshold_mb: .inf}", "fusion_threshold_mb=inf must be a number"),
+        ("timeline: {filename: [a, b]}", "timeline_filename=['a', 'b'] must be one value"),
+        ('timeline: {filename: "a\\0"}', "timeline_filename='a\\x00' must be one value"),
     ],
 )
 def test_a_wrong_config_file_is_told_in_a_line(

@@ -42,6 +42,25 @@ def test_a_rank_that_dies_ends_the_others_with_an_error(
         assert (tmp_path / str(rank)).read_text(), done.stderr
 
 
+def test_survivors_tell_what_they_saw_before_the_launcher_ends_them(horovodrun: Launch, tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os, signal, torch
+        import horovod.torch as hvd
+        hvd.init()
+        hvd.allreduce(torch.ones(4), name="warm-up")
+        if hvd.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(torch.ones(4), name="never")
+        """)
+    )
+    done = horovodrun("-np", "3", sys.executable, str(script))
+    assert done.returncode == 137
+    for rank in (0, 2):
+        assert f"[{rank}]<stderr>:horovod.common.exceptions.HorovodInternalError" in done.stderr
+
+
 def test_a_rank_that_shuts_down_ends_the_others_operations(horovodrun: Launch, tmp_path: Path) -> None:
     script = tmp_path / "survivor.py"
     script.write_text(textwrap.dedent(SURVIVOR).format(leave="hvd.shutdown(); sys.exit(0)"))

@@ -66,6 +66,47 @@ def test_the_secret_comes_by_a_descriptor_and_is_the_same_for_all(horovodrun: La
     assert horovodrun("-np", "1", PYTHON, "-c", code).stdout.partition(":")[2].strip() != secrets[0]
 
 
+def test_programs_that_a_rank_starts_without_its_descriptors_find_the_job(horovodrun: Launch) -> None:
+    code = "from horovod.common.basics import HorovodBasics as B; b = B(); b.init(); print(b.rank(), b.size())"
+    outer = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {code!r}]).returncode)"
+    done = horovodrun("-np", "2", PYTHON, "-c", outer)
+    assert done.returncode == 0, done.stderr
+    assert numbers_of(done.stdout) == [[0, 2], [1, 2]]
+
+
+def test_ranks_share_the_cores(horovodrun: Launch) -> None:
+    cores = len(os.sched_getaffinity(0))
+    tell = sh("echo ${OMP_NUM_THREADS:-0} $([ -z $OMP_WAIT_POLICY ]; echo $?)")
+    bare = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")}
+    first, second = numbers_of(horovodrun("-np", "2", *tell, env=bare).stdout)
+    assert first == second
+    assert 1 <= first[0] <= max(1, cores // 2)
+    assert first[1] == (1 if cores == 1 else 0)
+    many = numbers_of(horovodrun("-np", str(cores + 1), *tell, env=bare).stdout)
+    assert many == [[1, 1]] * (cores + 1)  # threads that wait do not spin
+    given = numbers_of(horovodrun("-np", "2", *tell, env={**bare, "OMP_NUM_THREADS": str(cores * 3)}).stdout)
+    assert given == [[cores * 3, 1]] * 2
+
+
+def test_more_threads_than_cores_are_told_once(horovodrun: Launch) -> None:
+    code = "from horovod.common.basics import HorovodBasics; HorovodBasics().init()"
+    cores = len(os.sched_getaffinity(0))
+    for threads, told in ((cores * 2, 1), (1, 0)):
+        done = horovodrun("-np", "2", PYTHON, "-c", code, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+        assert done.returncode == 0, done.stderr
+        assert len(done.stderr.splitlines()) == done.stderr.count("slow each other down") == told, done.stderr
+
+
+def test_torchs_variables(horovodrun: Launch) -> None:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_PORT")
+    stale = {**os.environ, "RANK": "7"}
+    done = horovodrun("-np", "2", *sh("echo " + " ".join(f"${name}" for name in names)), env=stale)
+    first, second = numbers_of(done.stdout)
+    assert first == [0, 2, 0, 2, 0, first[-1]]
+    assert second == [1, 2, 1, 2, 0, first[-1]]
+    assert horovodrun("-np", "1", *sh("echo $MASTER_ADDR")).stdout == "[0]<stdout>:127.0.0.1\n"
+
+
 def test_output_of_both_streams(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", *sh("echo out; echo err >&2; printf 'no newline'"))
     assert sorted(done.stdout.replace("newline[", "newline\n[").splitlines()) == [

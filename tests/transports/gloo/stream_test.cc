@@ -2,8 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "transports/gloo/frame.h"
+
 namespace roda::gloo {
 namespace {
+
+TEST(Frame, OfMoreBytesThanItHasOrOfAnUnknownKindMakesNoSense) {
+  using Kind = FrameHeader::Kind;
+  EXPECT_TRUE((FrameHeader{1, Frame::kPayloadBytes, Kind::kMessage, 0}).is_sane());
+  EXPECT_FALSE((FrameHeader{1, Frame::kPayloadBytes + 1, Kind::kMessage, 0}).is_sane());
+  EXPECT_TRUE((FrameHeader{1, std::uint64_t{1} << 40, Kind::kAsk, 1}).is_sane());  // of a long message
+  EXPECT_FALSE((FrameHeader{1, 1, static_cast<Kind>(7), 0}).is_sane());
+}
 
 constexpr auto kFlows = [] { return true; };
 constexpr auto kStands = [] { return false; };

@@ -1,9 +1,11 @@
 // Errors name the peer's world rank, and the setting that helps.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <string>
 
+#include "tests/transports/tcp/talk.h"
 #include "tests/transports/thread_ranks.h"
 #include "transports/tcp/tcp.h"
 
@@ -46,6 +48,7 @@ TEST(TcpErrors, WhatWasDoneBeforeLeavingArrives) {
   run_ranks(2, [&](int rank) {
     Member member(table(), board, rank, 2);
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    talk(member, rank, 2);
     std::vector<char> data(kBytes, rank == 1 ? 'd' : 'x'), never(1 << 20);
     roda_request* request = nullptr;
     if (rank == 1) {
@@ -69,12 +72,15 @@ TEST(TcpErrors, WhatWasDoneBeforeLeavingArrives) {
   });
 }
 
-TEST(TcpErrors, TheOthersAreToldWhyARankAborts) {
+// Those that are connected with it at once, and who connects later then.
+void abort_one_of_three(bool is_early) {
   Board board;
   std::barrier formed(3), over(3);
+  std::atomic<int> waiting{3};
   run_ranks(3, [&](int rank) {
     Member member(table(), board, rank, 3);
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    if (is_early) talk(member, rank, 3);
     formed.arrive_and_wait();
     if (rank == 0) {
       member.abort(RODA_ERR_PRECONDITION, 107, "the disk of rank 107 is full");
@@ -82,14 +88,19 @@ TEST(TcpErrors, TheOthersAreToldWhyARankAborts) {
     } else {
       roda_request* request = nullptr;
       char byte = 0;
-      const int code = member.receive(3 - rank, 5, &byte, 1, &request);
+      const int code = member.receive(is_early ? 3 - rank : 0, 5, &byte, 1, &request);
       EXPECT_EQ(code == RODA_OK ? member.wait(request) : code, RODA_ERR_PRECONDITION) << member.text();
       EXPECT_EQ(member.error_rank(), 107);
       EXPECT_STREQ(member.text(), "the disk of rank 107 is full");
     }
+    --waiting;
+    while (waiting > 0) member.progress();
     over.arrive_and_wait();
   });
 }
+
+TEST(TcpErrors, TheOthersAreToldWhyARankAborts) { abort_one_of_three(true); }
+TEST(TcpErrors, WhoConnectsWithARankThatAbortedIsToldWhy) { abort_one_of_three(false); }
 
 TEST(TcpErrors, AMessageThatNeverComesIsATimeoutThatNamesThePeer) {
   Board board;

@@ -1,34 +1,16 @@
 // Forked children hold none of our connections, and started programs inherit none.
-#include <dirent.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <barrier>
 
+#include "tests/transports/tcp/talk.h"
 #include "tests/transports/thread_ranks.h"
 #include "transports/tcp/tcp.h"
 
 namespace roda::transport_test {
 namespace {
-
-// Connected sockets among this process's descriptors; only those without close-on-exec if asked.
-int connections(bool inheritable_only) {
-  int count = 0;
-  DIR* folder = ::opendir("/proc/self/fd");
-  while (const dirent* entry = ::readdir(folder)) {
-    const int fd = std::atoi(entry->d_name);
-    sockaddr_storage peer{};
-    socklen_t length = sizeof peer;
-    if (fd <= 2 || ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
-    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
-    if (!inheritable_only || (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) ++count;
-  }
-  ::closedir(folder);
-  return count;
-}
 
 TEST(TcpFork, ConnectionsStayInTheirProcess) {
   Board board;
@@ -36,6 +18,8 @@ TEST(TcpFork, ConnectionsStayInTheirProcess) {
   run_ranks(2, [&](int rank) {
     Member member(roda_tcp_transport(), board, rank, 2);
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
+    talk(member, rank, 2);
+    while (connections(false) != 2) member.progress();  // both may have connected at once
     formed.arrive_and_wait();
     if (rank == 0) {
       EXPECT_EQ(connections(false), 2);  // both ends of the one connection

@@ -1,4 +1,5 @@
-// Strangers at the door while a group forms: they are sent away, and the group forms all the same.
+// Strangers at the door: they are sent away, and members connect all the same.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -12,51 +13,73 @@
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
 #include "tests/transports/thread_ranks.h"
+#include "transports/tcp/forming.h"
 #include "transports/tcp/tcp.h"
 #include "transports/tcp/wire.h"
 
 namespace roda::transport_test {
 namespace {
 
-// Where rank 0 listens, as it told the others.
-SocketAddress door_of_rank_0(Board& board) {
-  struct {
-    std::uint32_t length;
-    sockaddr_storage storage;
-  } published{};
+// What rank 0 told the others.
+template <typename Value>
+Value told_by_rank_0(Board& board, const char* key) {
+  Value value{};
   Board::Seat seat{&board, 1};
-  size_t bytes = sizeof published;
-  SocketAddress address;
-  if (Board::get(&seat, 0, "tcp.address", &published, &bytes, nullptr) != RODA_OK) return address;
-  address.length = published.length;
-  address.storage = published.storage;
-  return address;
+  size_t bytes = sizeof value;
+  EXPECT_EQ(Board::get(&seat, 0, key, &value, &bytes, nullptr), RODA_OK);
+  return value;
 }
 
-// Rank 1 of two comes only when `strangers` is through with rank 0, which is forming all the time.
-void form_despite(const std::function<void(const SocketAddress& door)>& strangers) {
+struct Published {
+  std::uint32_t length;
+  char address[28];
+};
+
+// Rank 1 of two connects only when `strangers` is through with rank 0, which waits for it all the time.
+void connect_despite(const std::function<void(const SocketAddress& door, const Digest& key)>& strangers) {
   Board board;
-  std::atomic<bool> is_through{false};
   Member first(roda_tcp_transport(), board, 0, 2);
   Member second(roda_tcp_transport(), board, 1, 2);
-  // The second publishes its card, so that the first opens its door, but does not connect yet.
-  ASSERT_EQ(roda_tcp_transport()->group_test(second.group(), nullptr), RODA_IN_PROGRESS);
   std::thread forming([&] { EXPECT_EQ(first.form(), RODA_OK) << first.text(); });
-  while (door_of_rank_0(board).length == 0) std::this_thread::yield();
-  strangers(door_of_rank_0(board));
   EXPECT_EQ(second.form(), RODA_OK) << second.text();
   forming.join();
-  char out = 'o', in = 'i';
-  roda_request *sent = nullptr, *received = nullptr;
-  ASSERT_EQ(second.send(0, 1, &out, 1, &sent), RODA_OK);
-  ASSERT_EQ(first.receive(1, 1, &in, 1, &received), RODA_OK);
-  EXPECT_EQ(first.wait(received), RODA_OK);
-  EXPECT_EQ(in, 'o');
+  std::atomic<bool> is_over{false};
+  std::thread waiting([&] {
+    char in = 'i';
+    while (!is_over) first.progress();
+    roda_request* received = nullptr;
+    ASSERT_EQ(first.receive(1, 1, &in, 1, &received), RODA_OK);
+    EXPECT_EQ(first.wait(received), RODA_OK) << first.text();
+    EXPECT_EQ(in, 'o');
+  });
+  const auto published = told_by_rank_0<Published>(board, "tcp.address");
+  SocketAddress door;
+  door.length = published.length;
+  std::memcpy(&door.storage, published.address, door.length);
+  strangers(door, told_by_rank_0<tcp_transport::Card>(board, "tcp.card").key);
+  roda_request* sent = nullptr;
+  ASSERT_EQ(second.send(0, 1, "o", 1, &sent), RODA_OK);
+  EXPECT_EQ(second.wait(sent), RODA_OK) << second.text();
+  is_over = true;
+  waiting.join();
 }
 
 UniqueFd connect_to(const SocketAddress& door) {
   UniqueFd fd(::socket(door.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::connect(fd.get(), door.get(), door.length), 0);
+  return fd;
+}
+
+UniqueFd connect_proved(const SocketAddress& door, const Secret& secret, Status* status) {
+  ConnectionOptions options;
+  options.service = tcp_transport::kService;
+  std::unique_ptr<SecureConnection> connection;
+  *status = SecureConnection::connect({door}, secret, options, &connection);
+  bool ready = false;
+  while (status->ok() && !ready) *status = connection->test(&ready);
+  if (!status->ok()) return {};
+  UniqueFd fd = connection->release();
+  ::fcntl(fd.get(), F_SETFL, 0);  // for reads that wait
   return fd;
 }
 
@@ -68,7 +91,7 @@ void wait_for_end(int fd) {
 }
 
 TEST(TcpTrust, GarbageIsHungUpOn) {
-  form_despite([](const SocketAddress& door) {
+  connect_despite([](const SocketAddress& door, const Digest&) {
     for (int i = 0; i < 20; ++i) {
       const UniqueFd fd = connect_to(door);
       const std::string text = "GET / HTTP/1.1\r\n\r\n";
@@ -80,22 +103,32 @@ TEST(TcpTrust, GarbageIsHungUpOn) {
 
 TEST(TcpTrust, SilentStrangersKeepNobodyOut) {
   std::vector<UniqueFd> silent;
-  form_despite([&](const SocketAddress& door) {
+  connect_despite([&](const SocketAddress& door, const Digest&) {
     for (int i = 0; i < 400; ++i) silent.push_back(connect_to(door));
   });
 }
 
-TEST(TcpTrust, AnotherGroupsSecretIsRefused) {
-  form_despite([](const SocketAddress& door) {
-    const std::vector<std::uint8_t> other(32, 7);
-    ConnectionOptions options;
-    options.service = tcp_transport::kService;
-    std::unique_ptr<SecureConnection> connection;
-    ASSERT_TRUE(SecureConnection::connect({door}, Secret(other), options, &connection).ok());
-    bool ready = false;
+TEST(TcpTrust, AnotherProcessesKeyIsRefused) {
+  connect_despite([](const SocketAddress& door, const Digest&) {
     Status status;
-    while (status.ok() && !ready) status = connection->test(&ready);
+    EXPECT_FALSE(connect_proved(door, Secret(std::vector<std::uint8_t>(32, 7)), &status));
     EXPECT_EQ(status.code(), RODA_ERR_AUTH) << status.message();
+  });
+}
+
+// Whoever is in one group with a process knows its key, and is let into no other group by it.
+TEST(TcpTrust, AMemberOfAnotherGroupIsHungUpOn) {
+  connect_despite([&](const SocketAddress& door, const Digest& key) {
+    for (const int rank : {-1, 0, 1, 2, 1 << 30}) {
+      Status status;
+      const UniqueFd fd = connect_proved(door, Secret(key), &status);
+      ASSERT_TRUE(status.ok()) << status.message();
+      tcp_transport::Hello hello;
+      hello.rank = rank;
+      hello.group.fill(7);
+      ::send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL);
+      wait_for_end(fd.get());
+    }
   });
 }
 

@@ -78,6 +78,7 @@ TEST(Algorithms, AreThese) {
       "broadcast_direct",
       "broadcast_double_binary_tree",
       "broadcast_scatter_allgather",
+      "adasum_vector_halving",
       "alltoall_direct",
       "alltoall_pairwise",
       "barrier_dissemination",

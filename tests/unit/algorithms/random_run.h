@@ -211,6 +211,8 @@ class RandomRun {
       case StepKind::kWait:
         for (const std::size_t other : peers(rank, step)) ++state_[rank].waited[other * kMaxSignals + number(step)];
         break;
+      case StepKind::kDots:  // Adasum's are not run here: their results are no sums of whole numbers
+      case StepKind::kWeigh:
       case StepKind::kCall:  // no algorithm makes one
         break;
     }

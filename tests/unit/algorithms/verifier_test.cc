@@ -67,7 +67,7 @@ TEST(VerifierShape, OperandsFitTheKind) {
   Step unknown;
   unknown.kind = StepKind::kCall;
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "not expanded"));
-  unknown.kind = static_cast<StepKind>(11);
+  unknown.kind = static_cast<StepKind>(static_cast<int>(StepKind::kCall) + 1);
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "unknown kind"));
 }
 
@@ -136,6 +136,43 @@ TEST(VerifierData, AllRanksSumInTheSameOrder) {
   steps_of(ranks, 2) = {step::signal(kAllPeers),           step::wait(1), step::get(1, output(0), input(0)),
                         step::reduce(output(0), input(0)), step::wait(0), step::get_reduce(0, output(0), input(0))};
   EXPECT_EQ(verdict(ranks), "rank 2: output[0] is summed in another order than on rank 0");
+}
+
+TEST(VerifierAdasum, ProductsAreOfWholeVectors) {
+  auto ranks = schedules_of(Collective::kAdasum, "vector_halving", 4);
+  EXPECT_EQ(verdict(ranks), "right");
+  for (int rank = 0; rank < 4; ++rank) {
+    std::vector<Step>& steps = steps_of(ranks, rank);
+    ASSERT_EQ(steps[2].kind, StepKind::kDots);
+    steps[2].dst = products(0);
+    steps.erase(steps.begin() + 3, steps.begin() + 5);  // what sums up
+  }
+  EXPECT_EQ(verdict(ranks),
+            "rank 1, lane 0, step 3: weigh output[2..4) = scratch[2..4), output[2..4) by products[0]: weighs by "
+            "products of 2 of 4 chunks");
+}
+
+TEST(VerifierAdasum, OperandsAreThoseOfTheProducts) {
+  auto ranks = schedules_of(Collective::kAdasum, "vector_halving", 2);
+  Step& weigh = steps_of(ranks, 1)[5];
+  ASSERT_EQ(weigh.kind, StepKind::kWeigh);
+  std::swap(weigh.src, weigh.other);
+  EXPECT_TRUE(contains(verdict(ranks), "weighs by products that are not of these two"));
+  weigh.dst = scratch(0);
+  EXPECT_TRUE(contains(verdict(ranks), "may differ in length"));
+  weigh = step::dots(output(0), output(1), scratch(1));
+  EXPECT_TRUE(contains(verdict(ranks), "products are a chunk of Products"));
+  weigh = step::dots(products(0), output(1), output(1));
+  EXPECT_TRUE(contains(verdict(ranks), "both operands overlap"));
+}
+
+// The sum of two vectors is no Adasum of them, and is not weighed with one vector.
+TEST(VerifierAdasum, SumsAreNoAdasum) {
+  auto ranks = schedules_of(Collective::kAllreduce, "recursive_doubling", 2);
+  for (Schedule& rank : ranks) rank.collective = Collective::kAdasum;
+  EXPECT_EQ(verdict(ranks), "rank 0: output[0] ends as the Adasum of sums over 2 ranks each");
+  for (Schedule& rank : ranks) rank.root = 1;
+  EXPECT_EQ(verdict(ranks), "rank 0: output[0] ends as the Adasum of sums over 2 ranks each");
 }
 
 TEST(VerifierMessages, LengthsMatch) {

@@ -102,7 +102,7 @@ TEST_F(JobSecretTest, APipeIsReadOnceAndKept) {
   EXPECT_EQ(text_of(second), kText);
 }
 
-TEST_F(JobSecretTest, PipeBeforeFileBeforeLegacyName) {
+TEST_F(JobSecretTest, FileBeforePipeBeforeLegacyName) {
   Knobs knobs;
   Secret secret;
   EXPECT_EQ(load_secret(knobs, &secret).code(), RODA_ERR_AUTH);
@@ -112,6 +112,25 @@ TEST_F(JobSecretTest, PipeBeforeFileBeforeLegacyName) {
   knobs.secret_file = write_file("file" + kText, 0600);
   ASSERT_TRUE(load_secret(knobs, &secret).ok());
   EXPECT_EQ(text_of(secret), "file" + kText);
+  // A program that a rank started knows the number of a descriptor that is not its own: it must be left alone.
+  knobs.secret_fd = ::fcntl(pipe_with("pipe" + kText), F_DUPFD, 100);  // no number that was read before
+  ASSERT_TRUE(load_secret(knobs, &secret).ok());
+  EXPECT_EQ(text_of(secret), "file" + kText);
+  EXPECT_NE(::fcntl(knobs.secret_fd, F_GETFD), -1);
+  knobs.secret_file = folder_ / "none";
+  ASSERT_TRUE(load_secret(knobs, &secret).ok());
+  EXPECT_EQ(text_of(secret), "pipe" + kText);
+}
+
+TEST_F(JobSecretTest, WhereNeitherFileNorDescriptorCanBeReadTheErrorNamesBoth) {
+  Knobs knobs;
+  Secret secret;
+  knobs.secret_file = folder_ / "none";
+  knobs.secret_fd = 12345;
+  const Status status = load_secret(knobs, &secret);
+  EXPECT_EQ(status.code(), RODA_ERR_AUTH);
+  EXPECT_NE(status.message().find("No such file"), std::string::npos);
+  EXPECT_NE(status.message().find("HOROVOD_SECRET_FD=12345"), std::string::npos);
 }
 
 TEST_F(JobSecretTest, MalformedBase64NeverShowsItself) {

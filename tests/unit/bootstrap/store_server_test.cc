@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/bootstrap/gather.h"
 #include "core/bootstrap/store_wire.h"
 #include "core/bootstrap/tcp_store.h"
 #include "plugins/base/log.h"
@@ -120,18 +121,61 @@ TEST_F(StoreServerTest, ANonBlockingGetEndsOnceTheKeyIsThere) {
   EXPECT_EQ(value, "v");
 }
 
-TEST_F(StoreServerTest, RemoveAndClear) {
-  auto store = connect();
-  ASSERT_TRUE(store);
-  for (const char* key : {"a/1", "a/2", "b"}) ASSERT_TRUE(store->put(key, "v").ok());
-  ASSERT_TRUE(store->remove("b").ok());
-  ASSERT_TRUE(store->clear("a/").ok());
-  ASSERT_TRUE(store->put("last", "v").ok());
-  std::string value;
-  ASSERT_TRUE(store->wait("last", soon(), &value).ok());  // requests are served in order
-  for (const char* key : {"a/1", "a/2", "b"}) {
-    EXPECT_EQ(store->wait(key, Store::Clock::now(), &value).code(), RODA_ERR_TIMEOUT);
+// More than one answer takes, over as many connections as there are ranks.
+TEST_F(StoreServerTest, EveryRankTakesWhatAllGave) {
+  constexpr int kRanks = 5;
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int rank = 0; rank < kRanks; ++rank) stores.push_back(connect());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Store& store = *stores[static_cast<std::size_t>(rank)];
+      const auto value_of = [](int r) {
+        return std::string(static_cast<std::size_t>(r) * 15'000, static_cast<char>('a' + r));
+      };
+      ASSERT_TRUE(store.give("all", rank, value_of(rank)).ok());
+      std::vector<std::string> values;
+      bool found = false;
+      if (rank % 2 == 0) {
+        ASSERT_TRUE(store.wait_all("all", kRanks, soon(), &values).ok());
+      } else {
+        while (!found) ASSERT_TRUE(store.take_all("all", kRanks, &values, &found).ok());
+      }
+      ASSERT_EQ(values.size(), std::size_t{kRanks});
+      for (int r = 0; r < kRanks; ++r) EXPECT_EQ(values[static_cast<std::size_t>(r)], value_of(r)) << r;
+    });
   }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(StoreServerTest, WhoHasGivenNothingIsFound) {
+  auto store = connect(), other = connect();
+  ASSERT_TRUE(store->give("g", 0, "zero").ok());
+  std::vector<std::string> values;
+  EXPECT_EQ(store->wait_all("g", 2, Store::Clock::now() + milliseconds(20), &values).code(), RODA_ERR_TIMEOUT);
+  EXPECT_EQ(store->first_missing("g", 2), 1);
+  std::string value;
+  bool found = false;
+  while (!found) ASSERT_TRUE(other->take("g", 0, &value, &found).ok());
+  EXPECT_EQ(value, "zero");
+}
+
+// So that a job's start takes as many requests as it has ranks, times a number that doesn't grow.
+TEST_F(StoreServerTest, ARoundOfAllRanksCostsTwoRequestsEach) {
+  constexpr int kRanks = 64;
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int rank = 0; rank < kRanks; ++rank) stores.push_back(connect());
+  const std::uint64_t before = server_->requests();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const Status status =
+          check_agreement(*stores[static_cast<std::size_t>(rank)], rank, kRanks, "round", "A=1\nB=2\n", soon());
+      EXPECT_TRUE(status.ok()) << status.message();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(server_->requests() - before, 2u * kRanks + 1);  // and rank 0 puts the result
 }
 
 TEST_F(StoreServerTest, ManyThreadsShareOneClient) {
@@ -191,6 +235,8 @@ TEST_F(StoreServerTest, ARankThatEndsBeforeItLeavesIsNamed) {
   EXPECT_EQ(heard.rank(), 3);
   EXPECT_EQ(heard.message().find("Rank 3 died while the job was starting"), 0u) << heard.message();
   EXPECT_EQ(stranger->wait("job/1/later", soon(), &value).rank(), 3);
+  std::vector<std::string> values;
+  EXPECT_EQ(stranger->wait_all("job/1/gathering", 2, soon(), &values).rank(), 3);
   EXPECT_TRUE(stranger->wait("job/1/given", soon(), &value).ok());
   EXPECT_EQ(stranger->wait("job/10/x", Store::Clock::now() + milliseconds(20), &value).code(), RODA_ERR_TIMEOUT);
   for (Status status; (status = look_for_failures(*stranger, "job/1/control")).rank() != 3;) {

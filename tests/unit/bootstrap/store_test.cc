@@ -17,7 +17,7 @@ using std::chrono::hours;
 
 Store::Clock::time_point soon() { return Store::Clock::now() + hours(1); }
 
-TEST(LocalStore, PutGetRemoveClear) {
+TEST(LocalStore, PutAndGet) {
   LocalStore store;
   std::string value;
   bool found = true;
@@ -29,12 +29,6 @@ TEST(LocalStore, PutGetRemoveClear) {
   ASSERT_TRUE(store.put("b", "b").ok());
   ASSERT_TRUE(store.get("a/1", &value, &found).ok());
   EXPECT_EQ(value, std::string("u\0no", 4));
-  ASSERT_TRUE(store.remove("a/1").ok());
-  ASSERT_TRUE(store.get("a/1", &value, &found).ok());
-  EXPECT_FALSE(found);
-  ASSERT_TRUE(store.clear("a/").ok());
-  ASSERT_TRUE(store.get("a/2", &value, &found).ok());
-  EXPECT_FALSE(found);
   ASSERT_TRUE(store.wait("b", soon(), &value).ok());
   EXPECT_EQ(value, "b");
 }
@@ -108,9 +102,55 @@ TEST(StoreTable, MemoryIsBoundedAndGivenBack) {
   EXPECT_EQ(status.code(), RODA_ERR_NO_MEMORY);
   EXPECT_LE(table.bytes(), 10'000u);
   table.forget_waiters(1);
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(table.put("same", std::string(5'000, 'x'), &woken).ok());
-  table.clear("");
+  const std::size_t before = table.bytes();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(table.put("keep", std::string(5'000, 'x'), &woken).ok());
+  ASSERT_TRUE(table.put("keep", "old", &woken).ok());
+  EXPECT_EQ(table.bytes(), before);
+}
+
+// All that are waiting are woken by the last value, and the gathering ends when each rank has had it.
+TEST(StoreTable, AGatheringWakesAllAtOnceAndEnds) {
+  StoreTable table(10'000);
+  std::vector<StoreTable::Waiter> woken, complete;
+  const std::string* text = nullptr;
+  EXPECT_EQ(table.first_missing("g", 3), 0);
+  ASSERT_TRUE(table.give("g", 2, "c", &woken, &complete).ok());
+  ASSERT_TRUE(table.take_all("g", 3, {7, 1}, &text).ok());
+  EXPECT_EQ(text, nullptr);
+  ASSERT_TRUE(table.give("g", 0, "", &woken, &complete).ok());
+  ASSERT_TRUE(table.take_all("g", 3, {8, 1}, &text).ok());
+  EXPECT_EQ(table.first_missing("g", 3), 1);
+  EXPECT_TRUE(complete.empty());
+  ASSERT_TRUE(table.give("g", 1, "bb", &woken, &complete).ok());
+  EXPECT_EQ(complete, (std::vector<StoreTable::Waiter>{{7, 1}, {8, 1}}));
+  EXPECT_EQ(table.first_missing("g", 3), -1);
+  ASSERT_TRUE(table.take_all("g", 3, {9, 1}, &text).ok());
+  ASSERT_NE(text, nullptr);
+  std::vector<std::string> values;
+  ASSERT_TRUE(store_wire::values_of(*text, &values));
+  EXPECT_EQ(values, (std::vector<std::string>{"", "bb", "c"}));
+  for (int i = 0; i < 2; ++i) table.handed_out("g");
+  EXPECT_NE(table.text("g"), nullptr);
+  table.handed_out("g");
+  EXPECT_EQ(table.text("g"), nullptr);
   EXPECT_EQ(table.bytes(), 0u);
+}
+
+TEST(StoreTable, OneValueOfAGatheringWakesWhoWaitsForIt) {
+  StoreTable table(10'000);
+  std::vector<StoreTable::Waiter> woken, complete;
+  const std::string* value = nullptr;
+  ASSERT_TRUE(table.take("g", 1, {7, 1}, &value).ok());
+  ASSERT_TRUE(table.take("g", 0, {8, 1}, &value).ok());
+  ASSERT_TRUE(table.take("g", 0, {9, 1}, &value).ok());
+  EXPECT_EQ(value, nullptr);
+  ASSERT_TRUE(table.give("g", 1, "b", &woken, &complete).ok());
+  EXPECT_EQ(woken, (std::vector<StoreTable::Waiter>{{7, 1}}));
+  ASSERT_TRUE(table.take("g", 1, {7, 2}, &value).ok());
+  ASSERT_NE(value, nullptr);
+  EXPECT_EQ(*value, "b");
+  table.forget_waiters(9);
+  EXPECT_EQ(table.take_waiters("g"), (std::vector<StoreTable::Waiter>{{8, 1}}));
 }
 
 TEST(StoreWire, MessagesComeOutAsTheyWentIn) {
@@ -138,10 +178,24 @@ TEST(StoreWire, CutAndForgedMessagesAreRefused) {
   }
   whole.push_back('x');
   EXPECT_FALSE(parse_request(whole));  // a get has no value
-  EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{9, 0, 0, 0, 0, 1, 0, 'k'}));
+  EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{10, 0, 0, 0, 0, 1, 0, 'k'}));
   EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{2, 0, 0, 0, 0, 0, 0}));
   EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0}));
   EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0, 3}));
+}
+
+TEST(StoreWire, ValuesOfAGatheringAreWholeOrRefused) {
+  using namespace store_wire;
+  const std::string text = text_of({{0, ""}, {1, "one"}});
+  std::vector<std::string> values;
+  EXPECT_EQ(whole_length(text), text.size());
+  EXPECT_EQ(whole_length(std::string_view(text).substr(0, 7)), 0u);
+  ASSERT_TRUE(values_of(text, &values));
+  EXPECT_EQ(values, (std::vector<std::string>{"", "one"}));
+  EXPECT_FALSE(values_of(text + "x", &values));
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(values_of(std::string_view(text).substr(0, length), &values), length == 8 || length == 12) << length;
+  }
 }
 
 TEST(StoreWire, RandomBytesAreParsedOrRefused) {
@@ -158,7 +212,7 @@ TEST(StoreWire, RandomBytesAreParsedOrRefused) {
 
 TEST(StoreExchange, MembersSeeEachOthersKeys) {
   LocalStore store;
-  StoreExchange first(store, "group/1", 0), second(store, "group/1", 1), stranger(store, "group/2", 1);
+  StoreExchange first(store, "group/1", 0, 2), second(store, "group/1", 1, 2), stranger(store, "group/2", 1, 2);
   roda_exchange a = first.table(), b = second.table(), c = stranger.table();
   roda_error error = make_error();
   char buffer[8];
@@ -172,7 +226,32 @@ TEST(StoreExchange, MembersSeeEachOthersKeys) {
   EXPECT_EQ(c.get(c.self, 0, "address", buffer, &bytes, &error), RODA_IN_PROGRESS);
   bytes = 3;
   EXPECT_EQ(b.get(b.self, 0, "address", buffer, &bytes, &error), RODA_ERR_INVALID);
-  EXPECT_STREQ(error.message, "the value of 'group/1/0/address' has 4 bytes; there is room for 3");
+  EXPECT_STREQ(error.message, "the value of 'group/1/address' of member 0 has 4 bytes; there is room for 3");
+}
+
+TEST(StoreExchange, AllValuesComeAtOnce) {
+  LocalStore store;
+  StoreExchange first(store, "group/1", 0, 2), second(store, "group/1", 1, 2);
+  roda_exchange a = first.table(), b = second.table();
+  ASSERT_EQ(a.reserved, RODA_EXCHANGE_ALL);
+  roda_error error = make_error();
+  char buffer[9] = {};
+  std::size_t bytes = 8, of_number = sizeof(std::int32_t);
+  std::int32_t missing = 0;
+  ASSERT_EQ(a.put(a.self, "card", "zero", 4, &error), RODA_OK);
+  EXPECT_EQ(a.get(a.self, RODA_OF_ALL, "card", buffer, &bytes, &error), RODA_IN_PROGRESS);
+  ASSERT_EQ(a.get(a.self, RODA_OF_MISSING, "card", &missing, &of_number, &error), RODA_OK);
+  EXPECT_EQ(missing, 1);
+  ASSERT_EQ(b.put(b.self, "card", "one!", 4, &error), RODA_OK);
+  ASSERT_EQ(a.get(a.self, RODA_OF_ALL, "card", buffer, &bytes, &error), RODA_OK);
+  EXPECT_STREQ(buffer, "zeroone!");
+  ASSERT_EQ(a.get(a.self, RODA_OF_MISSING, "card", &missing, &of_number, &error), RODA_OK);
+  EXPECT_EQ(missing, -1);
+  bytes = 6;
+  EXPECT_EQ(b.get(b.self, RODA_OF_ALL, "card", buffer, &bytes, &error), RODA_ERR_PRECONDITION);
+  EXPECT_STREQ(
+      error.message,
+      "member 0 of the group published 4 bytes under 'group/1/card' where 3 were expected: its plugin differs");
 }
 
 }  // namespace

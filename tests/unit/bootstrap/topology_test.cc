@@ -23,57 +23,54 @@ std::vector<RankReport> on_hosts(const std::vector<std::string>& names) {
   return reports;
 }
 
-Topology compute(const std::vector<RankReport>& reports, int rank) {
+Topology compute(const std::vector<RankReport>& reports) {
   Topology topology;
-  Status status = compute_topology(reports, rank, &topology);
+  Status status = find_hosts(reports, &topology);
   EXPECT_TRUE(status.ok()) << status.message();
   return topology;
 }
 
-std::string error_of(const std::vector<RankReport>& reports, int rank = 0) {
+std::string error_of(const std::vector<RankReport>& reports) {
   Topology topology;
-  Status status = compute_topology(reports, rank, &topology);
+  Status status = find_hosts(reports, &topology);
   EXPECT_EQ(status.code(), RODA_ERR_INVALID);
   return status.message();
 }
 
 TEST(Topology, OneProcess) {
-  Topology t = compute(on_hosts({"a"}), 0);
-  EXPECT_EQ(t.size, 1);
-  EXPECT_EQ(t.local_size, 1);
-  EXPECT_EQ(t.cross_size, 1);
-  EXPECT_TRUE(t.is_homogeneous);
-  EXPECT_EQ(t.local_ranks, Ranks{0});
+  const Topology t = compute(on_hosts({"a"}));
+  EXPECT_EQ(t.size(), 1);
+  EXPECT_EQ(t.local_size(0), 1);
+  EXPECT_EQ(t.cross_size(0), 1);
+  EXPECT_TRUE(t.is_homogeneous());
+  EXPECT_EQ(t.neighbours(0), Ranks{0});
 }
 
 TEST(Topology, TwoHostsOfTwoInterleaved) {
-  auto reports = on_hosts({"a", "b", "a", "b"});
-  Topology t = compute(reports, 3);
-  EXPECT_EQ(t.local_rank, 1);
-  EXPECT_EQ(t.local_size, 2);
-  EXPECT_EQ(t.cross_rank, 1);
-  EXPECT_EQ(t.cross_size, 2);
-  EXPECT_EQ(t.local_ranks, (Ranks{1, 3}));
-  EXPECT_EQ(t.cross_ranks, (Ranks{2, 3}));
-  EXPECT_EQ(t.host_of, (Ranks{0, 1, 0, 1}));
-  EXPECT_EQ(t.local_rank_of, (Ranks{0, 0, 1, 1}));
-  EXPECT_TRUE(t.is_homogeneous);
+  const Topology t = compute(on_hosts({"a", "b", "a", "b"}));
+  EXPECT_EQ(t.rank(3), (topology::Numbers{1, 1, 1}));
+  EXPECT_EQ(t.rank(2), (topology::Numbers{0, 1, 0}));
+  EXPECT_EQ(t.local_size(3), 2);
+  EXPECT_EQ(t.cross_size(3), 2);
+  EXPECT_EQ(t.neighbours(3), (Ranks{1, 3}));
+  EXPECT_EQ(t.levels, (std::vector<topology::Level>{{"host", {0, 1, 0, 1}}}));
+  EXPECT_TRUE(t.is_homogeneous());
 }
 
 TEST(Topology, CrossSizeDiffersOnUnequalHosts) {
-  auto reports = on_hosts({"a", "a", "b", "c", "c"});
-  EXPECT_EQ(compute(reports, 0).cross_size, 3);
-  EXPECT_EQ(compute(reports, 2).cross_rank, 1);
-  EXPECT_EQ(compute(reports, 4).cross_size, 2);
-  EXPECT_EQ(compute(reports, 4).cross_rank, 1);
-  EXPECT_FALSE(compute(reports, 4).is_homogeneous);
+  const Topology t = compute(on_hosts({"a", "a", "b", "c", "c"}));
+  EXPECT_EQ(t.cross_size(0), 3);
+  EXPECT_EQ(t.rank(2).cross_rank, 1);
+  EXPECT_EQ(t.cross_size(4), 2);
+  EXPECT_EQ(t.rank(4).cross_rank, 1);
+  EXPECT_FALSE(t.is_homogeneous());
 }
 
 TEST(Topology, EveryPartOfTheIdentityTellsHostsApart) {
   auto reports = on_hosts({"a", "a", "a"});
   reports[1].host.boot_id = "other";
   reports[2].host.network_namespace = 2;
-  EXPECT_EQ(compute(reports, 0).hosts.size(), 3u);
+  EXPECT_EQ(compute(reports).hosts.size(), 3u);
 }
 
 TEST(Topology, NumbersAreConsistentForRandomShapes) {
@@ -81,12 +78,17 @@ TEST(Topology, NumbersAreConsistentForRandomShapes) {
     for (int hosts = 1; hosts <= 5; ++hosts) {
       std::vector<RankReport> reports;
       for (int r = 0; r < size; ++r) reports.push_back(on_host(std::to_string((r * 7 + r / 3) % hosts)));
+      const Topology t = compute(reports);
       for (int r = 0; r < size; ++r) {
-        Topology t = compute(reports, r);
-        ASSERT_EQ(t.local_ranks.at(static_cast<std::size_t>(t.local_rank)), r);
-        ASSERT_EQ(t.cross_ranks.at(static_cast<std::size_t>(t.cross_rank)), r);
-        ASSERT_EQ(static_cast<int>(t.local_ranks.size()), t.local_size);
-        ASSERT_EQ(static_cast<int>(t.cross_ranks.size()), t.cross_size);
+        const topology::Numbers& numbers = t.rank(r);
+        const Ranks neighbours = t.neighbours(r);
+        ASSERT_EQ(neighbours.at(static_cast<std::size_t>(numbers.local_rank)), r);
+        ASSERT_EQ(static_cast<int>(neighbours.size()), t.local_size(r));
+        ASSERT_LT(numbers.cross_rank, t.cross_size(r));
+        for (int other = 0; other < r; ++other) {
+          ASSERT_FALSE(t.rank(other).local_rank == numbers.local_rank &&
+                       t.rank(other).cross_rank == numbers.cross_rank);
+        }
       }
     }
   }
@@ -101,11 +103,10 @@ TEST(Topology, TheLaunchersOrderWins) {
     report.cross_rank = 1 - r / 2;
     report.cross_size = 2;
   }
-  Topology t = compute(reports, 0);
-  EXPECT_EQ(t.local_rank, 1);
-  EXPECT_EQ(t.local_ranks, (Ranks{1, 0}));
-  EXPECT_EQ(t.cross_rank, 1);
-  EXPECT_EQ(t.cross_ranks, (Ranks{2, 0}));
+  const Topology t = compute(reports);
+  EXPECT_EQ(t.rank(0), (topology::Numbers{0, 1, 1}));
+  EXPECT_EQ(t.rank(2), (topology::Numbers{1, 1, 0}));
+  EXPECT_EQ(t.neighbours(0), (Ranks{1, 0}));
 }
 
 TEST(Topology, ContradictionsNameBothSides) {
@@ -127,30 +128,12 @@ TEST(Topology, ContradictionsNameBothSides) {
   reports[0].cross_size = 3;
   EXPECT_NE(error_of(reports).find("HOROVOD_CROSS_SIZE=3, but 2 ranks are found (ranks 0, 1 share the cross group)"),
             std::string::npos);
-  error_of(on_hosts({"a"}), 1);
-  error_of(on_hosts({"a"}), -1);
-}
-
-TEST(Topology, SubsetsHaveNumbersOfTheirOwn) {
-  Topology world = compute(on_hosts({"a", "a", "b", "b", "b"}), 3);
-  Topology set = subset(world, {1, 3, 4});
-  EXPECT_EQ(set.rank, 1);
-  EXPECT_EQ(set.size, 3);
-  EXPECT_EQ(set.local_rank, 0);
-  EXPECT_EQ(set.local_size, 2);
-  EXPECT_EQ(set.cross_rank, 1);
-  EXPECT_EQ(set.cross_size, 2);
-  EXPECT_EQ(set.local_ranks, (Ranks{1, 2}));
-  EXPECT_EQ(set.host_of, (Ranks{0, 1, 1}));
-  EXPECT_FALSE(set.is_homogeneous);
-  Topology all = subset(world, {0, 1, 2, 3, 4});
-  EXPECT_EQ(all.describe(true), world.describe(true));
 }
 
 TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
   constexpr int kSize = 6;
   LocalStore store;
-  std::vector<Topology> found(kSize);
+  std::vector<std::vector<RankReport>> found(kSize);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kSize; ++rank) {
     threads.emplace_back([&, rank] {
@@ -163,16 +146,17 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
     });
   }
   for (auto& thread : threads) thread.join();
+  const Topology topology = compute(found[0]);
   for (int rank = 0; rank < kSize; ++rank) {
-    const Topology& t = found[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(t.rank, rank);
-    EXPECT_EQ(t.local_size, rank < 4 ? 4 : 2);
-    EXPECT_EQ(t.hosts, found[0].hosts);
-    EXPECT_EQ(t.pids, found[0].pids);
-    EXPECT_EQ(t.notes, (std::vector<std::string>{"0!", "1!", "2!", "3!", "4!", "5!"}));
+    const auto& reports = found[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(reports.size(), 6u);
+    EXPECT_EQ(compute(reports), topology);
+    EXPECT_EQ(topology.local_size(rank), rank < 4 ? 4 : 2);
+    EXPECT_EQ(reports[static_cast<std::size_t>(rank)].note, std::to_string(rank) + "!");
+    EXPECT_EQ(reports[5].pid, found[0][5].pid);
   }
-  EXPECT_EQ(found[0].hosts[0].hostname, "first_host");
-  EXPECT_NE(found[0].describe(false).find("host 1 second: ranks 4, 5"), std::string::npos);
+  EXPECT_EQ(topology.hosts[0].name, "first_host");
+  EXPECT_NE(topology.hosts[1].place.find("boot "), std::string::npos);
 }
 
 RankReport with_cores(const std::string& name, const std::string& boot, std::uint64_t mask, double quota) {
@@ -185,7 +169,7 @@ RankReport with_cores(const std::string& name, const std::string& boot, std::uin
 
 TEST(Topology, ContainersOfOneMachineShareItsCores) {
   using Reports = std::vector<RankReport>;
-  const auto each_has = [](const Reports& reports) { return compute(reports, 0).has_core_each; };
+  const auto each_has = [](const Reports& reports) { return has_core_each(reports, compute(reports), 0); };
   EXPECT_TRUE(each_has({with_cores("a", "boot", 3, 0), with_cores("a", "boot", 3, 0)}));
   EXPECT_TRUE(each_has({with_cores("a", "boot", 3, 0), with_cores("b", "boot", 3, 0)}));
   EXPECT_FALSE(each_has({with_cores("a", "boot", 3, 0), with_cores("b", "boot", 3, 0), with_cores("c", "boot", 3, 0)}));
@@ -198,8 +182,8 @@ TEST(Topology, ContainersOfOneMachineShareItsCores) {
 
 TEST(Topology, DiscoverRefusesARankOutsideTheJob) {
   LocalStore store;
-  Topology topology;
-  EXPECT_EQ(discover(store, 2, 2, Knobs(), "", "t", Store::Clock::now(), &topology).code(), RODA_ERR_INVALID);
+  std::vector<RankReport> reports;
+  EXPECT_EQ(discover(store, 2, 2, Knobs(), "", "t", Store::Clock::now(), &reports).code(), RODA_ERR_INVALID);
 }
 
 TEST(Claim, TheSecondProcessOfARankIsRefused) {

@@ -27,11 +27,11 @@ class ControlPlanes : public testing::TestWithParam<Shape> {
   void on_planes(const std::function<void(int, ControlPlane&)>& use) {
     LocalStore store;
     const auto statuses = on_ranks(size(), [&](int rank) {
-      const Topology topology = topology_of(GetParam().hosts, GetParam().per_host, rank);
+      const Topology topology = topology_of(GetParam().hosts, GetParam().per_host);
       std::unique_ptr<ControlPlane> plane;
       ControlPlane::Options options = options_for_test();
       options.fan_out = GetParam().fan_out;
-      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, options, &plane));
+      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, rank, options, &plane));
       use(rank, *plane);
       // What this rank queued for others must leave before its links do.
       ++done_;

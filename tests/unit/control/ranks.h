@@ -27,14 +27,14 @@ inline std::vector<Status> on_ranks(int size, const std::function<Status(int ran
 }
 
 // `per_host` ranks on each of `hosts` pretended hosts.
-inline Topology topology_of(int hosts, int per_host, int rank) {
-  std::vector<RankReport> reports(static_cast<std::size_t>(hosts * per_host));
-  for (int r = 0; r < hosts * per_host; ++r) {
-    reports[static_cast<std::size_t>(r)].host = {"boot", "host" + std::to_string(r / per_host), 1};
-  }
+inline Topology topology_of(int hosts, int per_host) {
   Topology topology;
-  const Status status = compute_topology(reports, rank, &topology);
-  return status.ok() ? topology : Topology{};
+  for (int rank = 0; rank < hosts * per_host; ++rank) {
+    if (rank % per_host == 0) topology.hosts.push_back({"host" + std::to_string(rank / per_host), "", 0, {}});
+    topology.hosts.back().ranks.push_back(rank);
+  }
+  place_ranks(&topology);
+  return topology;
 }
 
 inline ControlPlane::Options options_for_test() {

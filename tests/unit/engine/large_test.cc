@@ -5,7 +5,6 @@
 #include <deque>
 #include <memory>
 
-#include "algorithms/adasum/halving.h"
 #include "core/execute/pack.h"
 #include "core/execute/schedule/layout.h"
 #include "core/launch/launch_run.h"
@@ -89,18 +88,6 @@ TEST(Large, BucketsCountBytes) {
   EXPECT_EQ(bucket.own_begin(), 2 * kMany + 1);
   bucket.lay_out_reduce_scatter(tensors, 2, RODA_FLOAT32, 1, kSize);
   EXPECT_EQ(bucket.recv_counts()[2], kMany + 3);
-}
-
-TEST(Large, AdasumHalvesEverything) {
-  for (int position = 0; position < 8; ++position) {
-    std::size_t held = kMany;
-    for (const adasum::Level& level : adasum::levels(position, 8, kMany)) {
-      EXPECT_EQ(level.keeps.count + level.gives.count, held);
-      EXPECT_EQ(std::min(level.keeps.first, level.gives.first) + held,
-                std::max(level.keeps.first + level.keeps.count, level.gives.first + level.gives.count));
-      held = level.keeps.count;
-    }
-  }
 }
 
 TEST(Large, ReducescatterSlicesAddUp) {

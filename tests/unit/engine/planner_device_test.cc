@@ -58,7 +58,8 @@ Planner planner(const Wish& wish = {}) {
 }
 
 // Shapes live as long as the test program; query() has hosts with so many ranks each.
-PlanQuery query_on(const Levels& levels, int collective = RODA_ALLREDUCE, int dtype = RODA_FLOAT32) {
+PlanQuery query_on(const std::vector<topology::Level>& levels, int collective = RODA_ALLREDUCE,
+                   int dtype = RODA_FLOAT32) {
   static std::vector<std::unique_ptr<Shape>> shapes;
   shapes.push_back(std::make_unique<Shape>(levels, 0));
   PlanQuery q;
@@ -75,7 +76,7 @@ PlanQuery query(const std::vector<int>& sizes, int collective = RODA_ALLREDUCE, 
   for (std::size_t host = 0; host < sizes.size(); ++host) {
     host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<int>(host));
   }
-  return query_on(host_levels(host_of), collective, dtype);
+  return query_on({{"host", host_of}}, collective, dtype);
 }
 
 std::string described(Planner&& planner, const PlanQuery& query) {
@@ -132,7 +133,7 @@ TEST(DevicePlanner, ARankAloneOnItsHostHasStagesOfItsOwnWhereTheyAreAskedFor) {
 }
 
 TEST(DevicePlanner, RanksOfOneHostThatALevelSeparates) {
-  const Levels cards{{"card", "host"}, {{0, 1}, {0, 0}}, 1};
+  const std::vector<topology::Level> cards{{"card", {0, 1}}, {"host", {0, 0}}};
   EXPECT_EQ(described(planner({.is_asked_for = true}), query_on(cards)),
             "reducescatter on each card by library/native, then allreduce across cards of each host by near/direct "
             "(staged through host memory), then allgather on each card by library/native");
@@ -140,7 +141,7 @@ TEST(DevicePlanner, RanksOfOneHostThatALevelSeparates) {
   EXPECT_EQ(described(planner({.transports = {&kLibrary}, .is_asked_for = true}), query_on(cards)),
             "allreduce by library/native")
       << "on one host the knob alone asks for nothing";
-  const Levels racks{{"host", "rack"}, {{0, 1, 2, 3}, {0, 0, 1, 1}}, 0};
+  const std::vector<topology::Level> racks{{"host", {0, 1, 2, 3}}, {"rack", {0, 0, 1, 1}}};
   EXPECT_EQ(described(planner({.is_asked_for = true}), query_on(racks)),
             "reducescatter on each host by library/native, then reducescatter across hosts of each rack by far/ring "
             "(staged through host memory), then allreduce across racks by far/ring (staged through host memory), then "
@@ -197,7 +198,7 @@ TEST(DevicePlanner, AveragesAreTheLibrarysWhereItHasThem) {
 
 TEST(DevicePlanner, AdasumWorksBetweenHosts) {
   EXPECT_EQ(described(planner(), query({2, 2}, RODA_ADASUM_ALLREDUCE)),
-            "reducescatter on each host by library/native, then adasum across hosts by far/vector_halving_across_hosts "
+            "reducescatter on each host by library/native, then adasum across hosts by far/vector_halving "
             "(staged through host memory), then allgather on each host by library/native");
   EXPECT_EQ(described(planner({.transports = {&kNear, &kFar}}), query({2, 2}, RODA_ADASUM_ALLREDUCE)),
             "adasum by far/vector_halving, staged through host memory");

@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "core/plan/explain.h"
+#include "core/topology/lay_out.h"
 
 namespace roda::engine {
 namespace {
+
+using Levels = std::vector<topology::Level>;
 
 roda_transport transport(const char* name, std::uint64_t capabilities) {
   roda_transport t{};
@@ -42,7 +45,7 @@ PlanQuery allreduce(std::size_t bytes, const std::vector<int>& sizes) {
   for (std::size_t host = 0; host < sizes.size(); ++host) {
     host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<int>(host));
   }
-  shapes.push_back(std::make_unique<Shape>(host_levels(host_of), 0));
+  shapes.push_back(std::make_unique<Shape>(Levels{{"host", host_of}}, 0));
   PlanQuery q;
   q.bytes = bytes;
   q.lie_on(*shapes.back());
@@ -61,7 +64,7 @@ TEST(Planner, OutlivesTheShapesOfItsPlans) {
   const Plan* first = nullptr;
   const Plan* again = nullptr;
   for (const Plan** plan : {&first, &again}) {
-    const auto shape = std::make_unique<Shape>(host_levels({0, 0, 1, 1}), 0);
+    const auto shape = std::make_unique<Shape>(Levels{{"host", {0, 0, 1, 1}}}, 0);
     PlanQuery q = allreduce(64 << 20, {4});
     q.lie_on(*shape);
     ASSERT_TRUE(p.plan(q, plan).ok());
@@ -203,11 +206,11 @@ TEST(Planner, OneChoiceServesGroupsOfEverySize) {
 }
 
 TEST(Planner, LevelsAreWhatTheUserSays) {
-  topology::Cluster cluster;
-  cluster.hosts = {{"a", "", 0, {0, 1, 2, 3}}, {"b", "", 0, {4, 5, 6, 7}}};
-  Levels levels;
-  ASSERT_TRUE(find_levels("socket=2,host", cluster, &levels).ok());
-  const Shape shape(levels, 0);
+  Topology topology;
+  topology.hosts = {{"a", "", 0, {0, 1, 2, 3}}, {"b", "", 0, {4, 5, 6, 7}}};
+  place_ranks(&topology);
+  ASSERT_TRUE(topology::find_levels("socket=2,host", &topology).ok());
+  const Shape shape(topology.levels, 0);
   PlanQuery q = allreduce(64 << 20, {4, 4});
   q.lie_on(shape);
   EXPECT_EQ(described(planner(), q),

@@ -17,6 +17,7 @@
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/compose.h"
 #include "core/execute/compose/composed_stage.h"
+#include "tests/unit/execute/adasum_values.h"
 #include "tests/unit/execute/values.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
@@ -156,7 +157,7 @@ plan::Grid hosts(const std::vector<int>& sizes) {
   for (std::size_t host = 0; host < sizes.size(); ++host) {
     host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<std::int32_t>(host));
   }
-  return plan::nested_grid({"host"}, {host_of});
+  return plan::nested_grid({{"host", host_of}});
 }
 
 std::vector<Case> cases() {
@@ -164,12 +165,12 @@ std::vector<Case> cases() {
           {"hosts_1_2_3", hosts({1, 2, 3})},
           {"hosts_5_3", hosts({5, 3})},
           {"hosts_3_1_1", hosts({3, 1, 1})},
-          {"alternating", plan::nested_grid({"host"}, {{0, 1, 1, 0, 1, 0}})},
-          {"levels_2_2_2", plan::nested_grid({"host", "rack"}, {{0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1}})},
-          {"uneven_racks", plan::nested_grid({"host", "rack"}, {{0, 0, 0, 1, 2, 2, 3, 4}, {0, 0, 0, 0, 0, 0, 1, 1}})},
-          {"four_levels",
-           plan::nested_grid({"socket", "host", "rack"},
-                             {{0, 0, 1, 2, 3, 3, 4, 5}, {0, 0, 0, 1, 1, 1, 2, 3}, {0, 0, 0, 0, 0, 0, 1, 1}})},
+          {"alternating", plan::nested_grid({{"host", {0, 1, 1, 0, 1, 0}}})},
+          {"levels_2_2_2", plan::nested_grid({{"host", {0, 0, 1, 1, 2, 2, 3, 3}}, {"rack", {0, 0, 0, 0, 1, 1, 1, 1}}})},
+          {"uneven_racks", plan::nested_grid({{"host", {0, 0, 0, 1, 2, 2, 3, 4}}, {"rack", {0, 0, 0, 0, 0, 0, 1, 1}}})},
+          {"four_levels", plan::nested_grid({{"socket", {0, 0, 1, 2, 3, 3, 4, 5}},
+                                             {"host", {0, 0, 0, 1, 1, 1, 2, 3}},
+                                             {"rack", {0, 0, 0, 0, 0, 0, 1, 1}}})},
           {"torus_3_2", plan::torus_grid({3, 2})}};
 }
 
@@ -208,6 +209,39 @@ TEST_P(ComposeTest, Allreduce) {
   }
 }
 
+// Sums inside hosts, and the Adasum of these between them. Ranks of a host need not follow each other.
+TEST(Compose, AdasumBetweenHosts) {
+  const std::vector<std::size_t> counts{100, 0, 7, 250, 1};
+  const std::vector<std::size_t> begins = begins_of(counts);
+  for (const auto& host_of : {std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1}, std::vector{0, 0, 1, 1, 2, 2, 3, 3},
+                              std::vector{1, 0, 0, 1, 0, 1, 1, 0}, std::vector{0, 1, 2, 3}}) {
+    const plan::Grid grid = plan::nested_grid({{"host", host_of}});
+    const plan::Plan plan = plan::hierarchical(Collective::kAdasum, grid, {kOneSided, kMessages});
+    const auto schedule = plan::Compiler(plan, grid).schedule(0);
+    std::vector<Values> inputs;  // host by host
+    for (const std::int32_t rank : *schedule.calls[plan.stages.size() / 2].members) {
+      inputs.push_back(adasum_input(rank, counts));
+    }
+    run_grid(grid, [&](Member& self) {
+      const auto stage = self.stage(plan);
+      Values data = adasum_input(self.rank(), counts);
+      StageArgs args = self.args(RODA_ADASUM_ALLREDUCE, data.size(), RODA_FLOAT64);
+      args.input = args.output = data.data();
+      args.tensor_begins = begins.data();
+      args.tensors = begins.size();
+      const Status status = self.run(*stage, args);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (std::size_t t = 0; t < counts.size(); ++t) {
+        std::vector<Values> tensor;
+        for (const Values& input : inputs) tensor.push_back(part_of(input, begins[t], counts[t]));
+        const auto shares = static_cast<std::size_t>(std::max(schedule.root, 1));
+        const Values expected = adasum_of(tensor, 0, inputs.size(), shares);
+        for (std::size_t i = 0; i < counts[t]; ++i) ASSERT_NEAR(data[begins[t] + i], expected[i], 1e-10) << t;
+      }
+    });
+  }
+}
+
 // Every rank runs the stages inside its host by itself.
 TEST(Compose, AllreduceOverHostsOfOneRankWithStagesInside) {
   const plan::Grid grid = hosts({1, 1, 1});
@@ -223,7 +257,7 @@ TEST(Compose, AllreduceOverHostsOfOneRankWithStagesInside) {
 }
 
 TEST_P(ComposeTest, AllreduceAlongEachAxis) {
-  if (!plan::is_even(grid())) return;
+  if (!grid().is_even()) return;
   const plan::Plan plan =
       plan::reduce_along_each_axis("two_step", grid(), {plan::Choice{"", "oneshot", ""}, kMessages});
   run_grid(grid(), [&](Member& self) { check_allreduce(self, plan); });

@@ -1,6 +1,7 @@
 #include "plugins/loader/loader.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -80,6 +81,36 @@ TEST_F(LoaderTest, GoodPluginIsUsable) {
   EXPECT_EQ(loader_.find("sample"), &record);
   EXPECT_EQ(loader_.find("good"), nullptr);
 }
+
+TEST_F(LoaderTest, SignalsStayTheProgramsOwn) {
+  struct sigaction mine {};
+  mine.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGHUP, &mine, nullptr), 0);
+  EXPECT_TRUE(add("good").usable);
+  struct sigaction now {};
+  ASSERT_EQ(::sigaction(SIGHUP, nullptr, &now), 0);
+  EXPECT_EQ(now.sa_handler, mine.sa_handler);
+  ::signal(SIGHUP, SIG_DFL);
+}
+
+TEST_F(LoaderTest, WhatWantsToBeNamedIsOpenedWhenItIs) {
+  place("only_by_name", "first", "roda_shy.so");
+  loader_.scan(*host_.table(), {(folder_ / "first").string()});
+  ASSERT_EQ(loader_.records().size(), 1u);
+  EXPECT_FALSE(loader_.records()[0]->usable);
+  EXPECT_NE(loader_.records()[0]->reason.find("only where it is named"), std::string::npos);
+  EXPECT_EQ(std::getenv("RODA_TEST_RAN_shy"), nullptr);
+  EXPECT_EQ(loader_.find("another"), nullptr);
+  EXPECT_EQ(std::getenv("RODA_TEST_RAN_shy"), nullptr);
+  const PluginRecord* record = loader_.find("shy");
+  ASSERT_NE(record, nullptr);
+  EXPECT_TRUE(record->usable) << record->reason;
+  EXPECT_NE(record->transport, nullptr);
+  EXPECT_EQ(record->reason, "");
+  EXPECT_NE(std::getenv("RODA_TEST_RAN_shy"), nullptr);
+}
+
+TEST_F(LoaderTest, AFileThatIsGivenIsOpened) { EXPECT_TRUE(add("only_by_name").usable); }
 
 TEST_F(LoaderTest, RefusedFromTheFileAloneWithoutRunningIt) {
   expect_refused("other_abi", "built for ABI 1 while this core speaks 2");

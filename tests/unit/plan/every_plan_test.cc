@@ -46,7 +46,7 @@ std::vector<std::int32_t> outer_units(const std::vector<std::int32_t>& inner, co
 
 std::string shape(const Grid& grid) {
   std::string text;
-  for (const auto& place : grid.places) {
+  for (const auto& place : grid.places()) {
     for (const std::int32_t at : place) text += std::to_string(at) + ".";
     text += " ";
   }
@@ -63,10 +63,30 @@ TEST(EveryPlan, OfTwoLevelsAndUnevenHosts) {
   for (int size = 1; size <= kMaxSize; ++size) {
     for (int round = 0; round < 3; ++round) {
       const auto host_of = random_units(static_cast<std::size_t>(size), 1 + size / 2, random);
-      const Grid grid = nested_grid({"host"}, {host_of});
+      const Grid grid = nested_grid({{"host", host_of}});
       const std::size_t first = random() % choices().size();
       const std::size_t second = random() % choices().size();
       ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, {choices()[first], choices()[second]}), grid));
+    }
+  }
+}
+
+// Adasum among powers of two of hosts and ranks, which need not lie in order.
+TEST(EveryPlan, OfAdasumBetweenHosts) {
+  std::mt19937 random(7);
+  for (int hosts = 1; hosts <= 16; hosts *= 2) {
+    for (int inside = hosts == 1 ? 2 : 1; inside * hosts <= kMaxSize; inside *= 2) {
+      std::vector<std::int32_t> host_of, rack_of;
+      for (int rank = 0; rank < hosts * inside; ++rank) host_of.push_back(rank % hosts);
+      std::shuffle(host_of.begin(), host_of.end(), random);
+      const Choice& choice = choices()[random() % choices().size()];
+      const Grid grid = nested_grid({{"host", host_of}});
+      const Plan plan = hierarchical(schedule::Collective::kAdasum, grid, {choice});
+      ASSERT_NO_FATAL_FAILURE(expect_right(plan, grid));
+      if (plan.stages.size() < 3) continue;
+      for (const std::int32_t host : host_of) rack_of.push_back(host / 2);
+      const Grid racks = nested_grid({{"host", host_of}, {"rack", rack_of}});
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(schedule::Collective::kAdasum, racks, {choice}), racks));
     }
   }
 }
@@ -77,7 +97,7 @@ TEST(EveryPlan, OfThreeLevelsAndUnevenRacks) {
     const auto host_of = random_units(static_cast<std::size_t>(size), 6, random);
     const auto hosts = static_cast<std::size_t>(host_of.back()) + 1;
     const auto rack_of = outer_units(host_of, random_units(hosts, 4, random));
-    const Grid grid = nested_grid({"host", "rack"}, {host_of, rack_of});
+    const Grid grid = nested_grid({{"host", host_of}, {"rack", rack_of}});
     std::vector<Choice> chosen;
     for (int axis = 0; axis < 3; ++axis) chosen.push_back(choices()[random() % choices().size()]);
     ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, chosen), grid));
@@ -85,8 +105,8 @@ TEST(EveryPlan, OfThreeLevelsAndUnevenRacks) {
 }
 
 TEST(EveryPlan, OfEveryCombinationOfAlgorithms) {
-  const Grid even = nested_grid({"host"}, {{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}});
-  const Grid uneven = nested_grid({"host"}, {{0, 1, 1, 2, 2, 2}});
+  const Grid even = nested_grid({{"host", {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}}});
+  const Grid uneven = nested_grid({{"host", {0, 1, 1, 2, 2, 2}}});
   for (const Choice& choice : choices()) {
     ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(even, {choice}), even));
     ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(uneven, {choice}), uneven));
@@ -108,7 +128,7 @@ TEST(EveryPlan, OfEveryTorus) {
 
 // A process set that cuts across hosts and racks: some hosts have one rank in it, some all of theirs.
 TEST(EveryPlan, OfASetThatCutsAcrossHosts) {
-  const Grid grid = nested_grid({"host", "rack"}, {{3, 1, 1, 3, 5, 5, 5, 2}, {1, 0, 0, 1, 1, 1, 1, 0}});
+  const Grid grid = nested_grid({{"host", {3, 1, 1, 3, 5, 5, 5, 2}}, {"rack", {1, 0, 0, 1, 1, 1, 1, 0}}});
   for (const Choice& choice : choices()) ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(grid, {choice}), grid));
 }
 
@@ -123,7 +143,7 @@ TEST(EveryPlan, OfTheOtherCollectivesOnTwoLevels) {
   std::mt19937 random(3);
   for (int size = 1; size <= kMaxSize; ++size) {
     const auto host_of = random_units(static_cast<std::size_t>(size), 1 + size / 3, random);
-    const Grid grid = nested_grid({"host"}, {host_of});
+    const Grid grid = nested_grid({{"host", host_of}});
     for (const auto collective : others()) {
       ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, {}), grid));
     }
@@ -137,8 +157,8 @@ TEST(EveryPlan, OfTheOtherCollectivesOnThreeAndFourLevels) {
     const auto host_of =
         outer_units(socket_of, random_units(static_cast<std::size_t>(socket_of.back()) + 1, 3, random));
     const auto rack_of = outer_units(host_of, random_units(static_cast<std::size_t>(host_of.back()) + 1, 3, random));
-    const Grid three = nested_grid({"socket", "host"}, {socket_of, host_of});
-    const Grid four = nested_grid({"socket", "host", "rack"}, {socket_of, host_of, rack_of});
+    const Grid three = nested_grid({{"socket", socket_of}, {"host", host_of}});
+    const Grid four = nested_grid({{"socket", socket_of}, {"host", host_of}, {"rack", rack_of}});
     for (const auto collective : others()) {
       ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, three, {}), three));
       ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, four, {}), four));
@@ -154,7 +174,7 @@ TEST(EveryPlan, OfHostsOfOneRankWithStagesOfTheirOwn) {
     for (std::int32_t rank = 0; rank < size; ++rank) rack_of.push_back(rank / 2);
     std::vector<Choice> alone(3);
     alone[0].even_alone = true;
-    for (const Grid& grid : {nested_grid({"host"}, {host_of}), nested_grid({"host", "rack"}, {host_of, rack_of})}) {
+    for (const Grid& grid : {nested_grid({{"host", host_of}}), nested_grid({{"host", host_of}, {"rack", rack_of}})}) {
       const Plan plan = hierarchical(grid, alone);
       EXPECT_EQ(plan.stages.front().axis, 0);
       ASSERT_NO_FATAL_FAILURE(expect_right(plan, grid));
@@ -166,7 +186,7 @@ TEST(EveryPlan, OfHostsOfOneRankWithStagesOfTheirOwn) {
 }
 
 TEST(EveryPlan, OfASetThatCutsAcrossHostsInTheOtherCollectives) {
-  const Grid grid = nested_grid({"host", "rack"}, {{3, 1, 1, 3, 5, 5, 5, 2}, {1, 0, 0, 1, 1, 1, 1, 0}});
+  const Grid grid = nested_grid({{"host", {3, 1, 1, 3, 5, 5, 5, 2}}, {"rack", {1, 0, 0, 1, 1, 1, 1, 0}}});
   for (const auto collective : others()) {
     ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, {}), grid));
   }
@@ -176,11 +196,11 @@ TEST(EveryPlan, OfAnAllreduceAlongEachAxis) {
   for (const int hosts : {1, 2, 3, 5}) {
     std::vector<std::int32_t> host_of;
     for (std::int32_t host = 0; host < hosts; ++host) host_of.insert(host_of.end(), 4, host);
-    const Grid grid = nested_grid({"host"}, {host_of});
+    const Grid grid = nested_grid({{"host", host_of}});
     ASSERT_NO_FATAL_FAILURE(expect_right(reduce_along_each_axis("two_step", grid, {}), grid));
   }
-  const Grid uneven = nested_grid({"host"}, {{0, 1, 1}});
-  EXPECT_FALSE(is_even(uneven));
+  const Grid uneven = nested_grid({{"host", {0, 1, 1}}});
+  EXPECT_FALSE(uneven.is_even());
   EXPECT_TRUE(verify(reduce_along_each_axis("two_step", uneven, {}), uneven));
 }
 

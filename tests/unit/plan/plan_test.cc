@@ -22,7 +22,7 @@ Grid hosts(const std::vector<int>& sizes) {
   for (std::size_t host = 0; host < sizes.size(); ++host) {
     host_of.insert(host_of.end(), static_cast<std::size_t>(sizes[host]), static_cast<std::int32_t>(host));
   }
-  return nested_grid({"host"}, {host_of});
+  return nested_grid({{"host", host_of}});
 }
 
 std::vector<std::int32_t> members(const Part& part) {
@@ -30,17 +30,17 @@ std::vector<std::int32_t> members(const Part& part) {
 }
 
 TEST(Grid, CountsInsideEachUnit) {
-  const Grid grid = nested_grid({"host", "rack"}, {{7, 7, 9, 9, 4, 4}, {1, 1, 1, 1, 0, 0}});
-  EXPECT_EQ(grid.axes, (std::vector<std::string>{"host", "rack", "world"}));
-  EXPECT_EQ(grid.places[0], (std::vector<std::int32_t>{0, 0, 0}));
-  EXPECT_EQ(grid.places[3], (std::vector<std::int32_t>{1, 1, 0}));
-  EXPECT_EQ(grid.places[5], (std::vector<std::int32_t>{1, 0, 1}));
+  const Grid grid = nested_grid({{"host", {7, 7, 9, 9, 4, 4}}, {"rack", {1, 1, 1, 1, 0, 0}}});
+  EXPECT_EQ(grid.names(), (std::vector<std::string>{"host", "rack", "world"}));
+  EXPECT_EQ(grid.places()[0], (std::vector<std::int32_t>{0, 0, 0}));
+  EXPECT_EQ(grid.places()[3], (std::vector<std::int32_t>{1, 1, 0}));
+  EXPECT_EQ(grid.places()[5], (std::vector<std::int32_t>{1, 0, 1}));
 }
 
 TEST(Grid, OfATorusCountsTheFirstDimensionFirst) {
   const Grid grid = torus_grid({3, 2});
   EXPECT_EQ(grid.ranks(), 6);
-  EXPECT_EQ(grid.places[4], (std::vector<std::int32_t>{1, 1}));
+  EXPECT_EQ(grid.places()[4], (std::vector<std::int32_t>{1, 1}));
   EXPECT_EQ(even_dims(12), (std::vector<std::int32_t>{4, 3}));
   EXPECT_EQ(even_dims(7), (std::vector<std::int32_t>{7, 1}));
 }
@@ -65,31 +65,32 @@ TEST(Plan, KeepsAnAxisWithoutNeighboursWhereThatIsWanted) {
   const Plan plan = hierarchical(grid, choices);
   EXPECT_EQ(to_text(plan, grid),
             "hierarchical: reducescatter(host, ring); allreduce(world, ring); allgather(host, ring)");
-  const Parts parts(plan, grid);
-  EXPECT_EQ(members(parts.of(0, 2)), (std::vector<std::int32_t>{2}));
-  EXPECT_TRUE(parts.of(0, 2).has_work);
-  EXPECT_EQ(parts.of(0, 2).shares, 1);
-  EXPECT_EQ(members(parts.of(1, 2)), (std::vector<std::int32_t>{0, 1, 2}));
+  const Compiler parts(plan, grid);
+  EXPECT_EQ(members(parts.part(0, 2)), (std::vector<std::int32_t>{2}));
+  EXPECT_TRUE(parts.part(0, 2).has_work);
+  EXPECT_EQ(parts.part(0, 2).shares, 1);
+  EXPECT_EQ(members(parts.part(1, 2)), (std::vector<std::int32_t>{0, 1, 2}));
 }
 
 TEST(Parts, OfARankWithoutNeighboursHaveNoWorkWhereOthersHaveSome) {
   const Grid grid = hosts({1, 2, 1});
-  const Parts parts(hierarchical(grid, {}), grid);
-  EXPECT_FALSE(parts.of(0, 0).has_work);
-  EXPECT_TRUE(parts.of(0, 1).has_work);
-  EXPECT_TRUE(parts.of(1, 0).has_work);
+  const Plan plan = hierarchical(grid, {});
+  const Compiler parts(plan, grid);
+  EXPECT_FALSE(parts.part(0, 0).has_work);
+  EXPECT_TRUE(parts.part(0, 1).has_work);
+  EXPECT_TRUE(parts.part(1, 0).has_work);
 }
 
 TEST(Parts, ShareOutTheData) {
   const Grid grid = hosts({2, 2, 2});
   const Plan plan = hierarchical(grid, {});
-  const Parts parts(plan, grid);
-  const Part inner = parts.of(0, 3);
+  const Compiler parts(plan, grid);
+  const Part inner = parts.part(0, 3);
   EXPECT_EQ(members(inner), (std::vector<std::int32_t>{2, 3}));
   EXPECT_EQ(inner.index, 1);
   EXPECT_EQ(inner.shares, 2);
   EXPECT_EQ(inner.parts, 1);
-  const Part across = parts.of(1, 3);
+  const Part across = parts.part(1, 3);
   EXPECT_EQ(members(across), (std::vector<std::int32_t>{1, 3, 5}));
   EXPECT_EQ(across.part, 1);
   EXPECT_EQ(across.parts, 2);
@@ -98,11 +99,11 @@ TEST(Parts, ShareOutTheData) {
 TEST(Parts, OfUnevenHostsFollowTheSmallest) {
   const Grid grid = hosts({2, 3, 4});
   const Plan plan = hierarchical(grid, {});
-  const Parts parts(plan, grid);
-  EXPECT_EQ(parts.of(0, 8).shares, 2);
-  EXPECT_EQ(members(parts.of(0, 8)).size(), 4u);
-  EXPECT_EQ(parts.of(1, 8).members, nullptr);
-  EXPECT_EQ(members(parts.of(1, 6)), (std::vector<std::int32_t>{1, 3, 6}));
+  const Compiler parts(plan, grid);
+  EXPECT_EQ(parts.part(0, 8).shares, 2);
+  EXPECT_EQ(members(parts.part(0, 8)).size(), 4u);
+  EXPECT_EQ(parts.part(1, 8).members, nullptr);
+  EXPECT_EQ(members(parts.part(1, 6)), (std::vector<std::int32_t>{1, 3, 6}));
 }
 
 TEST(WrongPlans, AreRefusedByStage) {
@@ -130,8 +131,7 @@ TEST(WrongPlans, NameTheAlgorithmThatIsMissing) {
 }
 
 TEST(WrongPlans, TwoRanksOnOnePlaceAreNamed) {
-  Grid grid = hosts({2, 2});
-  grid.places[3] = grid.places[1];
+  const Grid grid({"host", "world"}, {{0, 0}, {1, 0}, {0, 1}, {1, 0}});
   EXPECT_EQ(wrong_with(hierarchical(grid, {}), grid), "ranks 1 and 3 have one place");
 }
 

@@ -8,9 +8,9 @@
 namespace roda::sim {
 namespace {
 
-std::vector<Link> route(const Topology& topology, int a, int b) {
+std::vector<Link> route(const Routes& routes, int a, int b) {
   std::vector<Link> links;
-  topology.route(a, b, &links);
+  routes.route(a, b, &links);
   return links;
 }
 
@@ -31,56 +31,63 @@ TEST(Cluster, WrongFieldsAreNamed) {
   cluster.placement = {2, 3};
   EXPECT_EQ(wrong_with(cluster), "placement: 3 ranks where 2 have room");
   cluster.placement = {2, 1};
-  EXPECT_EQ(Topology::why_no_room(cluster, 4), "the placement is of 3 ranks, not 4");
+  EXPECT_EQ(why_no_room(cluster, 4), "the placement is of 3 ranks, not 4");
   cluster.placement.clear();
   cluster.levels[1].members = 3;
-  EXPECT_EQ(Topology::why_no_room(cluster, 7), "cluster hosts has room for 6 ranks, not 7");
+  EXPECT_EQ(why_no_room(cluster, 7), "cluster hosts has room for 6 ranks, not 7");
 }
 
-TEST(Topology, PlacesRanksBlockwise) {
-  const Topology topology(racks_of(2, 3), 14);
-  EXPECT_EQ(topology.unit(0, 5), 1);
-  EXPECT_EQ(topology.unit(1, 5), 0);
-  EXPECT_EQ(topology.unit(1, 6), 1);
-  EXPECT_EQ(topology.meeting(0, 2), 0u);
-  EXPECT_EQ(topology.meeting(0, 3), 1u);
-  EXPECT_EQ(topology.meeting(0, 6), 2u);
+TEST(Routes, PlacesRanksBlockwise) {
+  const Cluster cluster = racks_of(2, 3);
+  const Topology topology = lay_out(cluster, 14);
+  const Routes routes(cluster, topology);
+  EXPECT_EQ(routes.unit(0, 5), 1);
+  EXPECT_EQ(routes.unit(1, 5), 0);
+  EXPECT_EQ(routes.unit(1, 6), 1);
+  EXPECT_EQ(routes.meeting(0, 2), 0u);
+  EXPECT_EQ(routes.meeting(0, 3), 1u);
+  EXPECT_EQ(routes.meeting(0, 6), 2u);
 }
 
-TEST(Topology, PlacesRanksAsGiven) {
+TEST(Routes, PlacesRanksAsGiven) {
   Cluster cluster = hosts_of(4);
   cluster.placement = {1, 4, 2};
-  const Topology topology(cluster, 7);
-  EXPECT_EQ(topology.unit(0, 0), 0);
-  EXPECT_EQ(topology.unit(0, 4), 1);
-  EXPECT_EQ(topology.unit(0, 5), 2);
+  const Topology topology = lay_out(cluster, 7);
+  const Routes routes(cluster, topology);
+  EXPECT_EQ(routes.unit(0, 0), 0);
+  EXPECT_EQ(routes.unit(0, 4), 1);
+  EXPECT_EQ(routes.unit(0, 5), 2);
 }
 
-TEST(Topology, RoutesGoUpAndDown) {
-  const Topology topology(racks_of(2, 2), 8);
-  EXPECT_EQ(route(topology, 0, 1), (std::vector<Link>{{0, LinkKind::kUp, 0, 0}, {0, LinkKind::kDown, 1, 0}}));
+TEST(Routes, RoutesGoUpAndDown) {
+  const Cluster cluster = racks_of(2, 2);
+  const Topology topology = lay_out(cluster, 8);
+  const Routes routes(cluster, topology);
+  EXPECT_EQ(route(routes, 0, 1), (std::vector<Link>{{0, LinkKind::kUp, 0, 0}, {0, LinkKind::kDown, 1, 0}}));
   const std::vector<Link> far = {{0, LinkKind::kUp, 1, 0},   {1, LinkKind::kUp, 0, 0},   {2, LinkKind::kUp, 0, 0},
                                  {0, LinkKind::kDown, 6, 0}, {1, LinkKind::kDown, 3, 0}, {2, LinkKind::kDown, 1, 0}};
-  EXPECT_EQ(route(topology, 1, 6), far);
+  EXPECT_EQ(route(routes, 1, 6), far);
 }
 
-TEST(Topology, PortsAreSharedByLocalNumber) {
+TEST(Routes, PortsAreSharedByLocalNumber) {
   Cluster cluster = hosts_of(4);
   cluster.levels[1].ports = 2;
-  const Topology topology(cluster, 8);
-  EXPECT_EQ(route(topology, 2, 5)[1], (Link{1, LinkKind::kUp, 0, 0}));
-  EXPECT_EQ(route(topology, 3, 5)[1], (Link{1, LinkKind::kUp, 0, 1}));
-  EXPECT_EQ(route(topology, 3, 5)[3], (Link{1, LinkKind::kDown, 1, 1}));
+  const Topology topology = lay_out(cluster, 8);
+  const Routes routes(cluster, topology);
+  EXPECT_EQ(route(routes, 2, 5)[1], (Link{1, LinkKind::kUp, 0, 0}));
+  EXPECT_EQ(route(routes, 3, 5)[1], (Link{1, LinkKind::kUp, 0, 1}));
+  EXPECT_EQ(route(routes, 3, 5)[3], (Link{1, LinkKind::kDown, 1, 1}));
 }
 
-TEST(Topology, HalfDuplexIsOneLinkAndATotalCountsOnce) {
+TEST(Routes, HalfDuplexIsOneLinkAndATotalCountsOnce) {
   Cluster cluster = one_switch();
   cluster.levels[0].full_duplex = false;
   cluster.levels[0].total_GBps = 5;
-  const Topology topology(cluster, 2);
+  const Topology topology = lay_out(cluster, 2);
+  const Routes routes(cluster, topology);
   const std::vector<Link> expected = {{0, LinkKind::kUp, 0, 0}, {0, LinkKind::kTotal, 0, 0}, {0, LinkKind::kUp, 1, 0}};
-  EXPECT_EQ(route(topology, 0, 1), expected);
-  EXPECT_DOUBLE_EQ(topology.capacity(expected[1]), 5e-3);
+  EXPECT_EQ(route(routes, 0, 1), expected);
+  EXPECT_DOUBLE_EQ(routes.capacity(expected[1]), 5e-3);
 }
 
 }  // namespace

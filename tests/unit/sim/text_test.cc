@@ -49,6 +49,7 @@ TEST(ScheduleFile, ARightOneIsRead) {
 
 TEST(ScheduleFile, EveryAlgorithmSurvivesBeingWritten) {
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
+    if (algorithm->collective == schedule::Collective::kAdasum) continue;  // no file describes one
     for (const int size : {1, 2, 5}) {
       std::vector<Schedule> ranks;
       for (int rank = 0; rank < size; ++rank) ranks.push_back(algorithm->make(rank, size, size - 1));

@@ -24,7 +24,7 @@ TEST(Names, DtypesAndOps) {
   EXPECT_EQ(parse_dtype("bfloat16"), RODA_BFLOAT16);
   EXPECT_FALSE(parse_dtype("float8"));
   EXPECT_EQ(parse_reduce_op("average"), RODA_AVERAGE);
-  EXPECT_FALSE(parse_reduce_op("adasum"));
+  EXPECT_EQ(parse_reduce_op("adasum"), RODA_ADASUM);
 }
 
 TEST(Names, ListsDropWhatIsEmpty) {

@@ -36,7 +36,9 @@ TEST(Pattern, IntegersWrap) {
 }
 
 TEST(Pattern, AverageAndProduct) {
-  EXPECT_EQ(filled<double>(Pattern::reduced(RODA_FLOAT64, RODA_AVERAGE, 4), 0, 3), (std::vector<double>{1, 2, 3}));
+  for (const int op : {RODA_AVERAGE, RODA_ADASUM}) {
+    EXPECT_EQ(filled<double>(Pattern::reduced(RODA_FLOAT64, op, 4), 0, 3), (std::vector<double>{1, 2, 3}));
+  }
   EXPECT_EQ(filled<double>(Pattern::reduced(RODA_FLOAT64, RODA_PRODUCT, 4), 0, 2), (std::vector<double>{4, 4}));
 }
 

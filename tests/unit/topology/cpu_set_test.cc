@@ -1,4 +1,4 @@
-#include "core/topology/cpu_set.h"
+#include "algorithms/topology/cpu_set.h"
 
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@ class CountingStore : public LocalStore {
 
 struct Outcome {
   Status status;
-  Cluster cluster;
+  Topology topology;
 };
 
 std::vector<Outcome> share_among(Store& store, const std::vector<View>& views, const std::vector<std::string>& hosts) {
@@ -39,10 +39,13 @@ std::vector<Outcome> share_among(Store& store, const std::vector<View>& views, c
       Knobs knobs;
       knobs.hostname = hosts[at(rank)];
       const auto deadline = Store::Clock::now() + std::chrono::seconds(60);
-      Topology topology;
+      std::vector<RankReport> reports;
       Outcome& mine = outcomes[at(rank)];
-      mine.status = discover(store, rank, size, knobs, note_of(views[at(rank)]), "d", deadline, &topology);
-      if (mine.status.ok()) mine.status = share(store, topology, views[at(rank)], "t", deadline, &mine.cluster);
+      mine.status = discover(store, rank, size, knobs, note_of(views[at(rank)]), "d", deadline, &reports);
+      if (mine.status.ok()) mine.status = find_hosts(reports, &mine.topology);
+      if (mine.status.ok()) {
+        mine.status = share(store, rank, reports, views[at(rank)], "t", deadline, &mine.topology);
+      }
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -52,7 +55,7 @@ std::vector<Outcome> share_among(Store& store, const std::vector<View>& views, c
 void expect_one_view(const std::vector<Outcome>& outcomes) {
   for (const Outcome& outcome : outcomes) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
-    EXPECT_EQ(outcome.cluster, outcomes[0].cluster);
+    EXPECT_EQ(outcome.topology, outcomes[0].topology);
   }
 }
 
@@ -64,15 +67,15 @@ TEST(Exchange, MachinesOfOneKindSendNothing) {
   views.assign(4, view_of(sample_machine()));
   const auto outcomes = share_among(store, views, {"a", "a", "b", "b"});
   expect_one_view(outcomes);
-  const Cluster& cluster = outcomes[0].cluster;
-  ASSERT_EQ(cluster.machines.size(), 1u);
-  EXPECT_EQ(cluster.machines[0].machine, sample_machine());
-  ASSERT_EQ(cluster.hosts.size(), 2u);
-  EXPECT_EQ(cluster.hosts[1].name, "b");
-  EXPECT_EQ(cluster.hosts[1].ranks, (std::vector<int>{2, 3}));
-  EXPECT_NE(cluster.hosts[0].place.find("boot "), std::string::npos);
-  ASSERT_EQ(cluster.bindings.size(), 4u);
-  EXPECT_EQ(cluster.bindings[3], binding(sample_machine(), core_budget()));
+  const Topology& topology = outcomes[0].topology;
+  ASSERT_EQ(topology.machines.size(), 1u);
+  EXPECT_EQ(topology.machines[0].machine, sample_machine());
+  ASSERT_EQ(topology.hosts.size(), 2u);
+  EXPECT_EQ(topology.hosts[1].name, "b");
+  EXPECT_EQ(topology.hosts[1].ranks, (std::vector<int>{2, 3}));
+  EXPECT_NE(topology.hosts[0].place.find("boot "), std::string::npos);
+  ASSERT_EQ(topology.bindings.size(), 4u);
+  EXPECT_EQ(topology.bindings[3], binding(sample_machine(), core_budget()));
   EXPECT_EQ(store.shapes, 0);
 }
 
@@ -84,9 +87,9 @@ TEST(Exchange, AnotherKindTravelsOnce) {
   for (int i = 0; i < 6; ++i) views.push_back(view_of(i < 2 ? sample_machine() : other));
   const auto outcomes = share_among(store, views, {"a", "a", "b", "b", "c", "c"});
   expect_one_view(outcomes);
-  EXPECT_EQ(outcomes[0].cluster.machines.size(), 2u);
-  EXPECT_EQ(outcomes[0].cluster.hosts[2].machine, 1);
-  EXPECT_EQ(outcomes[0].cluster.machines[1].machine, other);
+  EXPECT_EQ(outcomes[0].topology.machines.size(), 2u);
+  EXPECT_EQ(outcomes[0].topology.hosts[2].machine, 1);
+  EXPECT_EQ(outcomes[0].topology.machines[1].machine, other);
   EXPECT_EQ(store.shapes, 2);
 }
 
@@ -98,8 +101,8 @@ TEST(Exchange, RanksOfOneHostThatDifferFollowTheLowest) {
   const auto outcomes = share_among(store, {view_of(sample_machine()), view_of(other)}, {"a", "a"});
   const std::string log = testing::internal::GetCapturedStderr();
   expect_one_view(outcomes);
-  ASSERT_EQ(outcomes[0].cluster.machines.size(), 1u);
-  EXPECT_EQ(outcomes[0].cluster.machines[0].machine, sample_machine());
+  ASSERT_EQ(outcomes[0].topology.machines.size(), 1u);
+  EXPECT_EQ(outcomes[0].topology.machines[0].machine, sample_machine());
   EXPECT_NE(
       log.find(
           "rank 0 and rank 1 are on one host, a, and see different machines: /numa_nodes/0/memory_gib is 16 for rank "
@@ -136,7 +139,7 @@ TEST(Exchange, WhatOneRankCannotKnowIsNoContradiction) {
   other.packages[0].model = "unknown";
   const auto outcomes = share_among(store, {view_of(sample_machine()), view_of(other)}, {"a", "a"});
   expect_one_view(outcomes);
-  EXPECT_EQ(outcomes[0].cluster.machines[0].machine, sample_machine());
+  EXPECT_EQ(outcomes[0].topology.machines[0].machine, sample_machine());
 }
 
 TEST(Exchange, TooManyKindsAreBounded) {
@@ -151,27 +154,24 @@ TEST(Exchange, TooManyKindsAreBounded) {
   }
   const auto outcomes = share_among(store, views, hosts);
   expect_one_view(outcomes);
-  EXPECT_EQ(outcomes[0].cluster.machines[5].machine.model, "kind 5");
-  EXPECT_TRUE(outcomes[0].cluster.machines.back().machine.absent.contains("machine"));
+  EXPECT_EQ(outcomes[0].topology.machines[5].machine.model, "kind 5");
+  EXPECT_TRUE(outcomes[0].topology.machines.back().machine.absent.contains("machine"));
 }
 
 TEST(Exchange, ANoteThatIsNoneMakesAnUnknownMachine) {
   LocalStore store;
+  std::vector<RankReport> reports(1);
+  reports[0].note = "nonsense";
   Topology topology;
-  topology.size = 1;
-  topology.host_of = {0};
-  topology.hosts = {{"boot", "a", 1}};
-  topology.notes = {"nonsense"};
-  topology.budgets.resize(1);
-  Cluster cluster;
-  ASSERT_TRUE(share(store, topology, view_of(sample_machine()), "t", Store::Clock::now(), &cluster).ok());
-  EXPECT_TRUE(cluster.machines[0].machine.absent.contains("machine"));
+  ASSERT_TRUE(find_hosts(reports, &topology).ok());
+  ASSERT_TRUE(share(store, 0, reports, view_of(sample_machine()), "t", Store::Clock::now(), &topology).ok());
+  EXPECT_TRUE(topology.machines[0].machine.absent.contains("machine"));
 }
 
 TEST(Exchange, FilesMustBeTheSameEverywhere) {
   LocalStore store;
   View with_file;
-  with_file.file = Cluster{{{"m", sample_machine()}}, {}, {}};
+  with_file.file = Topology{{{"m", sample_machine()}}, {}, {}, {}, {}};
   View with_another = with_file;
   with_another.file->machines[0].machine.model = "another";
   const View without = view_of(sample_machine());
@@ -186,11 +186,11 @@ TEST(Exchange, FilesMustBeTheSameEverywhere) {
 TEST(Exchange, AFileTakesThePlaceOfWhatIsThere) {
   LocalStore store;
   View view;
-  view.file = Cluster{{{"m", sample_machine()}}, {}, {}};
+  view.file = Topology{{{"m", sample_machine()}}, {}, {}, {}, {}};
   auto outcomes = share_among(store, {view, view}, {"a", "b"});
   expect_one_view(outcomes);
-  EXPECT_EQ(outcomes[0].cluster.hosts[1].name, "b");
-  EXPECT_EQ(outcomes[0].cluster.machines[0].name, "m");
+  EXPECT_EQ(outcomes[0].topology.hosts[1].name, "b");
+  EXPECT_EQ(outcomes[0].topology.machines[0].name, "m");
 
   LocalStore second;
   view.file->hosts = {{"x", "", 0, {0, 1}}};
@@ -207,10 +207,10 @@ TEST(Look, ReadsTheFileOrNamesIt) {
   knobs.topology_file = folder.path() + "/t.json";
   View view;
   EXPECT_NE(look(knobs, {}, &view).message().find("/t.json' can't be read"), std::string::npos);
-  ASSERT_TRUE(write_file(knobs.topology_file, sample_cluster()).ok());
+  ASSERT_TRUE(write_file(knobs.topology_file, sample_topology()).ok());
   ASSERT_TRUE(look(knobs, {}, &view).ok());
-  EXPECT_EQ(*view.file, sample_cluster());
-  EXPECT_EQ(alone(view, "here"), sample_cluster());
+  EXPECT_EQ(*view.file, sample_topology());
+  EXPECT_EQ(alone(view, "here"), sample_topology());
 }
 
 TEST(Shorten, LeavesOutWhatWouldNotFit) {

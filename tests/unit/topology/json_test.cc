@@ -13,41 +13,42 @@ namespace roda::topology {
 namespace {
 
 std::string refusal(const std::string& text) {
-  Cluster cluster;
-  const Status status = from_json(text, &cluster);
+  Topology topology;
+  const Status status = from_json(text, &topology);
   EXPECT_EQ(status.code(), RODA_ERR_INVALID) << text;
-  EXPECT_TRUE(cluster.machines.empty());
+  EXPECT_TRUE(topology.machines.empty());
   return status.message();
 }
 
-// A cluster of one machine, `fields` added to its object.
+// A topology of one machine, `fields` added to its object.
 std::string machine_with(const std::string& fields) {
   return R"({"roda_topology": 1, "machines": {"m": {"cpus": "0-3")" + fields + "}}}";
 }
 
 TEST(TopologyJson, EverythingComesBack) {
-  const Cluster cluster = sample_cluster();
-  Cluster again;
-  const Status status = from_json(to_json(cluster), &again);
+  const Topology topology = sample_topology();
+  Topology again;
+  const Status status = from_json(to_json(topology), &again);
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(again, cluster);
-  EXPECT_EQ(hash(again), hash(cluster));
+  EXPECT_EQ(again, topology);
+  EXPECT_EQ(hash(again), hash(topology));
   Machine machine;
   ASSERT_TRUE(from_json(to_json(sample_machine()), &machine).ok());
   EXPECT_EQ(machine, sample_machine());
 }
 
 TEST(TopologyJson, WhatALargerDocumentHoldsIsRead) {
-  Cluster again;
-  ASSERT_TRUE(from_json(R"({"version": "9", "topology": )" + to_json(sample_cluster()) + "}", &again).ok());
-  EXPECT_EQ(again, sample_cluster());
+  Topology again;
+  ASSERT_TRUE(from_json(R"({"version": "9", "topology": )" + to_json(sample_topology()) + "}", &again).ok());
+  EXPECT_EQ(again, sample_topology());
 }
 
 TEST(TopologyJson, UnknownFieldsAreIgnored) {
-  Cluster cluster;
-  const Status status = from_json(machine_with(R"(, "colour": "red", "nics": [{"name": "e", "driver": 1}])"), &cluster);
+  Topology topology;
+  const Status status =
+      from_json(machine_with(R"(, "colour": "red", "nics": [{"name": "e", "driver": 1}])"), &topology);
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(cluster.machines[0].machine.nics[0].name, "e");
+  EXPECT_EQ(topology.machines[0].machine.nics[0].name, "e");
 }
 
 TEST(TopologyJson, WhatIsWrongIsRefusedByItsPath) {
@@ -100,16 +101,16 @@ TEST(TopologyJson, HostsNameEveryRankOnce) {
 
 // Every prefix of a document, and every document with one byte changed, is read or refused; nothing else happens.
 TEST(TopologyJson, GarbageIsReadOrRefused) {
-  const std::string text = to_json(sample_cluster(), -1);
-  Cluster cluster;
+  const std::string text = to_json(sample_topology(), -1);
+  Topology topology;
   for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_FALSE(from_json(text.substr(0, length), &cluster).ok()) << length;
+    EXPECT_FALSE(from_json(text.substr(0, length), &topology).ok()) << length;
   }
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const char byte : {'9', '"', '{', '-', '\0', '\xff'}) {
       std::string changed = text;
       changed[i] = byte;
-      static_cast<void>(from_json(changed, &cluster));
+      static_cast<void>(from_json(changed, &topology));
     }
   }
 }
@@ -143,17 +144,17 @@ TEST(TopologyJson, DifferencesAreNamed) {
 TEST(TopologyFile, IsWrittenWholeAndNamedWhenItIsWrong) {
   const Folder folder;
   const std::string path = folder.path() + "/t.json";
-  ASSERT_TRUE(write_file(path, sample_cluster()).ok());
-  Cluster cluster;
-  ASSERT_TRUE(load_file(path, &cluster).ok());
-  EXPECT_EQ(cluster, sample_cluster());
+  ASSERT_TRUE(write_file(path, sample_topology()).ok());
+  Topology topology;
+  ASSERT_TRUE(load_file(path, &topology).ok());
+  EXPECT_EQ(topology, sample_topology());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
-  EXPECT_NE(write_file(folder.path() + "/none/t.json", cluster).message().find("/none/t.json"), std::string::npos);
-  EXPECT_NE(load_file(folder.path() + "/absent", &cluster).message().find("No such file"), std::string::npos);
-  EXPECT_FALSE(load_file(folder.path(), &cluster).ok());
-  EXPECT_FALSE(load_file("/dev/zero", &cluster).ok());
+  EXPECT_NE(write_file(folder.path() + "/none/t.json", topology).message().find("/none/t.json"), std::string::npos);
+  EXPECT_NE(load_file(folder.path() + "/absent", &topology).message().find("No such file"), std::string::npos);
+  EXPECT_FALSE(load_file(folder.path(), &topology).ok());
+  EXPECT_FALSE(load_file("/dev/zero", &topology).ok());
   folder.write("/bad.json", "{}");
-  EXPECT_NE(load_file(folder.path() + "/bad.json", &cluster).message().find("bad.json' is malformed: /roda_topology"),
+  EXPECT_NE(load_file(folder.path() + "/bad.json", &topology).message().find("bad.json' is malformed: /roda_topology"),
             std::string::npos);
 }
 
@@ -161,8 +162,8 @@ TEST(TopologyFile, TooLargeIsRefusedUnread) {
   const Folder folder;
   folder.write("/large.json", "");
   std::filesystem::resize_file(folder.path() + "/large.json", kMostFileBytes + 1);
-  Cluster cluster;
-  EXPECT_NE(load_file(folder.path() + "/large.json", &cluster).message().find("are the most"), std::string::npos);
+  Topology topology;
+  EXPECT_NE(load_file(folder.path() + "/large.json", &topology).message().find("are the most"), std::string::npos);
 }
 
 }  // namespace

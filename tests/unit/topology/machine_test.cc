@@ -1,4 +1,4 @@
-#include "core/topology/machine.h"
+#include "algorithms/topology/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@ namespace {
 
 TEST(TopologyPrint, IsATree) {
   EXPECT_EQ(
-      print(sample_cluster()),
+      print(sample_topology()),
       "3 ranks on 2 hosts, 2 kinds of machine\n"
       "├─ a: ranks 0,2, machine big\n"
       "│  ├─ rank 0: cpus 0,2\n"
@@ -38,18 +38,18 @@ TEST(TopologyPrint, IsATree) {
 }
 
 TEST(TopologyPrint, HostsOfOneNameAreToldApart) {
-  Cluster cluster{{{"m", {}}}, {{"node", "boot 1", 0, {0}}, {"node", "boot 2", 0, {1}}}, {}};
-  const std::string text = print(cluster);
+  Topology topology{{{"m", {}}}, {{"node", "boot 1", 0, {0}}, {"node", "boot 2", 0, {1}}}, {}};
+  const std::string text = print(topology);
   EXPECT_NE(text.find("node (boot 1): rank 0"), std::string::npos) << text;
   EXPECT_NE(text.find("node (boot 2): rank 1"), std::string::npos) << text;
-  cluster.hosts[1].name = "other";
-  EXPECT_EQ(print(cluster).find("boot"), std::string::npos);
+  topology.hosts[1].name = "other";
+  EXPECT_EQ(print(topology).find("boot"), std::string::npos);
 }
 
 TEST(TopologyPrint, ManyHostsAreCounted) {
-  Cluster cluster{{{"m", {}}}, {}, {}};
-  for (int i = 0; i < 1000; ++i) cluster.hosts.push_back({"h", "", 0, {i}});
-  EXPECT_NE(print(cluster).find("and 968 more hosts"), std::string::npos);
+  Topology topology{{{"m", {}}}, {}, {}};
+  for (int i = 0; i < 1000; ++i) topology.hosts.push_back({"h", "", 0, {i}});
+  EXPECT_NE(print(topology).find("and 968 more hosts"), std::string::npos);
 }
 
 TEST(TopologyPrint, Sizes) {

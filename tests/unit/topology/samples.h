@@ -1,7 +1,7 @@
-// A machine and a cluster with every field set.
+// A machine and a topology with every field set.
 #pragma once
 
-#include "core/topology/cluster.h"
+#include "algorithms/topology/topology.h"
 
 namespace roda::topology {
 
@@ -23,12 +23,16 @@ inline Machine sample_machine() {
   return machine;
 }
 
-inline Cluster sample_cluster() {
+inline Topology sample_topology() {
   Machine small;
   small.cpus = {0};
-  return {{{"big", sample_machine()}, {"small", small}},
-          {{"a", "boot 1", 0, {0, 2}}, {"b", "", 1, {1}}},
-          {{{0, 2}, 0}, {{0}, 0.5}, {{1}, 0}}};
+  Topology topology{{{"big", sample_machine()}, {"small", small}},
+                    {{"a", "boot 1", 0, {0, 2}}, {"b", "", 1, {1}}},
+                    {{{0, 2}, 0}, {{0}, 0.5}, {{1}, 0}},
+                    {},
+                    {}};
+  place_ranks(&topology);
+  return topology;
 }
 
 }  // namespace roda::topology

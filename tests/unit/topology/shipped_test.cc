@@ -6,21 +6,22 @@
 #include <filesystem>
 
 #include "core/topology/json.h"
+#include "core/topology/lay_out.h"
 #include "core/topology/print.h"
 
 namespace roda::topology {
 namespace {
 
 Machine shipped(const std::string& name) {
-  Cluster cluster;
-  const Status status = load_file(std::string(std::getenv("RODA_TEST_TOPOLOGIES")) + "/" + name + ".json", &cluster);
+  Topology topology;
+  const Status status = load_file(std::string(std::getenv("RODA_TEST_TOPOLOGIES")) + "/" + name + ".json", &topology);
   EXPECT_TRUE(status.ok()) << status.message();
-  if (cluster.machines.size() != 1) {
+  if (topology.machines.size() != 1) {
     ADD_FAILURE() << name;
     return {};
   }
-  EXPECT_EQ(cluster.machines[0].name, name);
-  return cluster.machines[0].machine;
+  EXPECT_EQ(topology.machines[0].name, name);
+  return topology.machines[0].machine;
 }
 
 TEST(Shipped, EveryFileIsSoundAndCitesItsSources) {

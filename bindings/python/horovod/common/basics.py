@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import logging
 import os
-from collections.abc import Sequence
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from horovod import _roda
@@ -114,7 +119,8 @@ class HorovodBasics:
             _check_duplicates(sets)
             lists = [list(process_set.ranks or ()) for process_set in sets]
         try:
-            _roda.init(ranks, lists, communicator)
+            with _ended_by_interrupt():
+                _roda.init(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"{_INIT_FAILED} Cause: {error}") from error
         atexit.register(_shutdown_at_exit, os.getpid())
@@ -125,6 +131,21 @@ class HorovodBasics:
                 _roda.shutdown()
                 raise
         bind_static_process_sets(sets)
+        self._compare_threads_with_cores()
+
+    def _compare_threads_with_cores(self) -> None:
+        """Warn, once a host, where compute threads outnumber cores: ranks slow each other down many times then."""
+        count = getattr(sys.modules.get("torch"), "get_num_threads", None)
+        given = os.environ.get("OMP_NUM_THREADS", "")
+        threads = count() if count is not None else int(given) if given.isdigit() else 1
+        ranks, cores = self.local_size(), _roda.host_cores()
+        share = max(1, cores // ranks)
+        if self.local_rank() == 0 and ranks > 1 and threads > share:
+            logging.getLogger("horovod").warning(
+                "%d ranks with %d compute threads each share the %d cores of this host and slow each other down: set "
+                "OMP_NUM_THREADS=%d, as horovodrun does unless it is set.",
+                *(ranks, threads, cores, share),
+            )
 
     def shutdown(self) -> None:
         """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
@@ -234,6 +255,22 @@ class HorovodBasics:
     def rocm_built(self) -> bool:
         """ROCm is not supported."""
         return False
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process: the engine's start waits for other ranks, and Python's handler would wait with it."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _shutdown_at_exit(owner: int) -> None:

@@ -100,9 +100,21 @@ def start(requests: list[Request], num_outputs: int, collect: Collect, finish: F
 
 def run(requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None) -> Any:
     """Submit a group of requests, wait and collect. Parameters as in :func:`start`."""
-    if finish is None:
-        return collect(_roda.run(requests, num_outputs))
-    return collect(finish(_roda.submit(requests, True), num_outputs))
+    try:
+        if finish is None:
+            outputs = _roda.run(requests, num_outputs)
+        else:
+            outputs = finish(_roda.submit(requests, True), num_outputs)
+    except BaseException:
+        _keep(next(_handle_numbers), (requests[0].handle, num_outputs, collect, finish or _roda.finish))
+        raise
+    return collect(outputs)
+
+
+def _keep(handle: int, entry: tuple[int, int, Collect, Finish]) -> None:
+    """Keep the tensors of a wait that a signal's handler ended by an exception: the engine goes on with them."""
+    if _roda.is_known(entry[0]):
+        _pending[handle] = entry
 
 
 def is_pending(handle: int) -> bool:
@@ -135,12 +147,19 @@ def synchronize(handle: int) -> Any:
     ------
     HorovodInternalError
         When the ranks disagreed, a peer failed, or the engine was shut down.
+    KeyboardInterrupt, or whatever else a signal's handler raises
+        The operation goes on, and its handle can be waited for again.
     """
     entry = _pending.pop(handle, None)
     if entry is None:
         return None
     native, num_outputs, collect, finish = entry
-    return collect(finish(native, num_outputs))
+    try:
+        outputs = finish(native, num_outputs)
+    except BaseException:
+        _keep(handle, entry)
+        raise
+    return collect(outputs)
 
 
 def expect(handle: int) -> Any:

@@ -71,7 +71,7 @@ def descendants(root):
 
 
 def memory_file(data):
-    """Return an inheritable descriptor from which `data` can be read; the file has no name."""
+    """Return an inheritable descriptor from which `data` can be read by this user alone; the file has no name."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("roda")
     else:
@@ -81,8 +81,43 @@ def memory_file(data):
     while rest:
         rest = rest[os.write(fd, rest) :]
     os.lseek(fd, 0, os.SEEK_SET)
+    os.fchmod(fd, 0o600)
     os.set_inheritable(fd, True)
     return fd
+
+
+def limit_of(folder):
+    """Return the cores' worth of time that one control group grants, or None."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            words = []
+            for name in names:
+                with open(f"{folder}/{name}", encoding="ascii") as file:
+                    words += file.read().split()
+            if float(words[0]) > 0:
+                return float(words[0]) / float(words[1])
+        except (OSError, ValueError, IndexError):
+            continue  # none there, or "max"
+    return None
+
+
+def count_cores():
+    """Return how many cores the ranks of this host have between them: affinity, cut by the control groups' limits."""
+    cores = len(os.sched_getaffinity(0))
+    limits = []
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as groups:
+            paths = [line.rstrip("\n").split(":", 2)[2] for line in groups]
+    except OSError:
+        paths = []
+    for path in paths:
+        while True:  # a limit may stand at any level above
+            for mount in ("", "/unified", "/cpu", "/cpu,cpuacct"):
+                limits.append(limit_of(f"/sys/fs/cgroup{mount}{path.rstrip('/')}"))
+            if path in ("", "/"):
+                break
+            path = path.rpartition("/")[0]
+    return max(1, min([cores, *(int(limit) for limit in limits if limit is not None)]))
 
 
 class Agent:
@@ -97,6 +132,8 @@ class Agent:
         self.kill_at = None
         self.launcher_gone = False
         self.stopping = False
+        # Ranks get a descriptor, too, for where /proc shows no other processes; programs that they start may not.
+        self.secret = memory_file(bytes.fromhex(job["secret"]) + b"\n")  # a file's last newline does not count
 
     # --- to the launcher ---
 
@@ -127,8 +164,10 @@ class Agent:
         environment = dict(os.environ) if self.job["add_to_environment"] else {}
         environment.update(self.job["environment"])
         environment.update(slot["environment"])
+        self.share_cores(environment)
         inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
         environment["HOROVOD_SECRET_FD"] = str(inherited[0])
+        environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
         result_read = None
         if self.job["function"] is not None:
             result_read, result_write = os.pipe()
@@ -160,6 +199,15 @@ class Agent:
             pipe.close()
         if result_read is not None:
             self.watch(result_read, b"r", rank)
+
+    def share_cores(self, environment):
+        """Give a rank its share of the cores: frameworks take all of them, and ranks then slow each other down."""
+        cores, ranks = count_cores(), len(self.job["slots"])
+        if ranks == 1 and cores == len(os.sched_getaffinity(0)):
+            return  # what a framework takes by itself
+        threads = environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // ranks)))
+        if threads.isdigit() and int(threads) * ranks > cores:
+            environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin keep those off that compute
 
     def bind_to_agent(self):
         """Die with the agent (runs in the child before the command)."""

@@ -57,6 +57,19 @@ def get_run_command(
     )
 
 
+def create_torch_env_vars(slot_info: SlotInfo, master: str, port: int) -> dict[str, str]:
+    """Return what torchrun would tell a worker: PyTorch, Lightning and others look for it."""
+    return {
+        "RANK": str(slot_info.rank),
+        "WORLD_SIZE": str(slot_info.size),
+        "LOCAL_RANK": str(slot_info.local_rank),
+        "LOCAL_WORLD_SIZE": str(slot_info.local_size),
+        "NODE_RANK": str(slot_info.cross_rank),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": str(port),
+    }
+
+
 def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:
     if not remote_hosts:
         return "127.0.0.1"
@@ -67,11 +80,15 @@ def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:
     return network.address_towards(resolvable[0]) if resolvable else network.outward_address()
 
 
-def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str]) -> list[HostJob]:
+def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str], own_address: str) -> list[HostJob]:
+    first = slots[0].hostname
+    master = (network.resolve_host_address(first) or first) if first in remote_hosts else own_address
+    port = network.free_port(own_address)  # on this host: a guess for the first rank's, if that is another one
     jobs: dict[str, HostJob] = {}
     for slot in slots:
         job = jobs.setdefault(slot.hostname, HostJob(slot.hostname, slot.hostname not in remote_hosts, []))
-        job.slots.append({"rank": slot.rank, "environment": create_slot_env_vars(slot)})
+        variables = {**create_torch_env_vars(slot, master, port), **create_slot_env_vars(slot)}
+        job.slots.append({"rank": slot.rank, "environment": variables})
     return list(jobs.values())
 
 
@@ -110,7 +127,7 @@ def launch_gloo(
     try:
         nics = settings.nics or ([] if remote_hosts else network.loopback_interfaces())
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
-        job = Job(settings, _host_jobs(slots, remote_hosts), command, environment, key, function)
+        job = Job(settings, _host_jobs(slots, remote_hosts, address), command, environment, key, function)
         job.run()
         return job.results
     finally:

@@ -29,6 +29,8 @@ _EXIT = struct.Struct(">i")
 _GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
 _ATTEMPTS = 5
 _HANG_UP_SECONDS = 10.0
+# When a rank has failed, the others learn of it from their engine: so long they may tell before they are signalled.
+_LAST_WORDS_SECONDS = 1.0
 
 # Runs in the agent's Python: reads the agent's text from standard input and executes it.
 _BOOT = """
@@ -183,6 +185,7 @@ class Job:
         self._ended: set[int] = set()
         self._interrupted: int | None = None
         self._stopping = False
+        self._stop_at: float | None = None  # when the other ranks of a failed job are told to end
 
     def run(self) -> None:
         """Run to the end.
@@ -327,7 +330,12 @@ class Job:
     def _pump(self) -> None:
         open_agents = len(self._connections)
         while open_agents:
-            for key, _ in self._selector.select():
+            left = None if self._stop_at is None else max(0.0, self._stop_at - time.monotonic())
+            ready = self._selector.select(left)
+            if self._stop_at is not None and time.monotonic() >= self._stop_at:
+                self._stop_at = None
+                self._stop(b"T")
+            for key, _ in ready:
                 if key.data is None:
                     os.read(key.fd, 4096)
                     continue
@@ -372,7 +380,8 @@ class Job:
         if not self._stopping:
             print(f"Process {rank} exit with status code {code}.", file=sys.stderr)
             print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
-            self._stop(b"T")
+            self._stopping = True
+            self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
         self._failures.append((rank, code))
 
     def _agent_ended(self, connection: _Connection) -> None:

@@ -1,11 +1,12 @@
 // The steps that every group's forming is made of, over roda_exchange, as state machines that never block.
 #pragma once
 
-#include <roda/abi/host.h>
+#include <roda/abi/exchange.h>
 #include <roda/sdk/error.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,59 +30,76 @@ class Allgather {
     parts_ = std::max<std::size_t>(1, (bytes + kPartBytes - 1) / kPartBytes);
     values_.resize(bytes * static_cast<std::size_t>(size_));
     const char* text = static_cast<const char*>(value);
-    if (bytes > 0) std::copy(text, text + bytes, values_.begin() + static_cast<std::ptrdiff_t>(bytes * index()));
+    std::copy_n(text, bytes, values_.data() + bytes * static_cast<std::size_t>(rank_));
   }
 
   bool test() {
-    while (put_ < parts_) {
-      if (!put_part(put_)) return false;
-      ++put_;
-    }
-    while (peer_ < size_) {
-      if (peer_ != rank_ && !get_part(peer_, part_)) return false;
-      if (peer_ == rank_ || ++part_ == parts_) {
-        ++peer_;
-        part_ = 0;
-      }
+    for (; part_ < parts_; ++part_, peer_ = 0, is_put_ = false) {
+      if (!is_put_ && !put_part()) return false;
+      is_put_ = true;
+      if (takes_all() ? !get_part() : !get_one_by_one()) return false;
     }
     return true;
   }
 
   // After test() was true.
   const char* value(int rank) const { return values_.data() + bytes_ * static_cast<std::size_t>(rank); }
-  // Before that: the lowest group rank whose value has not come.
-  int waiting_for() const { return peer_; }
+  // Before that: the lowest group rank whose value has not come, as far as it can be told. May block for a moment.
+  std::vector<int> missing() const {
+    if (part_ == parts_) return {};
+    std::int32_t rank = peer_;
+    if (takes_all()) get(RODA_OF_MISSING, reinterpret_cast<char*>(&rank), sizeof rank);
+    return rank < 0 ? std::vector<int>() : std::vector<int>{rank};
+  }
 
  private:
-  std::size_t index() const { return static_cast<std::size_t>(rank_); }
-  std::string key(std::size_t part) const { return parts_ == 1 ? key_ : key_ + '.' + std::to_string(part); }
-  std::size_t part_length(std::size_t part) const { return std::min(kPartBytes, bytes_ - part * kPartBytes); }
+  // Of this part.
+  std::string key() const { return parts_ == 1 ? key_ : key_ + '.' + std::to_string(part_); }
+  std::size_t length() const { return std::min(kPartBytes, bytes_ - part_ * kPartBytes); }
+  char* place(int rank) { return values_.data() + bytes_ * static_cast<std::size_t>(rank) + part_ * kPartBytes; }
 
-  bool put_part(std::size_t part) {
-    roda_error error{};
-    error.struct_size = sizeof error;
-    error.rank = -1;
-    const char* from = values_.data() + bytes_ * index() + part * kPartBytes;
-    const int32_t code = exchange_.put(exchange_.self, key(part).c_str(), from, part_length(part), &error);
+  bool takes_all() const { return (exchange_.reserved & RODA_EXCHANGE_ALL) != 0; }
+
+  static bool is_done(std::int32_t code, const roda_error& error) {
     if (code < 0) throw Failure(code, error.message, error.rank);
     return code == RODA_OK;
   }
-
-  bool get_part(int peer, std::size_t part) {
+  static roda_error no_error() {
     roda_error error{};
     error.struct_size = sizeof error;
     error.rank = -1;
-    std::size_t length = part_length(part);
-    const std::size_t expected = length;
+    return error;
+  }
+
+  bool put_part() {
+    roda_error error = no_error();
+    return is_done(exchange_.put(exchange_.self, key().c_str(), place(rank_), length(), &error), error);
+  }
+
+  bool get(int rank, char* to, std::size_t expected) const {
+    roda_error error = no_error();
     char nothing = 0;
-    char* to = bytes_ == 0 ? &nothing : values_.data() + bytes_ * static_cast<std::size_t>(peer) + part * kPartBytes;
-    const int32_t code = exchange_.get(exchange_.self, peer, key(part).c_str(), to, &length, &error);
-    if (code < 0) throw Failure(code, error.message, error.rank);
-    if (code != RODA_OK) return false;
-    if (length != expected) {
-      throw Failure(RODA_ERR_PRECONDITION, "member " + std::to_string(peer) + " of the group published " +
-                                               std::to_string(length) + " bytes under '" + key(part) + "' where " +
-                                               std::to_string(expected) + " were expected: its plugin differs");
+    std::size_t got = expected;
+    if (!is_done(exchange_.get(exchange_.self, rank, key().c_str(), expected > 0 ? to : &nothing, &got, &error), error))
+      return false;
+    if (got == expected) return true;
+    throw Failure(RODA_ERR_PRECONDITION, "member " + std::to_string(rank) + " of the group published " +
+                                             std::to_string(got) + " bytes under '" + key() + "' where " +
+                                             std::to_string(expected) + " were expected: its plugin differs");
+  }
+
+  bool get_part() {
+    part_values_.resize(length() * static_cast<std::size_t>(size_));
+    if (!get(RODA_OF_ALL, part_values_.data(), part_values_.size())) return false;
+    for (int rank = 0; rank < size_; ++rank) {
+      std::copy_n(part_values_.data() + length() * static_cast<std::size_t>(rank), length(), place(rank));
+    }
+    return true;
+  }
+
+  bool get_one_by_one() {
+    for (; peer_ < size_; ++peer_) {
+      if (peer_ != rank_ && !get(peer_, place(peer_), length())) return false;
     }
     return true;
   }
@@ -92,10 +110,11 @@ class Allgather {
   std::string key_;
   std::size_t bytes_ = 0;
   std::size_t parts_ = 0;
-  std::size_t put_ = 0;
-  int peer_ = 0;
   std::size_t part_ = 0;
+  bool is_put_ = false;  // this part
+  int peer_ = 0;         // whose turn it is, where they are asked one by one
   std::vector<char> values_;
+  std::vector<char> part_values_;
 };
 
 }  // namespace roda::sdk

@@ -3,6 +3,7 @@
 
 #include <roda/abi/bootstrap.h>
 #include <roda/abi/device.h>
+#include <roda/abi/opening.h>
 #include <roda/abi/transport.h>
 
 // Emits the description that the loader reads from the file before any of its code runs.
@@ -27,6 +28,11 @@
   extern "C" __attribute__((visibility("default"))) const roda_device* roda_device_v2(); \
   extern "C" const roda_device* roda_device_v2() { return table; }                       \
   static_assert(true, "")
+
+// Emits the mark of <roda/abi/opening.h>: this plugin is opened only where it is named.
+#define RODA_PLUGIN_ONLY_BY_NAME                                                  \
+  extern "C" __attribute__((visibility("default"))) const char roda_only_by_name; \
+  extern "C" const char roda_only_by_name __attribute__((used)) = 1
 
 // Emits the optional entry of <roda/abi/bootstrap.h>; `table` is an expression of type const roda_bootstrap*.
 #define RODA_BOOTSTRAP_PLUGIN(table)                                                           \

@@ -33,7 +33,7 @@ TEST(Adasum, AddsWhatIsOrthogonalAndAveragesWhatIsAlike) {
   const bool works = (size() & (size() - 1)) == 0;
   const double share = adasum_divisor();
   for (const int dtype : {RODA_FLOAT32, RODA_FLOAT64}) {
-    for (const std::int64_t n : {std::int64_t{5}, std::int64_t{300000}}) {
+    for (const std::int64_t n : {std::int64_t{13}, std::int64_t{300000}}) {
       const std::size_t count = static_cast<std::size_t>(n);
       std::vector<double> wide[2] = {std::vector<double>(count), std::vector<double>(count, 3)};
       wide[0][static_cast<std::size_t>(rank())] = rank() + 1;

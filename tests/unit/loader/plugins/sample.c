@@ -1,8 +1,10 @@
 /* A transport that does nothing, and, by the macros of meson.build, the ways in which a plugin can be broken. */
 #define _GNU_SOURCE
 #include <roda/abi/bootstrap.h>
+#include <roda/abi/opening.h>
 #include <roda/abi/settings.h>
 #include <roda/abi/transport.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +45,16 @@ __attribute__((visibility("default"))) const roda_setting* roda_settings_v1(uint
 }
 #endif
 
-/* A refused plugin must not have run: the constructor leaves a trace. */
-__attribute__((constructor)) static void trace(void) { setenv("RODA_TEST_RAN_" NAME, "1", 1); }
+#ifdef ONLY_BY_NAME
+__attribute__((visibility("default"))) const char roda_only_by_name = 1;
+#endif
+
+/* A refused plugin must not have run: the constructor leaves a trace. It also takes a signal, as some libraries do. */
+static void take(int signal) { (void)signal; }
+__attribute__((constructor)) static void trace(void) {
+  setenv("RODA_TEST_RAN_" NAME, "1", 1);
+  signal(SIGHUP, take);
+}
 
 static int32_t probe(const roda_host* host, roda_error* error) {
 #ifdef FAILING_PROBE

@@ -85,3 +85,9 @@ def address_towards(hostname: str) -> str:
         except OSError as error:
             raise RuntimeError(f"There is no route to host {hostname}: {error}") from error
         return probe.getsockname()[0]
+
+
+def free_port(address: str) -> int:
+    """Return a port of this machine that nothing uses at the moment."""
+    with socket.create_server((address, 0)) as server:
+        return int(server.getsockname()[1])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import torch.distributed as dist
 
@@ -69,6 +69,7 @@ def _describe_job(store: dist.Store, rank: int, size: int) -> None:
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(bytes.fromhex(job["secret"]))
     os.environ["HOROVOD_SECRET_FD"] = str(reader)
+    os.environ.pop("HOROVOD_SECRET_FILE", None)
 
 
 def _host_identity() -> str:
@@ -143,8 +144,18 @@ def _by_engine(basics: HorovodBasics, timeout: timedelta) -> tuple[dist.Store, i
     return _make_store(basics, timeout), basics.rank(), basics.size()
 
 
+def _numbers_are_the_engines(url: str) -> bool:
+    """Tell whether what torch is given is what the engine knows by itself: nothing, or horovodrun's numbers."""
+    given = parse_qs(urlsplit(url).query)
+    rank = given.get("rank", [os.environ.get("RANK")])[0]
+    size = given.get("world_size", [os.environ.get("WORLD_SIZE")])[0]
+    if rank is None:
+        return bool(_roda.launcher())
+    return (rank, size) == (os.environ.get("HOROVOD_RANK"), os.environ.get("HOROVOD_SIZE"))
+
+
 def register(basics: HorovodBasics) -> None:
-    """Add the method ``roda://``, and let ``env://`` use it in a job of ours, whose launcher sets no ``RANK``."""
+    """Add the method ``roda://``, and let ``env://`` use it where the engine knows the job."""
 
     def by_engine(_: str, timeout: timedelta = _TIMEOUT, **__: Any) -> Iterator[Any]:
         yield _by_engine(basics, timeout)
@@ -159,7 +170,6 @@ def register(basics: HorovodBasics) -> None:
         return
 
     def env(url: str, **options: Any) -> Iterator[Any]:
-        given = "RANK" in os.environ or "rank=" in urlsplit(url).query
-        return by_environment(url, **options) if given or not _launcher_knows() else by_engine(url, **options)
+        return (by_engine if _numbers_are_the_engines(url) else by_environment)(url, **options)
 
     handlers["env"] = env

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -130,13 +131,17 @@ def read_config(path: str) -> tuple[dict[str, Any], list[str]]:
     ValueError
         When the file is no YAML, or not of sections; the text says where.
     """
-    with open(path, encoding="utf-8") as file:
-        try:
+    try:
+        with open(path, encoding="utf-8") as file:
             config = yaml.safe_load(file) or {}
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-            raise ValueError(f"{path}{where}: not YAML: {error.problem}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ValueError(f"{path}{where}: not YAML: {error.problem}") from None
+    except OSError:
+        raise
+    except Exception as error:  # of any kind: bytes that are no text, dates that there are not, endless depth
+        raise ValueError(f"{path}: not YAML: {(str(error) or repr(error)).splitlines()[0]}") from None
     known: dict[str, list[str]] = {"controller": [], "logging": ["hide_timestamp"]}
     for option in OPTIONS:
         known.setdefault(option.path[0], []).append(option.path[1])
@@ -181,11 +186,15 @@ def set_args_from_config(args: argparse.Namespace, config: Mapping[str, Any], ov
 
 
 def validate_config_args(args: argparse.Namespace) -> None:
-    """Raise ValueError when an option is out of its bounds."""
+    """Raise ValueError when an option is no value of its kind, or out of its bounds."""
     for option in OPTIONS:
         value = getattr(args, option.dest, None)
+        if isinstance(value, (list, dict, set)) or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{option.dest}={value!r:.60} must be one value")
         if value is None or option.minimum is None:
             continue
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"{option.dest}={value!r:.60} must be a number")
         if option.maximum is not None and not option.minimum <= value <= option.maximum:
             raise ValueError(f"{option.dest}={value} must be in [{option.minimum}, {option.maximum}]")
         if value < option.minimum:

@@ -1,0 +1,197 @@
+#include "core/bootstrap/join_declared.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "core/bootstrap/invitation.h"
+#include "core/bootstrap/job_secret.h"
+#include "core/bootstrap/local_meeting.h"
+#include "core/bootstrap/tcp_store.h"
+#include "plugins/base/address.h"
+#include "plugins/base/format.h"
+#include "plugins/base/hmac.h"
+#include "plugins/base/local_address.h"
+#include "plugins/base/mutex.h"
+
+namespace roda {
+
+namespace {
+
+using Deadline = Store::Clock::time_point;
+
+constexpr int kPortsTried = 16;
+constexpr std::chrono::seconds kTakeover{3};     // for the process that had a job's name before to end
+constexpr std::chrono::seconds kOneAttempt{2};   // at a port where something else may listen
+constexpr std::chrono::milliseconds kPause{50};  // between rounds over all ports
+
+// Where this process's job met.
+struct Place {
+  std::string identity;
+  std::string host;
+  int port = 0;
+  Secret secret;
+  LocalMeeting name;  // kept, so that no other rank 0 of this identity comes up beside this one
+};
+
+Status meet_here(const DeclaredJob& job, Deadline deadline, Place* place) {
+  const std::string name = LocalMeeting::name_of(job.identity);
+  Invitation invitation;
+  if (job.rank != 0) {
+    RODA_RETURN_IF_ERROR(LocalMeeting::join(name, job.rank, deadline, &invitation));
+  } else {
+    LocalMeeting meeting;
+    RODA_RETURN_IF_ERROR(meeting.open(name, std::min(deadline, Store::Clock::now() + kTakeover)));
+    SocketAddress address = loopback_addresses().front();
+    Secret secret;
+    Status status = meeting.wait_for_all(job.size, deadline);
+    if (status.ok()) status = generate_secret(&secret);
+    if (status.ok()) status = serve_store(address, secret, &address);
+    if (status.ok()) invitation.offer(address, secret);
+    if (!status.ok()) invitation.refuse(status);
+    meeting.tell_all(invitation);
+  }
+  RODA_RETURN_IF_ERROR(invitation.status());
+  place->host = invitation.text;
+  place->port = invitation.port;
+  place->secret = invitation.offered();
+  return {};
+}
+
+Status find_secret(const Knobs& knobs, const std::string& identity, Secret* secret) {
+  if (knobs.secret_fd >= 0 || !knobs.secret_file.empty() || !knobs.legacy_secret.empty()) {
+    return load_secret(knobs, secret);
+  }
+  const auto bytes = [](std::string_view text) {
+    return Bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+  };
+  Digest digest{};
+  RODA_RETURN_IF_ERROR(hmac_sha256(bytes("a job without a secret"), {bytes(identity)}, &digest));
+  *secret = Secret(digest);
+  return {};
+}
+
+// Where rank 0 listens for other hosts.
+Status choose_address(const DeclaredJob& job, const Knobs& knobs, SocketAddress* address) {
+  if (!knobs.network_interface.empty()) return interface_address(knobs.network_interface, address);
+  std::vector<SocketAddress> named;
+  std::vector<Interface> own;
+  static_cast<void>(resolve(job.address, 0, &named));  // a cluster's name service may learn of this host later
+  RODA_RETURN_IF_ERROR(list_interfaces(&own));
+  for (const SocketAddress& candidate : named) {
+    for (const Interface& interface : own) {
+      for (const SocketAddress& mine : interface.addresses) {
+        if (candidate.is_loopback() || candidate.host() != mine.host()) continue;
+        *address = candidate;
+        return {};
+      }
+    }
+  }
+  // The name leads here by way of something that translates addresses, or is this host's name for itself.
+  RODA_RETURN_IF_ERROR(resolve("0.0.0.0", 0, &named));
+  *address = named.front();
+  return {};
+}
+
+Status serve_at(const DeclaredJob& job, const Knobs& knobs, Place* place) {
+  RODA_RETURN_IF_ERROR(place->name.open(LocalMeeting::name_of(job.identity), Store::Clock::now() + kTakeover));
+  SocketAddress address;
+  RODA_RETURN_IF_ERROR(choose_address(job, knobs, &address));
+  const std::vector<int> ports = ports_above(job.port);
+  Status status;
+  for (const int port : ports) {
+    address.set_port(port);
+    SocketAddress bound;
+    status = serve_store(address, place->secret, &bound);
+    if (!status.ok()) continue;
+    const std::string host = bound.host();
+    place->host = host == "0.0.0.0" ? "127.0.0.1" : host;
+    place->port = port;
+    return {};
+  }
+  return Status(status.code(), roda::format("rank 0 can't listen on any of the ports {} to {}: {}", ports.front(),
+                                            ports.back(), status.message()));
+}
+
+Status reach(const DeclaredJob& job, Deadline deadline, Place* place, std::unique_ptr<Store>* store) {
+  const std::vector<int> ports = ports_above(job.port);
+  Status status;
+  while (true) {
+    std::vector<SocketAddress> addresses;
+    Status resolved = resolve(job.address, 0, &addresses);
+    if (!resolved.ok()) status = std::move(resolved);
+    for (const SocketAddress& address : addresses) {
+      for (const int port : ports) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
+        if (left.count() <= 0) break;
+        const auto patience = std::min<std::chrono::milliseconds>(left, kOneAttempt);
+        const Status tried = TcpStore::connect(address.host(), port, place->secret, patience, store);
+        // A server that wants another secret tells more than a port where nobody listens.
+        if (status.code() != RODA_ERR_AUTH || tried.ok()) status = tried;
+        if (!tried.ok()) continue;
+        place->host = address.host();
+        place->port = port;
+        return {};
+      }
+    }
+    if (Store::Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  return Status(RODA_ERR_TIMEOUT,
+                roda::format("can't reach rank 0 at {}, ports {} to {}: {}", job.address, ports.front(), ports.back(),
+                             status.message()),
+                0);
+}
+
+Status meet(const DeclaredJob& job, const Knobs& knobs, Deadline deadline, Place* place) {
+  if (job.is_one_host) return meet_here(job, deadline, place);
+  if (job.address.empty()) {
+    return Status::invalid(
+        "nothing says where rank 0 is: set MASTER_ADDR to its host's address on every rank (127.0.0.1 where all ranks "
+        "share a host), or start the job with horovodrun");
+  }
+  RODA_RETURN_IF_ERROR(find_secret(knobs, job.identity, &place->secret));
+  if (job.rank == 0) return serve_at(job, knobs, place);
+  std::unique_ptr<Store> probe;
+  return reach(job, deadline, place, &probe);
+}
+
+}  // namespace
+
+std::vector<int> ports_above(int port) {
+  std::vector<int> ports;
+  const int first = port + kPortsTried < 65536 ? port + 1 : port - kPortsTried;
+  for (int i = 0; i < kPortsTried; ++i) ports.push_back(first + i);
+  return ports;
+}
+
+Status join_declared_job(const DeclaredJob& job, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
+  static Mutex mutex;
+  static auto* last RODA_PT_GUARDED_BY(mutex) = new std::unique_ptr<Place>;  // not ended by exit
+  const MutexLock lock(mutex);
+  const std::chrono::seconds timeout(knobs->gloo_timeout_seconds);
+  const std::string identity = roda::format("{} {}", job.identity, job.rank);
+  if (*last == nullptr || (*last)->identity != identity) {
+    last->reset();
+    auto place = std::make_unique<Place>();
+    const Status status = meet(job, *knobs, Store::Clock::now() + timeout, place.get());
+    if (!status.ok()) {
+      return Status(
+          status.code(),
+          roda::format("{}. {} says that this is rank {} of {} ({}); all of them must call init, within "
+                       "HOROVOD_GLOO_TIMEOUT_SECONDS={}",
+                       status.message(), job.launcher, job.rank, job.size, job.evidence, knobs->gloo_timeout_seconds),
+          status.rank());
+    }
+    place->identity = identity;
+    *last = std::move(place);
+  }
+  const Place& place = **last;
+  RODA_RETURN_IF_ERROR(TcpStore::connect(place.host, place.port, place.secret, timeout, store));
+  knobs->rank = job.rank;
+  knobs->size = job.size;
+  *secret = place.secret;
+  return {};
+}
+
+}  // namespace roda

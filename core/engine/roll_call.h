@@ -1,0 +1,43 @@
+// Whose fault it is that nothing moves. A transport, or a rank's own deadline, only knows which peer it waited for, and
+// that peer may wait itself for a third that is stopped. So before such an error ends the job, every rank is asked to
+// answer through the log: the one that does not is named.
+//
+// Owned by the holder of the baton.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plugins/base/status.h"
+
+namespace roda::engine {
+
+class RollCall {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `way_up`: the ranks through which what this one says reaches the log, the nearest first.
+  RollCall(std::int32_t rank, std::int32_t size, std::vector<std::int32_t> way_up)
+      : rank_(rank), size_(size), way_up_(std::move(way_up)) {}
+
+  // Whether the ranks are to be asked: no call is under way. The first suspicion is kept.
+  bool begin(const Status& suspicion, Clock::time_point now);
+  bool is_under_way() const { return !suspicion_.ok(); }
+  void answered(std::int32_t rank);
+  // What ends the job: when every rank has answered the suspicion, else, when they had time enough, the rank that did
+  // not. Nothing before that.
+  std::optional<Status> verdict(Clock::time_point now) const;
+
+ private:
+  std::int32_t rank_, size_;
+  std::vector<std::int32_t> way_up_;
+  Status suspicion_;
+  Clock::time_point since_{};
+  std::vector<bool> present_;  // by world rank
+  int num_present_ = 0;
+};
+
+}  // namespace roda::engine

@@ -1,0 +1,116 @@
+// What forming a group of many ranks costs the rendezvous, and how many connections a barrier over a tree makes. One
+// thread plays all ranks, over a store of its own for each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "core/bootstrap/exchange.h"
+#include "core/bootstrap/store_server.h"
+#include "core/bootstrap/tcp_store.h"
+#include "tests/transports/tcp/talk.h"
+#include "tests/transports/thread_ranks.h"
+#include "transports/tcp/tcp.h"
+
+namespace roda::transport_test {
+namespace {
+
+constexpr int kRanks = 64;
+constexpr std::uint64_t kUp = 1, kDown = 2;
+
+struct Rank {
+  std::unique_ptr<Store> store;
+  std::unique_ptr<StoreExchange> exchange;
+  std::unique_ptr<Member> member;
+};
+
+class TcpManyRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Secret secret(std::vector<std::uint8_t>(32, 1));
+    std::vector<SocketAddress> addresses;
+    ASSERT_TRUE(resolve("127.0.0.1", 0, &addresses).ok());
+    ASSERT_TRUE(StoreServer::start(addresses.front(), secret, {}, &server_).ok());
+    for (int i = 0; i < kRanks; ++i) {
+      Rank& rank = ranks_.emplace_back();
+      const Status status =
+          TcpStore::connect("127.0.0.1", server_->address().port(), secret, std::chrono::seconds(60), &rank.store);
+      ASSERT_TRUE(status.ok()) << status.message();
+      rank.exchange = std::make_unique<StoreExchange>(*rank.store, "group", i, kRanks);
+    }
+  }
+
+  // Until `is_done(rank)` holds for all, with progress of all in between.
+  template <typename IsDone>
+  void drive(IsDone&& is_done) {
+    std::size_t left = 1;
+    while (left > 0) {
+      left = 0;
+      for (Rank& rank : ranks_) {
+        rank.member->progress();
+        if (!is_done(rank)) ++left;
+      }
+    }
+  }
+
+  // Every rank but the first sends to its parent, or the other way.
+  void pass(std::uint64_t direction) {
+    std::vector<char> in(ranks_.size());
+    std::list<std::pair<Member*, roda_request*>> pending;
+    for (int child = 1; child < kRanks; ++child) {
+      const int parent = (child - 1) / 2;
+      const int from = direction == kUp ? child : parent, to = direction == kUp ? parent : child;
+      Member &sender = *ranks_[static_cast<std::size_t>(from)].member,
+             &receiver = *ranks_[static_cast<std::size_t>(to)].member;
+      roda_request *sent = nullptr, *received = nullptr;
+      ASSERT_EQ(receiver.receive(from, direction, &in[static_cast<std::size_t>(child)], 1, &received), RODA_OK);
+      ASSERT_EQ(sender.send(to, direction, "x", 1, &sent), RODA_OK);
+      if (received != nullptr) pending.emplace_back(&receiver, received);
+      if (sent != nullptr) pending.emplace_back(&sender, sent);
+    }
+    while (!pending.empty()) {
+      for (Rank& rank : ranks_) rank.member->progress();
+      pending.remove_if([](const auto& each) {
+        const int code = each.first->test(each.second);
+        EXPECT_TRUE(code == RODA_OK || code == RODA_IN_PROGRESS) << each.first->text();
+        return code != RODA_IN_PROGRESS;
+      });
+    }
+    EXPECT_EQ(std::count(in.begin(), in.end(), 'x'), kRanks - 1);
+  }
+
+  std::unique_ptr<StoreServer> server_;
+  std::vector<Rank> ranks_;
+  Board unused_;
+};
+
+// Each rank puts two values and takes all of them, in pieces of 64 KiB. Forming connects nobody.
+TEST_F(TcpManyRanks, FormingAndABarrierTakeWhatTheyNeed) {
+  const std::uint64_t asked_before = server_->requests();
+  const int stores = connections(false);
+  for (int i = 0; i < kRanks; ++i) {
+    Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    const roda_exchange exchange = rank.exchange->table();
+    rank.member = std::make_unique<Member>(roda_tcp_transport(), unused_, i, kRanks, Knobs(), 0, &exchange);
+    ASSERT_EQ(rank.member->code(), RODA_OK) << rank.member->text();
+  }
+  drive([](Rank& rank) {
+    EXPECT_GE(rank.member->test(), RODA_OK) << rank.member->text();
+    return rank.member->code() != RODA_IN_PROGRESS;
+  });
+  EXPECT_EQ(server_->requests() - asked_before, 4u * kRanks);
+  EXPECT_EQ(connections(false), stores);
+
+  pass(kUp);
+  pass(kDown);
+  // One for each child, with two ends in this process. Where both ends connected, the other one is on its way out.
+  while (connections(false) > stores + 2 * (kRanks - 1)) drive([](Rank&) { return true; });
+  EXPECT_EQ(connections(false), stores + 2 * (kRanks - 1));
+  EXPECT_EQ(server_->requests() - asked_before, 4u * kRanks);
+  for (Rank& rank : ranks_) rank.member->leave();
+}
+
+}  // namespace
+}  // namespace roda::transport_test

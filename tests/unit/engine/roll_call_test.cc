@@ -1,0 +1,73 @@
+#include "core/engine/roll_call.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace roda::engine {
+namespace {
+
+using Clock = RollCall::Clock;
+using std::chrono::seconds;
+
+const Status kSuspicion(RODA_ERR_TIMEOUT, "a message from rank 1 did not move", 1);
+
+// What rank `rank` of four, two on a host, says when those have answered.
+std::optional<Status> verdict_of(std::int32_t rank, const std::vector<std::int32_t>& present, seconds later) {
+  const std::vector<std::int32_t> ways[] = {{}, {0}, {0}, {2, 0}};
+  RollCall call(rank, 4, ways[rank]);
+  const auto start = Clock::now();
+  EXPECT_TRUE(call.begin(kSuspicion, start));
+  for (const std::int32_t other : present) call.answered(other);
+  return call.verdict(start + later);
+}
+
+TEST(RollCall, NobodyAsksUntilSomethingIsSuspected) {
+  RollCall call(0, 2, {});
+  call.answered(1);
+  EXPECT_FALSE(call.is_under_way());
+  EXPECT_FALSE(call.verdict(Clock::now() + seconds(60)).has_value());
+}
+
+TEST(RollCall, TheSuspicionStandsAsSoonAsAllHaveAnswered) {
+  EXPECT_FALSE(verdict_of(0, {0, 1, 3}, seconds(0)).has_value());
+  const auto verdict = verdict_of(0, {0, 3, 1, 2}, seconds(0));
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->message(), kSuspicion.message());
+  EXPECT_EQ(verdict->rank(), 1);
+}
+
+TEST(RollCall, WhoAnswersTwiceCountsOnce) { EXPECT_FALSE(verdict_of(0, {0, 0, 0, 0, 1, 1}, seconds(0)).has_value()); }
+
+TEST(RollCall, WhoDoesNotAnswerIsNamed) {
+  const auto verdict = verdict_of(0, {0, 1, 2}, seconds(60));
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank(), 3);
+  EXPECT_EQ(verdict->code(), RODA_ERR_TIMEOUT);
+  EXPECT_EQ(verdict->message().find("Rank 3 does not answer"), 0u) << verdict->message();
+  EXPECT_NE(verdict->message().find(kSuspicion.message()), std::string::npos);
+}
+
+TEST(RollCall, ALeaderIsNamedForThoseWhoAreHeardThroughIt) { EXPECT_EQ(verdict_of(0, {0, 1}, seconds(60))->rank(), 2); }
+
+TEST(RollCall, WhoIsNotHeardItselfNamesTheNextOnItsWay) {
+  EXPECT_EQ(verdict_of(2, {}, seconds(60))->rank(), 0);
+  EXPECT_EQ(verdict_of(3, {}, seconds(60))->rank(), 2);
+}
+
+TEST(RollCall, WhoIsFartherFromTheLogSpeaksLater) {
+  EXPECT_TRUE(verdict_of(2, {}, seconds(3)).has_value());
+  EXPECT_FALSE(verdict_of(3, {}, seconds(3)).has_value());
+}
+
+TEST(RollCall, TheFirstSuspicionIsKept) {
+  RollCall call(0, 1, {});
+  const auto now = Clock::now();
+  EXPECT_TRUE(call.begin(kSuspicion, now));
+  EXPECT_FALSE(call.begin(Status(RODA_ERR_PEER, "what followed from it", 0), now));
+  call.answered(0);
+  EXPECT_EQ(call.verdict(now)->message(), kSuspicion.message());
+}
+
+}  // namespace
+}  // namespace roda::engine

@@ -1,0 +1,198 @@
+#include "transports/tcp/connector.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugins/base/socket.h"
+#include "transports/tcp/context.h"
+#include "transports/tcp/group.h"
+
+namespace roda::tcp_transport {
+
+namespace {
+
+constexpr std::chrono::seconds kSilence{30};  // where the group has no limit of its own
+// Connections of others that are not a lane yet; beyond it the oldest gives way.
+constexpr std::size_t kMostStrangers = 256;
+
+// A peer takes a connection when it comes round to it: the limit is that on the message.
+ConnectionOptions options(std::uint64_t timeout_ns) {
+  ConnectionOptions options;
+  options.service = kService;
+  options.handshake_timeout = std::chrono::hours(24);
+  options.silence =
+      timeout_ns == 0 ? std::chrono::milliseconds(kSilence) : std::chrono::milliseconds(timeout_ns / 1'000'000);
+  return options;
+}
+
+}  // namespace
+
+Connector::Connector(Context& context) : context_(context) { Context::expect_ok(fill_random(key_)); }
+
+Connector::~Connector() {
+  for (const Listener& listener : listeners_) {
+    if (listener.fd && !is_forked_child()) context_.unwatch(listener.fd.get());
+  }
+}
+
+std::optional<SocketAddress> Connector::listen(bool one_host) {
+  Listener& kept = listeners_[one_host ? 1 : 0];
+  if (kept.fd) return kept.address;
+  const auto candidates = context_.addresses(one_host);
+  if (!candidates.has_value()) return std::nullopt;
+  Listener listener;
+  Status status = Status::unavailable("no address to listen on");
+  for (const SocketAddress& address : *candidates) {
+    status = tcp::listen_on(address, &listener.fd, &listener.address);
+    if (status.ok()) break;
+  }
+  Context::expect_ok(status);
+  listener.guard = ForkGuard(listener.fd.get());
+  if (!context_.settings().congestion.empty()) choose_congestion(listener.fd.get());
+  context_.watch(listener.fd.get(), *this);
+  kept = std::move(listener);
+  return kept.address;
+}
+
+void Connector::connect(Group& group, Peer& peer) {
+  for (std::uint32_t lane = 0; lane < peer.lanes.size(); ++lane) {
+    std::unique_ptr<SecureConnection> connection;
+    const Status status =
+        SecureConnection::connect({peer.where}, Secret(peer.key), options(group.state().timeout_ns()), &connection);
+    if (!status.ok()) return group.lose(peer, status);
+    Hello hello;
+    hello.group = group.id();
+    hello.rank = group.state().rank();
+    hello.lane = lane;
+    attempts_.emplace_back(*this, std::move(connection), &group, peer.rank, hello);
+  }
+}
+
+void Connector::reconsider() {
+  for (Attempt& attempt : attempts_) attempt.has_news = attempt.has_news || !attempt.is_ours();
+  has_news_ = true;
+}
+
+void Connector::forget(Group& group) {
+  for (Attempt& attempt : attempts_) {
+    if (attempt.group == &group) attempt.end();
+  }
+}
+
+void Connector::accept_all(Listener& listener) {
+  while (listener.fd) {
+    UniqueFd fd;
+    SocketAddress peer;
+    if (!tcp::accept_one(listener.fd.get(), &fd, &peer).ok() || !fd) return;
+    std::unique_ptr<SecureConnection> connection;
+    if (!SecureConnection::accept(std::move(fd), peer, Secret(key_), options(0), &connection).ok()) continue;
+    attempts_.emplace_back(*this, std::move(connection), nullptr, -1, Hello());
+    const auto is_stranger = [](const Attempt& a) { return !a.is_over() && !a.is_ours(); };
+    if (static_cast<std::size_t>(std::count_if(attempts_.begin(), attempts_.end(), is_stranger)) >
+        kMostStrangers + context_.most_lanes()) {
+      std::find_if(attempts_.begin(), attempts_.end(), is_stranger)->end();
+    }
+  }
+}
+
+int Connector::progress() {
+  if (!std::exchange(has_news_, false)) return 0;
+  if (std::exchange(is_knocked_, false)) {
+    for (Listener& listener : listeners_) accept_all(listener);
+  }
+  int handled = 0;
+  for (Attempt& attempt : attempts_) {
+    if (!attempt.is_over() && std::exchange(attempt.has_news, false) && step(attempt)) ++handled;
+  }
+  attempts_.remove_if([](const Attempt& attempt) { return attempt.is_over(); });
+  return handled;
+}
+
+// True when it is over.
+bool Connector::step(Attempt& attempt) {
+  Status why;
+  switch (attempt.step(&why)) {
+    case Attempt::Outcome::kUnfinished:
+      return false;
+    case Attempt::Outcome::kReady:
+      if (!attempt.is_ours()) return take(attempt);
+      keep(attempt, attempt.group->peer(attempt.rank));
+      return true;
+    case Attempt::Outcome::kFailed:
+      break;
+  }
+  Group* const group = attempt.is_given_up() ? nullptr : attempt.group;
+  if (!attempt.is_ours() && (++refused_ <= 100 || std::has_single_bit(refused_))) {  // a flood must not fill the log
+    context_.log(RODA_LOG_WARNING,
+                 "the " + std::to_string(refused_) + ". connection that was refused: " + why.message());
+  }
+  attempt.end();
+  if (group != nullptr) group->lose(group->peer(attempt.rank), why);
+  return true;
+}
+
+// Of a peer that has said who it is. One that can't be decided about stays; its end is noticed where it is used.
+bool Connector::take(Attempt& attempt) {
+  const Hello& hello = attempt.hello;
+  Group* const group = context_.find(hello.group);
+  if (group != nullptr && !group->state().is_formed() && !group->state().is_broken()) return false;
+  const bool is_peer = group != nullptr && group->state().is_peer(hello.rank);
+  if (!is_peer || !group->expects_lane(hello.rank, hello.lane)) {
+    attempt.end();
+    return true;
+  }
+  for (Attempt& own : attempts_) {
+    if (own.is_over() || own.is_given_up() || own.group != group || own.rank != hello.rank ||
+        own.hello.lane != hello.lane)
+      continue;
+    if (group->state().rank() < hello.rank) return false;
+    own.give_up();
+  }
+  if (attempt.welcome()) {
+    keep(attempt, group->peer(hello.rank));
+  } else {
+    attempt.end();
+  }
+  return true;
+}
+
+void Connector::keep(Attempt& attempt, Peer& peer) {
+  const std::uint32_t lane = attempt.hello.lane;
+  UniqueFd fd = attempt.release();
+  // What the peer tried at the same time is in vain.
+  for (Attempt& other : attempts_) {
+    if (other.is_over() || other.is_ours() || other.hello.rank != peer.rank || other.hello.lane != lane) continue;
+    if (other.hello.group == peer.group->id()) other.end();
+  }
+  try {
+    choose_congestion(fd.get());
+    peer.group->take(peer, lane, std::move(fd));
+  } catch (const sdk::Failure& failure) {
+    peer.group->fail(failure);
+  }
+}
+
+// Of this end: what it sends is paced by it.
+void Connector::choose_congestion(int fd) const {
+  const std::string& name = context_.settings().congestion;
+  if (name.empty()) return tcp::unpace_if_local(fd);
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return;
+  const int error = errno;
+  std::string offered;
+  std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), offered);
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "tcp: RODA_TCP_CONGESTION=" + name + ": " + std::strerror(error) +
+                                               "; this kernel offers: " + offered);
+}
+
+}  // namespace roda::tcp_transport
