@@ -90,7 +90,11 @@ void Env::settle() {
 
 void Env::barrier(int count) {
   settle();
-  if (world_->barrier(rank_, count == 0 ? size() : count, deadline_ns_)) return;
+  // As an engine's own thread does: what another rank's messages need to leave may be this one's answer.
+  const auto progress = [this] {
+    if (context_ != nullptr) table_.progress(context_);
+  };
+  if (world_->barrier(rank_, count == 0 ? size() : count, deadline_ns_, progress)) return;
   check_deadline("the other ranks");
 }
 

@@ -73,7 +73,7 @@ class Env {
   void poll_until(const std::function<bool()>& done, const char* what);
   // For what the transport has no part in; needs no context.
   void wait_until(const std::function<bool()>& done, const char* what);
-  // Among the first `count` ranks, all if 0; the transport has no part in it.
+  // Among the first `count` ranks, all if 0; makes progress while it waits, as an engine does.
   void barrier(int count = 0);
   // Progress until what has ended needs none any more. Part of the waits that make none, and of destroying a group.
   void settle();

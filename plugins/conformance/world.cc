@@ -18,7 +18,7 @@ namespace {
 
 // Wakes up after a while by itself: a rank may fail, or be killed, without waking anyone.
 void wait_for_change(std::atomic<std::uint32_t>* word, std::uint32_t seen) {
-  timespec slice{0, 20'000'000};
+  timespec slice{0, 1'000'000};
   ::syscall(SYS_futex, word, FUTEX_WAIT, seen, &slice, nullptr, 0);
 }
 
@@ -98,7 +98,7 @@ int32_t World::get(const std::string& group, int rank, const char* key, void* va
   return RODA_IN_PROGRESS;
 }
 
-bool World::barrier(int rank, int count, std::int64_t deadline_ns) {
+bool World::barrier(int rank, int count, std::int64_t deadline_ns, const std::function<void()>& meanwhile) {
   const std::uint32_t round = ++slot(rank).barriers;
   ++barrier_changes_;
   wake_all(&barrier_changes_);
@@ -108,6 +108,7 @@ bool World::barrier(int rank, int count, std::int64_t deadline_ns) {
     for (int i = 0; i < size_; ++i) arrived += slot(i).barriers.load() >= round ? 1 : 0;
     if (arrived >= count) return true;
     if (someone_failed() || now_ns() > deadline_ns) return false;
+    meanwhile();
     wait_for_change(&barrier_changes_, seen);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace roda::conformance {
@@ -32,8 +33,9 @@ class World {
   bool put(const std::string& group, int rank, const char* key, const void* value, std::size_t bytes);
   int32_t get(const std::string& group, int rank, const char* key, void* value, std::size_t* bytes);
 
-  // Blocks until `count` ranks have called it as often as this one. False: some rank failed, or the time is over.
-  bool barrier(int rank, int count, std::int64_t deadline_ns);
+  // Blocks until `count` ranks have called it as often as this one, and calls `meanwhile` every millisecond. False: some
+  // rank failed, or the time is over.
+  bool barrier(int rank, int count, std::int64_t deadline_ns, const std::function<void()>& meanwhile);
 
   void finish(int rank, Outcome outcome, const std::string& message);
   Outcome outcome(int rank) const { return slot(rank).outcome.load(); }
