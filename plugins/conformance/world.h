@@ -33,8 +33,8 @@ class World {
   bool put(const std::string& group, int rank, const char* key, const void* value, std::size_t bytes);
   int32_t get(const std::string& group, int rank, const char* key, void* value, std::size_t* bytes);
 
-  // Blocks until `count` ranks have called it as often as this one, and calls `meanwhile` every millisecond. False: some
-  // rank failed, or the time is over.
+  // Blocks until `count` ranks have called it as often as this one, and calls `meanwhile` every millisecond. False:
+  // some rank failed, or the time is over.
   bool barrier(int rank, int count, std::int64_t deadline_ns, const std::function<void()>& meanwhile);
 
   void finish(int rank, Outcome outcome, const std::string& message);
