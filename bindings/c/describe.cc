@@ -64,7 +64,7 @@ Status choose_memory(const char* named, const Topology* topology, const roda::en
     return Status::invalid("no memory '" + name + "': give host or cuda");
   }
   query->memory_kind = RODA_MEMORY_CUDA;
-  const bool is_usual = topology != nullptr && has_gpus(*topology) && planner.works_on_device(*query);
+  const bool is_usual = topology != nullptr && has_gpus(*topology) && planner.carriers().work_on_device(*query);
   if (name == "host" || (name.empty() && !is_usual)) query->memory_kind = RODA_MEMORY_HOST;
   return {};
 }

@@ -78,9 +78,9 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   const std::string rules = without_schedules(knobs.select, &schedules);
   RODA_RETURN_IF_ERROR(load_user_algorithms(schedules));
   Planner::Options options;
-  options.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
-  options.always_hierarchical_allgather = knobs.hierarchical_allgather;
-  options.hierarchical_adasum = knobs.hierarchical_adasum;
+  options.compositions.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
+  options.compositions.always_hierarchical_allgather = knobs.hierarchical_allgather;
+  options.compositions.hierarchical_adasum = knobs.hierarchical_adasum;
   options.deterministic = knobs.deterministic;
   options.assumptions = offer.assumptions();
   select::Table table = select::Table::defaults();

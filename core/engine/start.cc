@@ -79,7 +79,8 @@ std::string device_transports(const Planner& planner) {
   std::string text;
   for (const int collective : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
     text += (text.empty() ? "" : ", ") + std::string(roda_collective_name(collective)) + ":";
-    for (const roda_transport* t : planner.on_device(collective).transports) text += std::string(" ") + t->name;
+    for (const roda_transport* t : planner.carriers().on_device(collective).transports)
+      text += std::string(" ") + t->name;
   }
   return text;
 }
@@ -93,7 +94,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const Topolo
   text += user_algorithms_note();
   text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
   const char* separator = "";
-  for (const roda_transport* t : planner.transports()) {
+  for (const roda_transport* t : planner.carriers().for_host()) {
     text += std::string(separator) + t->name;
     separator = " ";
   }

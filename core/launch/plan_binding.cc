@@ -45,7 +45,7 @@ Status PlanBinding::find_plan(Planner* planner) {
   query.memory_kind = queue_.memory_kind();
   query.bytes = bytes_;
   query.lie_on(set_->options().shape);
-  if (is_adasum() && query.hosts == 1 && planner->adds_on_device(query)) {
+  if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
     query.collective = RODA_ALLREDUCE;
     work_ = {RODA_ALLREDUCE, RODA_AVERAGE, false};
   }

@@ -71,7 +71,7 @@ std::vector<std::string> names_in(const std::string& text) {
 }
 
 Status choose_for_devices(const Knobs& knobs, const Offer& offer, const std::vector<const roda_transport*>& host,
-                          std::map<Collective, DeviceChoice>* choices) {
+                          Carriers::OnDevice* choices) {
   const struct {
     Collective collective;
     const char* variable;

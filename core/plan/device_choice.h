@@ -1,11 +1,10 @@
 // Which transports may carry tensors on devices: HOROVOD_GPU_OPERATIONS and its forms for one collective each.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "core/knobs/knobs.h"
-#include "core/plan/planner.h"
+#include "core/plan/carriers.h"
 #include "plugins/base/status.h"
 #include "plugins/loader/loader.h"
 
@@ -32,6 +31,6 @@ std::vector<std::string> names_in(const std::string& text);
 // For every collective. What is named comes in that order, and must be usable; by default whatever works on a device's
 // memory comes before `host`, which are those for host memory in their order.
 Status choose_for_devices(const Knobs& knobs, const Offer& offer, const std::vector<const roda_transport*>& host,
-                          std::map<schedule::Collective, DeviceChoice>* choices);
+                          Carriers::OnDevice* choices);
 
 }  // namespace roda::engine

@@ -45,7 +45,8 @@ struct Wish {
 Planner planner(const Wish& wish = {}) {
   Planner::Options options;
   options.deterministic = wish.deterministic;
-  options.always_hierarchical_allreduce = options.always_hierarchical_allgather = wish.is_asked_for;
+  options.compositions.always_hierarchical_allreduce = options.compositions.always_hierarchical_allgather =
+      wish.is_asked_for;
   for (const auto collective : {schedule::Collective::kAllreduce, schedule::Collective::kAllgather,
                                 schedule::Collective::kBroadcast, schedule::Collective::kReduceScatter}) {
     const bool is_mixed = wish.transports.size() > 1 && wish.transports.front() == &kLibrary;

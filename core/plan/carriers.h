@@ -1,0 +1,65 @@
+// What may carry tensors: the transports for host memory, and by collective those for devices'.
+//
+// Values, equal on all ranks; any thread.
+#pragma once
+
+#include <roda/abi/transport.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/schedule.h"
+#include "core/plan/plan.h"
+
+namespace roda::engine {
+
+// What may carry tensors on devices.
+struct DeviceChoice {
+  std::vector<const roda_transport*> transports;  // in order of preference
+  // Compositions before anything else: the user asked for them, or named beside what works on devices what does not.
+  bool composes = false;
+  bool is_mixed = false;  // the latter
+};
+
+class Carriers {
+ public:
+  using Transports = std::vector<const roda_transport*>;
+  using OnDevice = std::map<schedule::Collective, DeviceChoice>;
+
+  // `for_host`: in order of preference. `on_device`: a collective that is missing goes by those for host memory.
+  Carriers(Transports for_host, OnDevice on_device)
+      : for_host_(std::move(for_host)), on_device_(std::move(on_device)) {}
+
+  const Transports& for_host() const { return for_host_; }
+  const DeviceChoice& on_device(int collective) const;
+  // What carries data that are staged for the query, all of it: what was named for devices, not what was for host
+  // memory.
+  Transports staging(const PlanQuery& query) const;
+  // Null: there is none of that name.
+  const roda_transport* named(const std::string& name) const;
+
+  // Whether one of them has the collective natively on the memory of the query.
+  bool work_on_device(const PlanQuery& query) const;
+  // Whether sums can be taken there: an Adasum is as on GPUs of Horovod's then, not as on CPUs.
+  bool add_on_device(const PlanQuery& query) const;
+
+ private:
+  Transports for_host_;
+  OnDevice on_device_;
+};
+
+// Whether the transport has the query's collective natively, on its memory.
+bool works_on(const roda_transport& transport, const PlanQuery& query);
+
+// Whether it connects all ranks of the query.
+bool reaches(const roda_transport& transport, const PlanQuery& query);
+
+// The same tensors in host memory.
+PlanQuery in_host_memory(const PlanQuery& query);
+
+// The transports that may carry host tensors, in order of preference: those that reach only this host first (they share
+// its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only those.
+Carriers::Transports in_order_of_preference(Carriers::Transports usable, const std::vector<std::string>& named);
+
+}  // namespace roda::engine

@@ -1,0 +1,120 @@
+#include "core/plan/ranking.h"
+
+#include <algorithm>
+
+#include "algorithms/select/names.h"
+#include "core/execute/group.h"
+#include "core/execute/schedule/program.h"
+
+namespace roda::engine {
+namespace {
+
+bool is_by_messages(int collective, const std::string& name) {
+  const auto* algorithm = schedule::find_algorithm(static_cast<schedule::Collective>(collective), name);
+  return algorithm != nullptr && !execute::one_sided(algorithm->needs);
+}
+
+// A transport whose messages may take devices' memory has its schedules of messages first: windows would have to be
+// opened over host memory. The order among transports stays.
+void prefer_messages(const Carriers::Transports& transports, int collective, Ranking::Verdicts* verdicts) {
+  for (const roda_transport* t : transports) {
+    if (t->memory_kinds == nullptr || (t->capabilities & RODA_CAP_P2P) == 0) continue;
+    std::vector<select::Verdict*> places;
+    Ranking::Verdicts own;
+    for (select::Verdict& v : *verdicts) {
+      if (v.option.transport != t->name || !v.usable) continue;
+      places.push_back(&v);
+      own.push_back(v);
+    }
+    std::stable_partition(own.begin(), own.end(),
+                          [&](const select::Verdict& v) { return is_by_messages(collective, v.option.algorithm); });
+    for (std::size_t i = 0; i < own.size(); ++i) *places[i] = own[i];
+  }
+}
+
+}  // namespace
+
+Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> offers,
+                                const Obstacles& obstacles) const {
+  select::Offer levels;
+  levels.transport = select::kLevels;
+  levels.compositions = obstacles;
+  offers.push_back(std::move(levels));
+  select::Query query;
+  query.collective = static_cast<schedule::Collective>(q.collective);
+  query.memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
+  query.bytes = q.bytes;
+  query.size = q.size;
+  // Whole numbers come to the same bits in any order.
+  const bool rounds = q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
+  query.in_rank_order = in_rank_order_ && rounds;
+  return table_.rank(query, offers);
+}
+
+Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transports& transports,
+                                     const Obstacles& obstacles) const {
+  std::vector<select::Offer> offers;
+  for (const roda_transport* t : transports) {
+    if (!reaches(*t, q)) continue;
+    select::Offer offer;
+    offer.transport = t->name;
+    offer.needs_met = execute::needs_met(t->capabilities);
+    offer.maps = (t->capabilities & RODA_CAP_MAP) != 0;
+    offer.active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0;
+    offer.native = works_on(*t, q);
+    offers.push_back(std::move(offer));
+  }
+  return rank(q, std::move(offers), obstacles);
+}
+
+Ranking::Verdicts Ranking::on_device(const PlanQuery& q, const Obstacles& obstacles) const {
+  std::vector<select::Offer> offers;
+  for (const roda_transport* t : carriers_.on_device(q.collective).transports) {
+    if (!reaches(*t, q) || !works_on(*t, q)) continue;
+    select::Offer offer;
+    offer.transport = t->name;
+    offer.native = true;
+    offers.push_back(std::move(offer));
+  }
+  Verdicts verdicts = rank(q, std::move(offers), obstacles);
+  std::erase_if(verdicts, [](const select::Verdict& v) {
+    return v.option.transport != select::kLevels && v.option.algorithm != select::kNative;
+  });
+  return verdicts;
+}
+
+Ranking::Verdicts Ranking::staged(const PlanQuery& q, const Obstacles& obstacles) const {
+  const Carriers::Transports transports = carriers_.staging(q);
+  Verdicts verdicts = in_memory(in_host_memory(q), transports, obstacles);
+  prefer_messages(transports, q.collective, &verdicts);
+  for (select::Verdict& v : verdicts) v.reason = (v.usable ? "staged through host memory, " : "") + v.reason;
+  return verdicts;
+}
+
+Ranking::Verdicts Ranking::stage_on_device(const PlanQuery& part, bool is_outside, int whole) const {
+  const Carriers::Transports& all = carriers_.on_device(whole).transports;
+  const auto inside = std::find_if(all.begin(), all.end(), [&](const roda_transport* t) { return works_on(*t, part); });
+  Verdicts verdicts;
+  Carriers::Transports others;
+  for (const roda_transport* t : all) {
+    if (is_outside && inside != all.end() && t == *inside) continue;
+    others.push_back(t);
+    if (reaches(*t, part) && works_on(*t, part)) {
+      verdicts.push_back({{t->name, select::kNative}, true, "works on the devices' memory"});
+    }
+  }
+  const auto add_staged = [&](const Carriers::Transports& transports) {
+    Verdicts found = in_memory(in_host_memory(part), transports, {});
+    prefer_messages(transports, part.collective, &found);
+    for (select::Verdict& v : found) {
+      // Two stages of one group would have to keep an order that copies do not keep.
+      const bool keeps_order = v.option.algorithm != select::kNative || part.collective == RODA_ALLREDUCE;
+      if (v.option.transport != select::kLevels && keeps_order) verdicts.push_back(std::move(v));
+    }
+  };
+  add_staged(others);
+  add_staged(carriers_.for_host());
+  return verdicts;
+}
+
+}  // namespace roda::engine

@@ -1,0 +1,42 @@
+// What could carry a query, in the selection table's order, with the reason of each that can't.
+//
+// Values, equal on all ranks; any thread. Refers to a table and carriers that live longer.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithms/select/table.h"
+#include "core/plan/carriers.h"
+
+namespace roda::engine {
+
+class Ranking {
+ public:
+  using Verdicts = std::vector<select::Verdict>;
+  // By name of a composition that the collective has: why it can't run, or should not; empty: it can.
+  using Obstacles = std::map<std::string, std::string>;
+
+  // `in_rank_order`: reductions of numbers that round go by what sums every element up in that order.
+  Ranking(const select::Table& table, const Carriers& carriers, bool in_rank_order)
+      : table_(table), carriers_(carriers), in_rank_order_(in_rank_order) {}
+
+  // Of tensors in host memory, by these transports.
+  Verdicts in_memory(const PlanQuery& query, const Carriers::Transports& transports, const Obstacles& obstacles) const;
+  // Of tensors on devices: what works on their memory. Schedules work in host memory: they are staged.
+  Verdicts on_device(const PlanQuery& query, const Obstacles& obstacles) const;
+  Verdicts staged(const PlanQuery& query, const Obstacles& obstacles_in_memory) const;
+  // Of one stage of a composition for tensors on devices. `whole`: the collective that is composed. Outside hosts comes
+  // something else than what serves inside them: that could have carried the whole.
+  Verdicts stage_on_device(const PlanQuery& part, bool is_outside, int whole) const;
+
+ private:
+  Verdicts rank(const PlanQuery& query, std::vector<select::Offer> offers, const Obstacles& obstacles) const;
+
+  const select::Table& table_;
+  const Carriers& carriers_;
+  const bool in_rank_order_;
+};
+
+}  // namespace roda::engine
