@@ -120,7 +120,7 @@ suite_python() {
   rank_tests np2 horovodrun -np 2
   HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
   HOROVOD_CPU_OPERATIONS=gloo rank_tests np4-gloo horovodrun -np 4
-  mpirun_tests 4 mpi
+  mpirun_tests 3 mpi
   mpirun_tests 2 shm
 }
 

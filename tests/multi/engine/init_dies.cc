@@ -36,12 +36,6 @@ void end_after_coming(int rank, int signal, int microseconds) {
 }
 
 int be_victim(int rank, bool is_stopped, int microseconds) {
-  const pid_t self = getpid();
-  if (is_stopped && fork() == 0) {  // somebody must end it
-    sleep(12);
-    kill(self, SIGKILL);
-    std::_Exit(0);
-  }
   std::thread(end_after_coming, rank, is_stopped ? SIGSTOP : SIGKILL, microseconds).detach();
   roda_error error{};
   error.struct_size = sizeof error;

@@ -2,6 +2,7 @@
 // when every rank ends with 0. The output of ranks other than 0 is shown when they fail.
 //   --hosts H          the ranks believe to be on H hosts; --hosts 1,2,3: on hosts of so many
 //   --dies R           rank R must be killed
+//   --stops R          rank R stops itself; it is killed when the others have ended, or 6 s after that
 //   --odd R NAME=TEXT  rank R's environment has this, too; --odd R PROGRAM (no '='): rank R runs another program
 //   --twice R          rank R is started twice: one of the two must end with 3
 //   --seconds S        as long as all of it may take
@@ -17,6 +18,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/c/roda.h"
@@ -137,7 +139,7 @@ int main(int argc, char** argv) {
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     if (strcmp(argv[at], "-n") == 0) size = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--hosts") == 0) host_text = argv[at + 1];
-    if (strcmp(argv[at], "--dies") == 0) dies = atoi(argv[at + 1]);
+    if (strcmp(argv[at], "--dies") == 0 || strcmp(argv[at], "--stops") == 0) dies = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--twice") == 0) twice = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--odd") == 0) odds.push_back({atoi(argv[at + 1]), argv[at + 2]}), ++at;
     if (strcmp(argv[at], "--seconds") == 0) seconds = atoi(argv[at + 1]);
@@ -160,11 +162,21 @@ int main(int argc, char** argv) {
   if (twice >= 0) ranks.push_back(start(twice, size, hosts, port, odds, argv + at));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   int left = static_cast<int>(ranks.size());
+  pid_t stopped = -1;
+  auto end_of_stop = deadline;
   int refused = 0;
   bool failed = false;
   while (left > 0) {
     int status = 0;
-    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+    if (pid > 0 && WIFSTOPPED(status)) {
+      stopped = pid;
+      end_of_stop = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+      continue;
+    }
+    if (stopped > 0 && (left == 1 || std::chrono::steady_clock::now() > end_of_stop)) {
+      kill(std::exchange(stopped, -1), SIGKILL);
+    }
     if (pid == 0) {
       if (std::chrono::steady_clock::now() > deadline) {
         fprintf(stderr, "run_ranks: %d rank(s) still ran after %d s\n", left, seconds);

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
 #include <string>
 
 #include "core/knobs/table.h"
+#include "transports/nccl/settings.h"
+#include "transports/tcp/settings.h"
+#include "transports/verbs/settings.h"
 
 namespace roda {
 namespace {
@@ -176,6 +180,36 @@ TEST(KnobTable, HasFewNamesOfItsOwn) {
                                         "RODA_TOPOLOGY_DUMP_FILE", "RODA_TCP_IFACE", "RODA_TCP_LANES",
                                         "RODA_TCP_CONGESTION", "RODA_VERBS_DEVICES", "RODA_VERBS_GID_INDEX",
                                         "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY", "RODA_CUDA_LIBRARY"}));
+}
+
+// The plugin's own table is what it reads; this one lists the settings where the plugin is not there to be asked.
+template <std::size_t kCount, typename Settings>
+void expect_rows_of(const sdk::Setting<Settings> (&declared)[kCount], std::set<std::string>* names) {
+  for (const auto& [member, told] : declared) {
+    if (std::string(told.name).starts_with(knobs::kTestPrefix)) continue;
+    names->insert(told.name);
+    const auto rows = knobs::table();
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const knobs::Row& r) { return std::string(r.name) == told.name; });
+    ASSERT_NE(row, rows.end()) << told.name;
+    if (row->reader != knobs::Reader::kPlugin) continue;  // the core's, read by a plugin too
+    EXPECT_STREQ(row->unit, told.unit) << told.name;
+    EXPECT_STREQ(row->default_text, told.default_text) << told.name;
+    EXPECT_EQ(row->form == knobs::Form::kInteger, told.is_number == 1) << told.name;
+    if (told.is_number != 1) continue;
+    EXPECT_EQ(row->min, static_cast<double>(told.least)) << told.name;
+    EXPECT_EQ(row->max, static_cast<double>(told.most)) << told.name;
+  }
+}
+
+TEST(KnobTable, SaysOfPluginsSettingsWhatTheyDeclare) {
+  std::set<std::string> declared;
+  expect_rows_of(tcp_transport::kSettings, &declared);
+  expect_rows_of(verbs::kSettings, &declared);
+  expect_rows_of(nccl::kSettings, &declared);
+  for (const knobs::Row& row : knobs::table()) {
+    EXPECT_TRUE(row.reader != knobs::Reader::kPlugin || declared.contains(row.name)) << row.name;
+  }
 }
 
 TEST(Knobs, ValuesForPluginsAreCheckedToo) {
