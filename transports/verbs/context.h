@@ -39,6 +39,8 @@ class Context {
   std::uint32_t memory_kinds(int device);
   int event_fd() const { return events_.fd(); }
   int progress();
+  // What devices tell beside completions: ports that went down, broken queue pairs. Ends the groups that use them.
+  void read_device_events();
   // True: sleep; false: there is something to do.
   bool arm();
   // Makes event_fd() readable.
@@ -65,7 +67,6 @@ class Context {
 
   void watch(int fd);
   int progress_lingering();
-  void read_device_events();
   void on_device_event(const Device& device, const ibv_async_event& event);
   void drain_channels();
   bool timer_rang();

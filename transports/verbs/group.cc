@@ -1,6 +1,8 @@
 #include "transports/verbs/group.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace roda::verbs {
@@ -146,6 +148,12 @@ Link& Group::admit(int peer, bool or_left) {
 void Group::refuse(int peer) {
   if (!context_.in_owner()) {
     throw sdk::Failure(RODA_ERR_PRECONDITION, state_.text("was formed by the process that this one was forked from"));
+  }
+  // What broke the connection may still have to be told by the device, a moment later.
+  while (state_.works() && wires_ != nullptr && wires_->awaits_reason()) {
+    context_.read_device_events();
+    progress();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   act_on_abort();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
