@@ -12,10 +12,12 @@
 #include "core/bootstrap/topology.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
+#include "core/plan/explain.h"
 #include "core/plan/user_algorithms.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
+#include "core/topology/print.h"
 #include "plugins/base/address.h"
 #include "plugins/base/log.h"
 
@@ -127,14 +129,18 @@ Status vote(const Parts& parts, const std::string& step, const Status& mine,
                 &result);
 }
 
-// A name that is wrong on one host is found before anybody waits for a connection with it.
+// A name that is wrong on one host is found before anybody waits for a connection with it. Where all ranks share a host
+// nothing need go over an interface, so that it ends no job.
 Status check_interface(const Parts& parts) {
-  if (parts.knobs.network_interface.empty() || parts.topology.hosts.size() == 1) return {};
+  if (parts.knobs.network_interface.empty()) return {};
   SocketAddress ignored;
   const Status status = interface_address(parts.knobs.network_interface, &ignored);
   if (status.ok()) return status;
-  return Status(status.code(),
-                "HOROVOD_GLOO_IFACE on host " + parts.topology.host_of(parts.rank).name + ": " + status.message());
+  const std::string text =
+      "HOROVOD_GLOO_IFACE on host " + parts.topology.host_of(parts.rank).name + ": " + status.message();
+  if (parts.topology.hosts.size() > 1) return Status(status.code(), text);
+  if (parts.rank == 0) RODA_LOG(warning, "{}", text);
+  return {};
 }
 
 // What is worth saying of the topology, and its file if one is asked for: neither may end the job. A limit below the
@@ -231,6 +237,32 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   return {};
 }
 
+std::string counted(std::size_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// A line a job for who asks what it is made of, and one a rank for who asks where it is.
+void tell_of_start(const Parts& parts) {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  const std::string cores = (threads == nullptr ? "" : "OMP_NUM_THREADS=" + std::string(threads) + ", ") +
+                            counted(static_cast<std::size_t>(parts.host_cores), "core") + " for " +
+                            counted(parts.topology.host_of(parts.rank).ranks.size(), "rank") + " of this host";
+  std::string place = topology::print_rank(parts.topology, parts.rank);
+  place.resize(place.find_last_not_of('\n') + 1);
+  RODA_LOG(debug, "{}, on {}; {}", place, parts.topology.host_of(parts.rank).name, cores);
+  if (parts.rank != 0 || !logging::enabled(logging::Level::info)) return;
+  std::string transports;
+  for (const roda_transport* t : parts.planner->carriers().for_host()) transports += std::string(" ") + t->name;
+  const Shape shape(parts.topology.levels, parts.rank);
+  PlanQuery query;
+  query.lie_on(shape);
+  RODA_LOG(info, "Roda {}: {} on {}; transports:{}; {}{}{}; {}", kVersion,
+           counted(static_cast<std::size_t>(parts.topology.size()), "rank"),
+           counted(parts.topology.hosts.size(), "host"), transports, by_size(parts.planner.get(), query),
+           parts.device != nullptr ? "; on GPUs " : "",
+           parts.device != nullptr ? device_transports(*parts.planner) : "", cores);
+}
+
 }  // namespace
 
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets, int round,
@@ -273,8 +305,8 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
       status.ok() ? status : Status(status.code(), who + status.message(), status.rank() < 0 ? rank : status.rank()));
   RODA_RETURN_IF_ERROR(status);
   RODA_RETURN_IF_ERROR(left);
+  tell_of_start(parts);
   *engine = std::make_unique<Engine>(std::move(parts));
-  RODA_LOG(debug, "engine started: {} of {}", rank, size);
   return {};
 }
 

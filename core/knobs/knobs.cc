@@ -167,8 +167,10 @@ std::vector<std::string> unknown_settings(const char* const* environment, const 
     };
     const std::string& nearest = *std::min_element(known.begin(), known.end(), closer);
     if (belongs_to_plugin(name, silent) && edit_distance(name, nearest) > kTypingError) continue;
-    warnings.push_back(
-        roda::format("{} is no setting of this version and is ignored; the nearest is {}", name, nearest));
+    // One that has little in common with the name is no help.
+    const bool is_near = edit_distance(name, nearest) * 3 <= name.size();
+    const std::string hint = is_near ? "the nearest is " + nearest : "`roda-info --env` prints those that there are";
+    warnings.push_back(roda::format("{} is no setting of this version and is ignored; {}", name, hint));
   }
   return warnings;
 }

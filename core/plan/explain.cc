@@ -10,6 +10,7 @@
 #include "algorithms/schedule/print.h"
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/names.h"
+#include "core/topology/print.h"
 #include "plugins/base/format.h"
 
 namespace roda::engine {
@@ -165,7 +166,29 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Lin
   return text + own_algorithms(q);
 }
 
+std::string size_text(std::size_t bytes) {
+  return bytes % 1024 != 0 ? roda::format("{} B", bytes) : topology::size_text(static_cast<std::int64_t>(bytes / 1024));
+}
+
 }  // namespace
+
+std::string by_size(Planner* planner, PlanQuery q) {
+  std::string text, before;
+  std::vector<std::size_t> starts{0};
+  const std::vector<std::size_t>& edges = planner->edges_of(q);
+  starts.insert(starts.end(), edges.begin(), edges.end());
+  for (const std::size_t start : starts) {
+    q.bytes = start;
+    const Plan* plan = nullptr;
+    const Status status = planner->plan(q, &plan);
+    const std::string what = status.ok() ? plan->text : "nothing";
+    if (what == before) continue;
+    if (start > 0) text += " below " + size_text(start) + "; ";
+    text += what;
+    before = what;
+  }
+  return text + (text == before ? "" : " above");
+}
 
 std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, bool wants_json) {
   const std::vector<Row> rows = rows_of(planner, q, links);

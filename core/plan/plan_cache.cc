@@ -7,9 +7,8 @@
 
 namespace roda::engine {
 
-// The smallest size for which the plan is sure to be the query's. A stage goes by a share of the bytes: it passes an
-// edge where they pass the edge times the shares.
-PlanQuery PlanCache::key_of(const PlanQuery& q) {
+// A stage goes by a share of the bytes: it passes an edge where they pass the edge times the shares.
+const std::vector<std::size_t>& PlanCache::edges_of(const PlanQuery& q) {
   const auto [found, is_new] = edges_.try_emplace(q.shape_hash);
   std::vector<std::size_t>& edges = found->second;
   if (is_new) {
@@ -29,6 +28,12 @@ PlanQuery PlanCache::key_of(const PlanQuery& q) {
     }
     std::sort(edges.begin(), edges.end());
   }
+  return edges;
+}
+
+// The smallest size for which the plan is sure to be the query's.
+PlanQuery PlanCache::key_of(const PlanQuery& q) {
+  const std::vector<std::size_t>& edges = edges_of(q);
   const auto above = std::upper_bound(edges.begin(), edges.end(), q.bytes);
   PlanQuery key = q;
   key.bytes = above == edges.begin() ? 0 : *std::prev(above);

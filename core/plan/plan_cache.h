@@ -17,6 +17,10 @@ class PlanCache {
   // `edges`: sizes at which the selection table's answer may change, ascending.
   explicit PlanCache(std::vector<std::size_t> edges) : table_edges_(std::move(edges)) {}
 
+  // Sizes at which what is best for such queries may change, ascending: the table's, and where a stage passes one of
+  // them. Valid for the cache's life.
+  const std::vector<std::size_t>& edges_of(const PlanQuery& query);
+
   // Null: none is known for the query, nor for one of another size between the same two edges.
   const Plan* find(const PlanQuery& query);
   // Takes what was made for the query, numbers it and names it. Valid for the cache's life; equal plans are one.

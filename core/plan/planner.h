@@ -36,6 +36,9 @@ class Planner {
   // sizes between two edges of the table.
   Status plan(const PlanQuery& query, const Plan** plan);
 
+  // Sizes at which plan() may answer such queries otherwise, ascending.
+  const std::vector<std::size_t>& edges_of(const PlanQuery& query) { return cache_.edges_of(query); }
+
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
   bool averages(const PlanQuery& query);
 

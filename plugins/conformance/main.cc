@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "plugins/conformance/launched.h"
 #include "plugins/conformance/runner.h"
@@ -25,6 +27,7 @@ struct Options {
   bool verbose = false;
   bool list = false;
   bool launched = false;
+  bool help = false;
 };
 
 constexpr const char* kUsage =
@@ -39,19 +42,29 @@ constexpr const char* kUsage =
     "process is a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n"
     "With --memory cuda the data lie on GPUs, through the device plugin of that name; rank N uses GPU N.\n"
     "--seconds: how long a case may take (40).\n"
-    "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used.\n";
+    "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used or the command line is wrong.\n";
 
+// What is wrong, where getopt has not told it; nullopt: nothing.
+std::optional<std::string> wrong_with(const Options& options, const std::vector<std::string>& rest) {
+  using roda::conformance::World;
+  if (!rest.empty()) return "what is " + rest.front() + "? A plugin is given by --plugin";
+  if (options.memory != "host" && options.memory != "cuda") return "--memory is host or cuda";
+  if (roda::conformance::case_seconds() < 1) return "--seconds is at least 1";
+  if (options.ranks < 1 || options.ranks > World::kMaxRanks) {
+    return "--ranks is from 1 to " + std::to_string(World::kMaxRanks);
+  }
+  if (!options.list && !options.help && options.plugin.empty()) return "--plugin is missing";
+  return std::nullopt;
+}
+
+// False: the command line is wrong, and how was told.
 bool parse(int argc, char** argv, Options* options) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'},
-                          {"ranks", required_argument, nullptr, 'n'},
-                          {"only", required_argument, nullptr, 'o'},
-                          {"memory", required_argument, nullptr, 'm'},
-                          {"seconds", required_argument, nullptr, 's'},
-                          {"verbose", no_argument, nullptr, 'v'},
-                          {"list", no_argument, nullptr, 'l'},
-                          {"launched", no_argument, nullptr, 'L'},
-                          {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:s:vl", known, nullptr)) != -1;) {
+  const option known[] = {{"plugin", required_argument, nullptr, 'p'},  {"ranks", required_argument, nullptr, 'n'},
+                          {"only", required_argument, nullptr, 'o'},    {"memory", required_argument, nullptr, 'm'},
+                          {"seconds", required_argument, nullptr, 's'}, {"verbose", no_argument, nullptr, 'v'},
+                          {"list", no_argument, nullptr, 'l'},          {"launched", no_argument, nullptr, 'L'},
+                          {"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:s:vlh", known, nullptr)) != -1;) {
     if (c == 'p')
       options->plugin = optarg;
     else if (c == 'n')
@@ -68,13 +81,14 @@ bool parse(int argc, char** argv, Options* options) {
       options->list = true;
     else if (c == 'L')
       options->launched = true;
+    else if (c == 'h')
+      options->help = true;
     else
       return false;
   }
-  const bool memory_is_known = options->memory == "host" || options->memory == "cuda";
-  if (roda::conformance::case_seconds() < 1) return false;
-  const bool ranks_fit = options->ranks >= 1 && options->ranks <= roda::conformance::World::kMaxRanks;
-  return optind == argc && ranks_fit && memory_is_known && (options->list || !options->plugin.empty());
+  const auto wrong = wrong_with(*options, {argv + optind, argv + argc});
+  if (wrong) std::fprintf(stderr, "roda-conformance: %s\n", wrong->c_str());
+  return !wrong;
 }
 
 const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const roda_host& host,
@@ -145,9 +159,10 @@ int report_no_device(const roda::plugins::Loader& loader) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fputs(kUsage, stderr);
+    std::fputs("roda-conformance --help prints the options\n", stderr);
     return 2;
   }
+  if (options.help) return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
   if (options.list) {
     for (const Case& which : roda::conformance::all_cases()) std::printf("%-24s %s\n", which.name, which.summary);
     return 0;

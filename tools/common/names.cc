@@ -44,6 +44,16 @@ std::optional<std::int32_t> parse_reduce_op(const std::string& name) {
   return find(name, RODA_REDUCE_OP_COUNT, roda_reduce_op_name);
 }
 
+std::string no_collective(const std::string& name) {
+  std::string text = "no collective: " + name;
+  const char* separator = " (one of ";
+  for (const std::int32_t known : measurable_collectives()) {
+    text += separator + collective_text(known);
+    separator = ", ";
+  }
+  return text + ")";
+}
+
 std::string collective_text(std::int32_t collective) { return plain(roda_collective_name(collective)); }
 
 const std::vector<std::int32_t>& measurable_collectives() {

@@ -12,6 +12,9 @@ std::optional<std::int32_t> parse_collective(const std::string& name);
 std::optional<std::int32_t> parse_dtype(const std::string& name);
 std::optional<std::int32_t> parse_reduce_op(const std::string& name);
 
+// For who gave another name: "no collective: foo (one of allreduce, allgather, ...)".
+std::string no_collective(const std::string& name);
+
 // "allreduce", as every tool prints it.
 std::string collective_text(std::int32_t collective);
 

@@ -35,6 +35,10 @@ std::optional<std::size_t> parse_size(const std::string& text) {
   return static_cast<std::size_t>(bytes);
 }
 
+std::string no_size(const std::string& text) {
+  return "no size: " + text + " (bytes, with K, M, G or T after them as in 64K and 1.5MiB)";
+}
+
 std::string format_size(std::size_t bytes) {
   std::size_t unit = 0;
   for (; bytes >= 1024 && bytes % 1024 == 0 && unit < sizeof kUnits; ++unit) bytes /= 1024;

@@ -10,6 +10,9 @@ namespace roda::tools {
 // "4096", "4K", "64MiB", "1.5 GB"; nullopt when it is no size.
 std::optional<std::size_t> parse_size(const std::string& text);
 
+// For who gave another text: "no size: 4X (bytes, with K, M, G or T after them as in 64K and 1.5MiB)".
+std::string no_size(const std::string& text);
+
 // "4 KiB", "64 MiB"; plain bytes where no unit fits exactly.
 std::string format_size(std::size_t bytes);
 

@@ -98,8 +98,8 @@ int print_explanation(const Options& options) {
   const auto collective = parse_collective(options.explain.at(0));
   const auto bytes = parse_size(options.explain.at(1));
   if (!collective || !bytes) {
-    std::cerr << "roda-info: "
-              << (collective ? "no size: " + options.explain[1] : "no collective: " + options.explain[0]) << "\n";
+    std::cerr << "roda-info: " << (collective ? no_size(options.explain[1]) : no_collective(options.explain[0]))
+              << "\n";
     return 2;
   }
   roda_error error = no_error();
@@ -146,7 +146,11 @@ int run(int argc, char** argv) {
          "usable transport works on their memory, else host)")
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_flag("--json", options.json, "print JSON");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   options.topology = topology->count() > 0;
   if (!options.explain.empty()) return print_explanation(options);
   return options.topology_file.empty() ? print_sections(options) : print_topology_file(options);

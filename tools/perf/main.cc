@@ -1,4 +1,5 @@
 // roda-perf: times, bandwidths and checked results of Roda's collectives.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,6 +17,19 @@ bool has_algorithm(std::int32_t collective, const std::string& name) {
   return name == "native" || schedule::find_algorithm(static_cast<schedule::Collective>(collective), name) != nullptr;
 }
 
+// What is wrong with the options taken together; empty: nothing. Told once, before any rank starts.
+std::string contradiction(const Options& options) {
+  for (const std::string& algorithm : options.algorithms) {
+    const bool is_known =
+        algorithm.empty() || std::any_of(options.collectives.begin(), options.collectives.end(),
+                                         [&](std::int32_t collective) { return has_algorithm(collective, algorithm); });
+    if (!is_known) return "no chosen collective has an algorithm " + algorithm;
+  }
+  const bool is_rank = options.launched || std::getenv("HOROVOD_RANK") != nullptr;
+  const bool is_launchers = is_rank && !options.job;
+  return is_launchers && jobs(options).size() > 1 ? "under a launcher there is one job: give one -t and one -a" : "";
+}
+
 // Puts the job's transport and algorithm where the engine reads them, and leaves out the collectives that do not have
 // the algorithm.
 void apply(const Job& job, Options* options) {
@@ -29,7 +43,6 @@ void apply(const Job& job, Options* options) {
     rules += schedule::collective_name(static_cast<schedule::Collective>(collective));
     rules += " = */" + job.algorithm + ";";
   }
-  if (kept.empty()) throw Failure("no chosen collective has an algorithm " + job.algorithm);
   options->collectives = kept;
   setenv("HOROVOD_SELECT", rules.c_str(), 1);
 }
@@ -64,6 +77,10 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   const auto options = parse_options(argc, argv, &exit_code);
   if (!options) return exit_code;
+  if (const std::string wrong = contradiction(*options); !wrong.empty()) {
+    std::fprintf(stderr, "roda-perf: %s\n", wrong.c_str());
+    return 2;
+  }
   try {
     if (options->job) {
       end_with_parent();
@@ -71,7 +88,6 @@ int run(int argc, char** argv) {
     }
     if (!options->launched && std::getenv("HOROVOD_RANK") == nullptr)
       return run_jobs(*options, {argv + 1, argv + argc});
-    if (jobs(*options).size() > 1) throw Failure("under a launcher there is one job: give one -t and one -a");
     return run_rank(*options, jobs(*options).front());
   } catch (const Failure& failure) {
     std::fprintf(stderr, "roda-perf: %s\n", failure.what());

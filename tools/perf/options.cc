@@ -18,12 +18,17 @@ struct Lists {
   std::string collectives = "allreduce", dtypes = "float32", ops = "sum", transports, algorithms, sizes;
 };
 
+auto unknown(const std::string& kind) {
+  return [kind](const std::string& name) { return "no " + kind + ": " + name; };
+}
+
 // Fills `values` from a comma-separated list; throws what CLI11 reports.
-template <typename Parse>
-void read_list(const char* option, const std::string& text, Parse parse, std::vector<std::int32_t>* values) {
+template <typename Parse, typename Refuse>
+void read_list(const char* option, const std::string& text, Parse parse, Refuse refuse,
+               std::vector<std::int32_t>* values) {
   for (const std::string& name : tools::split_list(text)) {
     const auto value = parse(name);
-    if (!value) throw CLI::ValidationError(option, "unknown name " + name);
+    if (!value) throw CLI::ValidationError(option, refuse(name));
     values->push_back(*value);
   }
   if (values->empty()) throw CLI::ValidationError(option, "is empty");
@@ -39,13 +44,13 @@ void resolve(const Lists& lists, Options* options) {
   if (lists.collectives == "all") {
     options->collectives = tools::measurable_collectives();
   } else {
-    read_list("-c", lists.collectives, tools::parse_collective, &options->collectives);
+    read_list("-c", lists.collectives, tools::parse_collective, tools::no_collective, &options->collectives);
   }
-  read_list("-d", lists.dtypes, tools::parse_dtype, &options->dtypes);
-  read_list("-o", lists.ops, tools::parse_reduce_op, &options->ops);
+  read_list("-d", lists.dtypes, tools::parse_dtype, unknown("dtype"), &options->dtypes);
+  read_list("-o", lists.ops, tools::parse_reduce_op, unknown("op"), &options->ops);
   for (const std::string& text : tools::split_list(lists.sizes)) {
     const auto size = tools::parse_size(text);
-    if (!size || *size == 0) throw CLI::ValidationError("-s", "no size: " + text);
+    if (!size || *size == 0) throw CLI::ValidationError("-s", tools::no_size(text));
     options->sizes.push_back(*size);
   }
   options->transports = names_or_default(lists.transports);
@@ -58,7 +63,7 @@ void add_size(CLI::App* app, const char* name, std::size_t* bytes, const char* h
          name,
          [bytes, name](const std::string& text) {
            const auto size = tools::parse_size(text);
-           if (!size || *size == 0) throw CLI::ValidationError(name, "no size: " + text);
+           if (!size || *size == 0) throw CLI::ValidationError(name, tools::no_size(text));
            *bytes = *size;
          },
          help)
@@ -125,7 +130,7 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
     app.parse(argc, argv);
     resolve(lists, &options);
   } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error);
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
     return std::nullopt;
   }
   return options;

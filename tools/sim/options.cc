@@ -30,7 +30,7 @@ void read_sizes(const std::string& text, Options* options) {
   options->sizes.clear();
   for (const std::string& name : tools::split_list(text)) {
     const auto size = tools::parse_size(name);
-    if (!size) throw CLI::ValidationError("-s", "no size: " + name);
+    if (!size) throw CLI::ValidationError("-s", tools::no_size(name));
     options->sizes.push_back(static_cast<double>(*size));
   }
   if (options->sizes.empty()) throw CLI::ValidationError("-s", "is empty");
@@ -40,12 +40,12 @@ void resolve(const Lists& lists, Options* options) {
   read_ranks(lists.ranks, options);
   read_sizes(lists.sizes, options);
   const auto collective = tools::parse_collective(lists.collective);
-  if (!collective) throw CLI::ValidationError("-c", "no collective: " + lists.collective);
+  if (!collective) throw CLI::ValidationError("-c", tools::no_collective(lists.collective));
   options->collective = static_cast<schedule::Collective>(*collective);
   options->candidates = tools::split_list(lists.candidates);
   if (lists.slice == "best") return;
   const auto slice = lists.slice == "whole" ? std::optional<std::size_t>(0) : tools::parse_size(lists.slice);
-  if (!slice) throw CLI::ValidationError("--slice", "no size: " + lists.slice);
+  if (!slice) throw CLI::ValidationError("--slice", tools::no_size(lists.slice));
   options->slice_bytes = static_cast<double>(*slice);
 }
 
@@ -90,7 +90,7 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
     app.parse(argc, argv);
     resolve(lists, &options);
   } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error);
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
     return std::nullopt;
   }
   return options;

@@ -18,13 +18,20 @@ def _execute(name: str) -> NoReturn:
 
 def config() -> None:
     """Print what building a plugin needs: ``--cflags`` for the headers, ``--plugindir`` for where plugins lie."""
-    headers = [file for file in metadata.files("roda") or () if file.match("roda/abi/types.h")]
-    answers = {
-        "--cflags": f"-I{Path(headers[0].locate()).resolve().parents[2]}" if headers else "",
-        "--plugindir": str(Path(__file__).parent / "lib" / "roda" / "plugins"),
-    }
+    package = Path(__file__).parent
+    answers = {"--cflags": "", "--plugindir": str(package / "lib" / "roda" / "plugins")}
+    for file in metadata.files("roda") or ():
+        if not file.match("roda/abi/types.h"):
+            continue
+        below = package.parent.joinpath(*(part for part in file.parts if part != ".."))  # pip install --target
+        found = below if below.exists() else Path(file.locate()).resolve()
+        answers["--cflags"] = f"-I{found.parents[2]}"
+    usage = f"usage: roda-config {' | '.join(answers)}"
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(usage)
+        sys.exit(0)
     if len(sys.argv) != 2 or sys.argv[1] not in answers:
-        print(f"usage: roda-config {' | '.join(answers)}", file=sys.stderr)
+        print(usage, file=sys.stderr)
         sys.exit(2)
     print(answers[sys.argv[1]])
 

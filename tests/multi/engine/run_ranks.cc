@@ -89,6 +89,9 @@ Rank start(int rank, int size, const std::vector<int>& hosts, int port, const st
   if (rank != 0) r.output = tmpfile();
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) exit(2);
+  // Before there is a rank that might end without reading it.
+  const bool sent = write(pipe_ends[1], kSecret, sizeof kSecret - 1) == static_cast<ssize_t>(sizeof kSecret - 1);
+  if (!sent) exit(2);
   r.pid = fork();
   if (r.pid == 0) {
     auto set = [](const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); };
@@ -112,9 +115,7 @@ Rank start(int rank, int size, const std::vector<int>& hosts, int port, const st
     _exit(127);
   }
   close(pipe_ends[0]);
-  const bool sent = write(pipe_ends[1], kSecret, sizeof kSecret - 1) == static_cast<ssize_t>(sizeof kSecret - 1);
   close(pipe_ends[1]);
-  if (!sent) exit(2);
   return r;
 }
 

@@ -146,6 +146,21 @@ def test_a_model_is_no_optimizer() -> None:
         hvd.DistributedOptimizer(torch.nn.Linear(1, 1))
 
 
+def test_other_wrong_arguments_are_told_as_they_were_given() -> None:
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(TypeError, match="op is one of hvd.Average, Sum, .*, not 'sum'"):
+        hvd.DistributedOptimizer(optimizer, op="sum")
+    with pytest.raises(TypeError, match="compression is a Compressor as hvd.Compression.fp16, not 'fp16'"):
+        hvd.DistributedOptimizer(optimizer, compression="fp16")
+    with pytest.raises(TypeError, match=r"process_set is an hvd.ProcessSet, not \[0\]"):
+        hvd.allreduce(torch.ones(1), process_set=[0])
+    with pytest.raises(TypeError, match=r"takes a torch.optim.Optimizer, and got Linear"):
+        hvd.broadcast_optimizer_state(model, 0)
+    with pytest.raises(ValueError, match=r"invalid params of type: .*give model.state_dict\(\)"):
+        hvd.broadcast_parameters(model, 0)
+
+
 def test_names_are_where_horovod_has_them() -> None:
     model = torch.nn.Linear(2, 1)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())

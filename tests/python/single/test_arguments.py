@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,61 @@ def test_abbreviated_flags() -> None:
 def test_wrong_command_lines(argv: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse_args(argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["-np", "two", "t"], "invalid int value: 'two'"),
+        (["--nosuch", "-np", "2", "t"], "unrecognized arguments: --nosuch"),
+        (["-np", "2"], "the command to run is missing"),
+        (["-np", "4", "-H", "localhost:2", "t"], "Requested more processes (4) than there are available slots (2)"),
+        (["-np", "2", "-H", "localhost:2:3", "t"], "Invalid host input"),
+        (["-np", "2", "--hostfile", "/nowhere", "t"], "--hostfile /nowhere: No such file or directory"),
+        (["-np", "2", "--min-np", "1", "t"], "Elastic training (--min-np) is not available"),
+        (["-np", "2", "--host-discovery-script", "x", "t"], "Elastic training (--host-discovery-script) is not avail"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_line(capsys: pytest.CaptureFixture[str], argv: list[str], told: str) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        run_commandline(argv)
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("horovodrun: ")
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_a_number_in_a_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOROVOD_START_TIMEOUT", "soon")
+    with pytest.raises(ValueError, match="HOROVOD_START_TIMEOUT='soon' must be a number of seconds"):
+        make_settings(parse_args(["-np", "3", "train"]))
+
+
+NEEDS_ELASTIC = "has no effect: elastic training is not available in this version"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--max-np", "4"], f"--max-np {NEEDS_ELASTIC}"),
+        (["--slots-per-host", "4"], f"--slots-per-host {NEEDS_ELASTIC}"),
+        (["--elastic-timeout", "4"], f"--elastic-timeout {NEEDS_ELASTIC}"),
+        (["--reset-limit", "4"], f"--reset-limit {NEEDS_ELASTIC}"),
+        (["--blacklist-cooldown-range", "4", "5"], f"--blacklist-cooldown-range {NEEDS_ELASTIC}"),
+        (["--mpi-args=-x"], "--mpi-args has no effect: only --mpi reads it"),
+        (["--autotune-log-file", "x"], "--autotune-log-file has no effect: it needs --autotune"),
+        (["--timeline-mark-cycles"], "--timeline-mark-cycles has no effect: it needs --timeline-filename"),
+        (["--mpi", "--start-timeout", "4"], "--start-timeout has no effect: mpirun has no such option"),
+        (["--timeline-filename", "t", "--timeline-mark-cycles", "--start-timeout", "4"], ""),
+    ],
+)
+def test_flags_that_nothing_reads_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: list[str], told: str
+) -> None:
+    monkeypatch.setattr("horovod.runner.launch.run_controller", lambda *_: None)
+    run_commandline(["-np", "2", *flags, "train"])
+    assert capsys.readouterr().err == (f"horovodrun: {told}\n" if told else "")
 
 
 CONFIG = """
@@ -204,3 +261,32 @@ def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("the section parameters has no meaning; did you mean params?")
     assert second.endswith("cycle_time in params has no meaning; did you mean cycle_time_ms?")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("roda-info", ["--nosuch"], "--nosuch"),
+        ("roda-info", ["--explain", "allreduce", "4X"], "no size: 4X (bytes, with K, M, G or T after them"),
+        ("roda-info", ["--explain", "reduce", "4K"], "no collective: reduce (one of allreduce, allgather"),
+        ("roda-sim", ["--nosuch"], "--nosuch"),
+        ("roda-sim", ["-s", "4X"], "no size: 4X"),
+        ("roda-perf", ["-n", "0"], "not in range 1 to 1024"),
+        ("roda-perf", ["-d", "float9"], "no dtype: float9"),
+        ("roda-perf", ["-a", "nosuch"], "no chosen collective has an algorithm nosuch"),
+        ("roda-conformance", ["--nosuch"], "--nosuch"),
+        ("roda-conformance", ["--ranks", "2"], "--plugin is missing"),
+        ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "--ranks is from 1 to 64"),
+        ("roda-config", ["--libs"], "usage: roda-config"),
+    ],
+)
+def test_tools_end_with_two_for_wrong_usage(tool: str, arguments: list[str], told: str) -> None:
+    program = shutil.which(tool)
+    if program is None:
+        pytest.skip(f"{tool} is not installed")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert told in done.stderr + done.stdout
+    helped = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert helped.returncode == 0
+    assert helped.stdout

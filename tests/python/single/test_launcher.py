@@ -137,20 +137,42 @@ def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
         assert f"[{rank}]<stdout>:out {rank}" in done.stdout
 
 
-@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("kill -SEGV $$", 139)])
-def test_a_failure_ends_the_job_with_its_status(horovodrun: Launch, script: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("script", "code", "by"),
+    [
+        ("exit 7", 7, ""), ("exit 137", 137, ""), ("kill -9 $$", 137, "SIGKILL"), ("kill -SEGV $$", 139, "SIGSEGV"),
+        ("kill -40 $$", 168, "signal 40"),
+    ],
+)  # fmt: skip
+def test_a_failure_ends_the_job_with_its_status(horovodrun: Launch, script: str, code: int, by: str) -> None:
     done = horovodrun("-np", "3", *sh(f"if [ $HOROVOD_RANK = 1 ]; then {script}; fi; exec sleep 1000"))
     assert done.returncode == code
     assert f"Process 1 exit with status code {code}." in done.stderr
     assert "Terminating remaining workers after failure of Process 1." in done.stderr
     assert "one or more processes exited with non-zero status" in done.stderr
     assert f"Process name: 1\nExit code: {code}\n" in done.stderr
+    assert done.stderr.count(f" Rank 1 was ended by {by}.\n") == done.stderr.count(f"Ended by: {by}\n") == bool(by)
     assert "Process 0 exit" not in done.stderr
 
 
 def test_a_failure_after_others_finished(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", *sh("if [ $HOROVOD_RANK = 1 ]; then exit 3; fi"))
     assert done.returncode == 3
+
+
+def test_an_interface_that_is_not_there_is_told_with_those_that_are(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "1", "--network-interfaces", "lo,eth99", *sh("true"))
+    assert done.returncode == 2
+    assert "'eth99' does not exist on this host" in done.stderr
+    assert "lo (127.0.0.1)" in done.stderr
+    assert horovodrun("-np", "1", "--network-interfaces", "lo", *sh("true")).returncode == 0
+
+
+def test_an_interface_that_the_user_chose_stays(horovodrun: Launch) -> None:
+    tell = sh("echo $HOROVOD_GLOO_IFACE")
+    assert horovodrun("-np", "1", *tell, env={**os.environ, "HOROVOD_GLOO_IFACE": "x0"}).stdout == "[0]<stdout>:x0\n"
+    bare = {name: value for name, value in os.environ.items() if name != "HOROVOD_GLOO_IFACE"}
+    assert horovodrun("-np", "1", *tell, env=bare).stdout == "[0]<stdout>:lo\n"
 
 
 def test_processes_that_ignore_the_polite_request(horovodrun: Launch) -> None:

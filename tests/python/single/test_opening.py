@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -55,12 +56,23 @@ INIT = "from horovod.common.basics import HorovodBasics; HorovodBasics().init()"
     [
         ("HOROVOD_LOG_LEVEL", "loud", "HOROVOD_LOG_LEVEL=loud is none of trace debug info"),
         ("HOROVOD_PLUGIN_PATH", "/nowhere", "HOROVOD_PLUGIN_PATH names /nowhere, which is no folder here"),
+        ("HOROVOD_GLOO_IFACE", "eth99", "no network interface 'eth99' is up with an address; there are: "),
     ],
 )
 def test_values_that_mean_nothing_are_told(variable: str, value: str, told: str) -> None:
     done = run(INIT, **{variable: value})
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(told) == 1
+
+
+def test_info_is_a_line_a_job_and_debug_a_line_a_rank() -> None:
+    (line,) = run(INIT, HOROVOD_LOG_LEVEL="info", OMP_NUM_THREADS="3").stdout.splitlines()
+    parts = line.partition("[0]: ")[2].split("; ")
+    assert parts[0] == f"Roda {_roda.version()}: 1 rank on 1 host"
+    assert parts[1].startswith("transports: ")
+    assert any(part.startswith("allreduce by ") for part in parts)
+    assert re.fullmatch(r"OMP_NUM_THREADS=3, \d+ cores? for 1 rank of this host", parts[-1])
+    assert "rank 0 of 1, local 0 of 1, cross 0 of 1" in run(INIT, HOROVOD_LOG_LEVEL="debug").stdout
 
 
 @pytest.mark.parametrize("value", ["shm+", "+shm", "shm++tcp"])

@@ -72,6 +72,24 @@ TEST(Planner, OutlivesTheShapesOfItsPlans) {
   EXPECT_EQ(first, again);
 }
 
+// Every change is told, at its byte, on a composition's shares as well.
+TEST(Planner, TellsWhatRunsAtWhichSize) {
+  const std::string rules =
+      "allreduce:0-1000 = far/recursive_doubling; allreduce:1000-8K = near/oneshot; allreduce = far/ring";
+  Planner one = planner(rules);
+  EXPECT_EQ(by_size(&one, allreduce(0, {4})),
+            "allreduce by far/recursive_doubling below 1000 B; allreduce by near/oneshot below 8 KiB; allreduce by "
+            "far/ring above");
+  Planner two =
+      planner("allreduce[4] = levels/hierarchical; allreduce:0-4K = far/recursive_doubling; allreduce = far/ring");
+  EXPECT_EQ(by_size(&two, allreduce(0, {2, 2})),
+            "reducescatter on each host by near/direct, then allreduce across hosts by far/recursive_doubling, then "
+            "allgather on each host by near/direct below 8 KiB; reducescatter on each host by near/direct, then "
+            "allreduce across hosts by far/ring, then allgather on each host by near/direct above");
+  Planner same = planner("allreduce = far/ring");
+  EXPECT_EQ(by_size(&same, allreduce(0, {4})), "allreduce by far/ring");
+}
+
 // After so many other queries that they are not all remembered.
 TEST(Planner, KeepsWhatItHandedOut) {
   Planner p = planner();

@@ -233,6 +233,10 @@ TEST(Knobs, OurNamesAreWarnedAboutLikeHorovods) {
             "RODA_TCP_LANE is no setting of this version and is ignored; the nearest is RODA_TCP_LANES\n"
             "RODA_CROW_FEATHER is no setting of this version and is ignored; the nearest is RODA_CROW_FEATHERS\n");
   EXPECT_EQ(unknown_settings(environment, {}, {}).size(), 5u);
+  const char* far[] = {"RODA_PIGEONS_AGE=1", nullptr};  // the nearest would be no help
+  EXPECT_EQ(unknown_settings(far, {}, {}),
+            std::vector<std::string>{"RODA_PIGEONS_AGE is no setting of this version and is ignored; `roda-info --env` "
+                                     "prints those that there are"});
 }
 
 TEST(Knobs, UnknownNamesAreWarnedAboutWithTheNearest) {

@@ -12,6 +12,7 @@ TEST(Names, CollectivesInAnySpelling) {
   EXPECT_EQ(parse_collective("all_to_all"), RODA_ALLTOALL);
   EXPECT_FALSE(parse_collective("join"));  // moves no caller's data
   EXPECT_FALSE(parse_collective("reduce"));
+  EXPECT_NE(no_collective("reduce").find("no collective: reduce (one of allreduce, allgather,"), std::string::npos);
 }
 
 TEST(Names, EveryPrintedCollectiveIsReadBack) {

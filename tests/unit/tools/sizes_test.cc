@@ -19,6 +19,7 @@ TEST(Sizes, WhatIsNoSizeIsRefused) {
   for (const char* text : {"", "x", "-1", "4X", "4KK", "inf", "nan", "0.5", "1e30", "4 Ki B x"}) {
     EXPECT_FALSE(parse_size(text)) << text;
   }
+  EXPECT_EQ(no_size("4X"), "no size: 4X (bytes, with K, M, G or T after them as in 64K and 1.5MiB)");
 }
 
 TEST(Sizes, FormatsWithTheLargestExactUnit) {

@@ -26,7 +26,6 @@ from horovod.common.process_sets import (
 )
 
 _NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
-_INIT_FAILED = "Horovod initialization failed. Please check log messages above for a more descriptive error."
 
 
 def _world_ranks(comm: Any) -> list[int]:
@@ -122,7 +121,7 @@ class HorovodBasics:
             with _ended_by_interrupt():
                 _roda.init(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
-            raise ValueError(f"{_INIT_FAILED} Cause: {error}") from error
+            raise ValueError(f"Horovod initialization failed. {error}") from None
         atexit.register(_shutdown_at_exit, os.getpid())
         if communicator is None:
             try:

@@ -52,7 +52,10 @@ def member_names(operation: str, name: str | None, process_set: ProcessSet, coun
 
 def set_id_of(process_set: ProcessSet) -> int:
     """Return the id of a registered set; ValueError for one that is not."""
-    set_id = process_set.process_set_id
+    try:
+        set_id = process_set.process_set_id
+    except AttributeError:
+        raise TypeError(f"process_set is an hvd.ProcessSet, not {process_set!r:.60}.") from None
     if set_id is None:
         raise ValueError(f"Process set provided does not exist, or has not been registered: {process_set}")
     return set_id

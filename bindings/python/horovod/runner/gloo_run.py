@@ -115,17 +115,22 @@ def launch_gloo(
 
     Raises
     ------
+    ValueError
+        When there are too few slots, or a named interface does not exist.
     RuntimeError
         When a host cannot be reached or a process failed; see :class:`horovod.runner.job.Job`.
     """
     slots = get_host_assignments(parse_hosts(settings.hosts), settings.num_proc, settings.num_proc)
     hostnames = list(dict.fromkeys(slot.hostname for slot in slots))
     remote_hosts = network.filter_local_addresses(hostnames)
+    for nic in settings.nics if not remote_hosts else settings.nics[:1]:  # the others may be those of other hosts
+        network.interface_address(nic)
     address = _server_address(settings, remote_hosts)
     key = secret.make_secret_key()
     server = _roda.RendezvousServer(address, 0, key)
     try:
-        nics = settings.nics or ([] if remote_hosts else network.loopback_interfaces())
+        is_told = bool(settings.nics or env.get("HOROVOD_GLOO_IFACE") or remote_hosts)
+        nics = settings.nics if is_told else network.loopback_interfaces()
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
         job = Job(settings, _host_jobs(slots, remote_hosts, address), command, environment, key, function)
         job.run()

@@ -47,6 +47,17 @@ exec(compile(take(int(take(8))), 'roda-agent', 'exec'), {'__name__': 'roda_agent
 """
 
 
+def _exit_code(status: int) -> int:
+    return 128 - status if status < 0 else status
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
 class JobFailedError(RuntimeError):
     """A rank ended with a non-zero status.
 
@@ -58,13 +69,14 @@ class JobFailedError(RuntimeError):
         Its status, 128 + n for one that signal n ended.
     """
 
-    def __init__(self, rank: int, exit_code: int) -> None:
+    def __init__(self, rank: int, status: int) -> None:
         super().__init__(
             "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
-            f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {exit_code}\n"
+            f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {_exit_code(status)}\n"
+            + (f"Ended by: {_signal_name(-status)}\n" if status < 0 else "")
         )
         self.rank = rank
-        self.exit_code = exit_code
+        self.exit_code = _exit_code(status)
 
 
 class JobInterruptedError(RuntimeError):
@@ -181,7 +193,7 @@ class Job:
         self._selector = selectors.DefaultSelector()
         self._connections: list[_Connection] = []
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
-        self._failures: list[tuple[int, int]] = []  # rank and status, in the order in which they were reported
+        self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._ended: set[int] = set()
         self._interrupted: int | None = None
         self._stopping = False
@@ -354,7 +366,7 @@ class Job:
             self.results[rank] = payload
         elif kind == b"x":
             (code,) = _EXIT.unpack(payload)
-            self._rank_ended(rank, 128 - code if code < 0 else code)
+            self._rank_ended(rank, code)
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
         forwarder = self._forwarders.get((rank, kind))
@@ -373,16 +385,18 @@ class Job:
             self._forwarders[(rank, kind)] = forwarder
         return forwarder
 
-    def _rank_ended(self, rank: int, code: int) -> None:
+    def _rank_ended(self, rank: int, status: int) -> None:
+        """Count a rank's end; a negative status is the signal that ended it."""
         self._ended.add(rank)
-        if code == 0 or self._interrupted is not None:
+        if status == 0 or self._interrupted is not None:
             return
         if not self._stopping:
-            print(f"Process {rank} exit with status code {code}.", file=sys.stderr)
+            how = f" Rank {rank} was ended by {_signal_name(-status)}." if status < 0 else ""
+            print(f"Process {rank} exit with status code {_exit_code(status)}.{how}", file=sys.stderr)
             print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
             self._stopping = True
             self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
-        self._failures.append((rank, code))
+        self._failures.append((rank, status))
 
     def _agent_ended(self, connection: _Connection) -> None:
         """Count ranks that were never reported as failed: their host or its connection is gone."""

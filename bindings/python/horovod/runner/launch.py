@@ -17,9 +17,12 @@ from horovod.runner.common.util.hosts import parse_host_files, parse_hosts
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import launch_gloo
 from horovod.runner.job import JobFailedError, JobInterruptedError
-from horovod.runner.mpi_run import launch_mpi
+from horovod.runner.mpi_run import MpirunFailedError, launch_mpi
 
-_NO_ELASTIC = "Elastic training ({}) is not available in this version."
+# Options that nothing reads: until there are elastic jobs, beside another launcher.
+_ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
+_OUR_LAUNCHERS = ("start_timeout", "termination_grace_seconds")
+_MPIRUNS = ("mpi_args", "binding_args")
 _NO_GLOO = (
     "Gloo support has not been built. The gloo transport is not usable on this machine; `roda-info` prints the reason. "
     "Without --gloo the fastest usable transport is chosen."
@@ -49,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if self._trying:
             raise ValueError(message)
-        super().error(message)
+        self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` prints the options)\n")
 
     def split(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return our own arguments, and the command: it begins where what stands before is complete in itself."""
@@ -269,12 +272,20 @@ def _interfaces(values: Sequence[str] | str | None) -> list[str]:
 
 
 def _number(value: float | None, variable: str, default: float) -> float:
-    return float(os.environ.get(variable, default)) if value is None else float(value)
+    if value is not None:
+        return float(value)
+    try:
+        return float(os.environ.get(variable) or default)
+    except ValueError:
+        raise ValueError(f"{variable}={os.environ[variable]!r} must be a number of seconds") from None
 
 
 def make_settings(args: argparse.Namespace) -> Settings:
     """Return the settings that parsed arguments ask for."""
-    named = parse_host_files(args.hostfile) if args.hostfile else args.hosts
+    try:
+        named = parse_host_files(args.hostfile) if args.hostfile else args.hosts
+    except OSError as error:
+        raise ValueError(f"--hostfile {args.hostfile}: {error.strerror}") from error
     hosts = named or f"localhost:{args.num_proc}"
     parse_hosts(hosts)
     return Settings(
@@ -304,11 +315,29 @@ def _worker_environment(args: argparse.Namespace) -> dict[str, str]:
     return env
 
 
+def _without_effect(args: argparse.Namespace) -> list[str]:
+    """Return a line for every option that was given and that nothing will read."""
+    reasons = dict.fromkeys(_ELASTIC, "elastic training is not available in this version")
+    others = _OUR_LAUNCHERS if args.use_mpi else _MPIRUNS
+    reasons.update(dict.fromkeys(others, "mpirun has no such option" if args.use_mpi else "only --mpi reads it"))
+    for option in config_parser.OPTIONS:
+        if option.only_with is not None and getattr(args, option.only_with) is None:
+            reasons[option.dest] = f"it needs {_flag_of(option.only_with)}"
+    return [f"{_flag_of(dest)} has no effect: {why}" for dest, why in reasons.items() if getattr(args, dest)]
+
+
+def _flag_of(dest: str) -> str:
+    flags = (action.option_strings for action in make_parser()._actions if action.dest == dest)
+    return max(next(flags), key=lambda flag: (flag.startswith("--"), -len(flag)))
+
+
 def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
     """Run the job that parsed arguments describe; return what its function returned, by rank."""
-    for name, flag in (("host_discovery_script", "--host-discovery-script"), ("min_num_proc", "--min-np")):
+    for name in ("host_discovery_script", "min_num_proc"):
         if getattr(args, name):
-            raise ValueError(_NO_ELASTIC.format(flag))
+            raise ValueError(f"Elastic training ({_flag_of(name)}) is not available in this version.")
+    for line in _without_effect(args):
+        print(f"horovodrun: {line}", file=sys.stderr)
     if args.log_level:
         logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     settings = make_settings(args)
@@ -339,9 +368,12 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
     except (JobFailedError, JobInterruptedError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+    except MpirunFailedError as error:
+        print(f"horovodrun: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     except (ValueError, RuntimeError, OSError) as error:
         print(f"horovodrun: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, ValueError) else 1)  # what was asked for can't be, or it did not work
 
 
 if __name__ == "__main__":

@@ -179,6 +179,14 @@ def _environment_arguments(env: Mapping[str, str], is_hydra: bool) -> list[str]:
     return [f"-x {name}" for name in sorted(exportable(env)) if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
 
 
+class MpirunFailedError(RuntimeError):
+    """mpirun ended with a non-zero status, its ranks' as a rule."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"mpirun failed with exit code {status}")
+        self.exit_code = status if status > 0 else 128 - status
+
+
 def get_command(settings: Settings, nics: Sequence[str], env: Mapping[str, str], command: Sequence[str] | str) -> str:
     """Return the shell command that starts the job.
 
@@ -248,7 +256,7 @@ def mpi_run(
     shell = shutil.which("sh") or "/bin/sh"
     done = subprocess.run([shell, "-c", text], env=environment, stdout=stdout, stderr=stderr, check=False)  # noqa: S603
     if done.returncode != 0:
-        raise RuntimeError(f"mpirun failed with exit code {done.returncode}")
+        raise MpirunFailedError(done.returncode)
 
 
 def launch_mpi(

@@ -31,7 +31,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     elif isinstance(params, list):
         named = [p if isinstance(p, tuple) else (None, p) for p in params]
     else:
-        raise ValueError(f"invalid params of type: {type(params)}")
+        raise ValueError(f"invalid params of type: {type(params)}; give model.state_dict(), or a list")
     waiting: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     for name, parameter in named:
         if not isinstance(parameter, torch.Tensor):
@@ -155,6 +155,10 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"broadcast_optimizer_state() takes a torch.optim.Optimizer, and got {type(optimizer).__name__}."
+        )
     if hasattr(optimizer, "_broadcast_state"):  # sharded: the ranks have different parts
         optimizer._broadcast_state(root_rank)
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.basics import Adasum, Average
+from horovod.common.basics import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch._adasum_optimizer import DistributedAdasumMixin
 from horovod.torch._distributed_optimizer import DistributedMixin
@@ -67,6 +67,10 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         raise TypeError(f"DistributedOptimizer() wraps a torch.optim.Optimizer, and got {type(optimizer).__name__}.")
     if isinstance(optimizer, (DistributedMixin, DistributedAdasumMixin, ShardedMixin)):
         raise ValueError("The optimizer is distributed already: give DistributedOptimizer() the one that it wraps.")
+    if op not in (Average, Sum, Adasum, Min, Max, Product):
+        raise TypeError(f"op is one of hvd.Average, Sum, Adasum, Min, Max and Product, not {op!r}")
+    if not hasattr(compression, "compress"):
+        raise TypeError(f"compression is a Compressor as hvd.Compression.fp16, not {compression!r:.60}")
     if gradient_predivide_factor != 1.0:
         if rocm_built():
             raise ValueError("gradient_predivide_factor not supported yet with ROCm")

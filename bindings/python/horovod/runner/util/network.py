@@ -43,12 +43,20 @@ def interface_address(nic: str) -> str:
     Raises
     ------
     ValueError
-        When there is no such interface or it has no address.
+        When there is no such interface or it has no address; the text lists those that there are.
     """
-    for address in psutil.net_if_addrs().get(nic, ()):
-        if address.family == socket.AF_INET:
-            return address.address
-    raise ValueError(f"Network interface {nic!r} does not exist or has no IPv4 address.")
+    found = {
+        name: address.address
+        for name, addresses in psutil.net_if_addrs().items()
+        for address in reversed(addresses)
+        if address.family == socket.AF_INET
+    }
+    if nic not in found:
+        there = ", ".join(f"{name} ({address})" for name, address in found.items())
+        raise ValueError(
+            f"Network interface {nic!r} does not exist on this host or has no IPv4 address. There are: {there}."
+        )
+    return found[nic]
 
 
 def loopback_interfaces() -> list[str]:
