@@ -120,20 +120,16 @@ void Group::listen() {
 }
 
 void Group::connect_all() {
-  for (int peer = 0; peer < state_.size(); ++peer) {
-    if (peer == state_.rank()) continue;
-    state_.throw_if_broken();
-    try {
-      mesh_->connect(peer, gather_.value(peer));
-    } catch (const std::exception& failure) {
-      throw sdk::Failure(
-          RODA_ERR_PEER,
-          "gloo: no connection to " + state_.describe(peer) +
-              " (on hosts with several networks, HOROVOD_GLOO_IFACE names the interface): " + failure.what(),
-          state_.world_rank(peer));
-    }
+  try {
+    mesh_->connect([this](int peer) { return gather_.value(peer); });
+  } catch (const NoConnection& failure) {
+    const bool has_peer = failure.peer >= 0;
+    throw sdk::Failure(
+        RODA_ERR_PEER,
+        "gloo: no connection to " + (has_peer ? state_.describe(failure.peer) : "others of " + state_.label()) +
+            " (on hosts with several networks, HOROVOD_GLOO_IFACE names the interface): " + failure.what(),
+        has_peer ? state_.world_rank(failure.peer) : -1);
   }
-  mesh_->find_sockets();
 }
 
 void Group::run_on_worker(std::function<void()> job) {

@@ -16,6 +16,9 @@
 
 #include "plugins/base/foreign_sockets.h"
 #include "plugins/base/socket.h"
+#if RODA_GLOO_TAKES_SOCKETS
+#include "transports/gloo/silent_pairs.h"
+#endif
 #include "transports/gloo/sockets.h"
 #include "transports/gloo/thread.h"
 
@@ -73,16 +76,22 @@ void for_each_part(Address address, std::size_t bytes, Card card, int peer, Copy
 Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, milliseconds timeout)
     : rank_(rank),
       size_(size),
-      pairs_(device->createContext(rank, size)),
-      context_(std::make_shared<MeshContext>(rank, size, device, pairs_)),
       sockets_(static_cast<std::size_t>(size), -1),
       handlers_(static_cast<std::size_t>(size), nullptr),
       peer_names_(static_cast<std::size_t>(size)) {
+#if RODA_GLOO_TAKES_SOCKETS
+  SocketAddress address;
+  pairs_ = make_silent_pairs(device, rank, size, timeout, &address);
+  connector_ = std::make_unique<Connector>(address, rank, size, timeout);
+#else
+  pairs_ = device->createContext(rank, size);
   pairs_->setTimeout(timeout);
-  context_->setTimeout(timeout);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) pairs_->createPair(peer);
   }
+#endif
+  context_ = std::make_shared<MeshContext>(rank, size, device, pairs_);
+  context_->setTimeout(timeout);
 }
 
 Mesh::~Mesh() { forget_sockets(this); }
@@ -90,6 +99,7 @@ Mesh::~Mesh() { forget_sockets(this); }
 std::vector<char> Mesh::address(int peer) const { return pairs_->getPair(peer)->address().bytes(); }
 
 std::vector<char> Mesh::card() const {
+  if (connector_ != nullptr) return connector_->card();
   std::vector<char> card;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
@@ -101,7 +111,47 @@ std::vector<char> Mesh::card() const {
   return card;
 }
 
-void Mesh::connect(int peer, const char* card) {
+void Mesh::connect(const std::function<const char*(int)>& card_of) {
+#if RODA_GLOO_TAKES_SOCKETS
+  std::vector<UniqueFd> connected = connector_->connect(card_of, is_poisoned_);
+  connector_.reset();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    UniqueFd& socket = connected[static_cast<std::size_t>(peer)];
+    sockets_[static_cast<std::size_t>(peer)] = socket.get();
+    try {
+      give_connection(pairs_->getPair(peer).get(), std::move(socket));
+    } catch (const std::exception& failure) {
+      throw NoConnection(peer, failure.what());
+    }
+  }
+  keep_sockets(sockets_);
+#else
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    try {
+      connect_pair(peer, card_of(peer));
+    } catch (const std::exception& failure) {
+      throw NoConnection(peer, failure.what());
+    }
+  }
+  find_sockets();
+#endif
+}
+
+void Mesh::keep_sockets(const std::vector<int>& sockets) {
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    if (peer == rank_) continue;
+    handlers_[at] = dynamic_cast<::gloo::transport::tcp::Handler*>(pairs_->getPair(peer).get());
+    if (sockets_[at] < 0) continue;
+    tcp::unpace_if_local(sockets_[at]);
+    peer_names_[at] = ::gloo::transport::tcp::Address::fromPeerName(sockets_[at]).str();
+  }
+  guard_sockets(this, sockets);
+}
+
+void Mesh::connect_pair(int peer, const char* card) {
   std::vector<char> theirs = address(peer);  // as long as the peer's
   for_each_part(theirs.data(), theirs.size(), card, rank_,
                 [](char* to, const char* source, std::size_t bytes) { std::memcpy(to, source, bytes); });
@@ -113,9 +163,8 @@ void Mesh::find_sockets() {
   std::vector<std::size_t> peers;  // of `local`
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    ::gloo::transport::Pair* pair = pairs_->getPair(peer).get();
-    handlers_[static_cast<std::size_t>(peer)] = dynamic_cast<::gloo::transport::tcp::Handler*>(pair);
-    if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&pair->address())) {
+    const ::gloo::transport::Address& own = pairs_->getPair(peer)->address();
+    if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&own)) {
       local.push_back(tcp->getSockaddr());
       peers.push_back(static_cast<std::size_t>(peer));
     }
@@ -124,11 +173,9 @@ void Mesh::find_sockets() {
   std::vector<int> count(local.size(), 0);
   for (const auto& [socket, index] : connections_at(local)) {
     found.push_back(socket);
-    tcp::unpace_if_local(socket);
     sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
-    peer_names_[peers[index]] = ::gloo::transport::tcp::Address::fromPeerName(socket).str();
   }
-  guard_sockets(this, found);
+  keep_sockets(found);
 }
 
 std::size_t Mesh::unread_bytes(int peer) const {
@@ -154,6 +201,7 @@ bool Mesh::drive(int peer) {
 }
 
 void Mesh::poison() noexcept {
+  is_poisoned_ = true;
   try {
     // A receive that times out makes Gloo tear down every pair of the context and tell whatever waits on them: the one
     // way through its public interface to reach the buffers inside a running collective.

@@ -1,7 +1,8 @@
 // A full mesh of Gloo's TCP pairs, formed step by step so that the exchange in between can be driven without blocking.
 //
 // Gloo's own connectFullMesh blocks in a store from beginning to end and has changed its signature between versions;
-// the pairs below it have not.
+// the pairs below it have not. Where Gloo's pairs can be given sockets, only members come to be connected (Connector);
+// where not, a pair takes the first who connects for its peer.
 #pragma once
 
 #include <gloo/context.h>
@@ -10,10 +11,14 @@
 #include <gloo/transport/tcp/loop.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "transports/gloo/connector.h"
 
 namespace roda::gloo {
 
@@ -21,18 +26,16 @@ using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 class Mesh {
  public:
-  // Starts listening. Throws what Gloo throws, as do the others.
+  // Starts listening. Throws what Gloo throws, and NoConnection.
   Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds timeout);
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  // Where each peer finds its pair of this rank; of one length on all ranks.
+  // What the others need to connect; of one length on all ranks.
   std::vector<char> card() const;
-  // Blocks until the pair with `peer` is connected; the card is the peer's.
-  void connect(int peer, const char* card);
-  // After connecting: finds the sockets.
-  void find_sockets();
+  // Blocks until all pairs are connected; throws NoConnection. `card_of`: the other ranks' cards.
+  void connect(const std::function<const char*(int)>& card_of);
 
   // Handles what has come from `peer`, on this thread instead of the device's own: no thread has to be woken. When that
   // one is at it, and in versions of Gloo that leave it to that one alone, nothing happens here. True if there was
@@ -56,10 +59,16 @@ class Mesh {
 
  private:
   bool is_broken(int peer);
+  // Gloo's own way, where it can't be given sockets.
   std::vector<char> address(int peer) const;
+  void connect_pair(int peer, const char* card);
+  void find_sockets();
+  void keep_sockets(const std::vector<int>& sockets);
 
   const int rank_;
   const int size_;
+  std::unique_ptr<Connector> connector_;  // until all are connected; null: Gloo makes the connections
+  std::atomic<bool> is_poisoned_{false};
   std::shared_ptr<::gloo::transport::Context> pairs_;
   std::shared_ptr<::gloo::Context> context_;
   std::vector<int> sockets_;

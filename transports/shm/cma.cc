@@ -49,6 +49,7 @@ bool cma_allowed(std::string* reason) {
     *reason = std::string("process_vm_readv: ") + std::strerror(error);
     return false;
   }
+  // One process could be named, and ranks have several peers; docs/security.md says what that opens.
   if (scope == 1) (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   return true;
 }

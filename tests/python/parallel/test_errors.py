@@ -166,3 +166,19 @@ def test_names_are_where_horovod_has_them() -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     assert optimizer._parameter_names == {model.weight: "weight", model.bias: "bias"}
     assert set(optimizer._allreduce_delay.values()) == {1}
+    assert optimizer._requires_update == {model.weight, model.bias}
+    assert (optimizer.op, optimizer.gradient_predivide_factor, optimizer.sparse_as_dense) == (hvd.Average, 1.0, False)
+    assert optimizer.process_set is hvd.global_process_set
+    assert optimizer._compression is hvd.Compression.none
+    assert optimizer._should_synchronize
+    with optimizer.skip_synchronize():
+        assert not optimizer._should_synchronize
+    assert not optimizer._handles
+    model(torch.ones(1, 2)).sum().backward()
+    assert set(optimizer._handles) == ({model.weight, model.bias} if hvd.size() > 1 else set())
+    optimizer.synchronize()
+    assert not optimizer._handles
+    assert optimizer._synchronized
+    optimizer.set_backward_passes_per_step(3)
+    assert optimizer.backward_passes_per_step == 3
+    assert set(optimizer._allreduce_delay.values()) == {3}

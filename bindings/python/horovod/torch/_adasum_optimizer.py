@@ -34,7 +34,7 @@ class DistributedAdasumMixin:
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
-        self._running: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
+        self._handles: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
         self._hook_parameters()
 
     def _hook_parameters(self) -> None:
@@ -44,7 +44,7 @@ class DistributedAdasumMixin:
         return copy_optimizer(self, memo)
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
+        if parameter in self._handles or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._allreduce_delay[parameter] -= 1
         if self._allreduce_delay[parameter] == 0:
@@ -58,7 +58,7 @@ class DistributedAdasumMixin:
             parameter.copy_(before)
         sent, context = self._compression.compress(update)
         handle = allreduce_async_(sent, name=self._parameter_names[parameter], op=Adasum)
-        self._running[parameter] = (handle, before, context)
+        self._handles[parameter] = (handle, before, context)
 
     def _step_for(self, parameter: torch.Tensor) -> None:
         members = [group["params"] for group in self.param_groups]
@@ -88,11 +88,11 @@ class DistributedAdasumMixin:
         """Wait for the combined updates and apply them."""
         loss = closure() if closure is not None else None
         for parameter in self._trained:
-            if parameter not in self._running:
+            if parameter not in self._handles:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
                 self._reduce_update(parameter)
-        running, self._running = self._running, {}
+        running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():
             update = self._compression.decompress(expect(handle), context)
@@ -105,7 +105,7 @@ class DistributedAdasumMixin:
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while updates are being combined."""
-        if self._running:
+        if self._handles:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is "
                 "prohibited as it can cause a race condition."

@@ -16,7 +16,7 @@ def copy_optimizer(optimizer: Any, memo: dict[int, Any]) -> Any:
     clone = memo[id(optimizer)] = type(optimizer).__new__(type(optimizer))
     clone.__setstate__(copy.deepcopy(optimizer.__getstate__(), memo))
     own = {name: vars(optimizer)[name] for name in optimizer._own_attributes}
-    vars(clone).update(copy.deepcopy(own | {"_running": {}, "_hooks": []}, memo))
+    vars(clone).update(copy.deepcopy(own | {"_handles": {}, "_hooks": []}, memo))
     clone.set_backward_passes_per_step(clone.backward_passes_per_step)
     clone._hook_parameters()
     return clone

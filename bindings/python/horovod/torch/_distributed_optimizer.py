@@ -40,7 +40,10 @@ class _Reduction:
 
 
 class DistributedMixin:
-    """Comes before the wrapped optimizer's class in the method resolution order."""
+    """Comes before the wrapped optimizer's class in the method resolution order.
+
+    Attributes have Horovod's names where it has such: other code reads them.
+    """
 
     param_groups: list[dict[str, Any]]
 
@@ -59,15 +62,16 @@ class DistributedMixin:
             raise ValueError("backward_passes_per_step must be > 0")
         self._parameter_names = name_of
         self._compression = compression
-        self._op = op
+        self.op = op
+        self.gradient_predivide_factor = predivide
         self._prescale = 1.0 / predivide if op == Average else 1.0
         self._postscale = predivide if op == Average else 1.0
-        self._sparse_as_dense = sparse_as_dense
-        self._process_set = process_set
+        self.sparse_as_dense = sparse_as_dense
+        self.process_set = process_set
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
-        self._running: dict[torch.Tensor, _Reduction] = {}
+        self._handles: dict[torch.Tensor, _Reduction] = {}
         # Those whose gradients are sparse, as far as this rank knows.
         self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
         self._synchronized = False
@@ -78,18 +82,22 @@ class DistributedMixin:
         self._group_of = assign_groups(groups, trained, process_set, self._active)
         self._hook_parameters()
 
+    @property
+    def _requires_update(self) -> set[torch.Tensor]:
+        return set(self._trained)
+
     def _hook_parameters(self) -> None:
         if self._active:
             self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in self._trained]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DistributedMixin:
-        memo[id(self._process_set)] = self._process_set  # the copy is of the same set
+        memo[id(self.process_set)] = self.process_set  # the copy is of the same set
         return copy_optimizer(self, memo)
 
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
+        if parameter in self._handles or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False  # true of the gradients before, whose step was perhaps left out
         if parameter.grad.is_sparse:
@@ -106,36 +114,36 @@ class DistributedMixin:
     def _register(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
         reduction = _Reduction(parameters, finish)
         for parameter in parameters:
-            self._running[parameter] = reduction
+            self._handles[parameter] = reduction
 
     def _reduce(self, parameter: torch.Tensor) -> None:
         name, gradient = self._parameter_names[parameter], parameter.grad
-        if gradient.is_sparse and not self._sparse_as_dense:
-            wait = sparse_allreduce_async(gradient, name, self._op, self._process_set)
+        if gradient.is_sparse and not self.sparse_as_dense:
+            wait = sparse_allreduce_async(gradient, name, self.op, self.process_set)
             self._register([parameter], lambda: setattr(parameter, "grad", wait()))
             return
         sent, finish = self._compressed(parameter)
         handle = allreduce_async_(
             sent,
             name=name,
-            op=self._op,
+            op=self.op,
             prescale_factor=self._prescale,
             postscale_factor=self._postscale,
-            process_set=self._process_set,
+            process_set=self.process_set,
         )
         self._register([parameter], lambda: finish(expect(handle)))
 
     def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
-        if any(member.grad.is_sparse for member in members) and not self._sparse_as_dense:
+        if any(member.grad.is_sparse for member in members) and not self.sparse_as_dense:
             raise ValueError("Groups cannot contain parameters with sparse gradients; set sparse_as_dense=True.")
         pairs = [self._compressed(member) for member in members]
         handle = grouped_allreduce_async_(
             [sent for sent, _ in pairs],
             name=self._parameter_names[members[0]],
-            op=self._op,
+            op=self.op,
             prescale_factor=self._prescale,
             postscale_factor=self._postscale,
-            process_set=self._process_set,
+            process_set=self.process_set,
         )
 
         def finish() -> None:
@@ -197,7 +205,7 @@ class DistributedMixin:
             return
         self._adopt_new_parameters()
         for parameter in self._trained:
-            if parameter in self._running:
+            if parameter in self._handles:
                 continue
             members = self._group_of.get(parameter, [parameter])
             for member in members:
@@ -213,8 +221,8 @@ class DistributedMixin:
 
     def _wait_for_all(self) -> None:
         # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards.
-        reductions = list(dict.fromkeys(self._running.values()))
-        self._running.clear()
+        reductions = list(dict.fromkeys(self._handles.values()))
+        self._handles.clear()
         first_error: Exception | None = None
         for reduction in reductions:
             try:
@@ -263,7 +271,7 @@ class DistributedMixin:
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while reductions of them are under way."""
-        if self._running:
+        if self._handles:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."

@@ -62,10 +62,10 @@ class ShardedMixin:
             )
         self._compression = compression
         self.backward_passes_per_step = passes
-        self._op = op
+        self.op = op
         self._factors = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
-        self._sparse_as_dense = sparse_as_dense
-        self._process_set = process_set
+        self.sparse_as_dense = sparse_as_dense
+        self.process_set = process_set
         self._active = bool(process_set.included()) and size() > 1
         parts = (process_set.rank(), process_set.size()) if self._active else (0, 1)
         self._shards = [
@@ -73,7 +73,7 @@ class ShardedMixin:
         ]
         self._shard_of = {shard.parameter: shard for shard in self._shards}
         self._allreduce_delay = {shard.parameter: passes for shard in self._shards if shard.parameter.requires_grad}
-        self._running: dict[torch.Tensor, tuple[int, Any]] = {}
+        self._handles: dict[torch.Tensor, tuple[int, Any]] = {}
         self._synchronized = False
         self._take_over_groups()
         self._hooks = [on_gradient(p, self._on_gradient) for p in self._allreduce_delay] if self._active else []
@@ -90,7 +90,7 @@ class ShardedMixin:
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._running or self._allreduce_delay[parameter] <= 0:
+        if parameter in self._handles or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False
         self._allreduce_delay[parameter] -= 1
@@ -100,12 +100,12 @@ class ShardedMixin:
     def _reduce(self, shard: Shard) -> None:
         gradient = shard.parameter.grad
         if gradient is not None and gradient.is_sparse:
-            if not self._sparse_as_dense:
+            if not self.sparse_as_dense:
                 raise ValueError("sharded=True cannot reduce sparse gradients; set sparse_as_dense=True.")
             gradient = gradient.to_dense()
         sent, context = self._compression.compress(shard.flat_gradient(gradient))
-        handle = reducescatter_async(sent, f"{shard.name}.shard", self._op, self._process_set, **self._factors)
-        self._running[shard.parameter] = (handle, context)
+        handle = reducescatter_async(sent, f"{shard.name}.shard", self.op, self.process_set, **self._factors)
+        self._handles[shard.parameter] = (handle, context)
 
     # --- the optimizer's interface ---
 
@@ -120,9 +120,9 @@ class ShardedMixin:
         The gradients of the parameters themselves stay what this rank computed.
         """
         for parameter in self._allreduce_delay if self._active else ():
-            if parameter not in self._running:
+            if parameter not in self._handles:
                 self._reduce(self._shard_of[parameter])
-        running, self._running = self._running, {}
+        running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
         first_error: Exception | None = None
         for parameter, (handle, context) in running.items():
@@ -164,7 +164,7 @@ class ShardedMixin:
         gradients = [shard.part.grad for shard in self._shards if shard.part.grad is not None]
         square = torch.stack([torch.zeros(()), *(g.float().pow(2).sum().cpu() for g in gradients)]).sum()
         if self._active:
-            square = allreduce(square, name="sharded.norm", op=Sum, process_set=self._process_set)
+            square = allreduce(square, name="sharded.norm", op=Sum, process_set=self.process_set)
         norm = square.sqrt()
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
@@ -194,13 +194,13 @@ class ShardedMixin:
         if not self._active:
             return
         shards = [self._shard_of[parameter] for parameter in self._allreduce_delay]
-        handles = [allgather_async(s.part.detach(), f"{s.name}.parameter", self._process_set) for s in shards]
+        handles = [allgather_async(s.part.detach(), f"{s.name}.parameter", self.process_set) for s in shards]
         for shard, handle in zip(shards, handles):
             shard.flat().copy_(expect(handle))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of parameters and parts; not while reductions of them are under way."""
-        if self._running:
+        if self._handles:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
@@ -239,7 +239,7 @@ class ShardedMixin:
     def _gathered(self, part: torch.Tensor, name: str) -> torch.Tensor:
         if not self._active:
             return part
-        return synchronize(allgather_async(part.contiguous(), name, self._process_set))
+        return synchronize(allgather_async(part.contiguous(), name, self.process_set))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load this rank's ``state_dict()``, or the ``full_state_dict()`` of any number of ranks."""
@@ -248,7 +248,7 @@ class ShardedMixin:
             shard = self._shards[index]
             state[index] = {key: shard.cut(key, value) for key, value in entries.items()}
         super().load_state_dict({**state_dict, "state": state})  # type: ignore[misc]
-        self._running.clear()
+        self._handles.clear()
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
 
     def _broadcast_state(self, root_rank: int) -> None:

@@ -1,19 +1,33 @@
 // Stands in for a header of Gloo's that its installation leaves out, though gloo/transport/tcp/unbound_buffer.h
 // includes it. On the include path only where Gloo's own is not there.
 //
-// Nothing depends on what is in it: the names let that header be parsed. Buffers are made and destroyed by the library,
-// and the members that polled.h reads lie before the one of a type from here.
+// The names let headers be parsed. Objects with these inside are made and destroyed by the library; what matters here
+// is their size, for classes that are derived from Gloo's (silent_pairs.cc): that of a shared or weak pointer, as
+// Gloo's.
 #pragma once
+
+#include <memory>
 
 namespace gloo {
 
 template <typename T>
-class ShareableNonOwningPtr {};
+class ShareableNonOwningPtr {
+  std::shared_ptr<T*> pointer_;
+};
+
+template <typename T>
+class NonOwningPtr {
+  std::shared_ptr<T*> pointer_;
+};
 
 template <typename T>
 class WeakNonOwningPtr {
  public:
+  WeakNonOwningPtr() = default;
   explicit WeakNonOwningPtr(const ShareableNonOwningPtr<T>&) {}
+
+ private:
+  std::weak_ptr<T*> pointer_;
 };
 
 }  // namespace gloo
