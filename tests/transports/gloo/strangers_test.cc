@@ -77,6 +77,9 @@ class Stranger {
   std::thread thread_;
 };
 
+// As many as a port for each pair would take, and no more: such a port is closed after the first.
+constexpr int kVisits = 6;
+
 // A board where nobody reads the others' addresses before the stranger has been at every port.
 struct SlowBoard {
   static int32_t put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
@@ -84,7 +87,7 @@ struct SlowBoard {
   }
   static int32_t get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error) {
     SlowBoard& board = *static_cast<SlowBoard*>(self);
-    if (std::strstr(key, "address") != nullptr && board.stranger->connections() < 20) return RODA_IN_PROGRESS;
+    if (std::strstr(key, "address") != nullptr && board.stranger->connections() < kVisits) return RODA_IN_PROGRESS;
     return Board::get(&board.seat, rank, key, value, bytes, error);
   }
 
@@ -116,7 +119,7 @@ TEST(GlooStrangers, KeepNoGroupFromForming) {
       ASSERT_EQ(member.allreduce(data.data(), data.size(), 1, &request), RODA_OK) << member.text();
       ASSERT_EQ(member.wait(request), RODA_OK) << member.text();
       EXPECT_EQ(data.back(), 3.0f);
-      EXPECT_GE(stranger.connections(), 20);
+      EXPECT_GE(stranger.connections(), kVisits);
     });
   }
 }
