@@ -131,9 +131,15 @@ Status Tree::accept_all(Store& store, const std::vector<std::int32_t>& children,
   const ForkGuard listener_guard(listener.get());
   std::vector<std::unique_ptr<SecureConnection>> strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
-    RODA_RETURN_IF_ERROR(poll_for(store, options.key, listener.get(), false, options.deadline,
-                                  "waiting for " + std::to_string(children.size() + above - links_.size()) +
-                                      " host(s) to connect to rank " + std::to_string(self)));
+    const auto missing = std::find_if(children.begin(), children.end(), [&](std::int32_t child) {
+      return std::none_of(links_.begin(), links_.end(), [child](const Link& link) { return link.rank == child; });
+    });
+    const Status status = poll_for(store, options.key, listener.get(), false, options.deadline,
+                                   "waiting for rank " + std::to_string(*missing) +
+                                       ", which leads its host, to connect to rank " + std::to_string(self));
+    if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0)
+      return Status(status.code(), status.message(), *missing);
+    RODA_RETURN_IF_ERROR(status);
     UniqueFd fd;
     SocketAddress peer;
     RODA_RETURN_IF_ERROR(tcp::accept_one(listener.get(), &fd, &peer));
@@ -192,7 +198,10 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   RODA_RETURN_IF_ERROR(
       SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection));
   for (bool ready = false; !ready;) {
-    RODA_RETURN_IF_ERROR(connection->test(&ready));
+    if (const Status status = connection->test(&ready); !status.ok()) {
+      return Status::peer(parent, "Rank " + std::to_string(parent) +
+                                      ", which leads its host, can't be connected to: " + status.message());
+    }
     if (!ready) {
       RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
                                     "connecting to the control plane at " + text));

@@ -104,7 +104,7 @@ Status HostSegment::form(Store& store, const std::string& key, const std::vector
   if (segment->size() > 1) RODA_RETURN_IF_ERROR(segment->exchange(store, key, deadline));
   segment->layout();
   segment->cell(segment->local_rank_).attached.store(1, std::memory_order_release);
-  RODA_RETURN_IF_ERROR(segment->wait_for_all(deadline));
+  RODA_RETURN_IF_ERROR(segment->wait_for_all(store, key, deadline));
   *out = std::move(segment);
   return {};
 }
@@ -202,9 +202,10 @@ Status HostSegment::take(FdMailbox::Message message) {
   return {};
 }
 
-Status HostSegment::wait_for_all(Deadline deadline) {
+Status HostSegment::wait_for_all(Store& store, const std::string& key, Deadline deadline) {
   for (int local = 0; local < size(); ++local) {
     while (cell(local).attached.load(std::memory_order_acquire) == 0) {
+      RODA_RETURN_IF_ERROR(look_for_failures(store, key));
       if (std::chrono::steady_clock::now() > deadline) {
         return timed_out(world_rank(local), "to map the host's shared memory");
       }

@@ -76,7 +76,7 @@ class HostSegment {
                  Deadline deadline);
   Status take(FdMailbox::Message message);
   void layout();
-  Status wait_for_all(Deadline deadline);
+  Status wait_for_all(Store& store, const std::string& key, Deadline deadline);
   RankCell& cell(int local) const;
   void ring(int local);
 

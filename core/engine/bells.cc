@@ -11,17 +11,21 @@
 
 namespace roda::engine {
 
-Bells::Bells()
-    : engine_poll_(epoll_create1(EPOLL_CLOEXEC)),
-      engine_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      holder_poll_(epoll_create1(EPOLL_CLOEXEC)),
-      holder_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  for (const auto& [poll, wake] : {std::pair(&engine_poll_, &engine_wake_), std::pair(&holder_poll_, &holder_wake_)}) {
+Status Bells::open(Bells* bells) {
+  for (const auto& [poll, wake] :
+       {std::pair(&bells->engine_poll_, &bells->engine_wake_), std::pair(&bells->holder_poll_, &bells->holder_wake_)}) {
+    poll->reset(epoll_create1(EPOLL_CLOEXEC));
+    if (!*poll) return Status::system(std::string("epoll_create1 failed: ") + std::strerror(errno));
+    wake->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!*wake) return Status::system(std::string("eventfd failed: ") + std::strerror(errno));
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = wake->get();
-    epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event);
+    if (epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event) != 0) {
+      return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+    }
   }
+  return {};
 }
 
 void Bells::ring(const UniqueFd& eventfd) {

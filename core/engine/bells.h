@@ -10,7 +10,8 @@ namespace roda::engine {
 
 class Bells {
  public:
-  Bells();
+  Bells() = default;  // rings nothing until it is opened
+  static Status open(Bells* bells);
 
   // --- any thread ---
   void wake_engine() const { ring(engine_wake_); }  // there is work and nobody else does it

@@ -29,6 +29,7 @@ negotiate::Settings settings_of(const Parts& parts) {
 Engine::Engine(Parts parts)
     : parts_(std::move(parts)),
       wait_policy_(parts_.has_core_each),
+      bells_(std::move(parts_.bells)),
       negotiator_(settings_of(parts_), parts_.rank),
       announcer_(negotiator_, parts_.rank),
       launcher_(this, parts_.planner.get(), parts_.store.get(),

@@ -45,6 +45,7 @@ struct Parts {
   std::unique_ptr<Store> store;
   std::unique_ptr<control::ControlPlane> control;
   std::unique_ptr<Planner> planner;
+  Bells bells;
   const roda_host* host = nullptr;
   const roda_device* device = nullptr;        // of memory that is not the host's; null: none is usable here
   const roda_bootstrap* bootstrap = nullptr;  // brought the ranks together; null: our own rendezvous did
@@ -152,6 +153,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void suspect(const Status& cause) RODA_REQUIRES(baton_);
   void watch_deadlines() RODA_REQUIRES(baton_);
   void watch_stalls() RODA_REQUIRES(baton_);
+  void doubt() RODA_REQUIRES(baton_);
   void fail(const Status& cause) RODA_REQUIRES(baton_);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);

@@ -11,6 +11,8 @@ namespace {
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
 
+constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+
 }  // namespace
 
 // --- the engine's own thread ----------------------------------------------------------------------------------------
@@ -77,7 +79,9 @@ int Engine::timeout_ms() const {
   if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
-  const bool may_stall = !parts_.knobs.stall_check_disable && negotiator_.is_waiting();
+  const bool may_stall =
+      !parts_.knobs.stall_check_disable &&
+      (negotiator_.is_waiting() || (parts_.knobs.stall_shutdown_seconds > 0 && submissions_.waits_since() != kNever));
   if (may_stall && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
   for (const auto& [set, until] : hold_until_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
@@ -251,12 +255,26 @@ void Engine::watch_stalls() {
     if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
   }
   const auto report = stall_watch_.look(mine, now);
-  if (!report.has_value()) return;
+  if (!report.has_value()) return doubt();
   if (report->shut_down) {
     parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, mine.front().missing.front()));
   } else {
     RODA_LOG(warning, "{}", report->text);
   }
+}
+
+// What this rank says reaches the log through other ranks, and nobody misses it when one of them is stopped.
+void Engine::doubt() {
+  const auto patience = std::chrono::seconds(parts_.knobs.stall_shutdown_seconds);
+  if (patience.count() == 0) return;
+  const auto waits_since = submissions_.waits_since();
+  if (waits_since == kNever) return;
+  const Status cause(RODA_ERR_TIMEOUT, "Rank " + std::to_string(parts_.rank) + " waits for more than " +
+                                           std::to_string(patience.count()) +
+                                           " s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) for what it has submitted.");
+  if (!roll_call_.begin_in_doubt(cause, waits_since, patience, Clock::now())) return;
+  announcer_.plain(wire::Item::kRollCall, 0);
+  put_in_log();
 }
 
 // --- the end --------------------------------------------------------------------------------------------------------

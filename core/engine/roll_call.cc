@@ -12,11 +12,22 @@ constexpr auto kPatience = std::chrono::seconds(2);
 }  // namespace
 
 bool RollCall::begin(const Status& suspicion, Clock::time_point now) {
-  if (is_under_way()) return false;
+  if (is_under_way()) {
+    if (std::exchange(is_doubt_, false)) suspicion_ = suspicion;
+    return false;
+  }
   suspicion_ = suspicion;
   since_ = now;
   present_.assign(static_cast<std::size_t>(size_), false);
   num_present_ = 0;
+  return true;
+}
+
+bool RollCall::begin_in_doubt(const Status& doubt, Clock::time_point waits_since, Clock::duration patience,
+                              Clock::time_point now) {
+  if (way_up_.empty() || is_under_way() || now - patience < std::max(waits_since, since_)) return false;
+  begin(doubt, now);
+  is_doubt_ = true;
   return true;
 }
 
@@ -26,9 +37,13 @@ void RollCall::answered(std::int32_t rank) {
   ++num_present_;
 }
 
-std::optional<Status> RollCall::verdict(Clock::time_point now) const {
+std::optional<Status> RollCall::verdict(Clock::time_point now) {
   if (!is_under_way()) return std::nullopt;
-  if (num_present_ == size_) return suspicion_;
+  if (num_present_ == size_) {
+    if (!std::exchange(is_doubt_, false)) return suspicion_;
+    suspicion_ = Status();
+    return std::nullopt;
+  }
   // Who is heard through a missing rank is missing too, and has a higher number: leaders are the lowest of their hosts,
   // and those above in their tree are lower still.
   auto missing = static_cast<std::int32_t>(std::ranges::find(present_, false) - present_.begin());

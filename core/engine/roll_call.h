@@ -25,16 +25,22 @@ class RollCall {
 
   // Whether the ranks are to be asked: no call is under way. The first suspicion is kept.
   bool begin(const Status& suspicion, Clock::time_point now);
+  // The same where nothing is suspected: this rank has waited since then, for longer than `patience` and for as long
+  // after the last call, and what it said may never have reached the log. When every rank answers, the call is over.
+  // Never where all ranks append to the log themselves.
+  bool begin_in_doubt(const Status& doubt, Clock::time_point waits_since, Clock::duration patience,
+                      Clock::time_point now);
   bool is_under_way() const { return !suspicion_.ok(); }
   void answered(std::int32_t rank);
   // What ends the job: when every rank has answered the suspicion, else, when they had time enough, the rank that did
   // not. Nothing before that.
-  std::optional<Status> verdict(Clock::time_point now) const;
+  std::optional<Status> verdict(Clock::time_point now);
 
  private:
   std::int32_t rank_, size_;
   std::vector<std::int32_t> way_up_;
   Status suspicion_;
+  bool is_doubt_ = false;
   Clock::time_point since_{};
   std::vector<bool> present_;  // by world rank
   int num_present_ = 0;

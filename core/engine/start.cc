@@ -175,6 +175,15 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   return {};
 }
 
+// Who can't reach a peer any more hears, within a moment, why the peer gave up; nothing when it did not.
+Status first_cause(Store& store, const std::string& key, const Status& mine) {
+  if (mine.code() != RODA_ERR_PEER && mine.code() != RODA_ERR_UNAVAILABLE) return mine;
+  std::string nothing;
+  const Status told =
+      store.wait(key + "/a key that nobody puts", std::chrono::steady_clock::now() + kLastWord, &nothing);
+  return told.rank() < 0 ? mine : told;
+}
+
 // Brings the ranks together: over our launcher's rendezvous, by a plugin whose launcher started them, or as another
 // launcher's variables say.
 Status meet(const Members& members, Parts* parts, Secret* secret) {
@@ -219,6 +228,7 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   if (mine.ok()) mine = sort_sets(size, &static_sets);
   if (mine.ok()) mine = check_interface(*parts);
   RODA_RETURN_IF_ERROR(agree(view, reports, mine, static_sets, deadline, parts));
+  RODA_RETURN_IF_ERROR(Bells::open(&parts->bells));
   control::ControlPlane::Options options;
   options.key = parts->job_key + "/control";
   options.network_interface = parts->knobs.network_interface;
@@ -229,6 +239,8 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   options.fan_out = parts->knobs.control_fan_out;
   options.cache_capacity = parts->knobs.cache_capacity;
   mine = control::ControlPlane::connect(*parts->store, parts->topology, rank, options, &parts->control);
+  // The others may wait for this rank, and hear at once why in vain.
+  if (!mine.ok() && mine.code() != RODA_ERR_TIMEOUT) return first_cause(*parts->store, options.key, mine);
   RODA_RETURN_IF_ERROR(
       vote(*parts, "/connected", mine, std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
   parts->host = Environment::get().host();

@@ -156,6 +156,15 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
   return pending;
 }
 
+std::chrono::steady_clock::time_point Submissions::waits_since() const {
+  auto oldest = std::chrono::steady_clock::time_point::max();
+  const MutexLock lock(mutex_);
+  for (const auto& [key, op] : in_flight_) {
+    if (!op->launched) oldest = std::min(oldest, op->submitted);
+  }
+  return oldest;
+}
+
 std::vector<Operation*> Submissions::close(const Status& reason) {
   const MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = reason;

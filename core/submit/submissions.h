@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -61,6 +62,8 @@ class Submissions {
   // The operations of a launch, one per tensor, and those under its bits are no longer announced. Null: this rank has
   // joined.
   std::vector<Operation*> take_launched(const negotiate::Launch& launch, Announcer* announcer);
+  // Since when the oldest operation waits that was not launched; max(): none does.
+  std::chrono::steady_clock::time_point waits_since() const;
   void end(const std::vector<Operation*>& operations, const Status& status);
   void end_all(const Status& status);
   // Nothing can be asked for any more; the first reason stays. What was asked for and not launched is returned.

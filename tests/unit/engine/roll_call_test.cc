@@ -69,5 +69,31 @@ TEST(RollCall, TheFirstSuspicionIsKept) {
   EXPECT_EQ(call.verdict(now)->message(), kSuspicion.message());
 }
 
+TEST(RollCall, ADoubtEndsWhenAllAnswerAndComesAgainLater) {
+  const auto start = Clock::now();
+  RollCall alone(1, 2, {}), call(1, 2, {0});
+  EXPECT_FALSE(
+      alone.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(9)));  // it appends to the log itself
+  EXPECT_FALSE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(3)));
+  EXPECT_TRUE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(4)));
+  call.answered(1);
+  call.answered(0);
+  EXPECT_FALSE(call.verdict(start + seconds(60)).has_value());
+  EXPECT_FALSE(call.is_under_way());
+  EXPECT_FALSE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(7)));
+  EXPECT_TRUE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(8)));
+  EXPECT_EQ(call.verdict(start + seconds(60))->rank(), 0);
+}
+
+TEST(RollCall, ASuspicionTakesThePlaceOfADoubt) {
+  const auto start = Clock::now();
+  RollCall call(1, 2, {0});
+  EXPECT_TRUE(call.begin_in_doubt(Status(RODA_ERR_TIMEOUT, "it waits"), start, seconds(4), start + seconds(5)));
+  EXPECT_FALSE(call.begin(kSuspicion, start + seconds(5)));  // the ranks were asked already
+  call.answered(0);
+  call.answered(1);
+  EXPECT_EQ(call.verdict(start + seconds(5))->message(), kSuspicion.message());
+}
+
 }  // namespace
 }  // namespace roda::engine
