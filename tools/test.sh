@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python hosts curves vm fuzz sanitizers; or
-# `quick`, what to run before each commit. Does all the set-up itself. The last line is the sum over all
+# Runs every test, or the suites named on the command line: structure native python hosts faults curves vm fuzz
+# sanitizers; or `quick`, what to run before each commit. Does all the set-up itself. The last line is the sum over all
 # suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python hosts curves vm fuzz sanitizers)
+SUITES=(structure native python hosts faults curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -137,6 +137,12 @@ suite_quick() {
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
 suite_hosts() {
   pytest_report hosts tests/hosts
+}
+
+# Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
+suite_faults() {
+  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-110}" --junit "$RESULTS/faults.xml" </dev/null || true
+  [[ -s $RESULTS/faults.xml ]] || step_failed "faults: no report"
 }
 
 suite_curves() {
