@@ -11,6 +11,7 @@ namespace roda::plan {
 using schedule::Block;
 using schedule::Call;
 using schedule::Collective;
+using schedule::is_allreduction;
 using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
@@ -38,10 +39,6 @@ Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Schedule
   return range;
 }
 
-bool is_reduction(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kAdasum;
-}
-
 Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std::int32_t>(chunks)}; }
 
 }  // namespace
@@ -49,7 +46,7 @@ Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std
 Compiler::Compiler(const Plan& plan, const Grid& grid, std::int32_t root, std::optional<std::int32_t> only)
     : plan_(plan),
       grid_(grid),
-      turned_(plan.collective == Collective::kBroadcast ? rooted(grid, root) : Grid()),
+      turned_(schedule::is(plan.collective, RODA_ROOTED) ? rooted(grid, root) : Grid()),
       root_(root) {
   if (plan.collective == Collective::kAdasum) find_everybody();
   has_routes(plan) ? find_routes(only) : cut_stages();
@@ -74,18 +71,18 @@ void Compiler::cut_stages() {
   for (const Stage& stage : plan_.stages) {
     const bool closes = stage.collective == Collective::kAllgather && shares.close(stage.axis);
     Cut& cut = cuts_.emplace_back(Cut{shares, 1});
-    if (!is_reduction(stage.collective)) {
+    if (!is_allreduction(stage.collective)) {
       cut.members = closes ? shares.width(stage.axis) : shares.smallest_group(stage.axis);
     }
     if (stage.collective == Collective::kReduceScatter) shares.open(stage.axis);
-    if (!is_reduction(plan_.collective)) continue;
+    if (!is_allreduction(plan_.collective)) continue;
     chunks_ = std::max(chunks_, static_cast<std::int32_t>(cut.before.count()) * cut.members);
   }
 }
 
 Part Compiler::part(std::size_t stage, std::int32_t rank) const {
   const std::int32_t axis = plan_.stages[stage].axis;
-  if (turned_.ranks() > 0) return broadcast_part(axis, rank);
+  if (turned_.ranks() > 0) return rooted_part(axis, rank);
   const Cut& cut = cuts_[stage];
   Part part;
   if (!cut.before.has_one(rank)) return part;
@@ -104,7 +101,7 @@ Part Compiler::part(std::size_t stage, std::int32_t rank) const {
 }
 
 // One rank of each unit inside the axis takes part.
-Part Compiler::broadcast_part(std::int32_t axis, std::int32_t rank) const {
+Part Compiler::rooted_part(std::int32_t axis, std::int32_t rank) const {
   Part part;
   for (std::int32_t inner = 0; inner < axis; ++inner) {
     if (turned_.place(rank, inner) != 0) return part;
@@ -120,8 +117,9 @@ Part Compiler::broadcast_part(std::int32_t axis, std::int32_t rank) const {
 }
 
 Schedule Compiler::schedule(std::int32_t rank) const {
+  if (schedule::is_for_root(plan_.collective)) return reduce(rank);
   if (plan_.collective == Collective::kBroadcast) return broadcast(rank);
-  return is_reduction(plan_.collective) ? shares(rank) : blocks(rank);
+  return is_allreduction(plan_.collective) ? shares(rank) : blocks(rank);
 }
 
 Schedule Compiler::empty(std::int32_t rank) const {
@@ -232,6 +230,25 @@ Schedule Compiler::broadcast(std::int32_t rank) const {
   return made;
 }
 
+// What is summed up in a unit lies on the root's counterpart there, in one region for all its stages.
+Schedule Compiler::reduce(std::int32_t rank) const {
+  Schedule made = empty(rank);
+  Range data = whole(Space::kInput, at(chunks_));
+  Range sum = rank == root_ ? whole(Space::kOutput, at(chunks_)) : Range();
+  for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+    const Part part = this->part(stage, rank);
+    if (!part.has_work) continue;
+    const bool receives = part.index == part.root;
+    if (receives && sum.count == 0) sum = add_region(0, input_blocks(made), &made);
+    Call made_call = call(stage, part.members, part.index);
+    made_call.root = part.root;
+    add_call(std::move(made_call), data, receives ? sum : Range(), &made);
+    if (receives) data = sum;
+  }
+  if (rank == root_) add_copy(data, sum, &made);
+  return made;
+}
+
 namespace {
 
 // Copies chunks of `held`, which lie one behind the other from `from` on, to the order `wanted` from `to` on.
@@ -293,8 +310,8 @@ Schedule Compiler::blocks(std::int32_t rank) const {
     made_call.src_ends = route.in_ends;
     made_call.dst_ends = route.out_ends;
     made_call.most_blocks = route.most_blocks;
-    if (made_call.collective == Collective::kReduceScatter) made_call.dst_ends.clear();
-    if (made_call.collective == Collective::kAllgather) made_call.src_ends.clear();
+    if (schedule::entry_of(made_call.collective).output == RODA_OWN_PART) made_call.dst_ends.clear();
+    if (schedule::entry_of(made_call.collective).input == RODA_OWN_PART) made_call.src_ends.clear();
     add_call(std::move(made_call), data, dst, &made);
     held = route.out;
     data = dst;

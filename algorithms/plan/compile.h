@@ -22,7 +22,7 @@ namespace roda::plan {
 // Of more ranks blocks are not composed: their ways would take too long to find.
 inline constexpr std::int32_t kMostRoutedRanks = 1024;
 
-// What one rank does in one stage of an allreduce or a broadcast, or in the only stage of any plan.
+// What one rank does in one stage of an allreduce, a broadcast or a reduce, or in the only stage of any plan.
 struct Part {
   schedule::Members members;  // null: the rank sits this stage out
   std::int32_t index = 0;     // of the rank among them
@@ -31,7 +31,7 @@ struct Part {
   std::int64_t part = 0;
   std::int64_t parts = 1;
   std::int32_t shares = 1;
-  std::int32_t root = 0;  // of a broadcast: the member that has the data; of an Adasum: `parts`, or 0 for one
+  std::int32_t root = 0;  // the member that has the data, or gets it; of an Adasum: `parts`, or 0 for one
   bool has_work = false;  // the stage is run, not passed over (Grid::has_work)
 };
 
@@ -58,8 +58,8 @@ struct Route {
 class Compiler {
  public:
   // The plan fits the grid (wrong_with), or is one call over all ranks: then of any collective but a barrier. Both
-  // outlive it. `root`: of a broadcast. `only`: the schedule of that rank alone will be asked for. Where blocks travel
-  // (has_routes) time and memory grow with the square of the ranks.
+  // outlive it. `root`: of a broadcast or a reduce. `only`: the schedule of that rank alone will be asked for. Where
+  // blocks travel (has_routes) time and memory grow with the square of the ranks.
   Compiler(const Plan& plan, const Grid& grid, std::int32_t root = 0, std::optional<std::int32_t> only = std::nullopt);
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
@@ -79,7 +79,7 @@ class Compiler {
   void find_everybody();
   // Takes every block along its way (routes.cc).
   void find_routes(std::optional<std::int32_t> only);
-  Part broadcast_part(std::int32_t axis, std::int32_t rank) const;
+  Part rooted_part(std::int32_t axis, std::int32_t rank) const;
   // Without the chunks that belong to members.
   schedule::Call call(std::size_t stage, const schedule::Members& members, std::int32_t index) const;
   schedule::Schedule empty(std::int32_t rank) const;
@@ -87,12 +87,13 @@ class Compiler {
   std::vector<std::int32_t> share_ends(const Part& part) const;
   schedule::Schedule shares(std::int32_t rank) const;
   schedule::Schedule broadcast(std::int32_t rank) const;
+  schedule::Schedule reduce(std::int32_t rank) const;
   Route only_route(const schedule::Schedule& of) const;
   schedule::Schedule blocks(std::int32_t rank) const;
 
   const Plan& plan_;
   const Grid& grid_;
-  const Grid turned_;  // of a broadcast: towards its root
+  const Grid turned_;  // towards the root, where there is one
   const std::int32_t root_;
   std::int32_t chunks_ = 1;                 // of an allreduce
   std::vector<Cut> cuts_;                   // [stage] where no blocks travel

@@ -53,6 +53,7 @@ class Composer {
     const std::string& algorithm = collective == Collective::kAlltoall        ? choice.alltoall
                                    : collective == Collective::kReduceScatter ? choice.reduce_scatter
                                    : collective == Collective::kBroadcast     ? choice.broadcast
+                                   : collective == Collective::kReduce        ? choice.reduce
                                                                               : choice.allgather;
     plan->stages.push_back({collective, algorithm, axis});
   }
@@ -83,7 +84,7 @@ Plan hierarchical(Collective collective, const Grid& grid, const std::vector<Cho
     composer.add_inwards(collective, false, &plan);
   } else {
     composer.add_outwards(collective, false, &plan);
-    composer.add_inwards(Collective::kAlltoall, true, &plan);
+    if (!schedule::is_cut(collective)) composer.add_inwards(Collective::kAlltoall, true, &plan);
   }
   return plan;
 }

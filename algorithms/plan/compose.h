@@ -18,6 +18,7 @@ struct Choice {
   std::string broadcast = "binomial";
   std::string alltoall = "pairwise";
   std::string adasum = "vector_halving";
+  std::string reduce = "binomial";
   // Stages along it although every rank is alone there: a collective of one. What works on ranks' memory by itself then
   // does its part as it would among several.
   bool even_alone = false;
@@ -33,6 +34,7 @@ Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std:
 //   allreduce       scatter_reduce_gather
 //   adasum          the same with an Adasum, of the sums over all axes but the last, in the middle
 //   broadcast       from the outermost axis inwards
+//   reduce          from the innermost axis outwards
 //   allgather       gathers from the outermost axis inwards
 //   reduce-scatter  scatters from the innermost axis outwards
 //   alltoall        blocks sorted by their places on each axis, innermost first

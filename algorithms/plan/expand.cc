@@ -28,20 +28,17 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 std::string stage_text(const Call& call) { return "stage " + std::to_string(call.stage) + ": "; }
 
 // An algorithm of messages for every size, in the place of a library's own.
-const char* stand_in(Collective collective) {
-  switch (collective) {
-    case Collective::kBroadcast:
-      return "binomial";
-    case Collective::kAlltoall:
-      return "pairwise";
-    default:
-      return "ring";
+const Algorithm* stand_in(Collective collective) {
+  const Algorithm* found = nullptr;
+  for (const char* name : {"ring", "pairwise", "binomial"}) {
+    if (found == nullptr) found = schedule::find_algorithm(collective, name);
   }
+  return found;
 }
 
 const Algorithm* algorithm_of(const Call& call) {
-  return schedule::find_algorithm(call.collective,
-                                  call.algorithm == schedule::kNative ? stand_in(call.collective) : call.algorithm);
+  if (call.algorithm == schedule::kNative) return stand_in(call.collective);
+  return schedule::find_algorithm(call.collective, call.algorithm);
 }
 
 bool is_one_sided(const Algorithm& algorithm) { return (algorithm.needs & ~schedule::kNeedsMessages) != 0; }
@@ -175,7 +172,7 @@ class Expander {
     };
     bound->begins = call.src_ends.empty() ? even_begins(bound->in.count, chunks) : scale(call.src_ends);
     bound->ends = call.dst_ends.empty() ? even_begins(bound->out.count, chunks) : scale(call.dst_ends);
-    if (call.collective == Collective::kReduceScatter) bound->ends = {0, bound->out.count};
+    if (schedule::entry_of(call.collective).output == RODA_OWN_PART) bound->ends = {0, bound->out.count};
   }
 
   // Scratch like that range.
@@ -200,8 +197,7 @@ class Expander {
     const Call& call = *bound->call;
     Schedule& schedule = bound->schedule;
     const bool stages = is_one_sided(algorithm) && call.size() > 1;
-    const bool has_input = call.collective == Collective::kReduceScatter || call.collective == Collective::kAlltoall ||
-                           (call.collective == Collective::kAllreduce && !schedule.in_place);
+    const bool has_input = schedule::reads_input(schedule);
     if (has_input && (stages || bound->in == bound->out)) {
       const Range staged = scratch_like(rank, bound->in);
       copy(rank, staged, bound->in);
@@ -217,8 +213,8 @@ class Expander {
   void bring_contribution(std::size_t rank, const Binding& bound) {
     const Call& call = *bound.call;
     Range own = bound.out;
-    if (call.collective == Collective::kBroadcast && call.index != call.root) return;
-    if (call.collective == Collective::kAllgather) {
+    if (schedule::is(call.collective, RODA_ROOTED) && call.index != call.root) return;
+    if (schedule::entry_of(call.collective).input == RODA_OWN_PART) {
       own.first += bound.ends[at(call.index)];
       own.count = bound.ends[at(call.index) + 1] - bound.ends[at(call.index)];
     }
@@ -227,7 +223,8 @@ class Expander {
 
   void add_scratch_of(std::size_t rank, Binding* bound) {
     const Schedule& schedule = bound->schedule;
-    const bool from_input = bound->call->collective == Collective::kReduceScatter;
+    const Collective collective = bound->call->collective;
+    const bool from_input = schedule::entry_of(collective).output == RODA_OWN_PART || schedule::is_for_root(collective);
     const std::vector<std::int32_t>& begins = from_input ? bound->begins : bound->ends;
     const Range& data = from_input ? bound->in : bound->out;
     bound->scratch.assign(1, out_[rank].scratch_chunks);
@@ -378,7 +375,7 @@ std::optional<schedule::Violation> verify_composed(const std::vector<Schedule>& 
 
 std::optional<schedule::Violation> verify(const Plan& plan, const Grid& grid) {
   if (const auto wrong = wrong_with(plan, grid)) return schedule::Violation{plan.name, 0, -1, -1, *wrong};
-  const std::int32_t roots = plan.collective == Collective::kBroadcast ? grid.ranks() : 1;
+  const std::int32_t roots = schedule::is(plan.collective, RODA_ROOTED) ? grid.ranks() : 1;
   for (std::int32_t root = 0; root < roots; ++root) {
     const Compiler compiler(plan, grid, root);
     if (compiler.wrong()) return schedule::Violation{plan.name, 0, -1, -1, *compiler.wrong()};

@@ -13,6 +13,12 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 std::string place_of(std::size_t stage) { return "stage " + std::to_string(stage) + ": "; }
 
+std::string no_such_stage(const Plan& plan, std::size_t s) {
+  const std::string name = schedule::collective_name(plan.collective);
+  return place_of(s) + (name[0] == 'a' ? "an " : "a ") + name +
+         " has no such stage: " + schedule::collective_name(plan.stages[s].collective);
+}
+
 std::optional<std::string> wrong_grid(const Grid& grid) {
   if (grid.ranks() == 0) return "the grid has no ranks";
   std::map<Grid::Place, std::int32_t> seen;
@@ -37,8 +43,7 @@ std::optional<std::string> wrong_reduction(const Plan& plan, const Grid& grid) {
     } else if (stage.collective == Collective::kAdasum && plan.collective == Collective::kAdasum) {
       ++adasums;
     } else if (stage.collective != plan.collective) {
-      return place_of(s) + "an " + schedule::collective_name(plan.collective) +
-             " has no such stage: " + schedule::collective_name(stage.collective);
+      return no_such_stage(plan, s);
     }
   }
   if (plan.collective == Collective::kAdasum && adasums != 1) {
@@ -48,13 +53,19 @@ std::optional<std::string> wrong_reduction(const Plan& plan, const Grid& grid) {
   return std::nullopt;
 }
 
-std::optional<std::string> wrong_broadcast(const Plan& plan) {
+// A broadcast, or a reduce.
+std::optional<std::string> wrong_way(const Plan& plan) {
+  const bool is_inwards = !schedule::is_for_root(plan.collective);
+  const std::string name = schedule::collective_name(plan.collective);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
-    if (stage.collective != Collective::kBroadcast) {
-      return place_of(s) + "a broadcast has no such stage: " + schedule::collective_name(stage.collective);
+    if (stage.collective != plan.collective) {
+      return no_such_stage(plan, s);
     }
-    if (s > 0 && stage.axis >= plan.stages[s - 1].axis) return place_of(s) + "a broadcast goes inwards";
+    if (s == 0) continue;
+    const std::int32_t before = plan.stages[s - 1].axis;
+    if (is_inwards && stage.axis >= before) return place_of(s) + "a " + name + " goes inwards";
+    if (!is_inwards && stage.axis <= before) return place_of(s) + "a " + name + " goes outwards";
   }
   return std::nullopt;
 }
@@ -64,8 +75,7 @@ std::optional<std::string> wrong_routes(const Plan& plan) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Collective collective = plan.stages[s].collective;
     if (collective == Collective::kAlltoall || collective == plan.collective) continue;
-    return place_of(s) + "a" + (plan.collective == Collective::kReduceScatter ? " " : "n ") +
-           schedule::collective_name(plan.collective) + " has no such stage: " + schedule::collective_name(collective);
+    return no_such_stage(plan, s);
   }
   return std::nullopt;
 }
@@ -79,17 +89,9 @@ std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid) {
     const std::int32_t axis = plan.stages[s].axis;
     if (axis < 0 || axis > grid.last_axis()) return place_of(s) + "there is no such axis";
   }
-  switch (plan.collective) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-      return wrong_reduction(plan, grid);
-    case Collective::kBroadcast:
-      return wrong_broadcast(plan);
-    case Collective::kBarrier:
-      return "a barrier is not composed of stages";
-    default:
-      return wrong_routes(plan);
-  }
+  if (plan.collective == Collective::kBarrier) return "a barrier is not composed of stages";
+  if (schedule::is_allreduction(plan.collective)) return wrong_reduction(plan, grid);
+  return schedule::is_cut(plan.collective) ? wrong_way(plan) : wrong_routes(plan);
 }
 
 std::string to_text(const Plan& plan, const Grid& grid) {

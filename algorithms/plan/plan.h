@@ -8,7 +8,8 @@
 //
 // What stages do to the data depends on the collective:
 //   allreduce   reduce-scatters cut the group's data into shares (Shares), allgathers bring them back.
-//   broadcast   from the outermost axis inwards, by one rank of each unit: the root's counterpart.
+//   broadcast   from the outermost axis inwards, by one rank of each unit: the root's counterpart. A reduce is the same
+//               the other way.
 //   adasum      as an allreduce, with one Adasum in the middle: among all ranks, whatever its axis.
 //   the others  blocks of the ranks travel stage by stage (Route, in compile.h).
 //
@@ -42,7 +43,7 @@ struct Stage {
 inline constexpr std::size_t kMostStages = 16;
 
 // Stages of an allreduce nest: an allgather gathers what the last open reduce-scatter scattered, along the same axis.
-// An allreduce may stand anywhere between. Stages of a broadcast go inwards.
+// An allreduce may stand anywhere between. Stages of a broadcast go inwards, of a reduce outwards.
 struct Plan {
   std::string name;
   schedule::Collective collective = schedule::Collective::kAllreduce;

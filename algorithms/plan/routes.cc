@@ -42,6 +42,7 @@ class Follower {
 
  private:
   const Stage& stage() const { return plan_.stages[stage_]; }
+  bool is_combined() const { return schedule::is(stage().collective, RODA_COMBINES); }
 
   // Whose chunks are the blocks that a rank begins and ends with.
   schedule::Schedule schedule_of(std::int32_t rank) const {
@@ -89,14 +90,14 @@ class Follower {
   }
 
   std::optional<std::string> fill(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
-    if (stage().collective == Collective::kAllgather) {
+    if (schedule::entry_of(stage().collective).input == RODA_OWN_PART) {
       gather(group, routes);
       return std::nullopt;
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
       if (auto wrong = sort_out(group, group[i], &routes[i])) return wrong;
     }
-    if (stage().collective == Collective::kReduceScatter) return reduce(group, routes);
+    if (is_combined()) return reduce(group, routes);
     hand_over(group, routes);
     return std::nullopt;
   }
@@ -134,7 +135,7 @@ class Follower {
       to[at(member)].push_back(block);
     }
     for (auto& blocks : to) {
-      if (stage().collective == Collective::kReduceScatter) std::sort(blocks.begin(), blocks.end());
+      if (is_combined()) std::sort(blocks.begin(), blocks.end());
       route->in.insert(route->in.end(), blocks.begin(), blocks.end());
       route->in_ends.push_back(static_cast<std::int32_t>(route->in.size()));
       route->most_blocks = std::max(route->most_blocks, static_cast<std::int32_t>(blocks.size()));
@@ -206,7 +207,7 @@ class Follower {
         return "rank " + std::to_string(rank) + " does not end with its blocks, each once";
       }
       const auto& sum = summed_[at(rank)];
-      if (plan_.collective == Collective::kReduceScatter && std::count(sum.begin(), sum.end(), false) > 0) {
+      if (schedule::is(plan_.collective, RODA_COMBINES) && std::count(sum.begin(), sum.end(), false) > 0) {
         return "rank " + std::to_string(rank) + " ends with " +
                std::to_string(std::count(sum.begin(), sum.end(), true)) + " of " + std::to_string(sum.size()) +
                " contributions";

@@ -64,32 +64,44 @@ Block part(std::int32_t number) { return {-1, number}; }
 
 }  // namespace
 
+// Whose a block is shows only where it is not every rank's: what is combined is.
 std::vector<Block> input_blocks(const Schedule& s) {
-  if (is_cut(s.collective)) return numbered(s.in_place ? 0 : s.chunks, part);
-  switch (s.collective) {
-    case Collective::kAllgather:
-      return numbered(s.in_place ? 0 : 1, [&s](std::int32_t) { return Block{s.rank, -1}; });
-    case Collective::kReduceScatter:
-      return numbered(s.chunks, part);
-    case Collective::kAlltoall:
-      return numbered(s.chunks, [&s](std::int32_t to) { return Block{s.rank, to}; });
+  const bool is_combined = is(s.collective, RODA_COMBINES);
+  switch (entry_of(s.collective).input) {
+    case RODA_WHOLE:
+      return numbered(reads_input(s) ? s.chunks : 0, part);
+    case RODA_OWN_PART:
+      return numbered(reads_input(s) ? 1 : 0, [&s](std::int32_t) { return Block{s.rank, -1}; });
+    case RODA_ALL_PARTS:
+      return numbered(s.chunks, [&](std::int32_t to) { return Block{is_combined ? -1 : s.rank, to}; });
     default:
       return {};
   }
 }
 
 std::vector<Block> output_blocks(const Schedule& s) {
-  if (is_cut(s.collective)) return numbered(s.chunks, part);
-  switch (s.collective) {
-    case Collective::kAllgather:
-      return numbered(s.chunks, [](std::int32_t from) { return Block{from, -1}; });
-    case Collective::kReduceScatter:
+  const bool is_for_all = entry_of(s.collective).input == RODA_OWN_PART;
+  switch (entry_of(s.collective).output) {
+    case RODA_WHOLE:
+      return numbered(is_for_root(s.collective) && s.rank != s.root ? 0 : s.chunks, part);
+    case RODA_OWN_PART:
       return {part(s.rank)};
-    case Collective::kAlltoall:
-      return numbered(s.chunks, [&s](std::int32_t from) { return Block{from, s.rank}; });
+    case RODA_ALL_PARTS:
+      return numbered(s.chunks, [&](std::int32_t from) { return Block{from, is_for_all ? -1 : s.rank}; });
     default:
       return {};
   }
+}
+
+const std::vector<Collective>& collectives() {
+  static const std::vector<Collective> all = [] {
+    std::vector<Collective> found;
+    for (int number = 0; number < RODA_COLLECTIVE_COUNT; ++number) {
+      if (is(static_cast<Collective>(number), RODA_RUNS)) found.push_back(static_cast<Collective>(number));
+    }
+    return found;
+  }();
+  return all;
 }
 
 const std::vector<const Algorithm*>& algorithms() {
@@ -105,26 +117,6 @@ const Algorithm* find_algorithm(Collective collective, const std::string& name) 
     if (algorithm->collective() == collective && name == algorithm->name()) return &algorithm->algorithm();
   }
   return nullptr;
-}
-
-const char* collective_name(Collective collective) {
-  switch (collective) {
-    case Collective::kAllreduce:
-      return "allreduce";
-    case Collective::kAllgather:
-      return "allgather";
-    case Collective::kBroadcast:
-      return "broadcast";
-    case Collective::kAdasum:
-      return "adasum";
-    case Collective::kAlltoall:
-      return "alltoall";
-    case Collective::kBarrier:
-      return "barrier";
-    case Collective::kReduceScatter:
-      return "reducescatter";
-  }
-  return "?";
 }
 
 }  // namespace roda::schedule

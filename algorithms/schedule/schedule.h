@@ -15,12 +15,17 @@
 //   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
 //   adasum          as allreduce in place, and ends as the adaptive sum (arXiv:2006.02924). `root`: how many ranks in a
 //                   row hold shares of one vector; 0: each holds a whole one. Chunks are of what the rank holds.
+//   reduce          Input, C chunks (read-only); on the root Output, C chunks, ends as the reduction.
+//                   Both may be one memory: the root writes no chunk of Output before it has read the same chunk of
+//                   its Input for the last time.
 //   barrier         no data: no rank ends before every rank has started.
 //
 // A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
 // algorithm's schedule or by a library's own. It never works in place, knows whose data each scratch chunk is, and
 // expands into a schedule of messages and signals (plan/expand.h).
 #pragma once
+
+#include <roda/abi/types.h>
 
 #include <compare>
 #include <cstdint>
@@ -33,20 +38,36 @@ namespace roda::schedule {
 
 // Numbered as the ABI's roda_collective; the executor relies on it.
 enum class Collective : std::uint8_t {
-  kAllreduce = 0,
-  kAllgather = 1,
-  kBroadcast = 2,
-  kAdasum = 4,
-  kAlltoall = 5,
-  kBarrier = 6,
-  kReduceScatter = 7,
+#define RODA_ENTRY(symbol, cpp, number, wire, users, title, input, output, traits) k##cpp = number,
+  RODA_COLLECTIVES(RODA_ENTRY)
+#undef RODA_ENTRY
 };
 
-// Whether the data are one vector that is cut anywhere, and not blocks of the ranks.
-constexpr bool is_cut(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kAdasum ||
-         collective == Collective::kBroadcast;
+constexpr const roda_collective_entry& entry_of(Collective collective) {
+  return *roda_collective_of(static_cast<int>(collective));
 }
+constexpr bool is(Collective collective, std::uint32_t traits) {
+  return roda_collective_is(static_cast<int>(collective), traits) != 0;
+}
+
+// Whether the data are one vector that is cut anywhere, and not blocks of the ranks.
+constexpr bool is_cut(Collective collective) { return entry_of(collective).input == RODA_WHOLE; }
+
+// Whether the root alone has an Output: what all ranks' Inputs come to.
+constexpr bool is_for_root(Collective collective) { return is(collective, RODA_COMBINES | RODA_ROOTED); }
+
+// Allreduce and Adasum: every rank ends with the same vector, made of all ranks' vectors.
+constexpr bool is_allreduction(Collective collective) {
+  return is_cut(collective) && is(collective, RODA_COMBINES) && !is(collective, RODA_ROOTED);
+}
+
+// Whether every rank has a block for each other that only these two know the length of.
+constexpr bool is_between_pairs(Collective collective) {
+  return entry_of(collective).input == RODA_ALL_PARTS && entry_of(collective).output == RODA_ALL_PARTS;
+}
+
+// Every collective that can have algorithms, by number.
+const std::vector<Collective>& collectives();
 
 // Products, of Adasum: of two vectors, or parts of them, the dot product and both squared norms, tensor by tensor. One
 // chunk has those of all tensors.
@@ -164,6 +185,12 @@ struct Schedule {
   std::vector<Region> regions;  // of Scratch, in the order in which they are written
 };
 
+// Whether Input holds this rank's contribution; else Output does.
+inline bool reads_input(const Schedule& schedule) {
+  return !schedule.in_place || entry_of(schedule.collective).input == RODA_ALL_PARTS ||
+         is_for_root(schedule.collective);
+}
+
 // The chunks of Input and Output, in order.
 std::vector<Block> input_blocks(const Schedule& schedule);
 std::vector<Block> output_blocks(const Schedule& schedule);
@@ -199,6 +226,6 @@ const std::vector<const Algorithm*>& algorithms();
 // life of the process.
 const Algorithm* find_algorithm(Collective collective, const std::string& name);
 
-const char* collective_name(Collective collective);
+inline const char* collective_name(Collective collective) { return entry_of(collective).users; }
 
 }  // namespace roda::schedule

@@ -59,7 +59,7 @@ std::optional<std::string> UserAlgorithm::wrong_with(int size) const {
 Schedule UserAlgorithm::make(int rank, int size, int root) const {
   if (wrong_with(size)) return Schedule();
   const std::vector<Schedule>& ranks = sizes_.at(size);
-  if (collective() != Collective::kBroadcast) return ranks[static_cast<std::size_t>(rank)];
+  if (!is(collective(), RODA_ROOTED)) return ranks[static_cast<std::size_t>(rank)];
   return turned(ranks[static_cast<std::size_t>((rank - root + size) % size)], root);
 }
 

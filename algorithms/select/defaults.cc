@@ -40,6 +40,12 @@ allgather@host:64K-inf = */direct, tcp/ring, */native, */ring
 allgather@cuda = */native, levels/hierarchical
 allgather = */native, */ring, */bruck, */direct
 
+reduce@host = levels/hierarchical
+reduce@host:0-64K = */direct, tcp/binomial, */binomial, */native
+reduce@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
+reduce@cuda = */native, levels/hierarchical
+reduce = */native, */double_binary_tree, */binomial, */direct, tcp/ordered, */ordered
+
 reducescatter@host = levels/hierarchical
 reducescatter@host:0-64K = */direct, tcp/recursive_halving, */recursive_halving, */native
 reducescatter@host:64K-inf = */direct, tcp/ring, */native, */ring

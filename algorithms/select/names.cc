@@ -10,41 +10,43 @@ namespace {
 
 using schedule::Collective;
 
-constexpr std::array kCollectives = {Collective::kAllreduce,    Collective::kAllgather, Collective::kBroadcast,
-                                     Collective::kAdasum,       Collective::kAlltoall,  Collective::kBarrier,
-                                     Collective::kReduceScatter};
-
 struct Composition {
   Collective collective;
   const char* name;
 };
 
 // hierarchical: inside hosts, across them and inside again, or as few of these as the collective needs; every byte
-// crosses between hosts once. two_step: the whole collective inside hosts, then across them. torus: as hierarchical,
-// over a rectangle. between_hosts: sums inside hosts, Adasum of these, and back.
-constexpr std::array kCompositions = {
-    Composition{Collective::kAllreduce, "hierarchical"}, Composition{Collective::kAllreduce, "two_step"},
-    Composition{Collective::kAllreduce, "torus"},        Composition{Collective::kBroadcast, "hierarchical"},
-    Composition{Collective::kAllgather, "hierarchical"}, Composition{Collective::kReduceScatter, "hierarchical"},
-    Composition{Collective::kAlltoall, "hierarchical"},  Composition{Collective::kAdasum, "between_hosts"}};
+// crosses between hosts once. Of every collective with data but Adasum.
+constexpr const char* kHierarchical = "hierarchical";
+
+// two_step: the whole collective inside hosts, then across them. torus: as hierarchical, over a rectangle.
+// between_hosts: sums inside hosts, Adasum of these, and back.
+constexpr std::array kOthers = {Composition{Collective::kAllreduce, "two_step"},
+                                Composition{Collective::kAllreduce, "torus"},
+                                Composition{Collective::kAdasum, "between_hosts"}};
+
+bool is_hierarchical(Collective collective) {
+  return collective != Collective::kAdasum && schedule::entry_of(collective).input != RODA_NOTHING;
+}
 
 }  // namespace
 
 bool is_composition(Collective collective, std::string_view name) {
-  return std::any_of(kCompositions.begin(), kCompositions.end(),
+  return (name == kHierarchical && is_hierarchical(collective)) ||
+         std::any_of(kOthers.begin(), kOthers.end(),
                      [&](const Composition& c) { return c.collective == collective && name == c.name; });
 }
 
 std::string list_of_compositions(Collective collective) {
-  std::string list;
-  for (const Composition& c : kCompositions) {
+  std::string list = is_hierarchical(collective) ? kHierarchical : "";
+  for (const Composition& c : kOthers) {
     if (c.collective == collective) list += (list.empty() ? "" : ", ") + std::string(c.name);
   }
   return list.empty() ? "none" : list;
 }
 
 std::optional<Collective> collective_named(std::string_view name) {
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : schedule::collectives()) {
     if (name == schedule::collective_name(collective)) return collective;
   }
   return std::nullopt;
@@ -61,7 +63,7 @@ const char* memory_name(Memory memory) { return memory == Memory::kHost ? "host"
 
 std::string list_of_collectives() {
   std::string list;
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : schedule::collectives()) {
     list += (list.empty() ? "" : ", ") + std::string(schedule::collective_name(collective));
   }
   return list;

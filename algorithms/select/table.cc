@@ -31,9 +31,8 @@ std::string missing_words(std::uint32_t missing) {
 
 // Why the option may come to other bits than those that reduce in rank order; empty when it can't.
 std::string disorder(const std::string& name, const Query& query, const Offer& offer) {
-  const bool reduces =
-      query.collective == schedule::Collective::kAllreduce || query.collective == schedule::Collective::kReduceScatter;
-  if (!query.in_rank_order || !reduces) return "";
+  const bool is_adasum = query.collective == schedule::Collective::kAdasum;
+  if (!query.in_rank_order || is_adasum || !schedule::is(query.collective, RODA_COMBINES)) return "";
   const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
   if (offer.transport == kLevels || algorithm == nullptr || !algorithm->in_rank_order) {
     return "RODA_DETERMINISTIC: it does not reduce every element in rank order";

@@ -88,7 +88,7 @@ typedef enum roda_op_flags {
  * ends the job: the next operation returns it. */
 typedef struct roda_op {
   uint32_t struct_size;
-  int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN */
+  int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, BARRIER, JOIN */
   const char* name;   /* copied, at most 65,536 bytes; ranks match by it. BARRIER and JOIN: ignored */
   int32_t dtype;
   int32_t ndim;
@@ -96,11 +96,12 @@ typedef struct roda_op {
   const void* input;
   /* ALLREDUCE: may equal input. BROADCAST: the buffer on every rank (input is ignored unless it differs on the root,
    * whose input is then copied). NULL for ALLGATHER, ALLTOALL and REDUCESCATTER: the engine owns the output, see
-   * roda_output. A non-NULL REDUCESCATTER output must have the size that roda_reducescatter_rows gives. */
+   * roda_output. A non-NULL REDUCESCATTER output must have the size that roda_reducescatter_rows gives. REDUCE: on the
+   * root it may equal input, or be NULL: the engine owns it then; elsewhere it is ignored, and there is none. */
   void* output;
   int32_t device; /* -1: host. JOIN: where to supply zeros for tensors on GPUs; -1: on the GPU used last */
   int32_t op;     /* roda_reduce_op */
-  int32_t root;   /* world rank */
+  int32_t root;   /* world rank; BROADCAST and REDUCE */
   int32_t process_set;
   double prescale;
   double postscale;

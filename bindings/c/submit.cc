@@ -18,26 +18,11 @@ using engine::Operation;
 using negotiate::kMostDimensions;
 using negotiate::kMostNameBytes;
 
-const char* op_title(int collective) {
-  switch (collective) {
-    case RODA_ALLREDUCE:
-      return "Allreduce";
-    case RODA_ALLGATHER:
-      return "Allgather";
-    case RODA_BROADCAST:
-      return "Broadcast";
-    case RODA_ALLTOALL:
-      return "Alltoall";
-    case RODA_REDUCESCATTER:
-      return "Reducescatter";
-    case RODA_BARRIER:
-      return "Barrier";
-    case RODA_JOIN:
-      return "Join";
-    default:
-      return "Operation";
-  }
-}
+const char* op_title(int collective) { return roda_collective_of(collective)->title; }
+
+bool is(const roda_op& op, std::uint32_t traits) { return roda_collective_is(op.collective, traits) != 0; }
+bool is_for_root(const roda_op& op) { return is(op, RODA_COMBINES | RODA_ROOTED); }
+bool has_tensor(const roda_op& op) { return roda_collective_of(op.collective)->input != RODA_NOTHING; }
 
 Status check_set(const Engine& engine, const roda_op& op, int* size, int* position) {
   if (!engine.find_member(op.process_set, engine.rank(), size, position)) {
@@ -82,23 +67,23 @@ Status check_splits(const roda_op& op, int size, Operation* out) {
 }
 
 Status check_reduction(const roda_op& op) {
-  const bool scatters = op.collective == RODA_REDUCESCATTER;
-  if (!scatters && op.collective != RODA_ALLREDUCE) return {};
+  if (!is(op, RODA_COMBINES)) return {};
   if (op.op < 0 || op.op >= RODA_REDUCE_OP_COUNT) {
     return Status::invalid("unknown reduce op " + std::to_string(op.op));
   }
-  if (scatters && op.op != RODA_SUM && op.op != RODA_AVERAGE) {
-    return Status::aborted("Reducescatter currently only supports AVERAGE and SUM.");
+  if (is_for_root(op) && op.op == RODA_ADASUM) {
+    return Status::invalid(std::string(op_title(op.collective)) + " has no Adasum: use an allreduce.");
+  }
+  if (is(op, RODA_SUMS_ONLY) && op.op != RODA_SUM && op.op != RODA_AVERAGE) {
+    return Status::aborted(std::string(op_title(op.collective)) + " currently only supports AVERAGE and SUM.");
   }
   return {};
 }
 
 Status check_basics(const roda_op& op) {
   const std::string title = op_title(op.collective);
-  if (op.collective < 0 || op.collective >= RODA_COLLECTIVE_COUNT || op.collective == RODA_ADASUM_ALLREDUCE) {
-    return Status::invalid("unknown collective " + std::to_string(op.collective));
-  }
-  if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) return {};
+  if (!is(op, RODA_SUBMITTED)) return Status::invalid("unknown collective " + std::to_string(op.collective));
+  if (!has_tensor(op)) return {};
   if (op.name == nullptr || op.name[0] == '\0') return Status::invalid(title + ": the operation has no name.");
   if (const std::size_t bytes = std::strlen(op.name); bytes > kMostNameBytes) {
     return Status::invalid(title + " '" + std::string(op.name, 40) + "...': its name has " + std::to_string(bytes) +
@@ -121,9 +106,9 @@ Status check_basics(const roda_op& op) {
     return Status::invalid(title + " '" + op.name + "': " + std::to_string(elements) + " elements of " +
                            roda_dtype_name(op.dtype) + " are more than memory can hold.");
   }
-  const bool writes_in_place = op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST;
+  const bool needs_output = roda_collective_of(op.collective)->output == RODA_WHOLE && !is_for_root(op);
   if (!is_empty &&
-      ((op.input == nullptr && op.collective != RODA_BROADCAST) || (writes_in_place && op.output == nullptr))) {
+      ((op.input == nullptr && op.collective != RODA_BROADCAST) || (needs_output && op.output == nullptr))) {
     return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
   }
   return {};
@@ -161,8 +146,7 @@ Status note_producers(const Engine& engine, const roda_op* ops, std::vector<Oper
   void* last = nullptr;
   for (std::size_t i = 0; i < operations->size(); ++i) {
     const roda_op& op = ops[i];
-    const bool moves_data = op.collective != RODA_JOIN && op.collective != RODA_BARRIER;
-    if (op.device < 0 || op.stream == nullptr || !moves_data) continue;
+    if (op.device < 0 || op.stream == nullptr || !has_tensor(op)) continue;
     std::shared_ptr<execute::DeviceEvent>& ready = (*operations)[i].ready;
     if (i > 0 && op.stream == last) ready = (*operations)[i - 1].ready;
     last = op.stream;
@@ -183,7 +167,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   negotiate::Request& r = out->request;
   r.set = op.process_set;
   r.collective = op.collective;
-  if (op.collective == RODA_JOIN || op.collective == RODA_BARRIER) {
+  if (!has_tensor(op)) {
     r.name = op.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
     if (op.collective == RODA_JOIN) r.device = op.device;
     return {};
@@ -192,20 +176,20 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.dtype = op.dtype;
   r.op = op.op;
   if (op.collective == RODA_ALLREDUCE && op.op == RODA_ADASUM) r.collective = RODA_ADASUM_ALLREDUCE;
-  r.root = op.collective == RODA_BROADCAST ? op.root : 0;
+  r.root = is(op, RODA_ROOTED) ? op.root : 0;
   r.device = op.device;
   r.prescale = op.prescale;
   r.postscale = op.postscale;
   r.shape.assign(op.shape, op.shape + op.ndim);
   out->input = op.input;
-  out->output = op.output;
+  out->output = is_for_root(op) && op.root != engine.rank() ? nullptr : op.output;
   RODA_RETURN_IF_ERROR(check_device(engine, op));
-  if (op.collective == RODA_BROADCAST) {
+  if (is(op, RODA_ROOTED)) {
     int root_position = -1;
     engine.find_member(op.process_set, op.root, &size, &root_position);
     if (root_position < 0) {
-      return Status::invalid("broadcast received invalid root rank " + std::to_string(op.root) +
-                             " for provided process set");
+      return Status::invalid(std::string(roda_collective_of(op.collective)->users) + " received invalid root rank " +
+                             std::to_string(op.root) + " for provided process set");
     }
   }
   return op.collective == RODA_ALLTOALL ? check_splits(op, size, out) : Status();
@@ -215,7 +199,8 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
 void name_group(std::vector<Operation>* operations) {
   const auto takes_part = [&](const Operation& op) {
     const negotiate::Request& r = op.request;
-    return r.set == operations->front().request.set && r.collective != RODA_JOIN && r.collective != RODA_BARRIER;
+    const bool moves_data = roda_collective_of(r.collective)->input != RODA_NOTHING;
+    return r.set == operations->front().request.set && moves_data;
   };
   if (operations->size() < 2 || !std::all_of(operations->begin(), operations->end(), takes_part)) return;
   std::vector<std::string_view> names;

@@ -79,7 +79,9 @@ Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
 
 std::string device_transports(const Planner& planner) {
   std::string text;
-  for (const int collective : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
+  for (int collective = 0; collective < RODA_COLLECTIVE_COUNT; ++collective) {
+    const roda_collective_entry& entry = *roda_collective_of(collective);
+    if (entry.input == RODA_NOTHING || (entry.traits & RODA_SUBMITTED) == 0) continue;
     text += (text.empty() ? "" : ", ") + std::string(roda_collective_name(collective)) + ":";
     for (const roda_transport* t : planner.carriers().on_device(collective).transports)
       text += std::string(" ") + t->name;

@@ -25,7 +25,8 @@ struct StageArgs {
   std::int32_t op = RODA_SUM;  // SUM, MIN, MAX or PRODUCT; averages are the caller's scaling
   std::int32_t root = 0;       // group rank
   // allreduce: input may equal output. broadcast: output on every rank; the root's input is copied first when it is
-  // neither null nor equal to output. allgather: this rank's elements. barrier: null.
+  // neither null nor equal to output. reduce: output on the root, which may be its input, null elsewhere. allgather:
+  // this rank's elements. barrier: null.
   const void* input = nullptr;
   void* output = nullptr;
   // The objects that input and output lie in; null for plain host memory.
@@ -40,7 +41,7 @@ struct StageArgs {
   Bucket* bucket = nullptr;
   double prescale = 1.0;  // of the bucket
   double postscale = 1.0;
-  std::size_t count = 0;                     // allreduce, broadcast: elements; reduce-scatter: elements of input
+  std::size_t count = 0;  // allreduce, broadcast, reduce: elements; reduce-scatter: elements of input
   const std::size_t* send_counts = nullptr;  // [size] alltoall: elements to each rank
   const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
   // alltoall: no entry of any rank's counts is larger. One-sided alltoalls need it, others ignore it.

@@ -19,7 +19,7 @@ StagePool::StagePool(TransportGroup& group, const ExecuteOptions& options) : gro
 StagePool::~StagePool() = default;
 
 Status StagePool::acquire(int collective, const std::string& algorithm, int root, StageHandle* stage) {
-  if (collective != RODA_BROADCAST && collective != RODA_ADASUM_ALLREDUCE) root = 0;
+  if (roda_collective_is(collective, RODA_ROOTED) == 0 && collective != RODA_ADASUM_ALLREDUCE) root = 0;
   for (const auto& kept : entries_) {
     Entry& entry = *kept;
     if (entry.busy || entry.collective != collective || entry.root != root || entry.algorithm != algorithm) continue;

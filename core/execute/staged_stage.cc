@@ -26,15 +26,18 @@ void StagedStage::wrap(Stage* stage, int rank, int size, Way way) {
 
 std::size_t StagedStage::input_bytes() const {
   const std::size_t element = roda_dtype_size(args_.dtype);
-  if (args_.collective == RODA_ALLGATHER) return args_.recv_counts[rank_] * element;
-  return (args_.collective == RODA_ALLTOALL ? sum(args_.send_counts, size_) : args_.count) * element;
+  const roda_collective_entry& data = *roda_collective_of(args_.collective);
+  if (data.input == RODA_OWN_PART) return args_.recv_counts[rank_] * element;
+  const bool is_by_pairs = data.input == RODA_ALL_PARTS && data.output == RODA_ALL_PARTS;
+  return (is_by_pairs ? sum(args_.send_counts, size_) : args_.count) * element;
 }
 
 std::size_t StagedStage::output_bytes() const {
   const std::size_t element = roda_dtype_size(args_.dtype);
-  if (args_.collective == RODA_REDUCESCATTER) return args_.recv_counts[rank_] * element;
-  const bool gathers = args_.collective == RODA_ALLGATHER || args_.collective == RODA_ALLTOALL;
-  return (gathers ? sum(args_.recv_counts, size_) : args_.count) * element;
+  if (!writes_output()) return 0;
+  const int extent = roda_collective_of(args_.collective)->output;
+  if (extent == RODA_OWN_PART) return args_.recv_counts[rank_] * element;
+  return (extent == RODA_ALL_PARTS ? sum(args_.recv_counts, size_) : args_.count) * element;
 }
 
 Status StagedStage::prepare() { return way_ == Way::kThroughHost ? prepare_buffers() : point_to_device(); }
@@ -72,15 +75,16 @@ Status StagedStage::point_to_device() {
 Status StagedStage::prepare_buffers() {
   const DeviceQueue& queue = *args_.queue;
   const auto staging = DeviceMemory::Place::kStaging;
-  const bool in_place =
-      args_.collective != RODA_ALLGATHER && args_.collective != RODA_ALLTOALL && args_.collective != RODA_REDUCESCATTER;
-  RODA_RETURN_IF_ERROR(output_.reserve(queue, staging, std::max(output_bytes(), kLine)));
+  const bool in_place = roda_collective_of(args_.collective)->input == RODA_WHOLE;
+  RODA_RETURN_IF_ERROR(
+      output_.reserve(queue, staging, std::max({output_bytes(), in_place ? input_bytes() : 0, kLine})));
   if (!in_place) RODA_RETURN_IF_ERROR(input_.reserve(queue, staging, std::max(input_bytes(), kLine)));
   inner_args_ = args_;
   inner_args_.queue = nullptr;
   inner_args_.output = output_.data();
   inner_args_.input = in_place ? output_.data() : input_.data();
   if (args_.collective == RODA_BROADCAST) inner_args_.input = nullptr;
+  if (!writes_output()) inner_args_.output = nullptr;
   return {};
 }
 
@@ -93,7 +97,7 @@ Status StagedStage::copy_down() {
 }
 
 Status StagedStage::copy_up() {
-  RODA_RETURN_IF_ERROR(args_.queue->copy(args_.output, output_.data(), output_bytes()));
+  if (writes_output()) RODA_RETURN_IF_ERROR(args_.queue->copy(args_.output, output_.data(), output_bytes()));
   return DeviceEvent::record(*args_.queue, &copied_);
 }
 

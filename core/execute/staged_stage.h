@@ -49,7 +49,10 @@ class StagedStage final : public Stage {
   Status copy_down();
   Status copy_up();
   Status advance(bool* waits);
-  bool reads_input() const { return args_.collective != RODA_BROADCAST || rank_ == args_.root; }
+  bool is_one_of_many() const { return roda_collective_is(args_.collective, RODA_ROOTED) != 0 && rank_ != args_.root; }
+  bool combines() const { return roda_collective_is(args_.collective, RODA_COMBINES) != 0; }
+  bool reads_input() const { return combines() || !is_one_of_many(); }
+  bool writes_output() const { return !combines() || !is_one_of_many(); }
   std::size_t input_bytes() const;
   std::size_t output_bytes() const;
 

@@ -8,7 +8,7 @@ namespace roda::engine {
 
 double averaging_factor(int dtype, double postscale, int members) {
   const double factor = postscale / members;
-  const bool truncates = dtype <= RODA_INT64;
+  const bool truncates = roda_dtype_is(dtype, RODA_INTEGER) != 0;
   const bool falls_short = std::abs(factor * members) < std::abs(postscale);
   return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
 }
@@ -70,6 +70,8 @@ Status Payload::prepare(const Work& work, const Means& means, execute::StageArgs
       return prepare_reducescatter(args);
     case RODA_BROADCAST:
       return prepare_broadcast(args);
+    case RODA_REDUCE:
+      return prepare_reduce(args);
     case RODA_BARRIER:
       return {};
     default:
@@ -219,6 +221,23 @@ Status Payload::prepare_reducescatter(execute::StageArgs* args) {
   args->recv_counts = recv_counts_.data();
   args->input = op->input;
   args->output = op->output;
+  return scale_input(args);
+}
+
+// Off the root there is no output.
+Status Payload::prepare_reduce(execute::StageArgs* args) {
+  Operation* op = operations_->front();
+  op->result_shape = op->request.shape;
+  if (is_root()) RODA_RETURN_IF_ERROR(allocate_result(op, op->bytes()));
+  args->input = op->input;
+  args->output = is_root() ? op->output : nullptr;
+  args->count = static_cast<std::size_t>(head().elements(0));
+  return scale_input(args);
+}
+
+// Where the input must stay as it is: in the fusion buffer.
+Status Payload::scale_input(execute::StageArgs* args) {
+  const Operation* op = operations_->front();
   if (prescale() == 1.0 || op->bytes() == 0) return {};
   RODA_RETURN_IF_ERROR(ensure_fused(op->bytes()));
   RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
@@ -232,6 +251,9 @@ Status Payload::finish() {
   Operation* op = operations_->front();
   if (head().collective == RODA_REDUCESCATTER) {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(members_.rank)], postscale());
+  }
+  if (head().collective == RODA_REDUCE && is_root()) {
+    return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
   }
   if (!reduces_all() || bucket_given_) return {};
   if (is_fused()) return bucket_.unpack(fused_.data(), postscale(), queue_.stream);
@@ -255,7 +277,7 @@ Status Payload::run_locally(const Work& work) {
     RODA_RETURN_IF_ERROR(allocate_result(op, bytes));
     if (op->input != nullptr) RODA_RETURN_IF_ERROR(copy(op->output, op->input, bytes));
     const std::size_t count = bytes / roda_dtype_size(op->request.dtype);
-    if (!reduces_all() && head().collective != RODA_REDUCESCATTER) continue;
+    if (roda_collective_is(work_.collective, RODA_COMBINES) == 0) continue;
     RODA_RETURN_IF_ERROR(scale(op->output, count, prescale()));
     RODA_RETURN_IF_ERROR(scale(op->output, count, postscale()));
   }

@@ -74,6 +74,8 @@ class Payload {
   Status prepare_alltoall(execute::StageArgs* args);
   Status prepare_reducescatter(execute::StageArgs* args);
   Status prepare_broadcast(execute::StageArgs* args);
+  Status prepare_reduce(execute::StageArgs* args);
+  Status scale_input(execute::StageArgs* args);
   // The same for several tensors in one buffer (payload_bucket.cc).
   Status prepare_bucket(execute::StageArgs* args);
   Status pack_allgather(execute::StageArgs* args);

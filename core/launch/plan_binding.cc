@@ -35,7 +35,7 @@ Status PlanBinding::connect(Planner* planner, Contexts* contexts, bool* ready) {
 // sum is scaled.
 Status PlanBinding::find_plan(Planner* planner) {
   root_ = 0;
-  if (head_->collective == RODA_BROADCAST) {
+  if (roda_collective_is(head_->collective, RODA_ROOTED) != 0) {
     const auto& ranks = set_->options().ranks;
     root_ = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head_->root) - ranks.begin());
   }

@@ -22,7 +22,7 @@ bool PlanBinding::goes_direct(const PlanStage& stage, execute::StagePool* pool) 
   if (algorithm == nullptr || execute::one_sided(algorithm->needs)) return false;
   if (stage.collective == RODA_ADASUM_ALLREDUCE) return false;
   if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return false;
-  const bool reduces = stage.collective == RODA_ALLREDUCE || stage.collective == RODA_REDUCESCATTER;
+  const bool reduces = roda_collective_is(stage.collective, RODA_COMBINES) != 0;
   const bool is_direct = !reduces || queue_.abilities->reduces(queue_);
   RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
            is_direct ? "on the device's memory" : "in host memory: the device has no kernels");

@@ -7,26 +7,15 @@ namespace {
 
 // Of the buffer: an allgather's holds what all members give.
 std::size_t bytes_of(const Agreed& t) {
-  if (t.collective != RODA_ALLGATHER) return t.bytes(0);
+  if (roda_collective_of(t.collective)->input != RODA_OWN_PART) return t.bytes(0);
   return static_cast<std::size_t>(t.all_rows * t.row_elements) * roda_dtype_size(t.dtype);
 }
 
 bool fuses(const Agreed& t, const BucketRules& rules) {
-  switch (t.collective) {
-    case RODA_ALLREDUCE:
-      return t.bytes(0) <= rules.limit && t.bytes(0) <= rules.threshold;
-    case RODA_ADASUM_ALLREDUCE:
-      if (rules.adasum_apart) return false;
-      [[fallthrough]];
-    case RODA_ALLGATHER:
-    case RODA_BROADCAST:
-    case RODA_REDUCESCATTER: {
-      const std::size_t bytes = bytes_of(t);
-      return bytes <= rules.copied_limit && bytes <= rules.threshold;
-    }
-    default:
-      return false;
-  }
+  if (roda_collective_is(t.collective, RODA_FUSES) == 0) return false;
+  if (t.collective == RODA_ADASUM_ALLREDUCE && rules.adasum_apart) return false;
+  const std::size_t bytes = bytes_of(t);
+  return bytes <= (t.collective == RODA_ALLREDUCE ? rules.limit : rules.copied_limit) && bytes <= rules.threshold;
 }
 
 bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {

@@ -241,8 +241,7 @@ bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
 
 void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
-  const bool takes_zeros =
-      slot.agreed->collective == RODA_ALLREDUCE || slot.agreed->collective == RODA_ADASUM_ALLREDUCE;
+  const bool takes_zeros = roda_collective_is(slot.agreed->collective, RODA_JOINS) != 0;
   if (slot.arrived.count() != set->size() && !takes_zeros) {
     to_pending(id, set, bit, outcome);  // joined members take part: the full check knows what to say
     return;
@@ -318,9 +317,10 @@ Status Negotiator::arrive(Request request, Outcome* outcome) {
   const std::int32_t id = request.set;
   const int member = position(id, request.rank);
   if (member < 0) return {};
-  if (request.collective == RODA_BROADCAST && set->members.position(request.root) < 0) {
-    return Status::unknown("malformed control record: a broadcast of '" + request.name +
-                           "' from a root outside the process set, by rank " + std::to_string(request.rank));
+  if (roda_collective_is(request.collective, RODA_ROOTED) != 0 && set->members.position(request.root) < 0) {
+    return Status::unknown("malformed control record: a " + std::string(roda_collective_of(request.collective)->users) +
+                           " of '" + request.name + "' with a root outside the process set, by rank " +
+                           std::to_string(request.rank));
   }
   if (request.collective == RODA_JOIN) {
     join(id, set, member, outcome);

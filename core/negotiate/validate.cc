@@ -22,9 +22,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.str();
 }
 
-bool is_one_of(int collective, std::initializer_list<int> list) {
-  return std::find(list.begin(), list.end(), collective) != list.end();
-}
+bool is(const Request& r, std::uint32_t traits) { return roda_collective_is(r.collective, traits) != 0; }
 
 // "tensor 'x': ranks 0, 2: float32; rank 1: float64" - who said what, so that the odd rank is seen at once.
 std::string who_said(const Requests& requests, const std::function<std::string(const Request&)>& value) {
@@ -88,14 +86,14 @@ std::string check_rows(const Requests& requests) {
 std::string check_scales(const Requests& requests) {
   const Request& a = *requests.front();
   const Request* b = odd_one(requests, [](const Request& r) {
-    const int op = r.collective == RODA_REDUCESCATTER ? r.op : 0;
+    const int op = is(r, RODA_SUMS_ONLY) ? r.op : 0;
     return std::tuple(std::bit_cast<std::uint64_t>(r.prescale), std::bit_cast<std::uint64_t>(r.postscale), op);
   });
   if (b == nullptr) return "";
   auto text = [](const Request& r) {
     std::ostringstream out;
     out << "prescale " << r.prescale << ", postscale " << r.postscale;
-    if (r.collective == RODA_REDUCESCATTER) out << ", op " << roda_reduce_op_name(r.op);
+    if (is(r, RODA_SUMS_ONLY)) out << ", op " << roda_reduce_op_name(r.op);
     return out.str();
   };
   return "Mismatched prescale and/or postscale factors: One rank sent factors (" + text(a) +
@@ -111,31 +109,34 @@ std::string check_reduce_op(const Requests& requests) {
          who_said(requests, [](const Request& r) { return std::string(roda_reduce_op_name(r.op)); });
 }
 
-std::string title_case(const Request& r) {
-  std::string text = op_name(r);
-  std::transform(text.begin() + 1, text.end(), text.begin() + 1, [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
+std::string title_of(const Request& r) { return roda_collective_of(r.collective)->title; }
 
 // Truth values have no average and no multiples; this is said when the ranks agree on everything else.
 bool scales_bool(const Request& r) {
-  if (r.dtype != RODA_BOOL || !is_one_of(r.collective, {RODA_ALLREDUCE, RODA_REDUCESCATTER})) return false;
+  if (!is(r, RODA_COMBINES) || roda_dtype_is(r.dtype, RODA_SCALES) != 0) return false;
   return r.op == RODA_AVERAGE || r.prescale != 1.0 || r.postscale != 1.0;
 }
 
 std::string refused_scaled_bool(const Request& r) {
-  const bool scatters = r.collective == RODA_REDUCESCATTER;
-  return title_case(r) + " of bool tensor '" + r.name +
+  const bool scatters = is(r, RODA_SUMS_ONLY);
+  return title_of(r) + " of bool tensor '" + r.name +
          "': truth values can be neither averaged nor scaled. Use op=hvd.Sum " +
          (scatters ? "(true where any rank's is)"
                    : "or hvd.Max (true where any rank's is) or hvd.Min (true where every rank's is)") +
          " without prescale and postscale factors, or convert the tensor to a number type.";
 }
 
+// Elements that travel and are not combined.
+std::string refused_reduction(const Request& r) {
+  return title_of(r) + " of " + dtype_name(r) + " tensor '" + r.name + "', op " + roda_reduce_op_name(r.op) + ": " +
+         dtype_name(r) +
+         " can be gathered, broadcast and exchanged, but not reduced. Convert the tensor to float16, bfloat16 or "
+         "float32 and reduce that.";
+}
+
 // What Adasum is not made for.
 std::string refused_adasum(const Request& r, int members) {
-  const bool is_real = is_one_of(r.dtype, {RODA_FLOAT16, RODA_BFLOAT16, RODA_FLOAT32, RODA_FLOAT64});
-  if (!is_real) {
+  if (roda_dtype_is(r.dtype, RODA_FLOAT | RODA_REDUCES) == 0) {
     return "Adasum of tensor '" + r.name + "': Unsupported data type " + dtype_name(r) +
            "; it takes float16, bfloat16, float32 and float64.";
   }
@@ -145,7 +146,7 @@ std::string refused_adasum(const Request& r, int members) {
 }
 
 std::string refused_with_join(const Request& r) {
-  std::string text = title_case(r) + " is not supported with Join at this time.";
+  std::string text = title_of(r) + " is not supported with Join at this time.";
   if (r.collective == RODA_ALLGATHER) text += " Specify sparse_to_dense=True if using DistributedOptimizer";
   return text + " (tensor '" + r.name + "')";
 }
@@ -198,7 +199,7 @@ std::string check_root(const Requests& requests) {
   const Request& a = *requests.front();
   const Request* b = odd_one(requests, [](const Request& r) { return r.root; });
   if (b == nullptr) return "";
-  return "Mismatched BROADCAST root ranks: One rank specified root rank " + std::to_string(a.root) +
+  return "Mismatched " + op_name(a) + " root ranks: One rank specified root rank " + std::to_string(a.root) +
          ", but another rank specified root rank " + std::to_string(b->root) + "." +
          who_said(requests, [](const Request& r) { return "root " + std::to_string(r.root); });
 }
@@ -213,7 +214,7 @@ std::string check_device(const Requests& requests) {
 
 std::string first_error(const Requests& requests, int members, bool joined) {
   const Request& a = *requests.front();
-  const int c = a.collective;
+  const roda_collective_entry& data = *roda_collective_of(a.collective);
   if (const Request* b = odd_one(requests, [](const Request& r) { return r.dtype; })) {
     return "Mismatched data types: One rank had type " + dtype_name(a) + ", but another rank had type " +
            dtype_name(*b) + "." + who_said(requests, dtype_name);
@@ -223,27 +224,26 @@ std::string first_error(const Requests& requests, int members, bool joined) {
            who_said(requests, op_name);
   }
   std::string error;
-  if (is_one_of(c, {RODA_ALLREDUCE, RODA_ADASUM_ALLREDUCE, RODA_BROADCAST, RODA_REDUCESCATTER})) {
+  const bool has_parts = data.input == RODA_OWN_PART || data.input == RODA_ALL_PARTS;
+  if (data.input == RODA_WHOLE || is(a, RODA_COMBINES)) {
     if (error = check_shapes(requests); !error.empty()) return error;
   }
-  if (is_one_of(c, {RODA_ALLREDUCE, RODA_ADASUM_ALLREDUCE, RODA_REDUCESCATTER})) {
+  if (is(a, RODA_COMBINES)) {
     if (error = check_scales(requests); !error.empty()) return error;
     if (error = check_reduce_op(requests); !error.empty()) return error;
   }
-  if (joined && is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL, RODA_REDUCESCATTER, RODA_BROADCAST})) {
-    return refused_with_join(a);
-  }
-  if (is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL, RODA_REDUCESCATTER})) {
+  if (joined && data.input != RODA_NOTHING && !is(a, RODA_JOINS)) return refused_with_join(a);
+  if (has_parts) {
     if (error = check_scalar(requests); !error.empty()) return error;
   }
-  if (is_one_of(c, {RODA_ALLGATHER, RODA_ALLTOALL})) {
+  if (has_parts && !is(a, RODA_COMBINES)) {
     if (error = check_rows(requests); !error.empty()) return error;
     if (error = check_total(requests); !error.empty()) return error;
   }
-  if (c == RODA_ALLTOALL) {
+  if (a.collective == RODA_ALLTOALL) {
     if (error = check_splits(requests, members); !error.empty()) return error;
   }
-  if (c == RODA_BROADCAST) {
+  if (is(a, RODA_ROOTED)) {
     if (error = check_root(requests); !error.empty()) return error;
   }
   return check_device(requests);
@@ -255,6 +255,9 @@ Status validate(const std::vector<const Request*>& requests, int members, bool j
   std::string error = first_error(requests, members, joined);
   if (!error.empty()) return Status::precondition(std::move(error));
   const Request& agreed = *requests.front();
+  if (is(agreed, RODA_COMBINES) && roda_dtype_is(agreed.dtype, RODA_REDUCES) == 0) {
+    return Status::invalid(refused_reduction(agreed));
+  }
   if (agreed.collective == RODA_ADASUM_ALLREDUCE) {
     if (error = refused_adasum(agreed, members); !error.empty()) return Status::unknown(std::move(error));
   }
@@ -287,7 +290,7 @@ AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<i
   agreed->group = common_group(requests);
   const std::int64_t common = a.shape.empty() ? 1 : a.shape[0];
   agreed->rows.assign(static_cast<std::size_t>(members), common);
-  const bool own_rows = a.collective == RODA_ALLGATHER || a.collective == RODA_ALLTOALL;
+  const bool own_rows = roda_collective_of(a.collective)->output == RODA_ALL_PARTS;
   if (own_rows) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       agreed->rows[static_cast<std::size_t>(position[i])] = requests[i]->shape[0];

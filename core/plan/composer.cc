@@ -41,7 +41,9 @@ std::string place_in_words(const plan::Grid& grid, std::int32_t axis, bool is_to
 // What the table goes by for one stage of a composition: about as many bytes as a group of it has of one piece.
 std::size_t stage_bytes(const PlanQuery& q, const plan::Grid& grid, const plan::Plan& plan, std::size_t number) {
   std::size_t bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
-  const bool is_shared_out = plan.name != kTwoStep && q.collective != RODA_BROADCAST && q.collective != RODA_ALLTOALL;
+  const auto collective = static_cast<schedule::Collective>(q.collective);
+  const bool is_shared_out =
+      plan.name != kTwoStep && !schedule::is(collective, RODA_ROOTED) && !schedule::is_between_pairs(collective);
   for (std::int32_t axis = 0; is_shared_out && axis < plan.stages[number].axis; ++axis) {
     bytes /= static_cast<std::size_t>(grid.smallest(axis));
   }
@@ -81,9 +83,7 @@ Status Composer::choose_stage(const PlanQuery& whole, const plan::Grid& grid, st
   part.bytes = stage_bytes(whole, grid, plan->composition, number);
   part.hosts = grid.hosts(stage.axis);
   part.size = is_among_all ? whole.size : grid.largest(stage.axis);
-  const bool moves_only =
-      stage.collective != schedule::Collective::kAllreduce && stage.collective != schedule::Collective::kReduceScatter;
-  if (moves_only) part.op = RODA_SUM;
+  if (is_among_all || !schedule::is(stage.collective, RODA_COMBINES)) part.op = RODA_SUM;
   const bool is_torus = plan->composition.name == kTorus;
   const bool is_outside = !is_torus && (part.hosts > 1 || (grid.lonely_axis() >= 0 && stage.axis > grid.lonely_axis()));
   const std::string place = place_in_words(grid, stage.axis, is_torus);

@@ -1,6 +1,7 @@
 #include "core/plan/device_choice.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace roda::engine {
@@ -72,26 +73,26 @@ std::vector<std::string> names_in(const std::string& text) {
 
 Status choose_for_devices(const Knobs& knobs, const Offer& offer, const std::vector<const roda_transport*>& host,
                           Carriers::OnDevice* choices) {
-  const struct {
-    Collective collective;
-    const char* variable;
-    const std::string& text;
-  } forms[] = {{Collective::kAllreduce, "HOROVOD_GPU_ALLREDUCE", knobs.gpu_allreduce},
-               {Collective::kAllgather, "HOROVOD_GPU_ALLGATHER", knobs.gpu_allgather},
-               {Collective::kBroadcast, "HOROVOD_GPU_BROADCAST", knobs.gpu_broadcast},
-               {Collective::kAlltoall, "HOROVOD_GPU_ALLTOALL", knobs.gpu_alltoall},
-               {Collective::kReduceScatter, "HOROVOD_GPU_REDUCESCATTER", knobs.gpu_reducescatter}};
-  for (const auto& form : forms) {
-    DeviceChoice& choice = (*choices)[form.collective];
-    const bool is_own = !form.text.empty();
-    const std::string& text = is_own ? form.text : knobs.gpu_operations;
-    RODA_RETURN_IF_ERROR(
-        find_named(is_own ? form.variable : "HOROVOD_GPU_OPERATIONS", text, offer, &choice.transports));
+  // Horovod's collectives have variables of their own.
+  const std::map<Collective, std::string> own = {{Collective::kAllreduce, knobs.gpu_allreduce},
+                                                 {Collective::kAllgather, knobs.gpu_allgather},
+                                                 {Collective::kBroadcast, knobs.gpu_broadcast},
+                                                 {Collective::kAlltoall, knobs.gpu_alltoall},
+                                                 {Collective::kReduceScatter, knobs.gpu_reducescatter}};
+  for (const Collective collective : schedule::collectives()) {
+    const roda_collective_entry& entry = schedule::entry_of(collective);
+    if (entry.input == RODA_NOTHING || !schedule::is(collective, RODA_SUBMITTED)) continue;
+    DeviceChoice& choice = (*choices)[collective];
+    const auto form = own.find(collective);
+    const bool is_own = form != own.end() && !form->second.empty();
+    const std::string variable = std::string("HOROVOD_GPU_") + (is_own ? entry.name : "OPERATIONS");
+    const std::string& text = is_own ? form->second : knobs.gpu_operations;
+    RODA_RETURN_IF_ERROR(find_named(variable, text, offer, &choice.transports));
     const auto working = std::count_if(choice.transports.begin(), choice.transports.end(),
                                        [](const auto* t) { return works_on_devices(t); });
     choice.is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
-    choice.composes = choice.is_mixed || (form.collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
-                      (form.collective == Collective::kAllgather && knobs.hierarchical_allgather);
+    choice.composes = choice.is_mixed || (collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
+                      (collective == Collective::kAllgather && knobs.hierarchical_allgather);
     if (choice.transports.empty()) choice.transports = by_default(offer, host);
   }
   return {};

@@ -5,7 +5,6 @@
 #include "algorithms/plan/compile.h"
 #include "algorithms/schedule/schedule.h"
 #include "core/execute/schedule/program.h"
-#include "core/plan/words.h"
 
 namespace roda::engine {
 namespace {
@@ -36,7 +35,7 @@ std::string Plan::describe() const {
   std::string text;
   for (std::size_t number = 0; number < stages.size(); ++number) {
     const PlanStage& stage = stages[number];
-    text += (text.empty() ? "" : ", then ") + lower_name(stage.collective) +
+    text += std::string(text.empty() ? "" : ", then ") + roda_collective_of(stage.collective)->users +
             (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
             stage.algorithm + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
   }

@@ -1,13 +1,11 @@
 #include "core/plan/planner.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/select/names.h"
 #include "core/execute/schedule/program.h"
-#include "core/plan/words.h"
 
 namespace roda::engine {
 
@@ -79,11 +77,9 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
     }
     refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " + v.reason;
   }
-  std::string title = lower_name(q.collective);
-  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
-  return Status::unsupported("No " + title + " operation enabled: no transport can run it on " +
-                             std::to_string(q.bytes) + " bytes of " + roda_dtype_name(q.dtype) + " over " +
-                             std::to_string(q.size) + " ranks" +
+  return Status::unsupported("No " + std::string(roda_collective_of(q.collective)->title) +
+                             " operation enabled: no transport can run it on " + std::to_string(q.bytes) +
+                             " bytes of " + roda_dtype_name(q.dtype) + " over " + std::to_string(q.size) + " ranks" +
                              (refused.empty() ? "; no rule of the selection table applies" : refused) +
                              ". `roda-info` lists the transports and why each is or isn't usable.");
 }

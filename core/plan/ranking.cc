@@ -46,8 +46,7 @@ Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> o
   query.bytes = q.bytes;
   query.size = q.size;
   // Whole numbers come to the same bits in any order.
-  const bool rounds = q.dtype >= RODA_FLOAT16 && q.dtype != RODA_BOOL;
-  query.in_rank_order = in_rank_order_ && rounds;
+  query.in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
   return table_.rank(query, offers);
 }
 

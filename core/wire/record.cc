@@ -148,8 +148,8 @@ Status check(const negotiate::Request& r) {
       return malformed("a request's dimensions");
     }
   }
-  const bool reduces = r.collective == RODA_ALLREDUCE || r.collective == RODA_REDUCESCATTER;
-  if (reduces && (r.op < 0 || r.op >= RODA_REDUCE_OP_COUNT)) return malformed("a request of an unknown reduction");
+  if (roda_collective_is(r.collective, RODA_COMBINES) != 0 && (r.op < 0 || r.op >= RODA_REDUCE_OP_COUNT))
+    return malformed("a request of an unknown reduction");
   if (r.group.size < 0) return malformed("a request's group");
   return {};
 }

@@ -98,6 +98,35 @@ void broadcast(Env& env) {
   env.barrier();
 }
 
+// Off the root no output is given, and every input stays as it is.
+void reduce(Env& env) {
+  skip_unless(env, RODA_REDUCE);
+  Group group(env, "reduce");
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
+      if (!supports(env, RODA_REDUCE, dtype, op)) continue;
+      for (int root = 0; root < group.size(); ++root) {
+        for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
+          const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
+          const bool is_root = root == group.rank(), in_place = count % 2 == 0;
+          Buffer input(env.placement(), elements);
+          Buffer output(env.placement(), is_root && in_place ? elements : std::vector<char>(elements.size(), 'x'));
+          roda_collective_args args = arguments(env, RODA_REDUCE, dtype, op);
+          args.input = is_root && in_place ? output.data() : input.data();
+          args.output = is_root ? output.data() : nullptr;
+          args.count = count;
+          args.root = root;
+          group.wait(group.start(args));
+          if (is_root)
+            check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, "reduce", count);
+          check_equal(input.read(), elements, dtype, "the input of a reduce", count);
+        }
+      }
+    }
+  }
+  env.barrier();
+}
+
 // Uneven shares, with zeros among them; `shape` picks one of several patterns.
 std::vector<std::size_t> shares(int ranks, int shape) {
   std::vector<std::size_t> counts;
@@ -262,6 +291,7 @@ void beside_messages(Env& env) {
 const std::vector<Case> kNativeCases = {
     {"native.allreduce", "dtypes x ops x sizes, in place and not", RODA_CAP_NATIVE, 1, kPlain, allreduce},
     {"native.broadcast", "dtypes x roots x sizes", RODA_CAP_NATIVE, 1, kPlain, broadcast},
+    {"native.reduce", "dtypes x ops x roots x sizes", RODA_CAP_NATIVE, 1, kPlain, reduce},
     {"native.allgather", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, allgather},
     {"native.alltoall", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, alltoall},
     {"native.reduce_scatter", "even, uneven and empty shares", RODA_CAP_NATIVE, 1, kPlain, reduce_scatter},

@@ -16,12 +16,12 @@ int value_of(int rank, std::size_t index, int dtype, int op) {
   return static_cast<int>(mixed % 5) + 1;  // never zero: a sum that moved nothing must not look right
 }
 
-// Small whole numbers only.
-std::uint16_t half_bits(int value) {
+// Whole numbers of as many bits as the mantissa has, and one.
+int short_float_bits(int value, int mantissa, int bias) {
   if (value == 0) return 0;
   int exponent = 0;
   while ((value >> (exponent + 1)) != 0) ++exponent;
-  return static_cast<std::uint16_t>(((exponent + 15) << 10) | ((value << (10 - exponent)) & 0x3ff));
+  return ((exponent + bias) << mantissa) | ((value << (mantissa - exponent)) & ((1 << mantissa) - 1));
 }
 
 std::uint16_t bfloat_bits(int value) {
@@ -50,9 +50,13 @@ void encode(char* to, int dtype, int value) {
     case RODA_INT64:
       return put(to, static_cast<std::int64_t>(value));
     case RODA_FLOAT16:
-      return put(to, half_bits(value));
+      return put(to, static_cast<std::uint16_t>(short_float_bits(value, 10, 15)));
     case RODA_BFLOAT16:
       return put(to, bfloat_bits(value));
+    case RODA_FLOAT8_E4M3FN:
+      return put(to, static_cast<std::uint8_t>(short_float_bits(value, 3, 7)));
+    case RODA_FLOAT8_E5M2:
+      return put(to, static_cast<std::uint8_t>(short_float_bits(value, 2, 15)));
     case RODA_FLOAT32:
       return put(to, static_cast<float>(value));
     default:

@@ -57,9 +57,14 @@ std::string no_collective(const std::string& name) {
 std::string collective_text(std::int32_t collective) { return plain(roda_collective_name(collective)); }
 
 const std::vector<std::int32_t>& measurable_collectives() {
-  static const std::vector<std::int32_t> kAll = {RODA_ALLREDUCE, RODA_ALLGATHER,     RODA_BROADCAST,
-                                                 RODA_ALLTOALL,  RODA_REDUCESCATTER, RODA_BARRIER};
-  return kAll;
+  static const std::vector<std::int32_t> all = [] {
+    std::vector<std::int32_t> found;
+    for (std::int32_t number = 0; number < RODA_COLLECTIVE_COUNT; ++number) {
+      if (roda_collective_is(number, RODA_RUNS | RODA_SUBMITTED) != 0) found.push_back(number);
+    }
+    return found;
+  }();
+  return all;
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -71,17 +71,23 @@ void add_size(CLI::App* app, const char* name, std::size_t* bytes, const char* h
       ->default_str(tools::format_size(*bytes));
 }
 
+std::string names_of_collectives() {
+  std::string names;
+  for (const std::int32_t collective : tools::measurable_collectives()) {
+    names += tools::collective_text(collective) + ", ";
+  }
+  return names;
+}
+
 void add_what(CLI::App* app, Lists* lists, Options* options) {
-  app->add_option("-c,--collectives", lists->collectives,
-                  "allreduce, allgather, broadcast, alltoall, reducescatter, barrier, or all")
-      ->capture_default_str();
+  app->add_option("-c,--collectives", lists->collectives, names_of_collectives() + "or all")->capture_default_str();
   add_size(app, "-b,--min-bytes", &options->min_bytes, "smallest size");
   add_size(app, "-e,--max-bytes", &options->max_bytes, "largest size");
   app->add_option("-f,--factor", options->factor, "from size to size")
       ->capture_default_str()
       ->check(CLI::Range(1.01, 1e6));
   app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f");
-  app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy names them, and bfloat16")->capture_default_str();
+  app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy and ml_dtypes name them")->capture_default_str();
   app->add_option("-o,--ops", lists->ops, "sum, average, adasum, min, max, product")->capture_default_str();
   app->add_option("-n,--ranks", options->ranks, "processes to start")
       ->capture_default_str()

@@ -33,12 +33,14 @@ double combine(std::int32_t op, double a, double b) {
   }
 }
 
-// Exact for the integers up to 2048 that the patterns hold.
-std::uint16_t half_bits(double value) {
+// What the mantissa has no bits for is cut off: of a half that is nothing, for the integers up to 2048 that the
+// patterns hold.
+int short_float_bits(double value, int mantissa_bits, int bias) {
   if (value == 0) return 0;
   int exponent = 0;
   const double mantissa = std::frexp(value, &exponent);  // 0.5 <= mantissa < 1
-  return static_cast<std::uint16_t>(((exponent + 14) << 10) + static_cast<int>((mantissa * 2 - 1) * 1024));
+  const int steps = 1 << mantissa_bits;
+  return (exponent - 1 + bias) * steps + static_cast<int>((mantissa * 2 - 1) * steps);
 }
 
 template <typename T>
@@ -54,9 +56,13 @@ void encode(std::int32_t dtype, double value, std::byte* to) {
     case RODA_FLOAT64:
       return put(value, to);
     case RODA_FLOAT16:
-      return put(half_bits(value), to);
+      return put(static_cast<std::uint16_t>(short_float_bits(value, 10, 15)), to);
     case RODA_BFLOAT16:
       return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16), to);
+    case RODA_FLOAT8_E4M3FN:
+      return put(static_cast<std::uint8_t>(short_float_bits(value, 3, 7)), to);
+    case RODA_FLOAT8_E5M2:
+      return put(static_cast<std::uint8_t>(short_float_bits(value, 2, 15)), to);
     case RODA_BOOL:
       return put(static_cast<std::uint8_t>(value != 0), to);
     default: {

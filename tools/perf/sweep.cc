@@ -46,10 +46,12 @@ std::vector<bool> places_of(const Options& options, std::int32_t collective) {
 
 // Horovod's reducescatter knows two ops, and the average of truth values means nothing.
 bool is_defined(std::int32_t collective, std::int32_t dtype, std::int32_t op) {
-  if (collective == RODA_REDUCESCATTER && op != RODA_SUM && op != RODA_AVERAGE) return false;
-  const bool is_float = dtype >= RODA_FLOAT16 && dtype != RODA_BOOL;
-  if (reduces(collective) && op == RODA_ADASUM && !is_float) return false;
-  return !(reduces(collective) && dtype == RODA_BOOL && op == RODA_AVERAGE);
+  if (!reduces(collective)) return true;
+  if (roda_collective_is(collective, RODA_SUMS_ONLY) != 0 && op != RODA_SUM && op != RODA_AVERAGE) return false;
+  const std::uint32_t needs = op == RODA_ADASUM    ? RODA_FLOAT | RODA_REDUCES
+                              : op == RODA_AVERAGE ? RODA_SCALES
+                                                   : RODA_REDUCES;
+  return roda_dtype_is(dtype, needs) != 0;
 }
 
 // Combinations that differ in what the collective reads: barriers have no dtype, gathers no op.

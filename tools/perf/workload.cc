@@ -12,9 +12,11 @@ namespace {
 
 constexpr int kRoot = 0;
 
+const roda_collective_entry& data_of(std::int32_t collective) { return *roda_collective_of(collective); }
+
 // Every rank sends or receives one part per rank.
 bool splits(std::int32_t collective) {
-  return collective == RODA_ALLGATHER || collective == RODA_ALLTOALL || collective == RODA_REDUCESCATTER;
+  return data_of(collective).input == RODA_ALL_PARTS || data_of(collective).output == RODA_ALL_PARTS;
 }
 
 std::string make_name(const Case& what) {
@@ -26,13 +28,15 @@ std::string make_name(const Case& what) {
 
 double bus_factor(std::int32_t collective, int ranks) {
   const double n = ranks;
-  if (ranks < 2 || collective == RODA_BROADCAST) return 1;
+  if (ranks < 2 || roda_collective_is(collective, RODA_ROOTED) != 0) return 1;
   return (collective == RODA_ALLREDUCE ? 2 : 1) * (n - 1) / n;
 }
 
-bool reduces(std::int32_t collective) { return collective == RODA_ALLREDUCE || collective == RODA_REDUCESCATTER; }
+bool reduces(std::int32_t collective) { return roda_collective_is(collective, RODA_COMBINES) != 0; }
 
-bool has_both_places(std::int32_t collective) { return collective == RODA_ALLREDUCE; }
+bool has_both_places(std::int32_t collective) {
+  return reduces(collective) && data_of(collective).output == RODA_WHOLE;
+}
 
 std::string what_runs(const Case& what) {
   const bool is_adasum = what.collective == RODA_ALLREDUCE && what.op == RODA_ADASUM;
@@ -55,11 +59,11 @@ Workload::Workload(const Session& session, const Case& what)
   rows_ = what.collective == RODA_BARRIER ? 0 : std::max<std::size_t>(1, what.bytes / element_ / parts);
   count_ = rows_ * parts;
   name_ = make_name(case_);
-  const std::size_t sent = what.collective == RODA_ALLGATHER ? rows_ : count_;
+  const std::size_t sent = data_of(what.collective).input == RODA_OWN_PART ? rows_ : count_;
   shape_ = static_cast<std::int64_t>(sent);
   input_.resize(sent * element_);
-  if (what.collective == RODA_REDUCESCATTER) output_.resize(rows_ * element_);
-  if (what.collective == RODA_ALLREDUCE && !what.in_place) output_.resize(input_.size());
+  if (data_of(what.collective).output == RODA_OWN_PART) output_.resize(rows_ * element_);
+  if (has_both_places(what.collective) && !what.in_place) output_.resize(input_.size());
 }
 
 roda_op Workload::make_op() {
@@ -72,9 +76,7 @@ roda_op Workload::make_op() {
   op.root = kRoot;
   op.flags = RODA_OP_WILL_WAIT;
   if (!output_.empty()) op.output = output_.data();
-  if (case_.collective == RODA_BROADCAST || (case_.collective == RODA_ALLREDUCE && case_.in_place)) {
-    op.output = input_.data();
-  }
+  if (data_of(case_.collective).output == RODA_WHOLE && case_.in_place) op.output = input_.data();
   return op;
 }
 
@@ -93,26 +95,24 @@ bool Workload::check() {
   Pending pending = Session::submit(&op, 1);
   pending.wait();
   if (case_.collective == RODA_BARRIER) return true;
-  const bool owned = case_.collective == RODA_ALLGATHER || case_.collective == RODA_ALLTOALL;
+  const bool owned = data_of(case_.collective).output == RODA_ALL_PARTS;
+  const bool has_result = rank_ == kRoot || roda_collective_is(case_.collective, RODA_COMBINES | RODA_ROOTED) == 0;
   const void* output = owned ? pending.output(0) : op.output;
   const bool input_kept =
-      output == input_.data() ||
+      (has_result && output == input_.data()) ||
       Pattern::input(case_.dtype, case_.op, rank_).matches(input_.data(), 0, input_.size() / element_);
-  return input_kept && result_is_right(output);
+  return input_kept && (!has_result || result_is_right(output));
 }
 
 bool Workload::result_is_right(const void* output) const {
   const auto* data = static_cast<const std::byte*>(output);
   const std::size_t mine = static_cast<std::size_t>(rank_) * rows_;
-  switch (case_.collective) {
-    case RODA_ALLREDUCE:
-      return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, 0, rows_);
-    case RODA_REDUCESCATTER:
-      return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, mine, rows_);
-    case RODA_BROADCAST:
-      return Pattern::input(case_.dtype, case_.op, kRoot).matches(data, 0, rows_);
-    default:
-      break;
+  if (reduces(case_.collective)) {
+    const std::size_t first = data_of(case_.collective).output == RODA_OWN_PART ? mine : 0;
+    return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, first, rows_);
+  }
+  if (data_of(case_.collective).output == RODA_WHOLE) {
+    return Pattern::input(case_.dtype, case_.op, kRoot).matches(data, 0, rows_);
   }
   for (int peer = 0; peer < ranks_; ++peer, data += rows_ * element_) {
     const std::size_t first = case_.collective == RODA_ALLTOALL ? mine : 0;

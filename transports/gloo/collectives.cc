@@ -167,7 +167,8 @@ void Collective::assign(const roda_collective_args& args, int size) {
 bool is_supported(int collective, int dtype, int op) {
   switch (collective) {
     case RODA_ALLREDUCE:
-      return roda_dtype_size(dtype) != 0 && (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
+      return roda_dtype_is(dtype, RODA_REDUCES) != 0 &&
+             (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
     case RODA_BROADCAST:
     case RODA_ALLGATHER:
     case RODA_ALLTOALL:

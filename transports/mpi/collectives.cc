@@ -41,6 +41,8 @@ class Start {
         return reduce_scatter();
       case RODA_BROADCAST:
         return broadcast();
+      case RODA_REDUCE:
+        return reduce();
       case RODA_ALLGATHER:
         return allgather();
       case RODA_ALLTOALL:
@@ -86,6 +88,19 @@ class Start {
     for_each_piece(args_.count, [&](std::size_t offset, int count) {
       begin("MPI_Ibcast", [&](MPI_Request* request) {
         return mpi_.Ibcast(output(offset), count, type_, args_.root, team_.communicator, request);
+      });
+    });
+  }
+
+  void reduce() {
+    const bool is_root = team_.rank == args_.root;
+    touch(args_.count, is_root ? args_.count : 0);
+    const MPI_Op op = reduction();
+    for_each_piece(args_.count, [&](std::size_t offset, int count) {
+      const void* from = is_root && is_in_place() ? MPI_IN_PLACE : input(offset);
+      begin("MPI_Ireduce", [&](MPI_Request* request) {
+        return mpi_.Ireduce(from, is_root ? output(offset) : nullptr, count, type_, op, args_.root, team_.communicator,
+                            request);
       });
     });
   }
@@ -180,6 +195,7 @@ bool is_supported(int collective, int dtype, int op) {
   switch (collective) {
     case RODA_ALLREDUCE:
     case RODA_REDUCESCATTER:
+    case RODA_REDUCE:
       return is_reduction(dtype, op);
     case RODA_BROADCAST:
     case RODA_ALLGATHER:
@@ -192,7 +208,7 @@ bool is_supported(int collective, int dtype, int op) {
 
 bool is_trivial(const roda_collective_args& args, int size) {
   if (args.collective == RODA_BARRIER) return size == 1;
-  const bool by_counts = args.collective != RODA_ALLREDUCE && args.collective != RODA_BROADCAST;
+  const bool by_counts = roda_collective_of(args.collective)->input != RODA_WHOLE;
   const std::size_t elements = by_counts ? sum(args.recv_counts, size) : args.count;
   // An alltoall without data here may have some elsewhere.
   if (elements == 0 && (size == 1 || args.collective != RODA_ALLTOALL)) return true;

@@ -11,13 +11,27 @@ constexpr int kNone = -1;
 
 // Of the elements that a reduction computes with.
 int dtype_of(int dtype) {
-  constexpr int kTable[RODA_DTYPE_COUNT] = {kUint8,   kInt8,    kNone,    kNone,  kInt32,   kInt64,
-                                            kFloat16, kFloat32, kFloat64, kUint8, kBfloat16};
-  return dtype >= 0 && dtype < RODA_DTYPE_COUNT ? kTable[dtype] : kNone;
-}
-
-bool is_float(int dtype) {
-  return dtype == RODA_FLOAT16 || dtype == RODA_BFLOAT16 || dtype == RODA_FLOAT32 || dtype == RODA_FLOAT64;
+  switch (dtype) {
+    case RODA_UINT8:
+    case RODA_BOOL:
+      return kUint8;
+    case RODA_INT8:
+      return kInt8;
+    case RODA_INT32:
+      return kInt32;
+    case RODA_INT64:
+      return kInt64;
+    case RODA_FLOAT16:
+      return kFloat16;
+    case RODA_FLOAT32:
+      return kFloat32;
+    case RODA_FLOAT64:
+      return kFloat64;
+    case RODA_BFLOAT16:
+      return kBfloat16;
+    default:
+      return kNone;
+  }
 }
 
 // Any byte but zero is true: the largest byte is then OR, the smallest AND.
@@ -32,7 +46,7 @@ int op_of(int dtype, int op) {
     case RODA_MAX:
       return kMax;
     case RODA_AVERAGE:
-      return is_float(dtype) ? kAvg : kNone;
+      return roda_dtype_is(dtype, RODA_FLOAT) != 0 ? kAvg : kNone;
     default:
       return kNone;
   }
@@ -70,6 +84,8 @@ class Launch {
     switch (args_.collective) {
       case RODA_ALLREDUCE:
         return nccl_.AllReduce(input_, output_, args_.count, type(), op(), comm_, request_.stream);
+      case RODA_REDUCE:
+        return nccl_.Reduce(input_, output_, args_.count, type(), op(), args_.root, comm_, request_.stream);
       case RODA_BROADCAST:
         return nccl_.Broadcast(is_root() ? input_ : output_, output_, args_.count * width_, kUint8, args_.root, comm_,
                                request_.stream);
@@ -163,6 +179,7 @@ bool is_supported(int version, int collective, int dtype, int op) {
   switch (collective) {
     case RODA_ALLREDUCE:
     case RODA_REDUCESCATTER:
+    case RODA_REDUCE:
       return is_reduction(version, dtype, op);
     case RODA_BROADCAST:
     case RODA_ALLGATHER:
@@ -177,13 +194,15 @@ void measure(int rank, int size, Request* request) {
   const roda_collective_args& args = request->args;
   const std::size_t width = roda_dtype_size(args.dtype);
   const auto own = static_cast<std::size_t>(rank);
-  const bool needs_recv_counts = args.collective != RODA_ALLREDUCE && args.collective != RODA_BROADCAST;
+  const roda_collective_entry& data = *roda_collective_of(args.collective);
+  const bool is_rooted = roda_collective_is(args.collective, RODA_ROOTED) != 0;
+  const bool needs_recv_counts = data.input != RODA_WHOLE;
   if ((needs_recv_counts && request->recv_counts.empty()) ||
       (args.collective == RODA_ALLTOALL && request->send_counts.empty())) {
     throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + request->name() + " without its counts");
   }
-  if (args.collective == RODA_BROADCAST && (args.root < 0 || args.root >= size)) {
-    throw sdk::Failure(RODA_ERR_INVALID, "nccl: BROADCAST from group rank " + std::to_string(args.root));
+  if (is_rooted && (args.root < 0 || args.root >= size)) {
+    throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + request->name() + " with root " + std::to_string(args.root));
   }
   std::size_t input = args.count, output = args.count;
   if (args.collective == RODA_ALLGATHER) {
@@ -196,6 +215,7 @@ void measure(int rank, int size, Request* request) {
     input = sum(request->send_counts);
     output = sum(request->recv_counts);
   }
+  if (args.collective == RODA_REDUCE && rank != args.root) output = 0;
   request->input_bytes = input * width;
   request->output_bytes = output * width;
 }

@@ -6,7 +6,6 @@
 
 namespace roda::sim {
 
-using schedule::Collective;
 using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
@@ -73,19 +72,13 @@ class Translator {
 
   double fraction(const Range& range) const {
     const double count = range.space == Space::kProducts ? 0 : range.count;
-    switch (schedule_.collective) {
-      case Collective::kAllgather:
-      case Collective::kReduceScatter: {
-        const bool own = schedule_.collective == Collective::kReduceScatter && range.space == Space::kOutput;
-        const std::int32_t first = own ? schedule_.rank : range.first % schedule_.chunks;
-        const std::int32_t full = std::min(first + range.count, shares_) - std::min(first, shares_);
-        return static_cast<double>(full) / shares_;
-      }
-      case Collective::kBarrier:
-        return 0;
-      default:
-        return count / schedule_.chunks;
-    }
+    const roda_collective_entry& data = schedule::entry_of(schedule_.collective);
+    if (data.input == RODA_NOTHING) return 0;
+    if (data.input == RODA_WHOLE || schedule::is_between_pairs(schedule_.collective)) return count / schedule_.chunks;
+    const bool own = data.output == RODA_OWN_PART && range.space == Space::kOutput;
+    const std::int32_t first = own ? schedule_.rank : range.first % schedule_.chunks;
+    const std::int32_t full = std::min(first + range.count, shares_) - std::min(first, shares_);
+    return static_cast<double>(full) / shares_;
   }
 
   // How many sends ago was the one that still reads what the step writes?

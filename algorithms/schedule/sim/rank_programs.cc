@@ -60,7 +60,7 @@ void RankPrograms::add_turns(const Schedule& rank) {
     const schedule::Call& call = rank.calls[next++];
     Turn& turn = turns[static_cast<std::size_t>(call.stage)];
     turn = {call.members, call.index, call.root, call.size(), 1};
-    if (rank.collective == Collective::kBroadcast) continue;
+    if (schedule::is(rank.collective, RODA_ROOTED)) continue;
     const bool gathers = call.collective == Collective::kAllgather;
     turn.fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
     const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;
@@ -134,9 +134,9 @@ void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
 // Whole shares only: with empty chunks the circle has a seam.
 bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   const auto [stage, index, size, shares, root] = key;
-  const bool per_rank = algorithm.collective == schedule::Collective::kReduceScatter ||
-                        algorithm.collective == schedule::Collective::kAllgather;
-  if (algorithm.collective == schedule::Collective::kBroadcast || (per_rank && shares != size)) return false;
+  const roda_collective_entry& data = schedule::entry_of(algorithm.collective);
+  const bool has_shares = data.input == RODA_OWN_PART || data.output == RODA_OWN_PART;
+  if (schedule::is(algorithm.collective, RODA_ROOTED) || (has_shares && shares != size)) return false;
   Program first = program_of(algorithm.make(0, size, 0), shares, true);
   std::size_t distinct = 0;
   for (const LaneProgram& lane : first.lanes) {

@@ -16,17 +16,9 @@ using schedule::Collective;
 
 double bus_factor(Collective collective, std::int32_t ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (collective) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-      return 2 * others;
-    case Collective::kAllgather:
-    case Collective::kReduceScatter:
-    case Collective::kAlltoall:
-      return others;
-    default:
-      return 1;
-  }
+  const roda_collective_entry& data = schedule::entry_of(collective);
+  if (data.input == RODA_NOTHING || schedule::is(collective, RODA_ROOTED)) return 1;
+  return data.input == RODA_WHOLE ? 2 * others : others;
 }
 
 namespace {

@@ -20,12 +20,13 @@ Complaint check_shape(const Schedule& schedule, const Schedule& first, int rank,
   }
   if (schedule.root < 0 || schedule.root >= size) return "root out of range";
   if (schedule.chunks < 1 || schedule.scratch_chunks < 0) return "number of chunks out of range";
-  const bool chunk_per_rank = schedule.collective == Collective::kAllgather ||
-                              schedule.collective == Collective::kAlltoall ||
-                              schedule.collective == Collective::kReduceScatter;
+  const roda_collective_entry& data = entry_of(schedule.collective);
+  const bool chunk_per_rank = data.input == RODA_ALL_PARTS || data.output == RODA_ALL_PARTS;
   if (chunk_per_rank && schedule.chunks != size) return "needs one chunk per rank";
   if (!schedule.scratch.empty()) return std::nullopt;
-  if (schedule.collective == Collective::kAlltoall && schedule.scratch_chunks != 0) return "alltoall has no scratch";
+  if (is_between_pairs(schedule.collective) && schedule.scratch_chunks != 0) {
+    return std::string(collective_name(schedule.collective)) + " has no scratch";
+  }
   return std::nullopt;
 }
 

@@ -133,21 +133,14 @@ Value initial_value(const Schedule& schedule, Space space, int chunk, Expression
   const int rank = schedule.rank;
   if (space == Space::kScratch) return kUndefined;
   const bool is_input = space == Space::kInput;
-  switch (schedule.collective) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-      return is_input != schedule.in_place ? expressions.contribution(chunk, rank) : kUndefined;
-    case Collective::kBroadcast:
-      return is_input != schedule.in_place && rank == schedule.root ? expressions.contribution(chunk, rank)
-                                                                    : kUndefined;
-    case Collective::kAllgather:
-      if (is_input == schedule.in_place) return kUndefined;
-      return is_input || chunk == rank ? expressions.contribution(rank, rank) : kUndefined;
-    case Collective::kAlltoall:
-      return is_input ? expressions.contribution(piece_between(rank, chunk, schedule.size), rank) : kUndefined;
-    default:
-      return is_input ? expressions.contribution(chunk, rank) : kUndefined;
+  const int extent = entry_of(schedule.collective).input;
+  if (is_between_pairs(schedule.collective)) {
+    return is_input ? expressions.contribution(piece_between(rank, chunk, schedule.size), rank) : kUndefined;
   }
+  if (is_input != reads_input(schedule)) return kUndefined;
+  if (extent == RODA_OWN_PART) return is_input || chunk == rank ? expressions.contribution(rank, rank) : kUndefined;
+  const bool has_data = is(schedule.collective, RODA_COMBINES) || rank == schedule.root;
+  return has_data ? expressions.contribution(chunk, rank) : kUndefined;
 }
 
 namespace {
@@ -158,18 +151,10 @@ struct Expected {
 };
 
 Expected expected_at(const Schedule& schedule, int chunk) {
-  switch (schedule.collective) {
-    case Collective::kBroadcast:
-      return {chunk, schedule.root};
-    case Collective::kAllgather:
-      return {chunk, chunk};
-    case Collective::kAlltoall:
-      return {piece_between(chunk, schedule.rank, schedule.size), chunk};
-    case Collective::kReduceScatter:
-      return {schedule.rank, -1};
-    default:
-      return {chunk, -1};
-  }
+  const roda_collective_entry& data = entry_of(schedule.collective);
+  if (is(schedule.collective, RODA_COMBINES)) return {data.output == RODA_OWN_PART ? schedule.rank : chunk, -1};
+  if (is_between_pairs(schedule.collective)) return {piece_between(chunk, schedule.rank, schedule.size), chunk};
+  return {chunk, data.output == RODA_ALL_PARTS ? chunk : schedule.root};
 }
 
 }  // namespace

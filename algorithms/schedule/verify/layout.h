@@ -12,22 +12,11 @@ inline int chunk_count(const Schedule& schedule, Space space) {
   if (space == Space::kScratch) return schedule.scratch_chunks;
   if (space == Space::kProducts) return schedule.product_chunks;
   const bool is_input = space == Space::kInput;
-  switch (schedule.collective) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-      return is_input && schedule.in_place ? 0 : schedule.chunks;
-    case Collective::kAllgather:
-      return is_input ? (schedule.in_place ? 0 : 1) : schedule.chunks;
-    case Collective::kBroadcast:
-      return is_input && schedule.in_place ? 0 : schedule.chunks;
-    case Collective::kReduceScatter:
-      return is_input ? schedule.chunks : 1;
-    case Collective::kAlltoall:
-      return schedule.chunks;
-    case Collective::kBarrier:
-      break;
-  }
-  return 0;
+  const int extent = is_input ? entry_of(schedule.collective).input : entry_of(schedule.collective).output;
+  const bool is_there =
+      is_input ? reads_input(schedule) : !is_for_root(schedule.collective) || schedule.rank == schedule.root;
+  if (extent == RODA_NOTHING || !is_there) return 0;
+  return extent == RODA_OWN_PART ? 1 : schedule.chunks;
 }
 
 // Chunks with equal numbers have equal lengths, on whichever rank; nothing is known about others.
@@ -37,23 +26,17 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
   const std::int64_t size = schedule.size;
   if (space == Space::kScratch && !schedule.scratch.empty()) {
     const Block& block = schedule.scratch[static_cast<std::size_t>(chunk)];
-    if (schedule.collective == Collective::kAlltoall) return block.from * size + block.to;
-    return schedule.collective == Collective::kAllgather ? block.from : block.to;
+    if (is_between_pairs(schedule.collective)) return block.from * size + block.to;
+    return block.to < 0 ? block.from : block.to;
   }
   if (space == Space::kScratch) {
     if (!schedule.scratch_is_own) return chunk % schedule.chunks;
-    return schedule.collective == Collective::kAlltoall ? rank * size + rank : rank;
+    return is_between_pairs(schedule.collective) ? rank * size + rank : rank;
   }
-  switch (schedule.collective) {
-    case Collective::kAlltoall:
-      return space == Space::kInput ? rank * size + chunk : chunk * size + rank;
-    case Collective::kReduceScatter:
-      return space == Space::kInput ? chunk : rank;
-    case Collective::kAllgather:
-      return space == Space::kInput ? rank : chunk;
-    default:
-      return chunk;
-  }
+  const bool is_input = space == Space::kInput;
+  if (is_between_pairs(schedule.collective)) return is_input ? rank * size + chunk : chunk * size + rank;
+  const int extent = is_input ? entry_of(schedule.collective).input : entry_of(schedule.collective).output;
+  return extent == RODA_OWN_PART ? rank : chunk;
 }
 
 inline bool overlap(const Range& a, const Range& b) {

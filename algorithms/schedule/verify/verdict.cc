@@ -102,10 +102,7 @@ std::optional<Violation> Run::wrong_end() {
       if (auto wrong = wrong_result(schedule, chunk, value, expressions_)) {
         return Violation{schedule.algorithm, rank, -1, -1, *wrong};
       }
-      const Value first = cell(0, Space::kOutput, chunk).value;
-      if ((schedule.collective != Collective::kAllreduce && schedule.collective != Collective::kAdasum) ||
-          value == first)
-        continue;
+      if (!is_allreduction(schedule.collective) || value == cell(0, Space::kOutput, chunk).value) continue;
       return Violation{schedule.algorithm, rank, -1, -1,
                        "output[" + std::to_string(chunk) + "] is summed in another order than on rank 0"};
     }

@@ -7,7 +7,6 @@
 namespace roda::python {
 
 enum class DLDeviceType : std::int32_t { kCpu = 1, kCuda = 2 };
-enum class DLTypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4 };
 
 struct DLDevice {
   DLDeviceType type;
@@ -15,7 +14,7 @@ struct DLDevice {
 };
 
 struct DLDataType {
-  DLTypeCode code;
+  std::uint8_t code;  // as RODA_DTYPES has it
   std::uint8_t bits;
   std::uint16_t lanes;
 };

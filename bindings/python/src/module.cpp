@@ -229,6 +229,14 @@ void bind_introspection(nb::module_& m) {
       "describe_knobs", [](bool json) { return take_text(roda_describe_knobs(json)); }, "as_json"_a = false);
   m.def(
       "describe_topology", [](bool json) { return take_text(roda_describe_topology(json)); }, "as_json"_a = false);
+  m.def(
+      "dtype_names",
+      [] {
+        std::vector<std::string> names;
+        for (std::int32_t dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) names.emplace_back(roda_dtype_name(dtype));
+        return names;
+      },
+      "The engine's dtypes, in the order of their numbers.");
   m.def("explain", &explain, "collective"_a, "bytes"_a, "size"_a = 0, "as_json"_a = false);
   m.def(
       "transport_usable", [](const std::string& name) { return roda_transport_usable(name.c_str()) > 0; }, "name"_a);

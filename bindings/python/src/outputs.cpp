@@ -18,20 +18,7 @@ constexpr std::size_t kMaxDims = 16;
 
 DLDataType dl_type(std::int32_t dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * roda_dtype_size(dtype));
-  switch (dtype) {
-    case RODA_BOOL:  // as bytes: older frameworks know no DLPack Boolean; the caller views it as one
-    case RODA_UINT8:
-    case RODA_UINT16:
-      return {DLTypeCode::kUInt, bits, 1};
-    case RODA_FLOAT16:
-    case RODA_FLOAT32:
-    case RODA_FLOAT64:
-      return {DLTypeCode::kFloat, bits, 1};
-    case RODA_BFLOAT16:
-      return {DLTypeCode::kBfloat, bits, 1};
-    default:
-      return {DLTypeCode::kInt, bits, 1};
-  }
+  return {roda_dtype_of(dtype)->dlpack, bits, 1};
 }
 
 // The exported tensor and all it needs in one allocation; drops the engine's reference when it dies.

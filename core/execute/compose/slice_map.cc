@@ -36,7 +36,7 @@ Status SliceMap::begin(const StageArgs& args) {
     slices_ = (args.count * element_ + slice_bytes_ - 1) / slice_bytes_;
     return {};
   }
-  const bool is_alltoall = schedule_.collective == Collective::kAlltoall;
+  const bool is_alltoall = schedule::is_between_pairs(schedule_.collective);
   const bool is_composed = schedule_.stages > 1;
   if (is_alltoall && is_composed && args.all_counts == nullptr) {
     return Status::invalid("a composed alltoall needs all ranks' counts");
@@ -60,8 +60,8 @@ Status SliceMap::begin(const StageArgs& args) {
 }
 
 std::size_t SliceMap::whole_length(const Block& block) const {
-  if (schedule_.collective == Collective::kAllgather) return args_.recv_counts[block.from];
-  if (schedule_.collective == Collective::kReduceScatter) return args_.recv_counts[block.to];
+  if (block.to < 0) return args_.recv_counts[block.from];
+  if (block.from < 0) return args_.recv_counts[block.to];
   if (block.from == schedule_.rank) return args_.send_counts[block.to];
   if (block.to == schedule_.rank) return args_.recv_counts[block.from];
   return args_.all_counts[at(block.from) * at(schedule_.size) + at(block.to)];

@@ -98,6 +98,7 @@ char* SliceRun::address(Space space, std::int32_t chunk) const {
     return buffers_[at(buffer_of_[at(chunk)])].data + scratch_begins_[at(chunk)] * map_.element();
   }
   auto* user = static_cast<char*>(space == Space::kInput ? const_cast<void*>(args_.input) : args_.output);
+  if (user == nullptr) return nullptr;  // of a reduce, off the root
   return user + map_.in_user(space, chunk, slice_).begin * map_.element();
 }
 
@@ -168,29 +169,18 @@ Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
   count(step.src.space, step.src.first, call.src_ends, &send_counts_);
   count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts_);
   args->recv_counts = recv_counts_.data();
-  switch (call.collective) {
-    case Collective::kReduceScatter:
-      args->count = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
-      args->recv_counts = send_counts_.data();
-      break;
-    case Collective::kAlltoall:
-      args->send_counts = send_counts_.data();
-      args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * at(call.most_blocks);
-      break;
-    case Collective::kAllgather:
-      break;
-    case Collective::kBroadcast:
-      args->count = elements(step.dst);
-      if (step.src == step.dst) args->input = nullptr;
-      break;
-    case Collective::kAdasum:
-      args->count = elements(step.src);
-      find_tensors(step.src, args);
-      break;
-    default:
-      args->count = elements(step.src);
-      break;
+  const bool is_combined = schedule::is(call.collective, RODA_COMBINES);
+  if (schedule::is_cut(call.collective)) {
+    args->count = elements(is_combined ? step.src : step.dst);
+    if (!is_combined && step.src == step.dst) args->input = nullptr;
+  } else if (is_combined) {
+    args->count = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
+    args->recv_counts = send_counts_.data();
+  } else if (schedule::is_between_pairs(call.collective)) {
+    args->send_counts = send_counts_.data();
+    args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * at(call.most_blocks);
   }
+  if (call.collective == Collective::kAdasum) find_tensors(step.src, args);
   return {};
 }
 

@@ -60,56 +60,42 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   chunks_ = chunks;
   in_blocks_ = in_blocks;
   contribution_begin_ = 0;
-  switch (collective_) {
-    case Collective::kAdasum:
-      piece_bytes = SIZE_MAX / 2;  // products are of whole vectors
-      [[fallthrough]];
-    case Collective::kAllreduce:
-    case Collective::kBroadcast:
-      input_bytes_ = output_bytes_ = count_ * element_;
-      cut(count_, piece_bytes);
-      break;
-    case Collective::kAllgather:
-      output_bytes_ = sum(recv_counts_, size) * element_;
-      contribution_begin_ = sum(recv_counts_, rank) * element_;
-      input_bytes_ = recv_counts_[rank] * element_;
-      cut_chunks(largest(recv_counts_, size), piece_bytes);
-      break;
-    case Collective::kReduceScatter:
-      input_bytes_ = sum(recv_counts_, size) * element_;
-      output_bytes_ = recv_counts_[rank] * element_;
-      cut_chunks(largest(recv_counts_, size), piece_bytes);
-      break;
-    case Collective::kAlltoall:
-      input_bytes_ = sum(send_counts_, size) * element_;
-      output_bytes_ = sum(recv_counts_, size) * element_;
-      cut_chunks(in_blocks ? args.max_count : std::max(largest(send_counts_, size), largest(recv_counts_, size)),
-                 piece_bytes);
-      break;
-    case Collective::kBarrier:
-      input_bytes_ = output_bytes_ = 0;
-      pieces_ = unit_ = 1;
-      break;
+  const roda_collective_entry& data = schedule::entry_of(collective_);
+  input_bytes_ = elements(data.input, send_counts_) * element_;
+  output_bytes_ = elements(data.output, recv_counts_) * element_;
+  if (data.input == RODA_NOTHING) {
+    pieces_ = unit_ = 1;
+  } else if (data.input == RODA_WHOLE) {
+    cut(count_, collective_ == Collective::kAdasum ? SIZE_MAX / 2 : piece_bytes);  // products are of whole vectors
+  } else if (schedule::is_between_pairs(collective_)) {
+    const std::size_t longest = std::max(largest(send_counts_, size), largest(recv_counts_, size));
+    cut_chunks(in_blocks ? args.max_count : longest, piece_bytes);
+  } else {
+    cut_chunks(largest(recv_counts_, size), piece_bytes);
   }
+  if (data.input == RODA_OWN_PART) contribution_begin_ = sum(recv_counts_, rank) * element_;
+}
+
+// Of Input or Output. Where ranks' parts are as long for all, one array of counts says so for both.
+std::size_t Layout::elements(int extent, const std::size_t* counts) const {
+  if (extent == RODA_WHOLE) return count_;
+  if (extent == RODA_OWN_PART) return recv_counts_[rank_];
+  if (extent == RODA_NOTHING) return 0;
+  return sum(schedule::is_between_pairs(collective_) ? counts : recv_counts_, size_);
 }
 
 std::size_t Layout::block_bytes(Space space) const {
   const std::size_t chunk = align_up(unit_ * element_);
-  switch (collective_) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-    case Collective::kBroadcast:
-      return chunk;
-    case Collective::kAllgather:
-      return space == Space::kOutput ? chunk * static_cast<std::size_t>(size_) : 0;
-    case Collective::kReduceScatter:
-      return space == Space::kInput ? chunk * static_cast<std::size_t>(size_) : chunk;
-    case Collective::kAlltoall:
+  const roda_collective_entry& data = schedule::entry_of(collective_);
+  if (data.input == RODA_WHOLE) return chunk;
+  switch (space == Space::kInput ? data.input : data.output) {
+    case RODA_ALL_PARTS:
       return chunk * static_cast<std::size_t>(size_);
-    case Collective::kBarrier:
-      break;
+    case RODA_OWN_PART:  // of an input in the place where the output has it
+      return space == Space::kOutput ? chunk : 0;
+    default:
+      return 0;
   }
-  return 0;
 }
 
 void Layout::balanced(std::size_t piece, SpaceMap* map) const {
@@ -144,35 +130,27 @@ void Layout::counted(const std::size_t* counts, std::size_t piece, bool stride, 
 }
 
 void Layout::map(std::size_t piece, SpaceMap* input, SpaceMap* output) const {
-  switch (collective_) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-    case Collective::kBroadcast:
-      balanced(piece, output);
-      balanced(piece, input);
-      break;
-    case Collective::kAllgather:
-      counted(recv_counts_, piece, false, output);
-      resize(input, 0);
-      break;
-    case Collective::kReduceScatter: {
-      counted(recv_counts_, piece, false, input);
-      resize(output, 1);
-      const auto own = static_cast<std::size_t>(rank_);
-      output->prefix[1] = input->prefix[own + 1] - input->prefix[own];
-      output->prefix[0] = output->block[0] = 0;
-      output->user[0] = std::min(recv_counts_[own], piece * unit_) * element_;
-      output->longest = output->prefix[1];
-      break;
-    }
-    case Collective::kAlltoall:
-      counted(send_counts_, piece, true, input);
-      counted(recv_counts_, piece, true, output);
-      break;
-    case Collective::kBarrier:
-      resize(input, 0);
-      resize(output, 0);
-      break;
+  const roda_collective_entry& data = schedule::entry_of(collective_);
+  if (data.input == RODA_NOTHING) {
+    resize(input, 0);
+    resize(output, 0);
+  } else if (data.input == RODA_WHOLE) {
+    balanced(piece, output);
+    balanced(piece, input);
+  } else if (schedule::is_between_pairs(collective_)) {
+    counted(send_counts_, piece, true, input);
+    counted(recv_counts_, piece, true, output);
+  } else if (data.input == RODA_OWN_PART) {
+    counted(recv_counts_, piece, false, output);
+    resize(input, 0);
+  } else {
+    counted(recv_counts_, piece, false, input);
+    resize(output, 1);
+    const auto own = static_cast<std::size_t>(rank_);
+    output->prefix[1] = input->prefix[own + 1] - input->prefix[own];
+    output->prefix[0] = output->block[0] = 0;
+    output->user[0] = std::min(recv_counts_[own], piece * unit_) * element_;
+    output->longest = output->prefix[1];
   }
 }
 

@@ -50,6 +50,7 @@ class Layout {
   std::size_t contribution_begin() const { return contribution_begin_; }
 
  private:
+  std::size_t elements(int extent, const std::size_t* counts) const;
   void cut(std::size_t whole, std::size_t wanted);
   void cut_chunks(std::size_t longest, std::size_t wanted);
   void balanced(std::size_t piece, SpaceMap* map) const;

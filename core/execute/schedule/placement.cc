@@ -17,20 +17,14 @@ std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 std::vector<bool> contributes(const Program& program) {
   const auto chunks = chunks_of(program.collective, Space::kOutput, program.chunks, program.size);
   std::vector<bool> holds(index(chunks));
+  const int extent = schedule::entry_of(program.collective).input;
   for (std::int32_t c = 0; c < chunks; ++c) {
-    switch (program.collective) {
-      case Collective::kAllreduce:
-      case Collective::kAdasum:
-        holds[index(c)] = program.in_place;
-        break;
-      case Collective::kBroadcast:
-        holds[index(c)] = program.rank == program.root;
-        break;
-      case Collective::kAllgather:
-        holds[index(c)] = c == program.rank;
-        break;
-      default:
-        break;
+    if (schedule::is_allreduction(program.collective)) {
+      holds[index(c)] = program.in_place;
+    } else if (extent == RODA_WHOLE && !schedule::is_for_root(program.collective)) {
+      holds[index(c)] = program.rank == program.root;
+    } else {
+      holds[index(c)] = extent == RODA_OWN_PART && c == program.rank;
     }
   }
   return holds;

@@ -19,21 +19,17 @@ using schedule::Step;
 using schedule::StepKind;
 
 std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, std::int32_t size) {
-  switch (collective) {
-    case Collective::kAllreduce:
-    case Collective::kAdasum:
-    case Collective::kBroadcast:
+  const roda_collective_entry& data = schedule::entry_of(collective);
+  switch (space == Space::kInput ? data.input : data.output) {
+    case RODA_WHOLE:
       return chunks;
-    case Collective::kAllgather:
-      return space == Space::kOutput ? size : 0;
-    case Collective::kReduceScatter:
-      return space == Space::kInput ? size : 1;
-    case Collective::kAlltoall:
+    case RODA_ALL_PARTS:
       return size;
-    case Collective::kBarrier:
-      break;
+    case RODA_OWN_PART:  // an input is a chunk of the output
+      return space == Space::kOutput ? 1 : 0;
+    default:
+      return 0;
   }
-  return 0;
 }
 
 namespace {
@@ -151,11 +147,11 @@ class LaneCompiler {
     if (starts) {
       Operand like = source.operand;
       // A chunk that this rank gets in an alltoall is as long as what it receives from that peer.
-      if (remote && schedule_.collective == Collective::kAlltoall && like.extent == Space::kInput) {
+      if (remote && schedule::is_between_pairs(schedule_.collective) && like.extent == Space::kInput) {
         like.extent = Space::kOutput;
         like.first = step.peer;
       }
-      if (remote && schedule_.collective == Collective::kReduceScatter && like.extent == Space::kOutput) {
+      if (remote && schedule::entry_of(schedule_.collective).output == RODA_OWN_PART && like.extent == Space::kOutput) {
         like.extent = Space::kInput;
         like.first = step.peer;
       }

@@ -195,10 +195,10 @@ class Replay {
     data.space = data.extent;
     const Collective collective = players_[index(r)].schedule.collective;
     if (data.count == 0) return data;
-    if (collective == Collective::kReduceScatter && data.extent == Space::kOutput) {
+    if (schedule::entry_of(collective).output == RODA_OWN_PART && data.extent == Space::kOutput) {
       data.space = data.extent = Space::kInput;
       data.first = message.sender;
-    } else if (collective == Collective::kAlltoall) {
+    } else if (schedule::is_between_pairs(collective)) {
       // The sender's Input[p] is what it sends to p, its Output[p] what it got from p.
       const bool out = data.extent == Space::kInput;
       const int from = out ? message.sender : data.first;

@@ -33,8 +33,8 @@ Status ScheduleStage::check(const StageArgs& args) const {
   if (roda_dtype_size(args.dtype) == 0) {
     return Status::invalid("unknown dtype " + std::to_string(args.dtype));
   }
-  const bool reduces =
-      program_.collective == Collective::kAllreduce || program_.collective == Collective::kReduceScatter;
+  const bool is_adasum = program_.collective == Collective::kAdasum;
+  const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
   const roda_host& host = group_.context().host();
   std::uint64_t none = 0;
   if (reduces && host.reduce(host.self, &none, &none, &none, 0, args.dtype, args.op) != RODA_OK) {
@@ -42,10 +42,10 @@ Status ScheduleStage::check(const StageArgs& args) const {
                                " is not supported");
   }
   double products[3] = {};
-  if (program_.collective == Collective::kAdasum && !cpu::adasum_dots(&none, &none, 0, args.dtype, products)) {
+  if (is_adasum && !cpu::adasum_dots(&none, &none, 0, args.dtype, products)) {
     return Status::unsupported(std::string("Adasum of ") + roda_dtype_name(args.dtype) + " is not supported");
   }
-  if (program_.collective == Collective::kAdasum && args.queue != nullptr) {
+  if (is_adasum && args.queue != nullptr) {
     return Status::unsupported("Adasum works in host memory alone");
   }
   if (program_.one_sided() && args.slot >= group_.slots()) {
@@ -68,7 +68,7 @@ Status ScheduleStage::start(const StageArgs& args) {
   // each other's windows, the data is staged even though peers could reach it.
   const bool aliases = program_.collective == Collective::kAllreduce && !program_.in_place;
   staged_ = program_.one_sided() && program_.collective != Collective::kBarrier &&
-            (!args.reachable || aliases || args.bucket != nullptr || program_.collective == Collective::kAlltoall);
+            (!args.reachable || aliases || args.bucket != nullptr || schedule::is_between_pairs(program_.collective));
   const bool whole = program_.one_sided() && !staged_;
   const std::size_t piece = whole ? SIZE_MAX / 2 : staged_ ? options_.block_bytes : options_.slice_bytes;
   layout_.plan(args_, program_.rank, program_.size, program_.chunks, piece, staged_);

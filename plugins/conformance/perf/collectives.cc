@@ -29,7 +29,7 @@ roda_collective_args arguments(int collective, const Tensors& tensors, float* ou
   args.dtype = RODA_FLOAT32;
   args.op = RODA_SUM;
   args.memory_kind = RODA_MEMORY_HOST;
-  const bool in_place = collective == RODA_ALLREDUCE || collective == RODA_BROADCAST;
+  const bool in_place = roda_collective_of(collective)->input == RODA_WHOLE;
   args.input = in_place ? out : tensors.in.data();
   args.output = out;
   args.count = tensors.in.size();
@@ -53,7 +53,8 @@ std::vector<double> times_of(Talk& talk, roda_collective_args args, int rounds) 
 }  // namespace
 
 void measure_collectives(Env& env, Talk& talk, Group& group, const Options& options) {
-  for (const int collective : {RODA_ALLREDUCE, RODA_BROADCAST, RODA_ALLGATHER, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
+  for (int collective = 0; collective < RODA_COLLECTIVE_COUNT; ++collective) {
+    if (roda_collective_of(collective)->input == RODA_NOTHING) continue;
     if (env.table().collective_supported(env.context(), collective, RODA_FLOAT32, RODA_SUM, RODA_MEMORY_HOST) == 0) {
       continue;
     }

@@ -59,7 +59,11 @@ std::int32_t reduce_entry(void* to, const void* a, const void* b, std::size_t co
 }
 
 std::int32_t scale_entry(void* data, std::size_t count, std::int32_t dtype, double factor, void*, roda_error* error) {
-  if (roda_dtype_size(dtype) == 0) return unsupported("scale dtype " + std::to_string(dtype), error);
+  const bool is_known = dtype >= 0 && dtype < RODA_DTYPE_COUNT;
+  if (!is_known || kernels().scale[dtype] == nullptr) {
+    return unsupported("scale " + (is_known ? std::string(roda_dtype_name(dtype)) : "dtype " + std::to_string(dtype)),
+                       error);
+  }
   if (factor != 1.0) kernels().scale[dtype](data, count, factor);
   return RODA_OK;
 }

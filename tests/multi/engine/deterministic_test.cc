@@ -106,6 +106,25 @@ TEST(Deterministic, AllreducesOfEverySizeAloneAndTogether) {
   }
 }
 
+// The root may be any rank, and its output its input.
+TEST(Deterministic, ReducesToARootAreTheSame) {
+  unsigned seed = 700;
+  for (const int dtype : kReal) {
+    for (int root = 0; root < size(); ++root) {
+      const std::size_t count = root % 2 == 0 ? 70001 : 13;
+      Bytes data = random_data(rank(), count, dtype, ++seed);
+      const Shape shape{static_cast<std::int64_t>(count)};
+      roda_op op = make_op(RODA_REDUCE, "to a root", shape, data.data(), data.data(), dtype);
+      op.root = root;
+      const Outcome o = run(op);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      const Bytes wanted =
+          rank() == root ? in_rank_order(count, dtype, RODA_SUM, seed) : random_data(rank(), count, dtype, seed);
+      ASSERT_EQ(data, wanted) << roda_dtype_name(dtype) << " to " << root;
+    }
+  }
+}
+
 TEST(Deterministic, ReducescattersAreSlicesOfTheSame) {
   unsigned seed = 500;
   for (const int dtype : kReal) {

@@ -58,6 +58,7 @@ struct Batch {
 TEST(Dtypes, EveryOneByEveryOpAndOfEverySize) {
   Batch batch(400);
   for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (roda_dtype_is(dtype, RODA_REDUCES) == 0) continue;
     for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
       for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 0, 2}, Shape{7}, Shape{999}}) {
         const std::size_t count = static_cast<std::size_t>(
@@ -74,6 +75,22 @@ TEST(Dtypes, EveryOneByEveryOpAndOfEverySize) {
     const std::size_t count = batch.outputs[i].size() / roda_dtype_size(batch.ops[i].dtype);
     ASSERT_EQ(batch.outputs[i], execute::testing::expected(size(), count, batch.ops[i].dtype, batch.ops[i].op))
         << batch.names[i];
+  }
+}
+
+// Float8 travels (MoveUnchanged); a reduction of it ends on every rank with the dtype, the op and the way out.
+TEST(Dtypes, WithoutArithmeticAreNotReduced) {
+  std::uint8_t data[8] = {};
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (roda_dtype_is(dtype, RODA_REDUCES) != 0) continue;
+    for (const int collective : {RODA_ALLREDUCE, RODA_REDUCESCATTER, RODA_REDUCE}) {
+      const Outcome o = run(make_op(collective, "refused", {8}, data, data, dtype));
+      EXPECT_EQ(o.code, RODA_ERR_INVALID);
+      for (const char* part : {roda_collective_of(collective)->title, roda_dtype_name(dtype), "'refused'", "op sum",
+                               "Convert the tensor to"}) {
+        EXPECT_NE(o.message.find(part), std::string::npos) << o.message;
+      }
+    }
   }
 }
 

@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Kind{"Allreduce", RODA_ALLREDUCE, RODA_AVERAGE}, Kind{"Adasum", RODA_ALLREDUCE, RODA_ADASUM},
                       Kind{"Allgather", RODA_ALLGATHER, RODA_SUM}, Kind{"Broadcast", RODA_BROADCAST, RODA_SUM},
                       Kind{"Alltoall", RODA_ALLTOALL, RODA_SUM}, Kind{"Reducescatter", RODA_REDUCESCATTER, RODA_SUM},
-                      Kind{"Barrier", RODA_BARRIER, RODA_SUM}),
+                      Kind{"Reduce", RODA_REDUCE, RODA_SUM}, Kind{"Barrier", RODA_BARRIER, RODA_SUM}),
     [](const auto& instance) { return instance.param.name; });
 
 // A debugger, or a machine that swaps: whoever waits for the one that is stopped, or for one that waits for it, is

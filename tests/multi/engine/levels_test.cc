@@ -114,6 +114,26 @@ TEST(Levels, Broadcast) {
   }
 }
 
+TEST(Levels, Reduce) {
+  Sizes sizes(6);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::int64_t count = sizes.next();
+    const int root = round % size();
+    const auto input = values(rank(), static_cast<std::size_t>(count));
+    std::vector<float> output(input.size(), -1);
+    const std::string name = "to" + std::to_string(round);
+    const Shape shape{count};
+    roda_op op = make_op(RODA_REDUCE, name, shape, input.data(), output.data());
+    op.root = root;
+    const Outcome outcome = run(op);
+    ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
+    const bool is_root = rank() == root;
+    ASSERT_TRUE(are_equal(output, is_root ? sums(everybody(), output.size()) : std::vector<float>(output.size(), -1)))
+        << "to " << root;
+    ASSERT_TRUE(are_equal(input, values(rank(), input.size())));
+  }
+}
+
 TEST(Levels, Allgather) {
   Sizes sizes(3);
   for (int round = 0; round < kRounds; ++round) {

@@ -24,7 +24,7 @@ const Shape kFour{4}, kFive{5}, kTwoByThree{2, 3}, kTwoByFour{2, 4};
 std::vector<Case> cases() {
   static const std::string name = "disputed";
   const auto make = [](int collective, const Shape& shape, int dtype = RODA_FLOAT32) {
-    const bool owned = collective != RODA_ALLREDUCE && collective != RODA_BROADCAST;
+    const bool owned = roda_collective_of(collective)->output != RODA_WHOLE;
     return make_op(collective, name, shape, data, owned ? nullptr : data, dtype);
   };
   const auto with_op = [make](int collective, int op) {
@@ -34,7 +34,7 @@ std::vector<Case> cases() {
   };
   std::vector<Case> all;
   const Shape even{8 * size()};
-  for (const int c : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
+  for (const int c : {RODA_ALLREDUCE, RODA_ALLGATHER, RODA_BROADCAST, RODA_REDUCE, RODA_ALLTOALL, RODA_REDUCESCATTER}) {
     all.push_back({"dtype", [=](bool odd) { return make(c, even, odd ? RODA_FLOAT64 : RODA_FLOAT32); },
                    "Mismatched data types: One rank had type float32, but another rank had type float64.", "float64",
                    "float32"});
@@ -50,7 +50,7 @@ std::vector<Case> cases() {
                  "Mismatched operations: One rank did an ALLREDUCE, but another rank did an ADASUM.", "ADASUM",
                  "ALLREDUCE"});
   for (const auto& [c, title] : {std::pair{RODA_ALLREDUCE, "ALLREDUCE"}, std::pair{RODA_BROADCAST, "BROADCAST"},
-                                 std::pair{RODA_REDUCESCATTER, "REDUCESCATTER"}}) {
+                                 std::pair{RODA_REDUCE, "REDUCE"}, std::pair{RODA_REDUCESCATTER, "REDUCESCATTER"}}) {
     all.push_back({"shape", [=, c = c](bool odd) { return make(c, odd ? kFive : kFour); },
                    std::string("Mismatched ") + title +
                        " tensor shapes: One rank sent a tensor of shape [4], but another rank sent a tensor of shape "
@@ -69,7 +69,7 @@ std::vector<Case> cases() {
                        "tensor with dimension 1 equal to 4.",
                    ", 4]", ", 3]"});
   }
-  for (const int c : {RODA_ALLREDUCE, RODA_REDUCESCATTER}) {
+  for (const int c : {RODA_ALLREDUCE, RODA_REDUCESCATTER, RODA_REDUCE}) {
     for (const bool before : {true, false}) {
       const auto scaled = [=](bool odd) {
         roda_op op = make(c, kFour);
@@ -81,17 +81,21 @@ std::vector<Case> cases() {
   }
   all.push_back({"reduce op", [=](bool odd) { return with_op(RODA_ALLREDUCE, odd ? RODA_MAX : RODA_MIN); },
                  "Mismatched reduction operation: One rank requested 3, but another rank requested 4.", "max", "min"});
+  all.push_back({"op of a reduce", [=](bool odd) { return with_op(RODA_REDUCE, odd ? RODA_MAX : RODA_MIN); },
+                 "Mismatched reduction operation: One rank requested 3, but another rank requested 4.", "max", "min"});
   all.push_back({"sum or average", [=](bool odd) { return with_op(RODA_REDUCESCATTER, odd ? RODA_SUM : RODA_AVERAGE); },
                  "Mismatched prescale and/or postscale factors: ", "op sum", "op average"});
-  const auto rooted = [=](bool odd) {
-    roda_op op = make(RODA_BROADCAST, kFour);
-    op.root = odd ? 1 : 0;
-    return op;
-  };
-  all.push_back({"root", rooted,
-                 "Mismatched BROADCAST root ranks: One rank specified root rank 0, but another rank specified root "
-                 "rank 1.",
-                 "root 1", "root 0"});
+  for (const int c : {RODA_BROADCAST, RODA_REDUCE}) {
+    const auto rooted = [=](bool odd) {
+      roda_op op = make(c, kFour);
+      op.root = odd ? 1 : 0;
+      return op;
+    };
+    all.push_back({"root", rooted,
+                   std::string("Mismatched ") + roda_collective_name(c) +
+                       " root ranks: One rank specified root rank 0, but another rank specified root rank 1.",
+                   "root 1", "root 0"});
+  }
   return all;
 }
 
@@ -153,9 +157,9 @@ TEST(Join, OtherCollectivesAreRefusedMeanwhile) {
   for (int round = 0; round < 2; ++round) {
     if (rank() != 0) {
       const Shape rows{2 * size()};
-      for (const auto& [c, title] :
-           {std::pair{RODA_ALLGATHER, "Allgather"}, std::pair{RODA_ALLTOALL, "Alltoall"},
-            std::pair{RODA_BROADCAST, "Broadcast"}, std::pair{RODA_REDUCESCATTER, "Reducescatter"}}) {
+      for (const auto& [c, title] : {std::pair{RODA_ALLGATHER, "Allgather"}, std::pair{RODA_ALLTOALL, "Alltoall"},
+                                     std::pair{RODA_BROADCAST, "Broadcast"}, std::pair{RODA_REDUCE, "Reduce"},
+                                     std::pair{RODA_REDUCESCATTER, "Reducescatter"}}) {
         // The join may come after these were submitted: they wait for rank 0, and end when it has joined.
         const Outcome o = run(make_op(c, title, rows, data, c == RODA_BROADCAST ? data : nullptr));
         EXPECT_EQ(o.code, RODA_ERR_PRECONDITION) << title;

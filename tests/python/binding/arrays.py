@@ -19,7 +19,7 @@ _basics = HorovodBasics()
 init, shutdown, rank, size = _basics.init, _basics.shutdown, _basics.rank, _basics.size
 synchronize, poll = operations.synchronize, operations.poll
 
-DTYPES = {np.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES) if name != "bfloat16"}
+DTYPES = {np.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES) if name in np.sctypeDict}
 
 
 class _Exported:

@@ -91,6 +91,7 @@ REFUSED = {
     "Allgather": lambda: hvd.allgather(torch.ones(2), name="refused"),
     "Allgather of a group": lambda: hvd.grouped_allgather([torch.ones(2), torch.ones(3)], name="refused"),
     "Broadcast": lambda: hvd.broadcast(torch.ones(2), hvd.size() - 1, name="refused"),
+    "Reduce": lambda: hvd.reduce(torch.ones(2), 0, name="refused"),
     "Alltoall": lambda: hvd.alltoall(torch.ones(hvd.size()), name="refused"),
     "Reducescatter": lambda: hvd.reducescatter(torch.ones(hvd.size()), name="refused"),
     "Reducescatter of a group": lambda: hvd.grouped_reducescatter([torch.ones(9), torch.ones(8)], name="refused"),

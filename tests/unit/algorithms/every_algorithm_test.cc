@@ -24,7 +24,7 @@ TEST_P(EveryAlgorithm, IsRightForEverySizeAndRoot) {
   const Algorithm& algorithm = *GetParam();
   for (int size = 1; size <= kMaxSize; ++size) {
     if (!algorithm.accepts(size)) continue;
-    const int roots = algorithm.collective == Collective::kBroadcast ? size : 1;
+    const int roots = is(algorithm.collective, RODA_ROOTED) ? size : 1;
     for (int root = 0; root < roots; ++root) {
       const auto violation = verify(algorithm, size, root);
       ASSERT_FALSE(violation) << "size " << size << " root " << root << ": " << violation->to_text();
@@ -89,6 +89,10 @@ TEST(Algorithms, AreThese) {
       "reducescatter_pairwise",
       "reducescatter_recursive_halving",
       "reducescatter_ring",
+      "reduce_binomial",
+      "reduce_direct",
+      "reduce_double_binary_tree",
+      "reduce_ordered",
   };
   EXPECT_EQ(names, expected);
 }

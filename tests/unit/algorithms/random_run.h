@@ -97,9 +97,10 @@ class RandomRun {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const Schedule& s = ranks_[r];
       const Data& got = state_[r].result;
-      const int chunks = s.collective == Collective::kBarrier         ? 0
-                         : s.collective == Collective::kReduceScatter ? 1
-                                                                      : s.chunks;
+      const int chunks = s.collective == Collective::kBarrier            ? 0
+                         : is_for_root(s.collective) && s.rank != s.root ? 0
+                         : s.collective == Collective::kReduceScatter    ? 1
+                                                                         : s.chunks;
       for (int i = 0; i < chunks; ++i) {
         Number want = sum(i);
         if (s.collective == Collective::kReduceScatter) want = sum(s.rank);

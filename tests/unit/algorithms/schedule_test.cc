@@ -51,7 +51,7 @@ TEST(Needs, AreTheUnionOverLanes) {
 
 TEST(CollectiveName, OfAll) {
   EXPECT_STREQ(collective_name(Collective::kReduceScatter), "reducescatter");
-  EXPECT_STREQ(collective_name(static_cast<Collective>(3)), "?");
+  EXPECT_STREQ(collective_name(static_cast<Collective>(RODA_COLLECTIVE_COUNT)), "?");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class Mutation : public testing::TestWithParam<const Algorithm*> {
   template <typename F>
   void for_each_step(int size, F f) {
     if (!GetParam()->accepts(size)) return;
-    const int root = GetParam()->collective == Collective::kBroadcast ? size / 2 : 0;
+    const int root = is(GetParam()->collective, RODA_ROOTED) ? size / 2 : 0;
     const std::vector<Schedule> whole = schedules_of(GetParam()->collective, GetParam()->name, size, root);
     ASSERT_FALSE(verify(whole));
     for (std::size_t rank = 0; rank < whole.size(); ++rank) {

@@ -103,6 +103,26 @@ class Launcher {
     EXPECT_EQ(output, data) << where(load, in_place) << " root " << root;
   }
 
+  void reduce(const Load& load, int root, bool in_place) {
+    Bytes input = encode(values(self_.rank, load.count, load.op), load.dtype);
+    const Bytes before = input;
+    Bytes output(input.size(), 0xee);
+    const bool is_root = self_.rank == root;
+    StageArgs args = start(RODA_REDUCE, load);
+    args.root = root;
+    args.count = load.count;
+    args.input = input.data();
+    args.output = !is_root ? nullptr : in_place ? input.data() : output.data();
+    run(args);
+    const Bytes sum = expected(self_.size, load.count, load.dtype, load.op);
+    if (is_root) {
+      EXPECT_EQ(in_place ? input : output, sum) << where(load, in_place) << " root " << root;
+    }
+    if (!is_root || !in_place) {
+      EXPECT_EQ(input, before) << where(load, in_place) << " root " << root;
+    }
+  }
+
   void allgather(const Load& load, bool in_place) {
     const auto counts = uneven(load.count);
     Bytes all;
@@ -209,7 +229,7 @@ class Launcher {
 
 void run_all(Launcher& launcher, schedule::Collective collective, int size) {
   using schedule::Collective;
-  const bool reduces = collective == Collective::kAllreduce || collective == Collective::kReduceScatter;
+  const bool reduces = schedule::is(collective, RODA_COMBINES);
   for (const Load& load : reduces ? reduction_loads() : copy_loads()) {
     switch (collective) {
       case Collective::kAllreduce:
@@ -227,6 +247,11 @@ void run_all(Launcher& launcher, schedule::Collective collective, int size) {
       case Collective::kReduceScatter:
         launcher.reduce_scatter(load);
         break;
+      case Collective::kReduce:
+        launcher.reduce(load, 0, true);
+        launcher.reduce(load, size - 1, false);
+        launcher.reduce(load, size / 2, true);
+        break;
       case Collective::kAlltoall:
         launcher.alltoall(load);
         break;
@@ -234,6 +259,7 @@ void run_all(Launcher& launcher, schedule::Collective collective, int size) {
         launcher.barrier();
         break;
       case Collective::kAdasum:  // adasum_test.cc
+      case Collective::kJoin:    // nothing runs for it
         break;
     }
   }
@@ -273,6 +299,10 @@ TEST(CollectivesTest, LargeWithDefaultSizes) {
             break;
           case schedule::Collective::kReduceScatter:
             launcher.reduce_scatter(load);
+            break;
+          case schedule::Collective::kReduce:
+            launcher.reduce(load, 1, true);
+            launcher.reduce(load, 2, false);
             break;
           default:
             break;

@@ -285,6 +285,38 @@ TEST_P(ComposeTest, Broadcast) {
   });
 }
 
+TEST_P(ComposeTest, Reduce) {
+  plan::Choice direct = kOneSided, trees = kMessages;
+  direct.reduce = "direct";
+  trees.reduce = "double_binary_tree";
+  const plan::Plan plan = plan::hierarchical(Collective::kReduce, grid(), {direct, trees});
+  run_grid(grid(), [&](Member& self) {
+    for (int root = 0; root < size(); ++root) {
+      const auto stage = self.stage(plan, root);
+      const bool is_root = self.rank() == root;
+      for (const std::size_t count : {0, 1, 1000}) {
+        for (const bool in_place : {false, true}) {
+          const Bytes data = encode(values(self.rank(), count, RODA_SUM), RODA_FLOAT32);
+          const Bytes sum = expected(size(), count, RODA_FLOAT32, RODA_SUM);
+          Bytes input = data, output(data.size(), 0xee);
+          StageArgs args = self.args(RODA_REDUCE, count);
+          args.root = root;
+          args.input = input.data();
+          args.output = !is_root ? nullptr : in_place ? input.data() : output.data();
+          const Status status = self.run(*stage, args);
+          EXPECT_TRUE(status.ok()) << status.message();
+          if (is_root) {
+            EXPECT_EQ(in_place ? input : output, sum) << "root " << root;
+          }
+          if (!is_root || !in_place) {
+            EXPECT_EQ(input, data) << "rank " << self.rank() << " root " << root;
+          }
+        }
+      }
+    }
+  });
+}
+
 // Some members have nothing, some less, some more.
 std::vector<std::size_t> uneven(int size, std::size_t count) {
   std::vector<std::size_t> counts;

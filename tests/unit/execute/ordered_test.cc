@@ -49,8 +49,11 @@ void check(const schedule::Algorithm& algorithm, int size, int dtype, std::size_
     args.recv_counts = counts.data();
     args.input = scatters ? inputs[me].data() : output.data();
     args.output = output.data();
+    args.root = size / 2;
+    const bool has_result = !schedule::is_for_root(algorithm.collective) || self.rank == args.root;
     const Status status = self.run(algorithm.name, args);
     ASSERT_TRUE(status.ok()) << status.message();
+    if (!has_result) return;
     const unsigned char* expected = total.data() + (scatters ? begins[me] * element : 0);
     EXPECT_TRUE(output.empty() || std::memcmp(output.data(), expected, output.size()) == 0)
         << algorithm.name << ", " << size << " ranks, " << roda_dtype_name(dtype) << ", " << count;
@@ -68,7 +71,7 @@ TEST(InRankOrder, GivesTheBitsOfOneSum) {
       }
     }
   }
-  EXPECT_EQ(found, 5);
+  EXPECT_EQ(found, 6);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(EveryPlan, OfASetThatCutsAcrossHosts) {
 const std::vector<schedule::Collective>& others() {
   static const std::vector<schedule::Collective> all = {
       schedule::Collective::kBroadcast, schedule::Collective::kAllgather, schedule::Collective::kReduceScatter,
-      schedule::Collective::kAlltoall};
+      schedule::Collective::kAlltoall, schedule::Collective::kReduce};
   return all;
 }
 

@@ -149,8 +149,8 @@ TEST(WrongPlans, AWrongSumIsFound) {
 // Any stage of a composition taken away leaves somebody without a block, or with half a sum.
 TEST(WrongPlans, AStageThatIsMissingIsFound) {
   const Grid grid = hosts({1, 3, 2});
-  for (const auto collective :
-       {Collective::kAllgather, Collective::kReduceScatter, Collective::kBroadcast, Collective::kAlltoall}) {
+  for (const auto collective : {Collective::kAllgather, Collective::kReduceScatter, Collective::kBroadcast,
+                                Collective::kAlltoall, Collective::kReduce}) {
     const Plan whole = hierarchical(collective, grid, {});
     for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
       Plan plan = whole;
@@ -168,6 +168,10 @@ TEST(WrongPlans, BlocksThatTravelTwiceAreFound) {
   plan = hierarchical(Collective::kBroadcast, grid, {});
   std::swap(plan.stages[0], plan.stages[1]);
   EXPECT_EQ(wrong_with(plan, grid), "stage 1: a broadcast goes inwards");
+  Plan other = hierarchical(Collective::kReduce, grid, {});
+  EXPECT_EQ(to_text(other, grid), "hierarchical: reduce(host, binomial); reduce(world, binomial)");
+  std::swap(other.stages[0], other.stages[1]);
+  EXPECT_EQ(wrong_with(other, grid), "stage 1: a reduce goes outwards");
   plan.collective = Collective::kReduceScatter;
   EXPECT_EQ(wrong_with(plan, grid), "stage 0: a reducescatter has no such stage: broadcast");
 }

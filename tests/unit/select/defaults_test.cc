@@ -22,7 +22,8 @@ const Offer kPlain = {"plain", schedule::kNeedsMessages, false};
 const Offer kActive = {"active", kOneSided | schedule::kNeedsMessages, false, true};
 
 constexpr Collective kAll[] = {Collective::kAllreduce, Collective::kAllgather, Collective::kBroadcast,
-                               Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter};
+                               Collective::kAlltoall,  Collective::kBarrier,   Collective::kReduceScatter,
+                               Collective::kReduce};
 
 std::string first(const Query& query, const std::vector<Offer>& offers) {
   const auto verdicts = Table::defaults().rank(query, offers);

@@ -87,7 +87,7 @@ TEST(GrammarErrors, NameRuleLineAndColumn) {
             "double_binary_tree, oneshot, ordered, rabenseifner, recursive_doubling, ring, twoshot");
   EXPECT_EQ(error_of("barrier=a/signal; all_reduce = shm/ring"),
             "rule 2 (line 1, column 19): unknown collective 'all_reduce'; known: allreduce, allgather, broadcast, "
-            "adasum, alltoall, barrier, reducescatter");
+            "adasum, alltoall, barrier, reducescatter, reduce");
   EXPECT_EQ(error_of("barrier@disk = a/signal"),
             "rule 1 (line 1, column 9): unknown memory kind 'disk'; known: host, cuda");
 }

@@ -11,8 +11,9 @@ TEST(Names, CollectivesInAnySpelling) {
   EXPECT_EQ(parse_collective("Reduce-Scatter"), RODA_REDUCESCATTER);
   EXPECT_EQ(parse_collective("all_to_all"), RODA_ALLTOALL);
   EXPECT_FALSE(parse_collective("join"));  // moves no caller's data
-  EXPECT_FALSE(parse_collective("reduce"));
-  EXPECT_NE(no_collective("reduce").find("no collective: reduce (one of allreduce, allgather,"), std::string::npos);
+  EXPECT_EQ(parse_collective("reduce"), RODA_REDUCE);
+  EXPECT_FALSE(parse_collective("gather"));
+  EXPECT_NE(no_collective("gather").find("no collective: gather (one of allreduce, allgather,"), std::string::npos);
 }
 
 TEST(Names, EveryPrintedCollectiveIsReadBack) {
@@ -23,6 +24,7 @@ TEST(Names, EveryPrintedCollectiveIsReadBack) {
 
 TEST(Names, DtypesAndOps) {
   EXPECT_EQ(parse_dtype("bfloat16"), RODA_BFLOAT16);
+  EXPECT_EQ(parse_dtype("float8_e5m2"), RODA_FLOAT8_E5M2);
   EXPECT_FALSE(parse_dtype("float8"));
   EXPECT_EQ(parse_reduce_op("average"), RODA_AVERAGE);
   EXPECT_EQ(parse_reduce_op("adasum"), RODA_ADASUM);

@@ -19,13 +19,11 @@ from horovod.common.util import check_num_rank_power_of_2
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 
-ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER = range(8)
+ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER, REDUCE = range(9)
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
 # In the order of the engine's numbers.
-DTYPE_NAMES = (
-    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16",
-)  # fmt: skip
+DTYPE_NAMES: tuple[str, ...] = tuple(_roda.dtype_names())
 
 # The device of tensors in host memory.
 HOST = -1

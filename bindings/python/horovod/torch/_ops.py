@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from horovod import _roda
 from horovod.common import operations
 from horovod.common.basics import Adasum
 from horovod.common.operations import Collect, check_adasum, member_names, set_id_of, tensor_name
@@ -145,6 +146,33 @@ def prepare_broadcast(
     entry = request(
         operations.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
     )
+    return [entry], 0, _result(tensor, source, result, in_place)
+
+
+# --- reduce ---
+
+
+def prepare_reduce(
+    tensor: torch.Tensor,
+    in_place: bool,
+    root_rank: int,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Reduction of every rank's tensor, on the root; elsewhere None, or in place the tensor as it was."""
+    dtype = check_tensor(tensor)
+    set_id = set_id_of(process_set)
+    source = reachable(tensor)
+    name = tensor_name("reduce", name, process_set)
+    is_root = root_rank == _roda.rank()
+    result = None if not is_root else source if in_place else torch.empty_like(source)
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    entry = request(operations.REDUCE, name, dtype, source, result, set_id, op, prescale, postscale, root_rank)
+    if result is None:
+        return [entry], 0, lambda _, keep=source: tensor if in_place else None
     return [entry], 0, _result(tensor, source, result, in_place)
 
 

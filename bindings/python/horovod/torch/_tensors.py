@@ -128,8 +128,8 @@ def _warn_about_staging(device: str) -> None:
 def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
     """Return an output that the engine owns, without a copy, as a tensor with the dtype and device of `like`."""
     tensor = from_dlpack(output[0])
-    if like.dtype == torch.bool:
-        tensor = tensor.view(torch.bool)  # DLPack carries it as bytes
+    if tensor.dtype != like.dtype:  # bool and float8, which DLPack carries as bytes
+        tensor = tensor.view(like.dtype)
     return tensor if tensor.device == like.device else tensor.to(like.device)
 
 

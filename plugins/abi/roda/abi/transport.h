@@ -77,11 +77,12 @@ typedef struct roda_collective_args {
   int32_t collective; /* roda_collective */
   int32_t dtype;
   int32_t op;
-  int32_t root; /* group rank, broadcast only */
+  int32_t root; /* group rank, of broadcast and reduce */
   int32_t memory_kind;
-  const void* input; /* may equal output where the collective is done in place: allreduce, broadcast */
-  void* output;
-  /* allreduce, broadcast: elements of input and output. allgather: unused. reduce-scatter: elements of input.
+  const void* input; /* may equal output where the collective is done in place: allreduce, broadcast,
+                      * reduce */
+  void* output;      /* reduce: of the root; NULL elsewhere */
+  /* allreduce, broadcast, reduce: elements of input and output. allgather: unused. reduce-scatter: elements of input.
    * alltoall: unused. */
   size_t count;
   const size_t* send_counts; /* [size] alltoall: elements to each rank, back to back in input */

@@ -29,22 +29,42 @@ typedef enum roda_code {
   RODA_ERR_AUTH = -11,   /* the other side did not prove knowledge of the job's secret */
 } roda_code;
 
-/* Values 0..9 and the reduce ops are Horovod's wire values; they never change. */
+/* What may be done with elements of a dtype, besides letting them travel. */
+typedef enum roda_dtype_trait {
+  RODA_INTEGER = 1u << 0, /* whole numbers: sums come to the same in any order, averages are cut off */
+  RODA_FLOAT = 1u << 1,   /* sums are rounded, so their order shows */
+  RODA_REDUCES = 1u << 2, /* has sums, products, minima and maxima */
+  RODA_SCALES = 1u << 3,  /* may be averaged, and multiplied with a factor */
+} roda_dtype_trait;
+
+/* The table of dtypes: X(symbol, number, name, bytes, traits, DLPack's type code). Numbers 0 to 9 are Horovod's wire
+ * values; none ever changes. Truth values and float8 are bytes to DLPack: older frameworks know no other way. A float8
+ * travels and nothing else: a sum of a few of them fits none, so they are not reduced. */
+#define RODA_DTYPES(X)                                                       \
+  X(UINT8, 0, "uint8", 1, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 1)      \
+  X(INT8, 1, "int8", 1, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 0)        \
+  X(UINT16, 2, "uint16", 2, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 1)    \
+  X(INT16, 3, "int16", 2, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 0)      \
+  X(INT32, 4, "int32", 4, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 0)      \
+  X(INT64, 5, "int64", 8, RODA_INTEGER | RODA_REDUCES | RODA_SCALES, 0)      \
+  X(FLOAT16, 6, "float16", 2, RODA_FLOAT | RODA_REDUCES | RODA_SCALES, 2)    \
+  X(FLOAT32, 7, "float32", 4, RODA_FLOAT | RODA_REDUCES | RODA_SCALES, 2)    \
+  X(FLOAT64, 8, "float64", 8, RODA_FLOAT | RODA_REDUCES | RODA_SCALES, 2)    \
+  X(BOOL, 9, "bool", 1, RODA_REDUCES, 1)                                     \
+  X(BFLOAT16, 10, "bfloat16", 2, RODA_FLOAT | RODA_REDUCES | RODA_SCALES, 4) \
+  X(FLOAT8_E4M3FN, 11, "float8_e4m3fn", 1, RODA_FLOAT, 1)                    \
+  X(FLOAT8_E5M2, 12, "float8_e5m2", 1, RODA_FLOAT, 1)
+
 typedef enum roda_dtype {
-  RODA_UINT8 = 0,
-  RODA_INT8 = 1,
-  RODA_UINT16 = 2,
-  RODA_INT16 = 3,
-  RODA_INT32 = 4,
-  RODA_INT64 = 5,
-  RODA_FLOAT16 = 6,
-  RODA_FLOAT32 = 7,
-  RODA_FLOAT64 = 8,
-  RODA_BOOL = 9,
-  RODA_BFLOAT16 = 10,
-  RODA_DTYPE_COUNT = 11,
+#define RODA_ENTRY(symbol, number, name, bytes, traits, dlpack) RODA_##symbol = number,
+  RODA_DTYPES(RODA_ENTRY)
+#undef RODA_ENTRY
+#define RODA_ENTRY(symbol, number, name, bytes, traits, dlpack) +1
+      RODA_DTYPE_COUNT = RODA_DTYPES(RODA_ENTRY)
+#undef RODA_ENTRY
 } roda_dtype;
 
+/* Values are Horovod's; they never change. */
 typedef enum roda_reduce_op {
   RODA_AVERAGE = 0, /* never reaches a plugin unless its support matrix lists it: the engine sums and scales */
   RODA_SUM = 1,
@@ -55,16 +75,51 @@ typedef enum roda_reduce_op {
   RODA_REDUCE_OP_COUNT = 6,
 } roda_reduce_op;
 
+/* How much of a collective's data one rank has, as input or as output. */
+typedef enum roda_extent {
+  RODA_NOTHING = 0,
+  RODA_WHOLE = 1,     /* a tensor of one shape on all ranks, which may be cut anywhere */
+  RODA_OWN_PART = 2,  /* this rank's part */
+  RODA_ALL_PARTS = 3, /* one part for, or from, each rank */
+} roda_extent;
+
+typedef enum roda_collective_trait {
+  RODA_RUNS = 1u << 0,      /* a transport or an algorithm does something for it */
+  RODA_SUBMITTED = 1u << 1, /* callers name it; Adasum is an op of theirs instead */
+  RODA_COMBINES = 1u << 2,  /* elements of all ranks become one: it has an op and factors */
+  RODA_SUMS_ONLY = 1u << 3, /* of the ops it has sum and average alone, as in Horovod */
+  RODA_ROOTED = 1u << 4,    /* one rank gives what all get; or, of what is combined, it alone gets it */
+  RODA_FUSES = 1u << 5,     /* small tensors of it travel together, in one buffer */
+  RODA_JOINS = 1u << 6,     /* a rank that has joined takes part with zeros */
+} roda_collective_trait;
+
+/* The table of collectives: X(symbol, C++ name, number, name on the wire, name for users, name that begins errors,
+ * input, output, traits). Numbers never change. */
+#define RODA_COLLECTIVES(X)                                                                                            \
+  X(ALLREDUCE, Allreduce, 0, "ALLREDUCE", "allreduce", "Allreduce", RODA_WHOLE, RODA_WHOLE,                            \
+    RODA_RUNS | RODA_SUBMITTED | RODA_COMBINES | RODA_FUSES | RODA_JOINS)                                              \
+  X(ALLGATHER, Allgather, 1, "ALLGATHER", "allgather", "Allgather", RODA_OWN_PART, RODA_ALL_PARTS,                     \
+    RODA_RUNS | RODA_SUBMITTED | RODA_FUSES)                                                                           \
+  X(BROADCAST, Broadcast, 2, "BROADCAST", "broadcast", "Broadcast", RODA_WHOLE, RODA_WHOLE,                            \
+    RODA_RUNS | RODA_SUBMITTED | RODA_ROOTED | RODA_FUSES)                                                             \
+  X(JOIN, Join, 3, "JOIN", "join", "Join", RODA_NOTHING, RODA_NOTHING, RODA_SUBMITTED)                                 \
+  X(ADASUM_ALLREDUCE, Adasum, 4, "ADASUM", "adasum", "Adasum", RODA_WHOLE, RODA_WHOLE,                                 \
+    RODA_RUNS | RODA_COMBINES | RODA_FUSES | RODA_JOINS)                                                               \
+  X(ALLTOALL, Alltoall, 5, "ALLTOALL", "alltoall", "Alltoall", RODA_ALL_PARTS, RODA_ALL_PARTS,                         \
+    RODA_RUNS | RODA_SUBMITTED)                                                                                        \
+  X(BARRIER, Barrier, 6, "BARRIER", "barrier", "Barrier", RODA_NOTHING, RODA_NOTHING, RODA_RUNS | RODA_SUBMITTED)      \
+  X(REDUCESCATTER, ReduceScatter, 7, "REDUCESCATTER", "reducescatter", "Reducescatter", RODA_ALL_PARTS, RODA_OWN_PART, \
+    RODA_RUNS | RODA_SUBMITTED | RODA_COMBINES | RODA_SUMS_ONLY | RODA_FUSES)                                          \
+  X(REDUCE, Reduce, 8, "REDUCE", "reduce", "Reduce", RODA_WHOLE, RODA_WHOLE,                                           \
+    RODA_RUNS | RODA_SUBMITTED | RODA_COMBINES | RODA_ROOTED)
+
 typedef enum roda_collective {
-  RODA_ALLREDUCE = 0,
-  RODA_ALLGATHER = 1,
-  RODA_BROADCAST = 2,
-  RODA_JOIN = 3,
-  RODA_ADASUM_ALLREDUCE = 4,
-  RODA_ALLTOALL = 5,
-  RODA_BARRIER = 6,
-  RODA_REDUCESCATTER = 7,
-  RODA_COLLECTIVE_COUNT = 8,
+#define RODA_ENTRY(symbol, cpp, number, wire, users, title, input, output, traits) RODA_##symbol = number,
+  RODA_COLLECTIVES(RODA_ENTRY)
+#undef RODA_ENTRY
+#define RODA_ENTRY(symbol, cpp, number, wire, users, title, input, output, traits) +1
+      RODA_COLLECTIVE_COUNT = RODA_COLLECTIVES(RODA_ENTRY)
+#undef RODA_ENTRY
 } roda_collective;
 
 typedef enum roda_memory_kind {
@@ -92,24 +147,69 @@ typedef struct roda_error {
   char message[1012];
 } roda_error;
 
-/* Bytes of one element; 0 for an unknown dtype. */
-static inline size_t roda_dtype_size(int32_t dtype) {
-  static const unsigned char sizes[RODA_DTYPE_COUNT] = {1, 1, 2, 2, 4, 8, 2, 4, 8, 1, 2};
-  return dtype >= 0 && dtype < RODA_DTYPE_COUNT ? sizes[dtype] : 0;
+#ifdef __cplusplus
+#define RODA_TABLE inline constexpr
+#define RODA_LOOKUP constexpr
+#else
+#define RODA_TABLE static const
+#define RODA_LOOKUP static inline
+#endif
+
+typedef struct roda_dtype_entry {
+  const char* name;
+  uint8_t bytes;
+  uint8_t traits; /* roda_dtype_trait */
+  uint8_t dlpack;
+} roda_dtype_entry;
+
+/* By number; the last entry is what lookups answer for unknown dtypes. */
+RODA_TABLE roda_dtype_entry roda_dtypes[] = {
+#define RODA_ENTRY(symbol, number, name, bytes, traits, dlpack) {name, bytes, traits, dlpack},
+    RODA_DTYPES(RODA_ENTRY)
+#undef RODA_ENTRY
+        {"?", 0, 0, 0},
+};
+
+typedef struct roda_collective_entry {
+  const char* name;  /* "ALLREDUCE" */
+  const char* users; /* "allreduce": for users, in tables and in plans */
+  const char* title; /* "Allreduce" */
+  uint8_t input;     /* roda_extent */
+  uint8_t output;
+  uint16_t traits; /* roda_collective_trait */
+} roda_collective_entry;
+
+RODA_TABLE roda_collective_entry roda_collectives[] = {
+#define RODA_ENTRY(symbol, cpp, number, wire, users, title, input, output, traits) \
+  {wire, users, title, input, output, traits},
+    RODA_COLLECTIVES(RODA_ENTRY)
+#undef RODA_ENTRY
+        {"?", "?", "Operation", RODA_NOTHING, RODA_NOTHING, 0},
+};
+
+RODA_LOOKUP const roda_dtype_entry* roda_dtype_of(int32_t dtype) {
+  return &roda_dtypes[dtype >= 0 && dtype < RODA_DTYPE_COUNT ? dtype : RODA_DTYPE_COUNT];
 }
+
+RODA_LOOKUP const roda_collective_entry* roda_collective_of(int32_t collective) {
+  return &roda_collectives[collective >= 0 && collective < RODA_COLLECTIVE_COUNT ? collective : RODA_COLLECTIVE_COUNT];
+}
+
+/* Bytes of one element; 0 for an unknown dtype. */
+RODA_LOOKUP size_t roda_dtype_size(int32_t dtype) { return roda_dtype_of(dtype)->bytes; }
 
 /* The name that errors print; "?" for an unknown dtype. */
-static inline const char* roda_dtype_name(int32_t dtype) {
-  static const char* const names[RODA_DTYPE_COUNT] = {"uint8",   "int8",    "uint16",  "int16", "int32",   "int64",
-                                                      "float16", "float32", "float64", "bool",  "bfloat16"};
-  return dtype >= 0 && dtype < RODA_DTYPE_COUNT ? names[dtype] : "?";
+RODA_LOOKUP const char* roda_dtype_name(int32_t dtype) { return roda_dtype_of(dtype)->name; }
+
+/* Whether the dtype, or the collective, has all of these traits. */
+RODA_LOOKUP int roda_dtype_is(int32_t dtype, uint32_t traits) {
+  return (roda_dtype_of(dtype)->traits & traits) == traits;
+}
+RODA_LOOKUP int roda_collective_is(int32_t collective, uint32_t traits) {
+  return (roda_collective_of(collective)->traits & traits) == traits;
 }
 
-static inline const char* roda_collective_name(int32_t collective) {
-  static const char* const names[RODA_COLLECTIVE_COUNT] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "JOIN",
-                                                           "ADASUM",    "ALLTOALL",  "BARRIER",   "REDUCESCATTER"};
-  return collective >= 0 && collective < RODA_COLLECTIVE_COUNT ? names[collective] : "?";
-}
+RODA_LOOKUP const char* roda_collective_name(int32_t collective) { return roda_collective_of(collective)->name; }
 
 static inline const char* roda_reduce_op_name(int32_t op) {
   static const char* const names[RODA_REDUCE_OP_COUNT] = {"average", "sum", "adasum", "min", "max", "product"};

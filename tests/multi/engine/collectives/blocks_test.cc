@@ -1,4 +1,4 @@
-// Collectives that move blocks: allgather, broadcast, alltoall, reduce-scatter.
+// Collectives with blocks or a root: allgather, broadcast, reduce, alltoall, reduce-scatter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,6 +39,76 @@ TEST(Broadcast, FromEveryRoot) {
       ASSERT_TRUE(are_equal(data, of_rank(root, n)));
     }
   }
+}
+
+// In place on the root, into memory of its own, and into the engine's; elsewhere the input stays and nothing comes out.
+TEST(Reduce, ToEveryRootInEveryPlace) {
+  for (int root = 0; root < size(); ++root) {
+    const bool is_root = rank() == root;
+    for (const std::size_t n : {1u, 1000u, 500000u}) {
+      const Shape shape{static_cast<std::int64_t>(n)};
+      std::vector<float> in = mine(n), out(n, -1);
+      roda_op op = make_op(RODA_REDUCE, "reduce", shape, in.data(), out.data());
+      op.root = root;
+      ASSERT_EQ(run(op).code, RODA_OK);
+      ASSERT_TRUE(are_equal(in, mine(n)));
+      if (is_root) {
+        expect_sum(out);
+      }
+      if (!is_root) {
+        ASSERT_TRUE(are_equal(out, std::vector<float>(n, -1)));
+      }
+      op.output = in.data();
+      ASSERT_EQ(run(op).code, RODA_OK);
+      if (is_root) {
+        expect_sum(in);
+      }
+      if (!is_root) {
+        ASSERT_TRUE(are_equal(in, mine(n)));
+      }
+    }
+    std::vector<double> in{1.0 + rank(), -2.0};
+    const Shape two{2};
+    for (const int kind : {RODA_SUM, RODA_AVERAGE, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
+      roda_op op = make_op(RODA_REDUCE, "owned", two, in.data(), nullptr, RODA_FLOAT64);
+      op.root = root;
+      op.op = kind;
+      op.prescale = kind == RODA_SUM ? 2 : 1;
+      op.postscale = kind == RODA_SUM ? 0.25 : 1;
+      if (!is_root) {
+        ASSERT_EQ(run(op).code, RODA_OK);
+        continue;
+      }
+      const auto out = run_owned<double>(op);
+      ASSERT_EQ(out.outcome.code, RODA_OK) << out.outcome.message;
+      const double sum = size() * (size() + 1) / 2.0;
+      double product = 1;
+      for (int r = 1; r <= size(); ++r) product *= r;
+      const double expected = kind == RODA_SUM       ? sum / 2
+                              : kind == RODA_AVERAGE ? sum / size()
+                              : kind == RODA_MIN     ? 1
+                              : kind == RODA_MAX     ? size()
+                                                     : product;
+      EXPECT_DOUBLE_EQ(out.values[0], expected) << roda_reduce_op_name(kind);
+    }
+    EXPECT_EQ(in[0], 1.0 + rank());
+  }
+}
+
+TEST(Reduce, WhatIsWrongIsToldAtOnce) {
+  std::vector<float> data(4);
+  const Shape four{4};
+  roda_op op = make_op(RODA_REDUCE, "nowhere", four, data.data(), data.data());
+  op.root = size();
+  Outcome o = run(op);
+  EXPECT_EQ(o.code, RODA_ERR_INVALID);
+  EXPECT_NE(o.message.find("reduce received invalid root rank " + std::to_string(size())), std::string::npos)
+      << o.message;
+  op.root = 0;
+  op.op = RODA_ADASUM;
+  o = run(op);
+  EXPECT_EQ(o.code, RODA_ERR_INVALID);
+  EXPECT_NE(o.message.find("Reduce has no Adasum"), std::string::npos) << o.message;
 }
 
 TEST(Alltoall, WithSplitsAndWithout) {

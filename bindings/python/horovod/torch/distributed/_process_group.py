@@ -122,7 +122,7 @@ class RodaProcessGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
         """Reduce in place."""
-        return self._reduce(tensors, _op_of(opts or dist.AllreduceOptions()), list(tensors))
+        return self._reduce(tensors, _op_of(opts or dist.AllreduceOptions()))
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Work:
         """Reduce several tensors in place."""
@@ -131,14 +131,18 @@ class RodaProcessGroup(dist.ProcessGroup):
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
         """Reduce into the root's tensor; the others' stay as they are."""
         opts = opts or dist.ReduceOptions()
-        receivers = list(tensors) if self._own_rank == opts.rootRank else []
-        return self._reduce(tensors, _op_of(opts), receivers)
+        [tensor] = tensors
+        root = self._ranks[opts.rootRank]
+        buffer = tensor.detach().contiguous()
+        prepared = _ops.prepare_reduce(buffer, True, root, self._next(), _op_of(opts), 1.0, 1.0, self._set)
+        is_root = self._own_rank == opts.rootRank
+        return self._start(prepared, lambda result: _fill([tensor] if is_root else [], result.view(-1)), tensors)
 
-    def _reduce(self, tensors: list[Tensor], op: int, receivers: list[Tensor]) -> Work:
-        buffers = [t.detach().contiguous() if receivers else _flat(t).clone() for t in tensors]
+    def _reduce(self, tensors: list[Tensor], op: int) -> Work:
+        buffers = [tensor.detach().contiguous() for tensor in tensors]
 
         def finish(results: Any) -> None:
-            for receiver, result in zip(receivers, results):
+            for receiver, result in zip(tensors, results):
                 if receiver.data_ptr() != result.data_ptr():
                     receiver.detach().copy_(result)
 
