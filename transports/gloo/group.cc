@@ -1,7 +1,9 @@
 #include "transports/gloo/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "plugins/base/local_address.h"
@@ -173,9 +175,10 @@ void Group::break_with(const sdk::Failure& failure) {
 
 void Group::tear_down() {
   mesh_->poison();
-  waits_.give_up();
+  bool is_over = waits_.give_up();
   is_torn_down_ = true;
   context_->notify();
+  for (; !is_over; is_over = waits_.give_up()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Group::abort(const sdk::Failure& cause) { break_with(cause); }

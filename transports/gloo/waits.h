@@ -37,14 +37,16 @@ class Waits {
     ::gloo::transport::UnboundBuffer* buffer_;
   };
 
-  // Ends all waits, and refuses new ones.
-  void give_up() {
+  // Ends all waits that have begun, and refuses new buffers. False: who waited may wait again, on the same buffer, for
+  // a send or a receive that nothing ends: Gloo's abort is for one wait, and its collectives go on after it.
+  bool give_up() {
     const MutexLock lock(mutex_);
     given_up_ = true;
     for (::gloo::transport::UnboundBuffer* buffer : buffers_) {
       buffer->abortWaitSend();
       buffer->abortWaitRecv();
     }
+    return buffers_.empty();
   }
 
  private:

@@ -59,6 +59,8 @@ def test_in_place_and_asynchronous() -> None:
 
 
 def test_in_a_process_set_the_root_is_a_world_rank() -> None:
+    if hvd.size() < 2:
+        pytest.skip("a lone rank has no other set than the global one")
     members = list(range(hvd.size() - 1, -1, -2))
     with process_set(members) as some:
         for root in sorted(members):

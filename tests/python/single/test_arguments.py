@@ -268,7 +268,7 @@ def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys
     [
         ("roda-info", ["--nosuch"], "--nosuch"),
         ("roda-info", ["--explain", "allreduce", "4X"], "no size: 4X (bytes, with K, M, G or T after them"),
-        ("roda-info", ["--explain", "reduce", "4K"], "no collective: reduce (one of allreduce, allgather"),
+        ("roda-info", ["--explain", "scan", "4K"], "no collective: scan (one of allreduce, allgather"),
         ("roda-sim", ["--nosuch"], "--nosuch"),
         ("roda-sim", ["-s", "4X"], "no size: 4X"),
         ("roda-perf", ["-n", "0"], "not in range 1 to 1024"),
