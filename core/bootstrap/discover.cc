@@ -1,10 +1,14 @@
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <sstream>
 
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/topology.h"
 #include "plugins/base/format.h"
+#include "plugins/base/unique_fd.h"
 
 namespace roda {
 
@@ -69,6 +73,13 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
                   knobs.local_size,
                   knobs.cross_rank,
                   knobs.cross_size};
+  // Without it the others take this rank for one of another host.
+  if (mine.host.boot_id.empty()) {
+    const UniqueFd file(::open(kBootIdFile, O_RDONLY | O_CLOEXEC));
+    if (!file && errno != ENOENT && errno != EACCES) {
+      return Status::system(roda::format("opening {}: {}", kBootIdFile, std::strerror(errno)));
+    }
+  }
   std::string table;
   RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
   std::vector<RankReport> all;

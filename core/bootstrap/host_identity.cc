@@ -11,7 +11,7 @@ namespace roda {
 
 HostIdentity this_host(const std::string& hostname_override) {
   HostIdentity host;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> host.boot_id;
+  std::ifstream(kBootIdFile) >> host.boot_id;
   host.hostname = hostname_override;
   if (host.hostname.empty()) {
     char name[HOST_NAME_MAX + 1] = "";

@@ -18,6 +18,8 @@ struct HostIdentity {
   friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
 };
 
+inline constexpr const char* kBootIdFile = "/proc/sys/kernel/random/boot_id";
+
 // `hostname_override` empty: the machine's own name. What can't be read is left empty.
 HostIdentity this_host(const std::string& hostname_override);
 

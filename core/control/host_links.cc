@@ -197,11 +197,12 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   std::unique_ptr<SecureConnection> connection;
   RODA_RETURN_IF_ERROR(
       SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection));
+  const auto unreachable = [parent](const Status& status) {
+    return Status::peer(parent, "Rank " + std::to_string(parent) +
+                                    ", which leads its host, can't be connected to: " + status.message());
+  };
   for (bool ready = false; !ready;) {
-    if (const Status status = connection->test(&ready); !status.ok()) {
-      return Status::peer(parent, "Rank " + std::to_string(parent) +
-                                      ", which leads its host, can't be connected to: " + status.message());
-    }
+    if (const Status status = connection->test(&ready); !status.ok()) return unreachable(status);
     if (!ready) {
       RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
                                     "connecting to the control plane at " + text));
@@ -209,7 +210,8 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   }
   RODA_RETURN_IF_ERROR(add(parent, true, std::move(connection)));
   queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));
-  return flush(links_[0]);
+  const Status flushed = flush(links_[0]);
+  return flushed.ok() ? flushed : unreachable(flushed);
 }
 
 void Tree::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {

@@ -263,7 +263,8 @@ void Engine::watch_stalls() {
   }
 }
 
-// What this rank says reaches the log through other ranks, and nobody misses it when one of them is stopped.
+// What this rank says may reach the log through other ranks, and nobody misses it when one of them is stopped. Nor does
+// anybody miss a rank for which those wait that have joined.
 void Engine::doubt() {
   const auto patience = std::chrono::seconds(parts_.knobs.stall_shutdown_seconds);
   if (patience.count() == 0) return;

@@ -25,7 +25,7 @@ bool RollCall::begin(const Status& suspicion, Clock::time_point now) {
 
 bool RollCall::begin_in_doubt(const Status& doubt, Clock::time_point waits_since, Clock::duration patience,
                               Clock::time_point now) {
-  if (way_up_.empty() || is_under_way() || now - patience < std::max(waits_since, since_)) return false;
+  if (is_under_way() || now - patience < std::max(waits_since, since_)) return false;
   begin(doubt, now);
   is_doubt_ = true;
   return true;

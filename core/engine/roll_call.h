@@ -26,8 +26,8 @@ class RollCall {
   // Whether the ranks are to be asked: no call is under way. The first suspicion is kept.
   bool begin(const Status& suspicion, Clock::time_point now);
   // The same where nothing is suspected: this rank has waited since then, for longer than `patience` and for as long
-  // after the last call, and what it said may never have reached the log. When every rank answers, the call is over.
-  // Never where all ranks append to the log themselves.
+  // after the last call, and what it said may never have reached the log, or whom it waits for when it has joined may
+  // be stopped. When every rank answers, the call is over.
   bool begin_in_doubt(const Status& doubt, Clock::time_point waits_since, Clock::duration patience,
                       Clock::time_point now);
   bool is_under_way() const { return !suspicion_.ok(); }

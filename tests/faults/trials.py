@@ -214,7 +214,7 @@ def judge(trial: Trial, ranks: list[Rank], when: float | None, leaks: list[str])
                 verdict.faults.append(f"rank {rank.rank} hangs; it told {[line['what'] for line in rank.told]}")
         elif not is_victim:
             _judge_survivor(trial, rank, when, verdict)
-        elif trial.fault in ("full shm", "descriptors") and rank.last("left") is None:
+        elif trial.fault in ("full shm", "descriptors") and trial.transport != "mpi" and rank.last("left") is None:
             verdict.faults.append(f"the victim, rank {rank.rank}, ended with status {rank.status}; {rank.output}")
     if trial.endless and trial.victim >= 0 and when is None:
         verdict.faults.append("the victim never met its fault")
