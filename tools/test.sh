@@ -141,7 +141,7 @@ suite_hosts() {
 
 # Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
 suite_faults() {
-  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-110}" --junit "$RESULTS/faults.xml" </dev/null || true
+  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-75}" --junit "$RESULTS/faults.xml" </dev/null || true
   [[ -s $RESULTS/faults.xml ]] || step_failed "faults: no report"
 }
 
