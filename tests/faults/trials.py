@@ -35,11 +35,6 @@ LEFT_OUT: list[tuple[dict[str, tuple[str, ...]], str]] = [
         {"fault": ("full shm",), "phase": ("negotiation", "mid"), "transport": ("mpi",)},
         "Open MPI writes to files in /dev/shm without reserving their memory first: it ends by SIGBUS",
     ),
-    (
-        {"fault": ("descriptors",), "phase": ("negotiation", "mid"), "transport": ("tcp",)},
-        "a rank without a descriptor for a connection that comes in says nothing of it until the timeout, and another "
-        "one may be named (transports/tcp/connector.cc, accept_all)",
-    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -35,6 +36,8 @@ ConnectionOptions options(std::uint64_t timeout_ns) {
       timeout_ns == 0 ? std::chrono::milliseconds(kSilence) : std::chrono::milliseconds(timeout_ns / 1'000'000);
   return options;
 }
+
+bool lacks_descriptors() { return !UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
 }  // namespace
 
@@ -70,6 +73,10 @@ void Connector::connect(Group& group, Peer& peer) {
     std::unique_ptr<SecureConnection> connection;
     const Status status =
         SecureConnection::connect({peer.where}, Secret(peer.key), options(group.state().timeout_ns()), &connection);
+    if (!status.ok() && lacks_descriptors()) {
+      give_up(status);
+      group.state().throw_if_broken();
+    }
     if (!status.ok()) return group.lose(peer, status);
     Hello hello;
     hello.group = group.id();
@@ -94,7 +101,8 @@ void Connector::accept_all(Listener& listener) {
   while (listener.fd) {
     UniqueFd fd;
     SocketAddress peer;
-    if (!tcp::accept_one(listener.fd.get(), &fd, &peer).ok() || !fd) return;
+    if (const Status status = tcp::accept_one(listener.fd.get(), &fd, &peer); !status.ok()) return give_up(status);
+    if (!fd) return;
     std::unique_ptr<SecureConnection> connection;
     if (!SecureConnection::accept(std::move(fd), peer, Secret(key_), options(0), &connection).ok()) continue;
     attempts_.emplace_back(*this, std::move(connection), nullptr, -1, Hello());
@@ -104,6 +112,12 @@ void Connector::accept_all(Listener& listener) {
       std::find_if(attempts_.begin(), attempts_.end(), is_stranger)->end();
     }
   }
+}
+
+// Its peers would wait out their time, and name somebody who waits as they do.
+void Connector::give_up(const Status& why) {
+  context_.fail_all(lacks_descriptors() ? "has no free file descriptors: raise ulimit -n"
+                                        : "can't take connections: " + why.message());
 }
 
 int Connector::progress() {

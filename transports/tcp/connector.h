@@ -58,6 +58,8 @@ class Connector final : public Watched {
     SocketAddress address;
   };
   void accept_all(Listener& listener);
+  // This process can't connect, whoever the peer is: ends all groups.
+  void give_up(const Status& why);
   bool step(Attempt& attempt);
   bool take(Attempt& attempt);
   void keep(Attempt& attempt, Peer& peer);

@@ -47,6 +47,13 @@ Group* Context::find(const Digest& id) {
   return found != groups_.end() ? *found : nullptr;
 }
 
+void Context::fail_all(const std::string& reason) {
+  for (Group* group : groups_) {
+    const std::int32_t rank = group->state().world_rank(group->state().rank());
+    group->fail({RODA_ERR_SYSTEM, "tcp: rank " + std::to_string(rank) + " " + reason, rank});
+  }
+}
+
 std::size_t Context::most_lanes() const {
   std::size_t most = 0;
   for (const Group* group : groups_) most += settings_.lanes * static_cast<std::size_t>(group->state().size());

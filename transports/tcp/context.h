@@ -63,6 +63,8 @@ class Context {
   Connector& connector() { return connector_; }
   // The group that has this id; null if there is none.
   Group* find(const Digest& id);
+  // Ends all groups; `reason` follows the words "rank N" for this rank.
+  void fail_all(const std::string& reason);
   // That there can be with all members of all groups.
   std::size_t most_lanes() const;
   static void expect_ok(const Status& status);

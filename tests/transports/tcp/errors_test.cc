@@ -1,5 +1,7 @@
 // Errors name the peer's world rank, and the setting that helps.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
@@ -168,6 +170,54 @@ TEST(TcpErrors, ACongestionControlThatIsNotThereIsNamedWithThoseThatAre) {
     }
   });
 }
+
+// While it lives this process can open nothing more.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest_free = ::dup(STDERR_FILENO);
+    ::close(lowest_free);
+    const rlimit none{static_cast<rlim_t>(lowest_free), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// Both in this thread, so that one of them lacks descriptors and the other has its own.
+void expect_no_descriptors_of(bool is_dialler) {
+  Board board;
+  Member dialler(table(), board, 0, 2), listener(table(), board, 1, 2);
+  for (bool forms = true; forms;) {
+    forms = dialler.test() == RODA_IN_PROGRESS;
+    forms = listener.test() == RODA_IN_PROGRESS || forms;
+  }
+  ASSERT_EQ(dialler.code(), RODA_OK) << dialler.text();
+  ASSERT_EQ(listener.code(), RODA_OK) << listener.text();
+  roda_request* request = nullptr;
+  int code = RODA_OK;
+  if (!is_dialler) {
+    ASSERT_EQ(dialler.send(1, 7, "t", 1, &request), RODA_OK) << dialler.text();
+  }
+  {
+    const NoDescriptors none;
+    if (is_dialler) code = dialler.send(1, 7, "t", 1, &request);
+    while (!is_dialler && (code = listener.test()) == RODA_OK) listener.progress();
+  }
+  const Member& lacking = is_dialler ? dialler : listener;
+  EXPECT_EQ(code, RODA_ERR_SYSTEM);
+  EXPECT_EQ(lacking.error_rank(), is_dialler ? 100 : 101);
+  EXPECT_EQ(lacking.text(),
+            "tcp: rank " + std::to_string(lacking.error_rank()) + " has no free file descriptors: raise ulimit -n");
+}
+
+TEST(TcpErrors, WhoCanTakeNoConnectionForWantOfDescriptorsSaysSo) { expect_no_descriptors_of(false); }
+TEST(TcpErrors, WhoCanMakeNoConnectionForWantOfDescriptorsSaysSo) { expect_no_descriptors_of(true); }
 
 TEST(TcpErrors, ThereIsNoMessageToOneself) {
   Board board;
