@@ -52,6 +52,12 @@ inline int check_system(int result, const char* what) {
   return result;
 }
 
+// Throws what a status of plugins/base says unless it is OK; `who` begins the text, as in "tcp".
+template <typename Status>
+void expect_ok(const Status& status, const char* who) {
+  if (!status.ok()) throw Failure(status.code(), std::string(who) + ": " + status.message(), status.rank());
+}
+
 // True when the ranges have a byte in common.
 inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto* first = static_cast<const char*>(a);

@@ -63,6 +63,22 @@ class GroupState {
   // Only of a broken group.
   Failure cause() const { return cause_.failure(); }
 
+  // One step of group_test: `step` takes the forming further, and returns true when the group has formed; `late` says
+  // what is missing once the time is over; `fail` ends the group, its own abort() included. True once it has formed.
+  template <typename Step, typename Late, typename Fail>
+  bool form(Step&& step, Late&& late, Fail&& fail) {
+    throw_if_broken();
+    if (is_formed_) return true;
+    try {
+      is_formed_ = step();
+      if (!is_formed_ && is_late()) throw late();
+    } catch (const Failure& failure) {
+      fail(failure);
+      throw_if_broken();
+    }
+    return is_formed_;
+  }
+
   // Why an operation with that member can't be started. To be called when it can't.
   [[noreturn]] void refuse(int peer) const {
     throw_if_broken();
@@ -91,6 +107,21 @@ class GroupState {
   // "rank 3 (group world)", with the world rank; `place` says where it is.
   std::string describe(int rank, const std::string& place = {}) const {
     return "rank " + std::to_string(world_rank(rank)) + " (" + label() + (place.empty() ? "" : ", ") + place + ")";
+  }
+  // What is wrong with a member: "tcp: rank 3 (group world) has left the group".
+  Failure fault(int32_t code, int rank, const std::string& what, const std::string& place = {}) const {
+    return {code, std::string(transport_) + ": " + describe(rank, place) + " " + what, world_rank(rank)};
+  }
+  Failure has_left(int rank, const std::string& place = {}) const {
+    return fault(RODA_ERR_PEER, rank, "has left the group", place);
+  }
+  Failure other_version(int rank) const {
+    return fault(RODA_ERR_PRECONDITION, rank, "runs another version of this plugin");
+  }
+  // "tcp: no window 7", unless there is one.
+  void check_index(std::uint32_t index, std::uint32_t count, const char* what) const {
+    if (index < count) return;
+    throw Failure(RODA_ERR_INVALID, std::string(transport_) + ": no " + what + " " + std::to_string(index));
   }
   // The end of an operation that stood still: "tcp: a message to rank 3 (group world) did not move for 30000 ms".
   Failure stood_still(const std::string& what, int rank, const std::string& place = {}) const {
