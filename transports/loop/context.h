@@ -1,14 +1,12 @@
 // One rank's use of the loop transport: its doorbell, its faults, and the timer behind delayed messages.
 #pragma once
 
-#include <roda/abi/transport.h>
 #include <roda/sdk/doorbell.hpp>
 
 #include <chrono>
-#include <cstdint>
 #include <vector>
 
-#include "transports/loop/settings.h"
+#include "transports/loop/loop.h"
 
 namespace roda::loop {
 
@@ -20,8 +18,6 @@ class Context {
  public:
   explicit Context(const roda_host* host);
   ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
 
   void ring() { doorbell_.ring(); }
   int event_fd() const { return poll_fd_ >= 0 ? poll_fd_ : doorbell_.fd(); }
