@@ -1,6 +1,6 @@
 // A ring of the shm transport that its producer filled with anything: the consumer stays inside, and comes to an end.
-#include "transports/shm/ring.h"
 #include "tests/fuzz/fuzz.h"
+#include "transports/shm/segment.h"
 
 namespace roda::fuzz {
 namespace {

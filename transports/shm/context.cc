@@ -2,22 +2,15 @@
 
 #include <sys/epoll.h>
 #include <roda/sdk/error.hpp>
+#include <roda/sdk/transport.hpp>
 
-#include <atomic>
 #include <bit>
 
-#include "transports/shm/cma.h"
 #include "transports/shm/group.h"
+#include "transports/shm/segment.h"
+#include "transports/shm/shm.h"
 
 namespace roda::shm {
-namespace {
-
-void expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "shm: " + status.message());
-}
-
-}  // namespace
-
 Context::Context(const roda_host* host) : host_(host), settings_(sdk::read_settings(kSettings, host)) {
   settings_.ring_bytes = std::bit_floor(settings_.ring_bytes);
   std::string reason = "it is turned off";
@@ -25,7 +18,7 @@ Context::Context(const roda_host* host) : host_(host), settings_(sdk::read_setti
     settings_.cma = false;
     log(RODA_LOG_INFO, "no cross-memory attach, private memory is copied twice: " + reason);
   }
-  expect_ok(events_.open());
+  sdk::expect_ok(events_.open(), "shm");
 }
 
 // Windows over private memory work without cross-memory attach too, by way of the rings, but then others serve better.
@@ -33,7 +26,7 @@ std::uint64_t Context::capabilities() const {
   return settings_.cma ? kCapabilities : kCapabilities & ~std::uint64_t{RODA_CAP_WINDOW_ANY};
 }
 
-void Context::watch(int fd, Peer* peer) { expect_ok(events_.watch(fd, peer, EPOLLIN)); }
+void Context::watch(int fd, Peer* peer) { sdk::expect_ok(events_.watch(fd, peer, EPOLLIN), "shm"); }
 
 int Context::progress() {
   int handled = 0;
@@ -77,3 +70,10 @@ bool Context::find_deaths() {
 }
 
 }  // namespace roda::shm
+
+const roda_transport* roda_shm_transport() {
+  static constexpr roda_transport table =
+      roda::sdk::transport<roda::shm::Context, roda::shm::Group, roda::shm::kCapabilities>(
+          "shm", "shared memory and cross-memory attach between processes of one host", RODA_PROGRESS_FD);
+  return &table;
+}

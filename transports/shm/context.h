@@ -1,14 +1,11 @@
 // One use of the transport by this process: settings, the descriptor to sleep on, and the groups.
 #pragma once
 
-#include <roda/abi/transport.h>
-
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "plugins/base/event_set.h"
-#include "transports/shm/settings.h"
+#include "transports/shm/shm.h"
 
 namespace roda::shm {
 

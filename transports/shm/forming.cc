@@ -10,14 +10,13 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include "transports/shm/cma.h"
 #include "transports/shm/group.h"
+#include "transports/shm/segment.h"
 
 namespace roda::shm {
 
@@ -42,10 +41,6 @@ struct Group::Hello {
 namespace {
 
 constexpr std::uint64_t kHelloTag = 1;
-
-void expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "shm: " + status.message(), status.rank());
-}
 
 std::size_t physical_memory() {
   struct sysinfo info {};
@@ -84,7 +79,7 @@ Group::Group(Context& context, const roda_group_desc& desc)
     throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
   }
   create_segment();
-  expect_ok(FdMailbox::open(&mailbox_));
+  sdk::expect_ok(FdMailbox::open(&mailbox_), "shm");
   mailbox_guard_ = ForkGuard(mailbox_.fd());
   connect_self();
   Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}};
@@ -109,14 +104,14 @@ void Group::create_segment() {
       heap_bytes /= 2;
       continue;
     }
-    expect_ok(status);
+    sdk::expect_ok(status, "shm");
     const bool is_least = ring_bytes <= 4096;
     status = take_pages(segment_, layout.rings + peers_.size() * ring_bytes, peers_.size(), is_least);
     if (!status.ok() && !is_least) {
       ring_bytes /= 2;
       continue;
     }
-    expect_ok(status);
+    sdk::expect_ok(status, "shm");
     fill_segment(layout, ring_bytes, heap_bytes);
     return;
   }
@@ -154,9 +149,7 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
   if (theirs.magic != kMagic || theirs.version != kLayoutVersion || theirs.rank != peer.rank ||
       theirs.size != state_.size() || theirs.ring_bytes < 4096 || theirs.ring_bytes > bytes ||
       Layout(state_.size(), theirs.ring_bytes).heap > bytes) {
-    throw sdk::Failure(RODA_ERR_PRECONDITION,
-                       "shm: the segment of " + describe(peer) + " has another layout: its plugin differs",
-                       peer.world_rank);
+    throw state_.other_version(peer.rank);
   }
   const Layout there(state_.size(), theirs.ring_bytes), here(state_.size(), header().ring_bytes);
   const auto me = static_cast<std::size_t>(state_.rank()), it = static_cast<std::size_t>(peer.rank);
@@ -177,18 +170,19 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
 
 bool Group::test() {
   act_on_abort();
-  state_.throw_if_broken();
-  if (state_.is_formed()) return true;
-  try {
-    if (phase_ == Phase::kCards && exchange_cards()) phase_ = Phase::kHellos;
-    if (phase_ == Phase::kHellos && exchange_hellos()) finish_forming();
-    if (!state_.is_formed() && state_.is_late()) throw state_.late(missing());
-  } catch (const sdk::Failure& failure) {
+  const auto step = [this] {
+    if (!has_cards_ && !exchange_cards()) return false;
+    has_cards_ = true;
+    if (!exchange_hellos()) return false;
+    watch_processes();
+    return true;
+  };
+  const auto fail = [this](const sdk::Failure& failure) {
     abort(failure);
     act_on_abort();
-    throw;
-  }
-  return state_.is_formed();
+  };
+  return state_.form(
+      step, [this] { return state_.late(missing()); }, fail);
 }
 
 bool Group::exchange_cards() {
@@ -197,8 +191,7 @@ bool Group::exchange_cards() {
     Card card;
     std::memcpy(&card, cards_.value(peer.rank), sizeof card);
     if (card.magic != kMagic || card.version != kLayoutVersion || card.rank != peer.rank) {
-      throw sdk::Failure(RODA_ERR_PRECONDITION, "shm: " + describe(peer) + " runs another version of this plugin",
-                         peer.world_rank);
+      throw state_.other_version(peer.rank);
     }
   }
   return true;
@@ -211,7 +204,7 @@ bool Group::exchange_hellos() {
   for (;;) {
     FdMailbox::Message message;
     bool received = false;
-    expect_ok(mailbox_.receive(&message, &received));
+    sdk::expect_ok(mailbox_.receive(&message, &received), "shm");
     if (!received) break;
     take_hello(message, message.fds);
   }
@@ -228,13 +221,10 @@ void Group::send_hello(Peer& peer) {
   bool sent = false;
   Status status = mailbox_.send(card.mailbox, kHelloTag, std::as_bytes(std::span(&hello, 1)), fds, &sent);
   if (status.code() == RODA_ERR_PEER) {
-    throw sdk::Failure(RODA_ERR_PEER,
-                       "shm: " + describe(peer) +
-                           " left while the group formed, or is in another network "
-                           "namespace",
-                       peer.world_rank);
+    throw state_.fault(RODA_ERR_PEER, peer.rank, "left while the group formed, or is in another network namespace",
+                       place_of(peer));
   }
-  expect_ok(status);
+  sdk::expect_ok(status, "shm");
   if (sent) hello_sent_[static_cast<std::size_t>(peer.rank)] = true;
 }
 
@@ -250,14 +240,13 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
 
   Peer& from = peer(hello.rank);
   from.pid = message.sender;
-  expect_ok(SharedSegment::attach(std::move(fds[0]), hello.segment_bytes, {}, &from.segment));
+  sdk::expect_ok(SharedSegment::attach(std::move(fds[0]), hello.segment_bytes, {}, &from.segment), "shm");
   from.segment.close_fd();
   from.bell = std::move(fds[1]);
   from.bell_guard = ForkGuard(from.bell.get());
   auto& theirs = *reinterpret_cast<const SegmentHeader*>(from.segment.data());
   if (!(theirs.nonce == card.nonce)) {
-    throw sdk::Failure(RODA_ERR_AUTH, "shm: the segment that came from " + describe(from) + " is not the announced one",
-                       from.world_rank);
+    throw state_.fault(RODA_ERR_AUTH, from.rank, "sent a segment that is not the announced one", place_of(from));
   }
   attach(from, from.segment.data(), hello.segment_bytes);
   (void)::madvise(from.base + theirs.heap_offset, hello.segment_bytes - theirs.heap_offset, MADV_HUGEPAGE);
@@ -276,7 +265,7 @@ void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
 }
 
 std::vector<int> Group::missing() const {
-  if (phase_ == Phase::kCards) return cards_.missing();
+  if (!has_cards_) return cards_.missing();
   std::vector<int> ranks;
   for (int rank = 0; rank < state_.size(); ++rank) {
     if (!hello_taken_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
@@ -284,7 +273,7 @@ std::vector<int> Group::missing() const {
   return ranks;
 }
 
-void Group::finish_forming() {
+void Group::watch_processes() {
   context_.unwatch(mailbox_.fd());
   mailbox_guard_ = ForkGuard();
   mailbox_.close();
@@ -298,7 +287,6 @@ void Group::finish_forming() {
     peer.pidfd_guard = ForkGuard(peer.pidfd.get());
     context_.watch(peer.pidfd.get(), &peer);
   }
-  state_.set_formed();
 }
 
 }  // namespace roda::shm

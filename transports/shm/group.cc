@@ -4,12 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace roda::shm {
-
 namespace {
 
 // Missing before Linux 5.14, where its failing costs nothing but page faults later.
@@ -23,10 +21,6 @@ void populate(void* address, std::size_t bytes) {
 }
 
 }  // namespace
-
-void Peer::ring_bell() {
-  if (bell) roda::ring_bell(bell.get());
-}
 
 Group::~Group() {
   context_.remove(this);
@@ -87,9 +81,9 @@ void Group::peer_died(Peer& peer) {
   context_.unwatch(peer.pidfd.get());
   const auto state = static_cast<MemberState>(peer.header->state.load(std::memory_order_acquire));
   if (state == MemberState::kLeft) {
-    messages_.end_those_of(peer, {RODA_ERR_PEER, "shm: " + describe(peer) + " has left the group", peer.world_rank});
+    messages_.end_those_of(peer, state_.has_left(peer.rank, place_of(peer)));
   } else if (state == MemberState::kOpen) {
-    abort({RODA_ERR_PEER, "shm: " + describe(peer) + " died", peer.world_rank});
+    abort(state_.fault(RODA_ERR_PEER, peer.rank, "died", place_of(peer)));
   }
 }
 
@@ -152,7 +146,7 @@ std::uint64_t Group::offset_of(const void* base, std::size_t bytes) const {
 
 void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory*) {
   if (state_.is_broken()) refuse(state_.rank());
-  if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
+  state_.check_index(slot, kWindows, "window");
   WindowEntry& window = own_windows_[slot];
   window.address.store(reinterpret_cast<std::uint64_t>(base), std::memory_order_relaxed);
   window.offset.store(offset_of(base, bytes), std::memory_order_relaxed);

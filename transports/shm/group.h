@@ -4,21 +4,13 @@
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
 #pragma once
 
-#include <roda/abi/transport.h>
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/group_state.hpp>
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "plugins/base/fd_mailbox.h"
-#include "plugins/base/shared_segment.h"
 #include "transports/shm/context.h"
-#include "transports/shm/heap.h"
-#include "transports/shm/layout.h"
 #include "transports/shm/messages.h"
-#include "transports/shm/peer.h"
+#include "transports/shm/segment.h"
 
 namespace roda::shm {
 
@@ -26,24 +18,18 @@ class Group {
  public:
   using Request = shm::Request;
 
+  // --- the entries of the ABI, see roda/sdk/transport.hpp ---
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-
-  // True once formed; throws the cause of a failed forming, or later of the abort.
   bool test();
+  void abort(const sdk::Failure& cause);
+  bool is_quiet(const void* base, std::size_t bytes);
   int progress();
   // Is there anything that progress() would do?
   bool has_news();
   void set_sleeping(bool sleeping);
   void peer_died(Peer& peer);
 
-  // Any thread. The engine acts on it at its next call.
-  void abort(const sdk::Failure& cause);
-  bool is_quiet(const void* base, std::size_t bytes);
-
-  // --- messages, and gets and puts on windows ---
   std::int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
                     Request** request) {
     return messages_.send(admit(peer), tag, data, bytes, request);
@@ -65,11 +51,10 @@ class Group {
     return messages_.test(request);
   }
 
-  // --- signals ---
   std::uint32_t signal_count() const { return kSignals; }
   void signal(int peer, std::uint32_t index, std::uint64_t value) {
     Peer& to = admit(peer);
-    if (index >= kSignals) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such signal");
+    state_.check_index(index, kSignals, "signal");
     to.signals_out[index].store(value, std::memory_order_release);
     to.wake();
   }
@@ -77,13 +62,11 @@ class Group {
     return peers_[static_cast<std::size_t>(peer)].signals_in[index].load(std::memory_order_acquire);
   }
 
-  // --- windows ---
   std::uint32_t window_count() const { return kWindows; }
   void window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory);
   void window_close(std::uint32_t slot);
   void* window_map(int peer, std::uint32_t slot) const;
 
-  // --- memory ---
   void memory_alloc(std::size_t bytes, roda_memory* memory);
   void memory_free(roda_memory* memory);
 
@@ -99,11 +82,10 @@ class Group {
   std::string place_of(const Peer& peer) const { return "pid " + std::to_string(peer.pid); }
   std::string describe(const Peer& peer) const { return state_.describe(peer.rank, place_of(peer)); }
   sdk::Failure outside_window(const Peer& peer) const {
-    return {RODA_ERR_INVALID, "shm: outside the window that " + describe(peer) + " has open", peer.world_rank};
+    return state_.fault(RODA_ERR_INVALID, peer.rank, "has no window there that is so long", place_of(peer));
   }
 
  private:
-  enum class Phase { kCards, kHellos };
   struct Card;
   struct Hello;
 
@@ -118,7 +100,7 @@ class Group {
   void attach(Peer& peer, std::byte* base, std::size_t bytes);
   void try_cma(Peer& peer, std::uint64_t probe_address);
   std::vector<int> missing() const;
-  void finish_forming();
+  void watch_processes();
 
   // What every operation begins with: the group is sound and formed, the peer and the window are there.
   Peer& admit(int peer) {
@@ -126,7 +108,7 @@ class Group {
     return peers_[static_cast<std::size_t>(peer)];
   }
   Peer& admit(int peer, std::uint32_t slot) {
-    if (slot >= kWindows) throw sdk::Failure(RODA_ERR_INVALID, "shm: no such window");
+    state_.check_index(slot, kWindows, "window");
     return admit(peer);
   }
   [[noreturn]] void refuse(int peer);
@@ -142,7 +124,7 @@ class Group {
   Heap heap_;
   Messages messages_;
 
-  Phase phase_ = Phase::kCards;
+  bool has_cards_ = false;  // of all members; hellos are next
   FdMailbox mailbox_;
   ForkGuard mailbox_guard_;
   ForkGuard segment_guard_;

@@ -1,20 +1,32 @@
 #include "transports/shm/messages.h"
 
-#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "transports/shm/group.h"
 
 namespace roda::shm {
-
 namespace {
 
-Record make_record(RecordKind kind) {
-  Record record{};
-  record.kind = kind;
-  return record;
-}
+// What one call of progress moves of one request: well under the time that anybody would notice.
+constexpr std::size_t kSlice = 512 << 10;
+
+// While it lives the peer knows that its private memory is being reached into. Either we see that the peer has left or
+// aborted, or its quiesced() sees us: both store first and look then, seq_cst.
+class Reach {
+ public:
+  explicit Reach(Peer& peer) : busy_(peer.our_access->busy) {
+    busy_.store(1, std::memory_order_seq_cst);
+    allowed_ = peer.is_open();
+  }
+  ~Reach() { busy_.store(0, std::memory_order_release); }
+  bool allowed() const { return allowed_; }
+
+ private:
+  std::atomic<std::uint32_t>& busy_;
+  bool allowed_;
+};
 
 }  // namespace
 
@@ -86,9 +98,7 @@ void Messages::begin_receive(Peer& peer, Request& request, const Record& announc
   const bool outside = mapped && (announcement.address > peer.segment_bytes ||
                                   announcement.total > peer.segment_bytes - announcement.address);
   if (announcement.total != request.bytes || outside) {
-    Record done = make_record(RecordKind::kFinish);
-    done.to = announcement.from;
-    answer(peer, done);
+    answer(peer, RecordKind::kFinish, announcement.from);
     return requests_.finish(request, group_.state().other_length(announcement.total, request.bytes, peer.rank));
   }
   if (mapped || peer.cma) {
@@ -96,10 +106,7 @@ void Messages::begin_receive(Peer& peer, Request& request, const Record& announc
     if (mapped) request.remote += reinterpret_cast<std::uint64_t>(peer.base);
     return activate(request, Request::Step::kPulling);
   }
-  Record clear = make_record(RecordKind::kClear);
-  clear.to = announcement.from;
-  clear.from = request.slot;
-  answer(peer, clear);
+  answer(peer, RecordKind::kClear, announcement.from, request.slot);
 }
 
 std::int32_t Messages::test(Request* request) {
@@ -113,11 +120,11 @@ std::int32_t Messages::test(Request* request) {
   return RODA_IN_PROGRESS;
 }
 
-void Messages::answer(Peer& peer, const Record& record) {
+void Messages::answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32_t from) {
+  const Record record{.kind = kind, .payload = 0, .tag = 0, .total = 0, .address = 0, .from = from, .to = to};
   Record* room = peer.control.empty() ? peer.out.reserve(0) : nullptr;
   if (room == nullptr) return peer.control.push_back(record);
   *room = record;
-  room->payload = 0;
   peer.out.publish(room);
   peer.wake();
 }
@@ -127,7 +134,6 @@ bool Messages::flush_answers(Peer& peer) {
     Record* room = peer.out.reserve(0);
     if (room == nullptr) return false;
     *room = peer.control.front();
-    room->payload = 0;
     peer.control.pop_front();
     peer.out.publish(room);
     peer.wake();
@@ -160,7 +166,7 @@ int Messages::read_ring(Peer& peer) {
   int handled = 0;
   while (const Record* record = peer.in.front()) {
     if (!peer.in.is_sane(*record)) {
-      group_.abort({RODA_ERR_PEER, group_.describe(peer) + " wrote a broken record", peer.world_rank});
+      group_.abort(group_.state().fault(RODA_ERR_PEER, peer.rank, "wrote a broken record", group_.place_of(peer)));
       return handled;
     }
     handle(peer, *record);
@@ -230,11 +236,7 @@ void Messages::handle_data(Peer& peer, const Record& record) {
   std::memcpy(request->data + request->moved, payload_of(&record), record.payload);
   request->moved += record.payload;
   if (request->moved < request->bytes) return;
-  if (request->is_internal) {  // a peer's put that is complete
-    Record done = make_record(RecordKind::kFinish);
-    done.to = request->remote_id;
-    answer(peer, done);
-  }
+  if (request->is_internal) answer(peer, RecordKind::kFinish, request->remote_id);  // a peer's put that is complete
   requests_.finish(*request);
 }
 
@@ -253,6 +255,129 @@ void Messages::end_those_of(Peer& peer, const sdk::Failure& cause) {
   requests_.for_each_pending([&](Request& request) {
     if (request.peer == peer.rank) requests_.finish(request, cause);
   });
+}
+
+std::int32_t Messages::move(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                            std::size_t bytes, Request** request) {
+  *request = nullptr;
+  WindowEntry& window = peer.windows[slot];
+  const std::uint64_t length = window.bytes.load(std::memory_order_relaxed);
+  if (offset > length || bytes > length - offset) throw group_.outside_window(peer);
+  if (bytes == 0) return RODA_OK;
+  const std::uint64_t place = window.offset.load(std::memory_order_relaxed);
+  const bool mapped =
+      place != WindowEntry::kPrivate && length <= peer.segment_bytes && place <= peer.segment_bytes - length;
+  if (!mapped && !peer.cma) return ask(kind, peer, slot, offset, data, bytes, request);
+  Request& moving = begin(kind, peer, data, bytes);
+  moving.mapped = mapped;
+  moving.remote =
+      (mapped ? reinterpret_cast<std::uint64_t>(peer.base) + place : window.address.load(std::memory_order_relaxed)) +
+      offset;
+  moving.step = kind == Request::Kind::kGet ? Request::Step::kPulling : Request::Step::kPushing;
+  if (!pump(moving)) active_.push_back(&moving);
+  return requests_.hand_out(moving, request);
+}
+
+// By way of the rings.
+std::int32_t Messages::ask(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
+                           std::size_t bytes, Request** request) {
+  Record* record = flush_answers(peer) ? peer.out.reserve(0) : nullptr;
+  if (record == nullptr) return RODA_AGAIN;
+  Request& asking = begin(kind, peer, data, bytes);
+  record->kind = kind == Request::Kind::kGet ? RecordKind::kGet : RecordKind::kPut;
+  record->slot = slot;
+  record->address = offset;
+  record->total = bytes;
+  record->from = asking.slot;
+  peer.out.publish(record);
+  peer.wake();
+  *request = &asking;
+  return RODA_OK;
+}
+
+// Moves a request on; true when it no longer needs that.
+bool Messages::pump(Request& request) {
+  Peer& peer = group_.peer(request.peer);
+  return request.step == Request::Step::kStreaming ? stream(peer, request) : copy_slice(peer, request);
+}
+
+bool Messages::copy_slice(Peer& peer, Request& request) {
+  const std::size_t part = std::min(kSlice, request.bytes - request.moved);
+  std::byte* local = request.data + request.moved;
+  const std::uint64_t remote = request.remote + request.moved;
+  const bool pulls = request.step == Request::Step::kPulling;
+  int failure = 0;
+  if (request.mapped) {
+    auto there = reinterpret_cast<void*>(remote);
+    std::memcpy(pulls ? local : there, pulls ? there : local, part);
+  } else {
+    Reach reach(peer);
+    failure = !reach.allowed() ? ESRCH
+              : pulls          ? cma_read(peer.pid, local, remote, part)
+                               : cma_write(peer.pid, remote, local, part);
+  }
+  if (failure != 0) {
+    requests_.finish(request, group_.state().fault(failure == ESRCH ? RODA_ERR_PEER : RODA_ERR_SYSTEM, peer.rank,
+                                                   std::string("can't be reached into: ") +
+                                                       (failure == ESRCH ? "it has left" : std::strerror(failure)),
+                                                   group_.place_of(peer)));
+    return true;
+  }
+  request.moved += part;
+  if (request.moved < request.bytes) return false;
+  if (request.kind == Request::Kind::kRecv) answer(peer, RecordKind::kFinish, request.remote_id);
+  requests_.finish(request);
+  return true;
+}
+
+bool Messages::stream(Peer& peer, Request& request) {
+  bool moved = false;
+  while (request.moved < request.bytes) {
+    const std::size_t part = std::min(peer.out.max_payload() / 2, request.bytes - request.moved);
+    Record* record = flush_answers(peer) ? peer.out.reserve(part) : nullptr;
+    if (record == nullptr) break;
+    record->kind = RecordKind::kData;
+    record->to = request.remote_id;
+    std::memcpy(payload_of(record), request.data + request.moved, part);
+    request.moved += part;
+    peer.out.publish(record);
+    moved = true;
+  }
+  if (moved) peer.wake();
+  if (request.moved < request.bytes) return false;
+  if (request.kind == Request::Kind::kPut) {
+    request.step = Request::Step::kWaiting;  // until the peer has written it all
+  } else {
+    requests_.finish(request);
+  }
+  return true;
+}
+
+// The memory that a peer's request names, null when it isn't inside an open window.
+void* Messages::inside_window(const Record& record) {
+  if (record.slot >= kWindows) return nullptr;
+  const WindowEntry& window = group_.own_window(record.slot);
+  const std::uint64_t bytes = window.bytes.load(std::memory_order_relaxed);
+  if (record.address > bytes || record.total > bytes - record.address) return nullptr;
+  return reinterpret_cast<void*>(window.address.load(std::memory_order_relaxed) + record.address);
+}
+
+void Messages::serve_get(Peer& peer, const Record& record) {
+  void* from = inside_window(record);
+  if (from == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
+  Request& request = begin(Request::Kind::kSend, peer, from, record.total);
+  request.is_internal = true;
+  request.remote_id = record.from;
+  activate(request, Request::Step::kStreaming);
+}
+
+void Messages::serve_put(Peer& peer, const Record& record) {
+  void* to = inside_window(record);
+  if (to == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
+  Request& request = begin(Request::Kind::kRecv, peer, to, record.total);
+  request.is_internal = true;
+  request.remote_id = record.from;
+  answer(peer, RecordKind::kClear, record.from, request.slot);
 }
 
 }  // namespace roda::shm

@@ -9,19 +9,96 @@
 #pragma once
 
 #include <roda/abi/transport.h>
+#include <roda/sdk/clock.hpp>
+#include <roda/sdk/matcher.hpp>
+#include <roda/sdk/request_table.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
+#include <deque>
 #include <vector>
 
-#include "transports/shm/peer.h"
-#include "transports/shm/request.h"
-#include "transports/shm/ring.h"
+#include "plugins/base/event_set.h"
+#include "plugins/base/fork_guard.h"
+#include "plugins/base/shared_segment.h"
+#include "plugins/base/unique_fd.h"
+#include "transports/shm/segment.h"
 
 namespace roda::shm {
 
 class Group;
+
+// One pending operation of a group: a message, or a get or put on a window.
+//
+// Internal ones serve a peer's get or put.
+struct Request : sdk::PendingRequest {
+  enum class Kind : std::uint8_t { kSend, kRecv, kGet, kPut };
+  enum class Step : std::uint8_t {
+    kWaiting,    // for a record of the peer
+    kPulling,    // we copy from the peer's memory
+    kPushing,    // we copy into the peer's memory
+    kStreaming,  // we feed the ring
+  };
+
+  Kind kind = Kind::kSend;
+  Step step = Step::kWaiting;
+  bool mapped = false;  // `remote` is an address in this process
+  std::uint32_t remote_id = 0;
+  int peer = 0;
+  std::size_t moved = 0;
+  std::uint64_t remote = 0;  // the peer's memory
+  sdk::ProgressLimit limit;  // on `moved`
+};
+
+// A message that came before its receive.
+struct Unexpected {
+  std::uint64_t tag = 0;
+  Record record{};
+  std::vector<std::byte> payload;  // kEager
+};
+
+// One other member of a group (or this rank itself) as this process sees it.
+struct Peer {
+  Group* group = nullptr;
+  int rank = -1;
+  int world_rank = -1;
+  pid_t pid = 0;  // 0: not visible from here
+
+  SharedSegment segment;  // not mapped twice for this rank itself
+  std::byte* base = nullptr;
+  std::size_t segment_bytes = 0;
+  SegmentHeader* header = nullptr;
+  Word* signals_out = nullptr;       // in its segment
+  const Word* signals_in = nullptr;  // in ours
+  WindowEntry* windows = nullptr;    // in its segment
+  AccessWord* our_access = nullptr;  // in its segment: we reach into its memory
+  AccessWord* its_access = nullptr;  // in ours: it reaches into our memory
+
+  UniqueFd bell;   // its context's eventfd
+  UniqueFd pidfd;  // readable once it died
+  ForkGuard bell_guard;
+  ForkGuard pidfd_guard;
+  bool cma = false;
+  bool dead = false;
+
+  RingProducer out;
+  RingConsumer in;
+  sdk::Matcher<Request, Unexpected> receives;
+  std::deque<Record> control;  // answers that found the ring full
+
+  // Wakes the peer if it sleeps. Whatever it shall see was stored before.
+  //
+  // The sleeper stores sleeping = 1, fences, and looks at signals and rings once more (Group::has_news and the caller's
+  // re-test); we store the signal or the tail, fence, and look at sleeping. Both fences are seq_cst, so in their one
+  // order either ours comes first and the sleeper sees the news, or the sleeper's does and we see it sleeping.
+  void wake() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (header->sleeping.load(std::memory_order_relaxed) != 0) ring_bell();
+  }
+  void ring_bell() {
+    if (bell) roda::ring_bell(bell.get());
+  }
+
+  bool is_open() const { return header->state.load(std::memory_order_seq_cst) == 0; }
+};
 
 class Messages {
  public:
@@ -53,6 +130,7 @@ class Messages {
   void handle_data(Peer& peer, const Record& record);
   void serve_get(Peer& peer, const Record& record);
   void serve_put(Peer& peer, const Record& record);
+  void* inside_window(const Record& record);
 
   Request& begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag = 0);
   // The whole of a short message has come.
@@ -62,12 +140,11 @@ class Messages {
   bool pump(Request& request);
   bool stream(Peer& peer, Request& request);
   bool copy_slice(Peer& peer, Request& request);
-  void check_deadline(Request& request);
   std::int32_t ask(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
                    std::size_t bytes, Request** request);
 
-  // Sends a record without payload, later if the ring is full.
-  void answer(Peer& peer, const Record& record);
+  // Sends a record without payload to the owner of request `to`, later if the ring is full.
+  void answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32_t from = 0);
   bool flush_answers(Peer& peer);
 
   Group& group_;

@@ -1,6 +1,5 @@
 #include <roda/sdk/plugin.hpp>
 
-#include "transports/shm/settings.h"
 #include "transports/shm/shm.h"
 
 RODA_TRANSPORT_PLUGIN("shm", roda_shm_transport());

@@ -1,4 +1,4 @@
-#include "transports/shm/heap.h"
+#include "transports/shm/segment.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transports/shm/ring.h"
+#include "transports/shm/segment.h"
 
 #include <gtest/gtest.h>
 

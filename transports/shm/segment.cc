@@ -1,4 +1,4 @@
-#include "transports/shm/cma.h"
+#include "transports/shm/segment.h"
 
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -9,7 +9,6 @@
 #include <fstream>
 
 namespace roda::shm {
-
 namespace {
 
 using Move = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
