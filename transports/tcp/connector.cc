@@ -1,26 +1,19 @@
 #include "transports/tcp/connector.h"
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <memory>
-#include <string>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "plugins/base/socket.h"
 #include "transports/tcp/context.h"
 #include "transports/tcp/group.h"
 
 namespace roda::tcp_transport {
-
 namespace {
 
 constexpr std::chrono::seconds kSilence{30};  // where the group has no limit of its own
@@ -41,7 +34,114 @@ bool lacks_descriptors() { return !UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
 }  // namespace
 
-Connector::Connector(Context& context) : context_(context) { Context::expect_ok(fill_random(key_)); }
+// A connection that is on its way to be one of a group's. The end that connected says who it is and which lane this is;
+// the other answers when it takes the connection.
+//
+// One thread at a time.
+class Attempt final : public Watched {
+ public:
+  // `group` null: somebody connected to us, and says later who it is.
+  Attempt(Connector& connector, std::unique_ptr<SecureConnection> attempted, Group* with, int peer, const Hello& own)
+      : group(with), rank(peer), hello(own), connector_(connector), connection_(std::move(attempted)) {
+    connector_.context().watch(connection_->fd(), *this);
+    await(is_ours());
+    connector_.note_news();
+  }
+  ~Attempt() { end(); }
+
+  enum class Outcome : std::uint8_t { kUnfinished, kReady, kFailed };
+  // kReady: the peer has taken it; of one that is not ours: its hello is here. *why: of a failure.
+  Outcome step(Status* why) {
+    bool is_proved = false;
+    *why = connection_->test(&is_proved);
+    if (!why->ok()) return Outcome::kFailed;
+    if (!is_proved) return Outcome::kUnfinished;
+    if (!has_hello_) {
+      has_hello_ = is_ours() ? write(&hello, sizeof hello) : read(&hello, sizeof hello);
+      if (has_hello_) done_ = 0;
+      if (has_hello_ && hello.magic != kMagic) is_broken_ = true;
+    }
+    const bool is_ready = has_hello_ && !is_broken_ && (!is_ours() || read(&answer_, sizeof answer_));
+    if (!is_broken_ && (!is_ready || !is_ours() || answer_ == kMagic)) {
+      return is_ready ? Outcome::kReady : Outcome::kUnfinished;
+    }
+    *why = Status(RODA_ERR_PEER, peer() + " closed the connection");
+    return Outcome::kFailed;
+  }
+  // Of one that is not ours and ready. False: the connection is broken.
+  bool welcome() {
+    // There is room for so little on a connection that nothing was written on.
+    return write(&kMagic, sizeof kMagic);
+  }
+  // For its lane. It is over then.
+  UniqueFd release() {
+    connector_.context().unwatch(connection_->fd());
+    UniqueFd fd = connection_->release();
+    connection_.reset();
+    await(false);
+    return fd;
+  }
+  // Closes it, unless it is over.
+  void end() {
+    if (is_over()) return;
+    if (connection_->fd() >= 0 && !is_forked_child()) connector_.context().unwatch(connection_->fd());
+    connection_.reset();
+    await(false);
+  }
+  // Of one that is ours: the peer's is used instead. It goes on until the peer, who knows that too, closes it: to give
+  // up in the middle of the proof is what strangers do.
+  void give_up() {
+    is_given_up_ = true;
+    await(false);
+  }
+  bool is_given_up() const { return is_given_up_; }
+
+  void on_event(std::uint32_t) override {
+    has_news = true;
+    connector_.note_news();
+  }
+  bool is_ours() const { return group != nullptr; }
+  bool is_over() const { return connection_ == nullptr; }
+  const std::string& peer() const { return connection_->peer(); }
+
+  Group* const group;
+  const int rank;  // of the peer, of one that is ours
+  Hello hello;
+  bool has_news = true;
+
+ private:
+  bool write(const void* data, std::size_t bytes) {
+    const std::span all(static_cast<const std::uint8_t*>(data), bytes);
+    std::size_t count = 0;
+    is_broken_ = !tcp::write_some(connection_->fd(), all.subspan(done_), &count).ok();
+    done_ += count;
+    return !is_broken_ && done_ == bytes;
+  }
+  bool read(void* data, std::size_t bytes) {
+    const std::span all(static_cast<std::uint8_t*>(data), bytes);
+    std::size_t count = 0;
+    bool end = false;
+    is_broken_ = !tcp::read_some(connection_->fd(), all.subspan(done_), &count, &end).ok() || end;
+    done_ += count;
+    return !is_broken_ && done_ == bytes;
+  }
+  void await(bool wanted) {
+    if (wanted == is_awaited_) return;
+    is_awaited_ = wanted;
+    connector_.context().await_events(wanted ? 1 : -1);
+  }
+
+  Connector& connector_;
+  std::unique_ptr<SecureConnection> connection_;
+  std::uint32_t answer_ = 0;
+  std::size_t done_ = 0;  // bytes of what is being written or read
+  bool has_hello_ = false;
+  bool is_broken_ = false;
+  bool is_given_up_ = false;
+  bool is_awaited_ = false;
+};
+
+Connector::Connector(Context& context) : context_(context) { sdk::expect_ok(fill_random(key_), "tcp"); }
 
 Connector::~Connector() {
   for (const Listener& listener : listeners_) {
@@ -60,7 +160,7 @@ std::optional<SocketAddress> Connector::listen(bool one_host) {
     status = tcp::listen_on(address, &listener.fd, &listener.address);
     if (status.ok()) break;
   }
-  Context::expect_ok(status);
+  sdk::expect_ok(status, "tcp");
   listener.guard = ForkGuard(listener.fd.get());
   if (!context_.settings().congestion.empty()) choose_congestion(listener.fd.get());
   context_.watch(listener.fd.get(), *this);

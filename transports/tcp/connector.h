@@ -9,22 +9,20 @@
 // One thread at a time. Throws sdk::Failure.
 #pragma once
 
-#include <cstddef>
 #include <list>
+#include <memory>
 #include <optional>
 
 #include "plugins/base/address.h"
-#include "plugins/base/fork_guard.h"
-#include "plugins/base/hmac.h"
 #include "plugins/base/secure_connection.h"
-#include "plugins/base/unique_fd.h"
-#include "transports/tcp/attempt.h"
-#include "transports/tcp/watched.h"
+#include "transports/tcp/lane.h"
+#include "transports/tcp/tcp.h"
 
 namespace roda::tcp_transport {
 
-class Context;
 class Group;
+class Attempt;
+class Context;
 struct Peer;
 
 class Connector final : public Watched {

@@ -1,28 +1,83 @@
 #include "transports/tcp/context.h"
 
+#include <linux/sockios.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <roda/sdk/transport.hpp>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <utility>
 
-#include "plugins/base/local_address.h"
 #include "transports/tcp/group.h"
-#include "transports/tcp/lane.h"
-#include "transports/tcp/peer.h"
+#include "transports/tcp/messages.h"
 
 namespace roda::tcp_transport {
-
 namespace {
+
+constexpr std::chrono::seconds kPatience{1};
+constexpr int kLookMs = 5;
+// Peers that never close are forgotten in the order of their leaving.
+constexpr std::size_t kMostKept = 4096;
 
 constexpr std::size_t kMostDirect = 2;          // connections that are read without being asked for
 constexpr std::uint32_t kTurnsPerHarvest = 16;  // and so often epoll is asked all the same
 constexpr int kEvents = 64;
 constexpr long kTickNs = 250'000'000;  // while operations are pending, their deadlines are looked at this often
 
+// No probe: every Linux has TCP. Addresses are looked for when a group forms.
+constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_FAULT_TOLERANT;
+constexpr roda_transport kTransport =
+    sdk::transport<Context, Group, kCapabilities>("tcp", "TCP connections of our own", RODA_PROGRESS_FD);
+
 }  // namespace
+
+// A connection that this side is done with. Closing it at once could lose what was sent last: the kernel throws it away
+// when the peer writes once more. So it is read until the peer closes too.
+class Farewell final : public Watched {
+ public:
+  Farewell(Context& context, UniqueFd fd, std::vector<std::byte> rest)
+      : context_(context), fd_(std::move(fd)), guard_(fd_.get()), rest_(std::move(rest)) {
+    context_.watch(fd_.get(), *this);
+  }
+  ~Farewell() {
+    if (!is_forked_child()) context_.unwatch(fd_.get());
+  }
+  void on_event(std::uint32_t) override {
+    if (step()) context_.forget(*this);
+  }
+  // True when the connection is over, or broken.
+  bool step() {
+    while (written_ < rest_.size()) {
+      const ssize_t sent = ::send(fd_.get(), rest_.data() + written_, rest_.size() - written_, MSG_NOSIGNAL);
+      if (sent < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (sent < 0) return true;
+      written_ += static_cast<std::size_t>(sent);
+    }
+    if (written_ == rest_.size() && !std::exchange(is_shut_, true)) static_cast<void>(::shutdown(fd_.get(), SHUT_WR));
+    while (true) {
+      const ssize_t got = ::recv(fd_.get(), context_.scratch(), Context::kScratchBytes, 0);
+      if (got > 0 || (got < 0 && errno == EINTR)) continue;
+      return got == 0 ? is_shut_ : errno != EAGAIN;
+    }
+  }
+  // Nothing that was sent waits for the peer's kernel.
+  bool is_delivered() const {
+    int waiting = 0;
+    return is_shut_ && ::ioctl(fd_.get(), SIOCOUTQ, &waiting) == 0 && waiting == 0;
+  }
+
+ private:
+  Context& context_;
+  UniqueFd fd_;
+  ForkGuard guard_;
+  std::vector<std::byte> rest_;
+  std::size_t written_ = 0;
+  bool is_shut_ = false;
+};
 
 Context::Context(const roda_host* host)
     : host_(host),
@@ -30,16 +85,30 @@ Context::Context(const roda_host* host)
       ticker_(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "tcp: timerfd_create")),
       ticker_guard_(ticker_.get()),
       scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)),
-      farewells_(*this),
       connector_(*this) {
-  expect_ok(events_.open());
-  expect_ok(events_.watch(ticker_.get(), nullptr, EPOLLIN));
+  sdk::expect_ok(events_.open(), "tcp");
+  sdk::expect_ok(events_.watch(ticker_.get(), nullptr, EPOLLIN), "tcp");
 }
 
-Context::~Context() = default;
+Context::~Context() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!is_forked_child()) {
+    std::erase_if(farewells_, [](Farewell& one) { return one.step() || one.is_delivered(); });
+    if (farewells_.empty() || std::chrono::steady_clock::now() > deadline) break;
+    static_cast<void>(::poll(nullptr, 0, kLookMs));
+  }
+}
 
-void Context::expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "tcp: " + status.message(), status.rank());
+void Context::see_off(UniqueFd fd, std::vector<std::byte> rest) {
+  while (farewells_.size() >= kMostKept) farewells_.pop_front();
+  try {
+    if (farewells_.emplace_back(*this, std::move(fd), std::move(rest)).step()) farewells_.pop_back();
+  } catch (const sdk::Failure&) {  // it can't be watched
+  }
+}
+
+void Context::forget(const Farewell& over) {
+  farewells_.remove_if([&](const Farewell& one) { return &one == &over; });
 }
 
 Group* Context::find(const Digest& id) {
@@ -60,8 +129,6 @@ std::size_t Context::most_lanes() const {
   return most;
 }
 
-void Context::remove(Group& group) { std::erase(groups_, &group); }
-
 std::optional<std::vector<SocketAddress>> Context::addresses(bool one_host) {
   const bool is_ours = !settings_.interfaces.empty();
   const std::string& interfaces = is_ours ? settings_.interfaces : settings_.gloo_interfaces;
@@ -79,12 +146,7 @@ std::optional<std::vector<SocketAddress>> Context::addresses(bool one_host) {
 
 void Context::watch(int fd, Watched& what) {
   constexpr auto kEdges = static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT | EPOLLRDHUP) | std::uint32_t{EPOLLET};
-  expect_ok(events_.watch(fd, &what, kEdges));
-}
-
-void Context::watch_again(int fd, Watched& what) {
-  unwatch(fd);
-  watch(fd, what);
+  sdk::expect_ok(events_.watch(fd, &what, kEdges), "tcp");
 }
 
 void Context::mark_readable(Lane& lane) {
@@ -99,8 +161,6 @@ void Context::forget(Lane& lane) {
   for (auto* list : {&readable_, &dirty_}) std::erase(*list, &lane);
   std::replace(turn_.begin(), turn_.end(), &lane, static_cast<Lane*>(nullptr));
 }
-
-void Context::see_off(UniqueFd fd, std::vector<std::byte> rest) { farewells_.add(std::move(fd), std::move(rest)); }
 
 int Context::progress() {
   int handled = 0;
@@ -207,3 +267,5 @@ void Context::set_ticking() {
 }
 
 }  // namespace roda::tcp_transport
+
+const roda_transport* roda_tcp_transport() { return &roda::tcp_transport::kTransport; }

@@ -5,40 +5,62 @@
 // asking epoll first, which saves a system call per message.
 #pragma once
 
-#include <roda/abi/transport.h>
 #include <roda/sdk/error.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include <atomic>
+#include <thread>
 
-#include "plugins/base/address.h"
 #include "plugins/base/event_set.h"
-#include "plugins/base/fork_guard.h"
-#include "plugins/base/hmac.h"
-#include "plugins/base/unique_fd.h"
+#include "plugins/base/helper_thread.h"
+#include "plugins/base/local_address.h"
 #include "transports/tcp/connector.h"
-#include "transports/tcp/farewell.h"
-#include "transports/tcp/name_lookup.h"
-#include "transports/tcp/settings.h"
-#include "transports/tcp/watched.h"
+#include "transports/tcp/lane.h"
+#include "transports/tcp/tcp.h"
 
 namespace roda::tcp_transport {
 
+class Farewell;
 class Group;
 class Lane;
 struct Peer;
+
+// The addresses of this host's own name, asked for on a thread: a name service that does not answer takes seconds.
+// One thread at a time.
+class NameLookup {
+ public:
+  // Waits for the name service if it is being asked.
+  ~NameLookup() {
+    if (!thread_.joinable()) return;
+    if (is_forked_child()) {
+      thread_.detach();  // it is not here
+    } else {
+      thread_.join();
+    }
+  }
+  // The first call starts it.
+  bool finished() {
+    if (thread_.joinable()) return is_finished_.load(std::memory_order_acquire);
+    thread_ = start_thread("roda-tcp-name", [this] {
+      addresses_ = own_name_addresses();
+      is_finished_.store(true, std::memory_order_release);
+    });
+    return false;
+  }
+  // Once finished. Empty if the name does not resolve.
+  const std::vector<SocketAddress>& addresses() const { return addresses_; }
+
+ private:
+  std::thread thread_;
+  std::atomic<bool> is_finished_{false};
+  std::vector<SocketAddress> addresses_;  // the thread's until is_finished_
+};
 
 // ring() from any thread, the rest from one at a time. Throws sdk::Failure.
 class Context {
  public:
   explicit Context(const roda_host* host);
+  // Waits, for a second at most, until the peers' kernels have what was sent.
   ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
 
   // --- the entries of the ABI ---
   int progress();
@@ -50,7 +72,7 @@ class Context {
   void log(int level, const std::string& text) const { sdk::log(host_, level, "tcp", text); }
 
   void add(Group& group) { groups_.push_back(&group); }
-  void remove(Group& group);
+  void remove(Group& group) { std::erase(groups_, &group); }
   // Wakes the sleeper.
   void ring() { events_.ring(); }
 
@@ -59,7 +81,6 @@ class Context {
 
   // `what` is told of every change from now on, and at once of what is there.
   void watch(int fd, Watched& what);
-  void watch_again(int fd, Watched& what);  // in place of whom it was watched for
   Connector& connector() { return connector_; }
   // The group that has this id; null if there is none.
   Group* find(const Digest& id);
@@ -67,7 +88,6 @@ class Context {
   void fail_all(const std::string& reason);
   // That there can be with all members of all groups.
   std::size_t most_lanes() const;
-  static void expect_ok(const Status& status);
   void unwatch(int fd) { events_.unwatch(fd); }
 
   // --- of lanes ---
@@ -84,8 +104,10 @@ class Context {
   std::byte* scratch() { return scratch_.get(); }
   static constexpr std::size_t kScratchBytes = 64 << 10;
 
-  // The connection is read until its end, so that nothing sent on it is lost, and closed then.
+  // Of a connection that this side is done with: writes `rest`, then the end of the stream, and closes it when the peer
+  // has, so that nothing sent on it is lost. Never throws for a connection that is broken.
   void see_off(UniqueFd fd, std::vector<std::byte> rest);
+  void forget(const Farewell& over);
 
  private:
   bool harvest();
@@ -110,7 +132,7 @@ class Context {
   int waits_ = 0;  // for events
   std::uint32_t turns_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
-  FarewellList farewells_;
+  std::list<Farewell> farewells_;
   NameLookup name_lookup_;
   Connector connector_;
 };

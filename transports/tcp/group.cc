@@ -2,12 +2,8 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
 #include <utility>
 
-#include "plugins/base/fork_guard.h"
 #include "transports/tcp/context.h"
 
 namespace roda::tcp_transport {
@@ -45,21 +41,14 @@ Group::~Group() {
 
 bool Group::test() {
   act_on_abort();
-  state_.throw_if_broken();
-  if (state_.is_formed()) return true;
-  try {
+  const auto step = [this] {
     const bool is_complete = forming_->step();
     if (forming_->id().has_value()) id_ = *forming_->id();
-    if (is_complete) {
-      adopt();
-    } else if (state_.is_late()) {
-      throw state_.late(forming_->missing());
-    }
-  } catch (const sdk::Failure& failure) {
-    fail(failure);
-    state_.throw_if_broken();
-  }
-  return state_.is_formed();
+    if (is_complete) adopt();
+    return is_complete;
+  };
+  return state_.form(
+      step, [this] { return state_.late(forming_->missing()); }, [this](const sdk::Failure& why) { fail(why); });
 }
 
 void Group::adopt() {
@@ -75,7 +64,6 @@ void Group::adopt() {
     peer.where = forming_->address(peer.rank);
   }
   forming_.reset();
-  state_.set_formed();
   context_.connector().reconsider();
 }
 
@@ -189,7 +177,7 @@ sdk::Failure Group::lost(const Peer& peer) const {
                 "networks, RODA_TCP_IFACE names the interface to use",
             peer.world_rank};
   }
-  if (peer.has_left) return {RODA_ERR_PEER, "tcp: " + describe(peer) + " has left the group", peer.world_rank};
+  if (peer.has_left) return state_.has_left(peer.rank, peer.address);
   return {RODA_ERR_PEER,
           "tcp: the connection to " + describe(peer) + " is lost" +
               (peer.error != 0 ? std::string(": ") + std::strerror(peer.error) : ", its process has ended") +
@@ -198,9 +186,8 @@ sdk::Failure Group::lost(const Peer& peer) const {
 }
 
 sdk::Failure Group::nonsense(const Peer& peer) const {
-  return {RODA_ERR_PEER,
-          "tcp: " + describe(peer) + " sent a frame that makes no sense; its plugin differs, or is broken",
-          peer.world_rank};
+  return state_.fault(RODA_ERR_PEER, peer.rank, "sent a frame that makes no sense; its plugin differs, or is broken",
+                      peer.address);
 }
 
 sdk::Failure Group::told_to_abort(const Peer& peer, const Header& header) const {

@@ -4,22 +4,128 @@
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
 #pragma once
 
-#include <roda/abi/transport.h>
+#include <netinet/in.h>
+#include <roda/sdk/exchange.hpp>
 #include <roda/sdk/group_state.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
+#include <algorithm>
+#include <cstring>
 
-#include "plugins/base/unique_fd.h"
-#include "transports/tcp/forming.h"
+#include "transports/tcp/context.h"
 #include "transports/tcp/messages.h"
-#include "transports/tcp/peer.h"
+#include "transports/tcp/tcp.h"
 
 namespace roda::tcp_transport {
 
 class Context;
+
+// What every member publishes first.
+struct Card {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = kWireVersion;
+  std::uint32_t lanes = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t eager_bytes = 0;
+  std::uint64_t window_bytes = 0;
+  Digest key{};   // whoever connects proves it
+  Digest host{};  // of loopback_identity()
+};
+
+// How a group comes together: every member publishes what it is, then where it listens. Connections are made later,
+// each by the first message (connector.h).
+//
+// The exchange is authenticated by the job's secret, so whoever knows a member's key is a member.
+//
+// One thread at a time. Throws sdk::Failure.
+class Forming {
+ public:
+  // `state`: the group's, which outlives this.
+  Forming(Context& context, const roda_group_desc& desc, const sdk::GroupState& state)
+      : context_(context),
+        generation_(desc.generation),
+        state_(state),
+        cards_(desc.exchange, desc.rank, desc.size, "tcp.card"),
+        addresses_(desc.exchange, desc.rank, desc.size, "tcp.address") {
+    Card own;
+    own.lanes = static_cast<std::uint32_t>(context.settings().lanes);
+    own.eager_bytes = context.settings().eager_bytes;
+    own.window_bytes = context.settings().window_bytes;
+    own.key = context.connector().key();
+    sdk::expect_ok(hmac_sha256(bytes_of("roda host"), {bytes_of(loopback_identity())}, &own.host), "tcp");
+    cards_.start(&own, sizeof own);
+  }
+
+  // True when everything is known of everybody.
+  bool step() {
+    if (!id_.has_value()) {
+      if (!cards_.test()) return false;
+      read_cards();
+    }
+    return (is_listening_ || listen()) && addresses_.test();
+  }
+  Card card(int rank) const {
+    Card card;
+    std::memcpy(&card, cards_.value(rank), sizeof card);
+    return card;
+  }
+  SocketAddress address(int rank) const {
+    Published published;
+    std::memcpy(&published, addresses_.value(rank), sizeof published);
+    SocketAddress address;
+    address.length = std::min<std::uint32_t>(published.length, sizeof published.address);
+    std::memcpy(&address.storage, published.address, address.length);
+    return address;
+  }
+  // Who has all members' keys has made it. Once the cards are there.
+  const std::optional<Digest>& id() const { return id_; }
+  // Group ranks that have not come yet.
+  std::vector<int> missing() const { return is_listening_ ? addresses_.missing() : cards_.missing(); }
+
+ private:
+  static Bytes bytes_of(const std::string& text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+  }
+  struct Published {  // what every member publishes next
+    std::uint32_t length = 0;
+    std::uint8_t address[28]{};  // the longer one of IPv4's and IPv6's
+  };
+  void read_cards() {
+    const Digest host = card(state_.rank()).host;
+    std::vector<std::uint8_t> keys;
+    for (int rank = 0; rank < state_.size(); ++rank) {
+      const Card theirs = card(rank);
+      if (theirs.magic != kMagic || theirs.version != kWireVersion || theirs.lanes == 0 || theirs.lanes > kMostLanes) {
+        throw state_.other_version(rank);
+      }
+      one_host_ = one_host_ && theirs.host == host;
+      keys.insert(keys.end(), theirs.key.begin(), theirs.key.end());
+    }
+    Digest id;
+    const std::string purpose = "roda tcp " + std::to_string(generation_) + " " + state_.name();
+    sdk::expect_ok(hmac_sha256(keys, {bytes_of(purpose)}, &id), "tcp");
+    explicit_bzero(keys.data(), keys.size());
+    id_ = id;
+  }
+  bool listen() {
+    const std::optional<SocketAddress> own = context_.connector().listen(one_host_);
+    if (!own.has_value()) return false;
+    Published published;
+    static_assert(sizeof published.address >= sizeof(sockaddr_in6));
+    published.length = own->length;
+    std::memcpy(published.address, &own->storage, std::min<std::size_t>(own->length, sizeof published.address));
+    addresses_.start(&published, sizeof published);
+    return is_listening_ = true;
+  }
+
+  Context& context_;
+  const std::uint64_t generation_;
+  const sdk::GroupState& state_;
+  sdk::Allgather cards_;
+  sdk::Allgather addresses_;
+  std::optional<Digest> id_;
+  bool one_host_ = true;
+  bool is_listening_ = false;
+};
 
 class Group {
  public:
@@ -27,8 +133,6 @@ class Group {
 
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
   // --- the entries of the ABI ---
   // True once formed; throws the cause of a failed forming, or later of the abort.

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,10 +10,8 @@
 
 #include "transports/tcp/context.h"
 #include "transports/tcp/messages.h"
-#include "transports/tcp/peer.h"
 
 namespace roda::tcp_transport {
-
 namespace {
 
 // One call reads or writes about this much at most, so that both directions and all peers have their turn.

@@ -1,6 +1,5 @@
 #include <roda/sdk/plugin.hpp>
 
-#include "transports/tcp/settings.h"
 #include "transports/tcp/tcp.h"
 
 RODA_TRANSPORT_PLUGIN("tcp", roda_tcp_transport());

@@ -13,9 +13,8 @@
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
 #include "tests/transports/thread_ranks.h"
-#include "transports/tcp/forming.h"
+#include "transports/tcp/group.h"
 #include "transports/tcp/tcp.h"
-#include "transports/tcp/wire.h"
 
 namespace roda::transport_test {
 namespace {

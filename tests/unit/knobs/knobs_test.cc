@@ -9,9 +9,9 @@
 #include <string>
 
 #include "core/knobs/table.h"
-#include "transports/nccl/settings.h"
-#include "transports/tcp/settings.h"
-#include "transports/verbs/settings.h"
+#include "transports/nccl/nccl.h"
+#include "transports/tcp/tcp.h"
+#include "transports/verbs/verbs.h"
 
 namespace roda {
 namespace {
