@@ -6,12 +6,8 @@
 #include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
-#include <roda/sdk/error.hpp>
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <string>
 
 namespace roda::gloo {
 namespace {
@@ -20,10 +16,6 @@ using ContextPtr = std::shared_ptr<::gloo::Context>;
 using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 constexpr std::size_t kBcubeBytes = 128 * 1024;
-
-std::size_t sum(const std::vector<std::size_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-}
 
 // One run. Gloo's options are templates, but only the element's size matters, since reductions come as a function:
 // `Word` is any type of that size. Input and output are made here, so that waits on them can be ended; the options,

@@ -1,18 +1,93 @@
 #include "transports/gloo/context.h"
 
-#include <sched.h>
+#include <gloo/config.h>
+#include <gloo/transport/tcp/device.h>
 #include <roda/sdk/settings.hpp>
+#include <roda/sdk/transport.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <utility>
+#include "plugins/base/helper_thread.h"
+#include "plugins/base/local_address.h"
+#include "transports/gloo/gloo.h"
+#include "transports/gloo/group.h"
 
 namespace roda::gloo {
 namespace {
 
+// While it lives, threads that this one starts do not preempt others by waking up. Gloo's loop thread would otherwise
+// push aside the thread that is just writing to a pair, find the pair's lock taken, and spin on it for a whole time
+// slice: with as many ranks as cores a small allreduce took milliseconds.
+class WakesPolitely {
+ public:
+  WakesPolitely() : changed_(sched_getscheduler(0) == SCHED_OTHER && set(SCHED_BATCH)) {}
+  ~WakesPolitely() {
+    if (changed_) set(SCHED_OTHER);
+  }
+  WakesPolitely(const WakesPolitely&) = delete;
+  WakesPolitely& operator=(const WakesPolitely&) = delete;
+
+ private:
+  static bool set(int policy) {
+    const sched_param none{};
+    return sched_setscheduler(0, policy, &none) == 0;
+  }
+  bool changed_;
+};
+
+using Device = std::shared_ptr<::gloo::transport::Device>;
+
+// Addresses to try, the best first.
+std::vector<SocketAddress> candidates(Reach reach) {
+  return reach == Reach::kHost ? loopback_addresses() : network_addresses(own_name_addresses());
+}
+
+// Null, with the reason appended, when Gloo refuses. It is always given a numeric address: its own look-up of
+// interfaces leaks what it found.
+Device try_create(const SocketAddress& address, std::string* reasons) {
+  const SignalsBlocked blocked;  // the device starts its loop thread
+  const WakesPolitely polite;
+  try {
+    ::gloo::transport::tcp::attr attributes;
+    attributes.hostname = address.host();
+    return ::gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& refused) {
+    *reasons += (reasons->empty() ? "" : "; ") + address.host() + ": " + refused.what();
+    return nullptr;
+  }
+}
+
+Device named_device(const std::string& interfaces) {
+  std::string reasons;
+  for (const SocketAddress& address : addresses_of_interfaces(interfaces)) {
+    if (Device device = try_create(address, &reasons)) return device;
+  }
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "HOROVOD_GLOO_IFACE=" + interfaces + " names no usable interface" +
+                                               (reasons.empty() ? "" : " (" + reasons + ")") +
+                                               ". Interfaces that are up: " + interfaces_up());
+}
+
 constexpr std::chrono::seconds kDefaultTimeout{30};
 
+#define RODA_GLOO_TEXT_OF(value) #value
+#define RODA_GLOO_TEXT(value) RODA_GLOO_TEXT_OF(value)
+
+// No probe: the library is linked, so if the plugin loads it was found. Addresses are looked for when a group forms.
+constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_NATIVE | RODA_CAP_FAULT_TOLERANT;
+constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabilities>(
+    "gloo",
+    "Gloo " RODA_GLOO_TEXT(GLOO_VERSION_MAJOR) "." RODA_GLOO_TEXT(GLOO_VERSION_MINOR) "." RODA_GLOO_TEXT(
+        GLOO_VERSION_PATCH) " over TCP",
+    RODA_PROGRESS_FD);
+
 }  // namespace
+
+Device make_device(const std::string& interfaces, Reach reach) {
+  if (!interfaces.empty()) return named_device(interfaces);
+  std::string reasons;
+  for (const SocketAddress& address : candidates(reach)) {
+    if (Device device = try_create(address, &reasons)) return device;
+  }
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "no address to listen on (" + reasons + ")");
+}
 
 Context::Context(const roda_host* host) : host_(host) {
   if (const char* interfaces = sdk::knob(host, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
@@ -71,3 +146,5 @@ bool Context::arm() {
 }
 
 }  // namespace roda::gloo
+
+const roda_transport* roda_gloo_transport() { return &roda::gloo::kTransport; }

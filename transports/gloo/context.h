@@ -2,22 +2,113 @@
 #pragma once
 
 #include <gloo/transport/device.h>
-#include <roda/abi/transport.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <roda/sdk/doorbell.hpp>
 
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "plugins/base/mutex.h"
+#include "plugins/base/unique_fd.h"
 #include "transports/gloo/collectives.h"
-#include "transports/gloo/device.h"
-#include "transports/gloo/wakeups.h"
 
 namespace roda::gloo {
+
+// Which address Gloo listens on and connects from.
+//
+// How far a group reaches. Members of one host talk over loopback: that works without a network, with any host name and
+// behind any firewall, and nobody else can connect.
+enum class Reach { kHost, kNetwork };
+
+// A TCP device. `interfaces` is what HOROVOD_GLOO_IFACE says: names separated by commas, of which the first usable one
+// is taken, or empty. Then kNetwork takes the address that the host's name resolves to if it is an address of this host
+// and not loopback, else the first interface that is up, else loopback. Throws sdk::Failure only if nothing can be
+// used, or none of the named interfaces. Any thread.
+std::shared_ptr<::gloo::transport::Device> make_device(const std::string& interfaces, Reach reach);
+
+// What the context's caller sleeps on: helper threads' ends of collectives, data for groups with messages pending, and
+// a slow tick for the rest.
+//
+// Messages end on the caller's thread (Link::pump), which has to be awake when data come: it sleeps on Gloo's own
+// sockets. The device's thread may take the data out of one and count them while the caller looks elsewhere, after
+// which nothing becomes readable any more. So a sleeper with messages pending wakes by itself too, at first soon, then
+// ever later.
+//
+// A set of sockets that may be closed at any time by somebody else.
+// Adding what is there already and removing what is gone are no errors here.
+inline void change(int epoll, int operation, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  ::epoll_ctl(epoll, operation, fd, &event);
+}
+
+class SocketSet {
+ public:
+  SocketSet() : epoll_(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")) {}
+  int fd() const { return epoll_.get(); }  // readable while one of them is
+  void add(int socket) {
+    if (socket >= 0) change(epoll_.get(), EPOLL_CTL_ADD, socket);
+  }
+
+ private:
+  UniqueFd epoll_;
+};
+
+// ring(): any thread, the others from the context's caller.
+class Wakeups {
+ public:
+  Wakeups()
+      : timer_(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")),
+        epoll_(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")) {
+    change(epoll_.get(), EPOLL_CTL_ADD, doorbell_.fd());
+    change(epoll_.get(), EPOLL_CTL_ADD, timer_.get());
+  }
+  int fd() const { return epoll_.get(); }
+  void ring() { doorbell_.ring(); }
+  void arm() { doorbell_.arm(); }  // then one of tick() and stop_ticking()
+  void disarm() { doorbell_.disarm(); }
+
+  void include(const SocketSet& sockets) { change(epoll_.get(), EPOLL_CTL_ADD, sockets.fd()); }
+  void exclude(const SocketSet& sockets) { change(epoll_.get(), EPOLL_CTL_DEL, sockets.fd()); }
+  // Before a sleep that waits for messages; `has_moved`: something has since the last.
+  void tick(bool has_moved) {
+    if (has_moved) pace_ = microseconds(0);
+    const auto now = steady_clock::now();
+    if (ticks_ && now < next_tick_) return;
+    pace_ = std::clamp(pace_ * 2, kFirstTick, kLastTick);
+    next_tick_ = now + pace_;
+    ticks_ = true;
+    set_timer(pace_);
+  }
+  void tick_at(std::chrono::steady_clock::time_point time) {
+    next_tick_ = time;
+    ticks_ = true;
+    set_timer(std::max<std::chrono::nanoseconds>(time - steady_clock::now(), microseconds(1)));
+  }
+  void stop_ticking() {
+    if (ticks_) set_timer(microseconds(0));
+    ticks_ = false;
+  }
+
+ private:
+  using steady_clock = std::chrono::steady_clock;
+  using microseconds = std::chrono::microseconds;
+  static constexpr microseconds kFirstTick{200}, kLastTick{10'000};
+
+  sdk::Doorbell doorbell_;
+  UniqueFd timer_;
+  UniqueFd epoll_;
+  bool ticks_ = false;
+  std::chrono::steady_clock::time_point next_tick_{};
+  std::chrono::microseconds pace_{0};
+
+  // Also takes back what the timer showed.
+  void set_timer(std::chrono::nanoseconds time) {
+    itimerspec once{};
+    once.it_value.tv_nsec = time.count();
+    ::timerfd_settime(timer_.get(), 0, &once, nullptr);
+  }
+};
 
 // What the context moves on and prepares for sleep: a group.
 class Pumped {

@@ -1,47 +1,34 @@
 // One group over Gloo: forming, collectives in order on one worker thread, links for messages, and the end of all that.
 #pragma once
 
-#include <roda/abi/transport.h>
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 
-#include <atomic>
 #include <condition_variable>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "plugins/base/mutex.h"
+#include "transports/gloo/collectives.h"
 #include "transports/gloo/context.h"
 #include "transports/gloo/link.h"
 #include "transports/gloo/mesh.h"
-#include "transports/gloo/request.h"
 
 namespace roda::gloo {
 
-// Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
+// The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
 class Group final : public Pumped {
  public:
   using Request = roda::gloo::Request;
 
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
-  // True when formed.
   bool test();
   void abort(const sdk::Failure& cause);
 
-  // RODA_OK, with *request null when it is done already, or RODA_AGAIN.
   int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*, Request** request);
   int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request);
   int32_t start(const roda_collective_args& args, Request** request);
-  // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
   int32_t test(Request* request);
   bool is_quiet(const void* base, std::size_t bytes) const;
 
@@ -54,7 +41,7 @@ class Group final : public Pumped {
 
   void listen();
   void connect_all();
-  void check_deadline();
+  bool form_on();
   bool take_worker_result();
 
   void run_on_worker(std::function<void()> job);

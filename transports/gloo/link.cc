@@ -1,12 +1,41 @@
 #include "transports/gloo/link.h"
 
-#include <algorithm>
-#include <utility>
+#include <gloo/transport/tcp/unbound_buffer.h>
 
-#include "transports/gloo/polled.h"
-#include "transports/gloo/thread.h"
+#include <exception>
+#include <mutex>
 
 namespace roda::gloo {
+namespace {
+
+using TcpBuffer = ::gloo::transport::tcp::UnboundBuffer;
+
+// Never made: a derived class may name the members, and what it names are members of the base.
+struct Counters : TcpBuffer {
+  static constexpr auto kMutex = &Counters::m_;
+  static constexpr auto kSent = &Counters::sendCompletions_;
+  static constexpr auto kReceived = &Counters::recvCompletions_;
+  static constexpr auto kFailure = &Counters::ex_;
+};
+
+TcpBuffer& tcp(::gloo::transport::UnboundBuffer& buffer) { return static_cast<TcpBuffer&>(buffer); }
+
+bool take(TcpBuffer& buffer, int TcpBuffer::*count) {
+  const std::lock_guard lock(buffer.*Counters::kMutex);
+  if (buffer.*count == 0) return false;
+  --(buffer.*count);
+  return true;
+}
+
+}  // namespace
+
+bool take_sent(::gloo::transport::UnboundBuffer& buffer) { return take(tcp(buffer), Counters::kSent); }
+bool take_received(::gloo::transport::UnboundBuffer& buffer) { return take(tcp(buffer), Counters::kReceived); }
+
+void throw_if_failed(::gloo::transport::UnboundBuffer& buffer) {
+  const std::lock_guard lock(tcp(buffer).*Counters::kMutex);
+  if (tcp(buffer).*Counters::kFailure != nullptr) std::rethrow_exception(tcp(buffer).*Counters::kFailure);
+}
 
 Link::Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up)
     : mesh_(mesh), peer_(peer), explain_(std::move(explain)), give_up_(std::move(give_up)) {
@@ -106,6 +135,260 @@ int Link::end_all(const sdk::Failure& cause) {
   receives_.clear();
   waiting_ = 0;
   return static_cast<int>(ended);
+}
+
+// The sending half of a link.
+bool Link::Sending::is_done() const { return has_started() && take_sent(frame != nullptr ? *frame->buffer : *data); }
+
+Link::Begun Link::send(Request* request) {
+  if (broken_ != nullptr) throw *broken_;
+  if (sends_.size() >= kQueueLimit) return Begun::kAgain;
+  try {
+    if (!asked_.empty()) answer_late(*request);
+    sends_.emplace_back().request = request;
+    if (must_wait(std::prev(sends_.end()))) {
+      ++waiting_;
+      return Begun::kPending;
+    }
+    if (!start(&sends_.back())) return Begun::kPending;
+  } catch (const std::exception& broken) {
+    if (!sends_.empty() && sends_.back().request == request) sends_.pop_back();
+    fail(broken.what());
+    throw *broken_;
+  }
+  recycle(&sends_.back());
+  sends_.pop_back();
+  return Begun::kDone;
+}
+
+// Of one tag: frames keep their order among themselves, and so do long messages of one length.
+bool Link::goes_after(const Sending& earlier, const Request& request) const {
+  if (earlier.request == nullptr || earlier.request->tag() != request.tag()) return false;
+  const bool one_slot =
+      is_short(request.bytes()) ? is_short(earlier.request->bytes()) : earlier.request->bytes() == request.bytes();
+  return !earlier.has_started() || !one_slot;
+}
+
+bool Link::must_wait(Sends::const_iterator message) const {
+  const Request& request = *message->request;
+  if (is_short(request.bytes()) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
+  return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
+}
+
+bool Link::start(Sending* message) {
+  const Request& request = *message->request;
+  PipeSignalHeld held;
+  if (is_short(request.bytes())) {
+    message->frame = take_idle_frame();
+    Frame& frame = message->frame->frame;
+    frame.header = {request.tag(), request.bytes(), FrameHeader::Kind::kMessage, 0};
+    if (request.bytes() > 0) std::memcpy(frame.payload.data(), request.data(), request.bytes());
+    message->frame->buffer->send(peer_, kFrameSlot, 0, frame.length());
+  } else {
+    message->data = mesh_.context()->createUnboundBuffer(request.data(), request.bytes());
+    message->data->send(peer_, long_slot(request.tag(), request.bytes()));
+  }
+  if (!message->is_done()) return false;
+  held.all_written();
+  return true;
+}
+
+void Link::start_waiting() {
+  for (auto message = sends_.begin(); message != sends_.end() && waiting_ > 0;) {
+    if (message->has_started() || must_wait(message)) {
+      ++message;
+      continue;
+    }
+    --waiting_;
+    message = start(&*message) ? end(message) : std::next(message);
+  }
+}
+
+Link::Sends::iterator Link::end(Sends::iterator message) {
+  if (message->request != nullptr) message->request->end();
+  recycle(&*message);
+  return sends_.erase(message);
+}
+
+std::unique_ptr<FrameBuffer> Link::take_idle_frame() {
+  if (idle_frames_.empty()) {
+    ++frames_made_;
+    return std::make_unique<FrameBuffer>(mesh_);
+  }
+  std::unique_ptr<FrameBuffer> frame = std::move(idle_frames_.back());
+  idle_frames_.pop_back();
+  return frame;
+}
+
+void Link::recycle(Sending* message) {
+  if (message->frame != nullptr) idle_frames_.push_back(std::move(message->frame));
+}
+
+int Link::end_sends() {
+  int ended = 0;
+  for (auto message = sends_.begin(); message != sends_.end();) {
+    const bool is_done = message->is_done();
+    if (is_done && is_big(*message)) outgoing_.note_end(message->request->bytes());
+    message = is_done ? end(message) : std::next(message);
+    ended += is_done ? 1 : 0;
+  }
+  if (ended > 0 && waiting_ > 0) start_waiting();
+  return ended;
+}
+
+void Link::say(const FrameHeader& words) {
+  const PipeSignalHeld held;
+  Sending& message = sends_.emplace_back();
+  message.frame = take_idle_frame();
+  message.frame->frame.header = words;
+  message.frame->buffer->send(peer_, kFrameSlot, 0, message.frame->frame.length());
+}
+
+// The question's receive is the first of its tag over there, so all messages of the tag before the one that it is for
+// have arrived there, and are done here.
+void Link::answer(const FrameHeader& question) {
+  end_sends();
+  const auto oldest = std::find_if(sends_.begin(), sends_.end(), [&](const Sending& message) {
+    return message.request != nullptr && message.request->tag() == question.tag;
+  });
+  if (oldest == sends_.end()) {
+    // Those whose message was on its way already stay here.
+    if (asked_.size() == kAsksKept) asked_.pop_front();
+    asked_.push_back(question);
+  } else if (oldest->request->bytes() != question.bytes) {
+    say({question.tag, oldest->request->bytes(), FrameHeader::Kind::kRefuse, question.number});
+  }
+}
+
+void Link::answer_late(const Request& request) {
+  const auto question =
+      std::find_if(asked_.begin(), asked_.end(), [&](const FrameHeader& asked) { return asked.tag == request.tag(); });
+  if (question == asked_.end()) return;
+  const FrameHeader asked = *question;
+  asked_.erase(question);
+  if (asked.bytes == request.bytes()) return;
+  say({asked.tag, request.bytes(), FrameHeader::Kind::kRefuse, asked.number});
+}
+
+// The receiving half of a link.
+
+sdk::Failure Link::mismatch(const Request& request, std::uint64_t bytes) const {
+  return explain_(RODA_ERR_INVALID, "sent " + std::to_string(bytes) + " bytes where " +
+                                        std::to_string(request.bytes()) + " were expected");
+}
+
+Link::Begun Link::receive(Request* request) {
+  const auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
+                                  [request](const Unexpected& message) { return message.tag == request->tag(); });
+  if (found != unexpected_.end()) {
+    const Unexpected message = std::move(*found);
+    unexpected_.erase(found);
+    if (message.data.size() != request->bytes()) throw mismatch(*request, message.data.size());
+    if (!message.data.empty()) std::memcpy(request->data(), message.data.data(), message.data.size());
+    return Begun::kDone;
+  }
+  if (broken_ != nullptr) throw *broken_;
+  Receiving& receive = receives_.emplace_back();
+  receive.request = request;
+  if (is_short(request->bytes())) return Begun::kPending;
+  try {
+    const PipeSignalHeld held;
+    receive.data = mesh_.context()->createUnboundBuffer(request->data(), request->bytes());
+    receive.data->recv(peer_, long_slot(request->tag(), request->bytes()));
+  } catch (const std::exception& broken) {
+    receives_.pop_back();
+    fail(broken.what());
+    throw *broken_;
+  }
+  return Begun::kPending;
+}
+
+int Link::end_long_receives() {
+  return static_cast<int>(std::erase_if(receives_, [this](const Receiving& receive) {
+    if (receive.data == nullptr || !take_received(*receive.data)) return false;
+    if (is_big(receive)) incoming_.note_end(receive.request->bytes());
+    receive.request->end();
+    return true;
+  }));
+}
+
+int Link::take_frames() {
+  std::optional<PipeSignalHeld> held;
+  std::string lost;
+  int taken = 0;
+  for (; take_received(*ring_[next_]->buffer); next_ = (next_ + 1) % kFrames, ++taken) {
+    if (!held.has_value()) held.emplace();
+    // The long messages that were sent before it are here as well.
+    end_long_receives();
+    take(ring_[next_]->frame);
+    try {
+      ring_[next_]->buffer->recv(peer_, kFrameSlot);
+    } catch (const std::exception& broken) {
+      lost = broken.what();  // after those that have come
+    }
+  }
+  if (!lost.empty()) throw std::runtime_error(lost);
+  throw_if_failed(*ring_[next_]->buffer);
+  return taken;
+}
+
+void Link::take(const Frame& frame) {
+  if (!frame.header.is_sane()) throw std::runtime_error("it sent a frame that makes no sense");
+  switch (frame.header.kind) {
+    case FrameHeader::Kind::kMessage:
+      return take_message(frame);
+    case FrameHeader::Kind::kAsk:
+      return answer(frame.header);
+    case FrameHeader::Kind::kRefuse:
+      return take_refusal(frame.header);
+  }
+}
+
+Link::Receives::iterator Link::first_of(std::uint64_t tag) {
+  return std::find_if(receives_.begin(), receives_.end(),
+                      [tag](const Receiving& receive) { return receive.request->tag() == tag; });
+}
+
+void Link::take_message(const Frame& frame) {
+  const std::size_t bytes = frame.header.bytes;
+  const auto receive = first_of(frame.header.tag);
+  if (receive == receives_.end()) {
+    unexpected_.push_back({frame.header.tag, {frame.payload.data(), frame.payload.data() + bytes}});
+  } else if (receive->request->bytes() != bytes) {
+    refuse(receive, bytes);
+  } else {
+    if (bytes > 0) std::memcpy(receive->request->data(), frame.payload.data(), bytes);
+    receive->request->end();
+    receives_.erase(receive);
+  }
+}
+
+// A receive that has been satisfied since its question was asked is here no more.
+void Link::take_refusal(const FrameHeader& refusal) {
+  const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                    [&](const Receiving& pending) { return pending.asked == refusal.number; });
+  if (receive != receives_.end()) refuse(receive, refusal.bytes);
+}
+
+void Link::refuse(Receives::iterator receive, std::uint64_t bytes) {
+  const sdk::Failure failure = mismatch(*receive->request, bytes);
+  if (receive->data != nullptr || !is_short(bytes)) return give_up_(failure);
+  receive->request->end(failure);
+  receives_.erase(receive);
+}
+
+void Link::ask_about_late_ones() {
+  if (receives_.empty()) return;
+  const Clock::time_point now = Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kPatience;
+  for (auto receive = receives_.begin(); receive != receives_.end(); ++receive) {
+    const Request& request = *receive->request;
+    if (now - request.started() < kPatience) return;
+    if (receive->asked != 0 || first_of(request.tag()) != receive) continue;
+    receive->asked = ++questions_;
+    say({request.tag(), request.bytes(), FrameHeader::Kind::kAsk, receive->asked});
+  }
 }
 
 }  // namespace roda::gloo

@@ -1,5 +1,5 @@
 // Messages with one peer over its Gloo pair, moved on by whoever asks about them; streams of big ones by Gloo's own
-// thread (message_stream.h).
+// thread (MessageStream).
 //
 // Short messages travel as frames into a ring of posted receives, and wait on the receiver's side until they are asked
 // for. Gloo's sends are a rendezvous: data leave once the receiver has said that a buffer is posted. For a long message
@@ -12,22 +12,135 @@
 // If their lengths differ they never meet: a receive that nothing came for asks the sender, who refuses it by name.
 #pragma once
 
-#include <roda/sdk/error.hpp>
-
-#include <array>
+#include <cstddef>
 #include <deque>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "transports/gloo/frame.h"
+#include "transports/gloo/collectives.h"
 #include "transports/gloo/mesh.h"
-#include "transports/gloo/message_stream.h"
-#include "transports/gloo/request.h"
 
 namespace roda::gloo {
+
+// Asking one of Gloo's buffers whether it is done, without waiting.
+//
+// Gloo offers no call for that: its waits either sleep or, when they time out, break every connection. But the counters
+// that its waits look at are declared in an installed header, for classes that derive from its buffer.
+
+// Take one completed operation from the buffer's count; false when none has completed yet. `buffer` belongs to a TCP
+// device. Any thread.
+bool take_sent(::gloo::transport::UnboundBuffer& buffer);
+bool take_received(::gloo::transport::UnboundBuffer& buffer);
+// Throws what the buffer's connection ended with while an operation on it was pending.
+void throw_if_failed(::gloo::transport::UnboundBuffer& buffer);
+
+// What a short message travels in, and the words that the two ends of a link exchange.
+struct FrameHeader {
+  enum class Kind : std::uint32_t {
+    kMessage,  // and its data
+    kAsk,      // a receive of this tag and length waits; `number` is the question's
+    kRefuse,   // the message for the receive of question `number` has this length instead
+  };
+
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  Kind kind = Kind::kMessage;
+  std::uint32_t number = 0;
+
+  // Members may be trusted to be members, not to be sane.
+  bool is_sane() const;
+};
+
+struct Frame {
+  static constexpr std::size_t kPayloadBytes = 8192;
+
+  FrameHeader header;
+  std::array<char, kPayloadBytes> payload;
+
+  std::size_t length() const { return sizeof header + (header.kind == FrameHeader::Kind::kMessage ? header.bytes : 0); }
+};
+static_assert(offsetof(Frame, payload) == sizeof(FrameHeader));
+
+inline bool is_short(std::size_t bytes) { return bytes <= Frame::kPayloadBytes; }
+
+inline bool FrameHeader::is_sane() const {
+  return kind == Kind::kMessage ? is_short(bytes) : kind == Kind::kAsk || kind == Kind::kRefuse;
+}
+
+// A frame with Gloo's buffer over it.
+struct FrameBuffer {
+  explicit FrameBuffer(Mesh& mesh) : buffer(mesh.context()->createUnboundBuffer(&frame, sizeof frame)) {}
+
+  Frame frame;
+  Buffer buffer;
+};
+
+// Slots of Gloo's. Its collectives use the lower 60 bits at most (gloo/types.h).
+constexpr std::uint64_t kFrameSlot = 0x70ULL << 56;
+
+// Of a long message. Tags of one length only share a slot if they differ in what the last step drops, so in one of 2^63
+// cases; the mixing is that of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+inline std::uint64_t long_slot(std::uint64_t tag, std::uint64_t bytes) {
+  const auto mix = [](std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+  };
+  return mix(tag ^ mix(bytes)) | 1ULL << 63;
+}
+
+// Big messages of one direction that follow each other closely: Gloo's own thread moves them best.
+//
+// That thread spins on a pair's lock while somebody else is at the pair. For a single message it is worth that: it ends
+// sooner if whoever waits for it reads it. A stream loses what the spinning takes, a core where the thread has one.
+//
+// The link's caller only.
+class MessageStream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::size_t kBig = std::size_t{64} << 10;
+
+  // `pending`: how many big messages are, counted to kEnough. `flows` is asked once they are enough: do data lie in the
+  // socket? True from then on until none is pending.
+  static constexpr int kEnough = 2;
+  template <typename Flows>
+  bool runs(int pending, Flows&& flows) {
+    if (pending == 0) runs_ = false;
+    if (pending >= kEnough && !runs_ && flows()) {
+      runs_ = true;
+      since_ = Clock::now();
+      ended_ = 0;
+    }
+    return runs_;
+  }
+
+  void note_end(std::size_t bytes) { ended_ += bytes; }
+
+  // When a caller who sleeps from `now` on should look after the oldest message, of `bytes`: early, and then ever less
+  // often while nothing comes. What has ended since the last look tells the pace; a quicker one is believed at once,
+  // because sleeping too long makes messages look slow.
+  Clock::time_point next_look(std::size_t bytes, Clock::time_point now) {
+    if (ended_ > 0) {
+      const double found = std::chrono::duration<double, std::nano>(now - since_).count() / static_cast<double>(ended_);
+      ns_per_byte_ = std::min(found, ns_per_byte_ + (found - ns_per_byte_) / 8);
+      since_ = now;
+      ended_ = 0;
+    }
+    const auto whole = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double, std::nano>(ns_per_byte_ * static_cast<double>(bytes)));
+    const auto left = since_ + whole - now;
+    const auto late = std::max(whole, -left) / 8;
+    return now + std::clamp<Clock::duration>(std::max(left * 7 / 8, late), kShortest, kLongest);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds kShortest{50}, kLongest{10'000};
+
+  bool runs_ = false;
+  Clock::time_point since_;  // the last look that found an end, or the beginning
+  std::size_t ended_ = 0;    // bytes, since then
+  double ns_per_byte_ = 0.2;
+};
 
 // Makes what the link's requests end with out of a roda_code and a text; it names the peer and the group.
 using Explain = std::function<sdk::Failure(int32_t code, const std::string& text)>;
@@ -37,8 +150,6 @@ class Link {
  public:
   // `give_up`: lengths differ, and a buffer lies with Gloo that can't be taken back; the group has to end.
   Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up);
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
   enum class Begun { kDone, kPending, kAgain };
   // kAgain: too many are queued.

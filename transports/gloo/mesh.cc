@@ -1,26 +1,21 @@
 #include "transports/gloo/mesh.h"
 
-#include <gloo/transport/pair.h>
+#include <dirent.h>
 #include <gloo/transport/tcp/address.h>
-#include <gloo/transport/unbound_buffer.h>
+#include <gloo/transport/tcp/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/pair.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <roda/sdk/error.hpp>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <utility>
+#include <cstdlib>
+#include <mutex>
 
 #include "plugins/base/foreign_sockets.h"
-#include "plugins/base/socket.h"
-#if RODA_GLOO_TAKES_SOCKETS
-#include "transports/gloo/silent_pairs.h"
-#endif
-#include "transports/gloo/sockets.h"
-#include "transports/gloo/thread.h"
 
 namespace roda::gloo {
 namespace {
@@ -71,6 +66,110 @@ void for_each_part(Address address, std::size_t bytes, Card card, int peer, Copy
   copy(address + static_cast<std::ptrdiff_t>(bytes - kNumberBytes), own + kPortBytes, kNumberBytes);
 }
 
+#if RODA_GLOO_TAKES_SOCKETS
+// Gloo's pairs without their listening sockets: each would take the first who connects for its peer.
+class SilentPair final : public ::gloo::transport::tcp::Pair {
+ public:
+  using ::gloo::transport::tcp::Pair::Pair;
+
+  // A pair listens from its construction on. False: somebody has come already.
+  bool stop_listening() {
+    const std::lock_guard<std::mutex> lock(m_);
+    if (state_ != LISTENING) return false;
+    device_->unregisterDescriptor(fd_, this);
+    ::close(fd_);
+    fd_ = -1;
+    state_ = INITIALIZING;
+    return true;
+  }
+
+  void take(UniqueFd socket) {
+    const std::lock_guard<std::mutex> lock(m_);
+    throwIfException();
+    fd_ = socket.release();
+    self_ = ::gloo::transport::tcp::Address::fromSockName(fd_);
+    peer_ = ::gloo::transport::tcp::Address::fromPeerName(fd_);
+    handleConnected();
+  }
+};
+
+class SilentContext final : public ::gloo::transport::tcp::Context {
+ public:
+  using ::gloo::transport::tcp::Context::Context;
+
+  std::unique_ptr<::gloo::transport::Pair>& createPair(int peer) override {
+    auto& pair = pairs_[static_cast<std::size_t>(peer)];
+    pair = std::make_unique<SilentPair>(this, device_.get(), peer, getTimeout());
+    return pair;
+  }
+
+  // Makes all pairs. False: a stranger was faster.
+  bool make_pairs(SocketAddress* address) {
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      auto& pair = static_cast<SilentPair&>(*createPair(peer));
+      address->storage = dynamic_cast<const ::gloo::transport::tcp::Address&>(pair.address()).getSockaddr();
+      address->length = address->family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+      if (!pair.stop_listening()) return false;
+    }
+    return true;
+  }
+};
+
+// Of microseconds each, on another port: who met them all does nothing else, and knows the ports before they are open.
+constexpr int kMostAttempts = 100;
+
+// A context with a pair for every other rank. *address: the device's, to listen on.
+std::shared_ptr<::gloo::transport::Context> make_silent_pairs(const std::shared_ptr<::gloo::transport::Device>& device,
+                                                              int rank, int size, std::chrono::milliseconds timeout,
+                                                              SocketAddress* address) {
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    auto context =
+        std::make_shared<SilentContext>(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(device), rank, size);
+    context->setTimeout(timeout);
+    if (context->make_pairs(address)) return context;
+  }
+  throw sdk::Failure(RODA_ERR_UNKNOWN, "gloo: strangers connect to every port as soon as it is open");
+}
+#endif
+
+// Only what identifies an endpoint: padding and flow labels don't.
+bool same(const sockaddr_storage& a, const sockaddr_storage& b) {
+  if (a.ss_family != b.ss_family) return false;
+  if (a.ss_family == AF_INET) {
+    const auto& x = reinterpret_cast<const sockaddr_in&>(a);
+    const auto& y = reinterpret_cast<const sockaddr_in&>(b);
+    return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
+  }
+  if (a.ss_family != AF_INET6) return false;
+  const auto& x = reinterpret_cast<const sockaddr_in6&>(a);
+  const auto& y = reinterpret_cast<const sockaddr_in6&>(b);
+  return x.sin6_port == y.sin6_port && std::memcmp(&x.sin6_addr, &y.sin6_addr, sizeof x.sin6_addr) == 0;
+}
+
+bool is_connected(int fd, sockaddr_storage* local) {
+  sockaddr_storage peer{};
+  socklen_t local_length = sizeof *local, peer_length = sizeof peer;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(local), &local_length) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
+}
+
+// This process's connections that are bound to one of `local`, each with the index of that.
+std::vector<std::pair<int, std::size_t>> connections_at(const std::vector<sockaddr_storage>& local) {
+  std::vector<std::pair<int, std::size_t>> connections;
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return connections;
+  while (const dirent* entry = ::readdir(folder)) {
+    const int fd = std::atoi(entry->d_name);
+    sockaddr_storage here{};
+    if (fd <= 2 || !is_connected(fd, &here)) continue;
+    const auto found =
+        std::find_if(local.begin(), local.end(), [&](const auto& address) { return same(address, here); });
+    if (found != local.end()) connections.emplace_back(fd, static_cast<std::size_t>(found - local.begin()));
+  }
+  ::closedir(folder);
+  return connections;
+}
 }  // namespace
 
 Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, milliseconds timeout)
@@ -120,7 +219,7 @@ void Mesh::connect(const std::function<const char*(int)>& card_of) {
     UniqueFd& socket = connected[static_cast<std::size_t>(peer)];
     sockets_[static_cast<std::size_t>(peer)] = socket.get();
     try {
-      give_connection(pairs_->getPair(peer).get(), std::move(socket));
+      dynamic_cast<SilentPair&>(*pairs_->getPair(peer)).take(std::move(socket));
     } catch (const std::exception& failure) {
       throw NoConnection(peer, failure.what());
     }

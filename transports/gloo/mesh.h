@@ -10,17 +10,37 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/tcp/loop.h>
 #include <gloo/transport/unbound_buffer.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
+#include <signal.h>
+#include <time.h>
 
 #include "transports/gloo/connector.h"
 
 namespace roda::gloo {
+
+// While it lives, a write to a connection whose peer is gone raises no signal on this thread, which is the user's.
+class PipeSignalHeld {
+ public:
+  PipeSignalHeld() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~PipeSignalHeld() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    const timespec now{};
+    if (may_be_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  // Everything was written: saves looking for the signal.
+  void all_written() { may_be_pending_ = false; }
+  PipeSignalHeld(const PipeSignalHeld&) = delete;
+  PipeSignalHeld& operator=(const PipeSignalHeld&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool may_be_pending_ = true;
+};
 
 using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
@@ -29,8 +49,6 @@ class Mesh {
   // Starts listening. Throws what Gloo throws, and NoConnection.
   Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds timeout);
   ~Mesh();
-  Mesh(const Mesh&) = delete;
-  Mesh& operator=(const Mesh&) = delete;
 
   // What the others need to connect; of one length on all ranks.
   std::vector<char> card() const;

@@ -1,5 +1,5 @@
 // The choice of an address, on hosts whose name says nothing.
-#include "transports/gloo/device.h"
+#include "transports/gloo/context.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/transports/thread_ranks.h"
-#include "transports/gloo/frame.h"
 #include "transports/gloo/gloo.h"
+#include "transports/gloo/link.h"
 
 namespace roda::transport_test {
 namespace {

@@ -1,8 +1,6 @@
-#include "transports/gloo/message_stream.h"
+#include "transports/gloo/link.h"
 
 #include <gtest/gtest.h>
-
-#include "transports/gloo/frame.h"
 
 namespace roda::gloo {
 namespace {
