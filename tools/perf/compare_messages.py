@@ -2,7 +2,7 @@
 r"""Measures programs that print as roda-transport-perf does, in turns, and prints medians side by side.
 
     compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \
-        'raw=mpirun -np 2 mpi_raw --repeats 1'
+        'raw=mpirun -np 2 another-program --repeats 1'
 
 Every round runs every program once, in an order that rotates. What not all of them print is left out. The last column
 compares the first with the second: microseconds added to one message one way, or the share of the bandwidth. On a

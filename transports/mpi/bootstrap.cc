@@ -1,14 +1,10 @@
-#include "transports/mpi/bootstrap.h"
-
+// A job brought together by MPI itself: rank, size, and a broadcast.
 #include <time.h>
 
-#include <algorithm>
 #include <climits>
-#include <cstdlib>
-#include <memory>
 
-#include "transports/mpi/flavours.h"
-#include "transports/mpi/forming.h"
+#include "transports/mpi/group.h"
+#include "transports/mpi/mpi.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
@@ -18,131 +14,145 @@ constexpr std::chrono::seconds kPatience{1};
 
 }  // namespace
 
-Job::Job(const roda_host* host, const roda_job_options& options)
-    : runtime_(Runtime::get()), mpi_(runtime_.library()), timeout_(options.timeout_ns) {
-  if (!runtime_.is_started()) {
-    const auto job = std::make_unique<BlockingJob>();
-    job->start([host, &runtime = runtime_] { runtime.start(host); });
-    wait_until([&] { return job->test(); }, "all processes of the MPI job to come to MPI_Init");
-  }
-  if (options.has_communicator != 0) {
-    duplicate(mpi_.comm_from_fortran(options.communicator));
-  } else if (options.num_ranks > 0) {
-    select(options.ranks, options.num_ranks);
-  } else {
-    duplicate(mpi_.comm_world);
-  }
-  is_whole_ = true;
-  mpi_.Comm_set_errhandler(communicator_, mpi_.errors_return);
-  check(mpi_, mpi_.Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
-  check(mpi_, mpi_.Comm_size(communicator_, &size_), "MPI_Comm_size");
-}
-
-Job::~Job() {
-  const Runtime::Turn turn(runtime_, kPatience);
-  if (turn && is_whole_) mpi_.Comm_free(&communicator_);
-}
-
-void Job::duplicate(MPI_Comm parent) {
-  if (parent == mpi_.comm_null) {
-    throw sdk::Failure(RODA_ERR_INVALID, "mpi: init was given MPI_COMM_NULL: this process is in no communicator");
-  }
-  MPI_Request request = mpi_.request_null;
-  auto made = std::make_unique<MPI_Comm>();
-  {
-    const Runtime::Turn turn = take_turn();
-    check(mpi_, mpi_.Comm_idup(parent, made.get(), &request), "MPI_Comm_idup");
-  }
-  wait(request, "every process of the communicator to start", &made);
-  communicator_ = *made;
-}
-
-void Job::select(const std::int32_t* ranks, int count) {
-  const std::vector<int> members(ranks, ranks + count);
-  for (const int rank : members) {
-    const bool is_twice = std::count(members.begin(), members.end(), rank) > 1;
-    if (rank >= 0 && rank < runtime_.world_size() && !is_twice) continue;
-    throw sdk::Failure(RODA_ERR_INVALID, "mpi: init was given rank " + std::to_string(rank) +
-                                             (is_twice ? " twice" : ", but MPI's world has ranks 0 to ") +
-                                             (is_twice ? "" : std::to_string(runtime_.world_size() - 1)));
-  }
-  if (std::find(members.begin(), members.end(), runtime_.world_rank()) == members.end()) {
-    throw sdk::Failure(RODA_ERR_INVALID, "mpi: MPI rank " + std::to_string(runtime_.world_rank()) +
-                                             " is not among the ranks that init was given: it can't take part");
-  }
-  const auto made = std::make_shared<MPI_Comm>();
-  const auto job = std::make_unique<BlockingJob>();
-  job->start([made, members, &runtime = runtime_] { *made = make_communicator(runtime, members, kJobTag); });
-  wait_until([&] { return job->test(); }, "every listed rank to start");
-  communicator_ = *made;
-}
-
-void Job::broadcast(void* data, std::size_t bytes, int root) {
-  if (bytes > INT_MAX) throw sdk::Failure(RODA_ERR_INVALID, "mpi: too long a broadcast");
-  MPI_Request request = mpi_.request_null;
-  const char* first = static_cast<const char*>(data);
-  auto copy = std::make_unique<std::vector<char>>(first, first + bytes);
-  {
-    const Runtime::Turn turn = take_turn();
-    check(mpi_, mpi_.Ibcast(copy->data(), static_cast<int>(bytes), mpi_.byte, root, communicator_, &request),
-          "MPI_Ibcast");
-  }
-  is_whole_ = false;
-  wait(request, "a broadcast among the starting processes", &copy);
-  is_whole_ = true;
-  std::copy(copy->begin(), copy->end(), static_cast<char*>(data));
-}
-
-bool Job::agree(bool mine) {
-  MPI_Request request = mpi_.request_null;
-  auto answer = std::make_unique<std::int32_t>(mine ? 1 : 0);
-  {
-    const Runtime::Turn turn = take_turn();
-    check(mpi_, mpi_.Iallreduce(MPI_IN_PLACE, answer.get(), 1, mpi_.int32, mpi_.min, communicator_, &request),
-          "MPI_Iallreduce");
-  }
-  is_whole_ = false;
-  wait(request, "the answers of the starting processes", &answer);
-  is_whole_ = true;
-  return *answer != 0;
-}
-
-Runtime::Turn Job::take_turn() const {
-  Runtime::Turn turn(runtime_, kPatience);
-  if (!turn) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: MPI was finalised, or another thread holds it");
-  return turn;
-}
-
-template <typename Memory>
-void Job::wait(MPI_Request request, const char* what, std::unique_ptr<Memory>* memory) {
-  const auto is_over = [&] {
-    const Runtime::Turn turn(runtime_);
-    int done = 0;
-    if (turn) check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), what);
-    return done != 0;
-  };
-  try {
-    wait_until(is_over, what);
-  } catch (const sdk::Failure&) {
-    static_cast<void>(memory->release());  // MPI may still write to it, as long as the process lives
-    throw;
-  }
-}
-
-template <typename Test>
-void Job::wait_until(Test&& is_over, const char* what) const {
-  const Clock::time_point started = Clock::now();
-  while (!is_over()) {
-    if (timeout_.count() > 0 && Clock::now() - started > timeout_) {
-      throw sdk::Failure(RODA_ERR_TIMEOUT,
-                         std::string("mpi: waited ") +
-                             std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
-                             " s for " + what + "; if a rank is merely late, raise HOROVOD_GLOO_TIMEOUT_SECONDS");
+// One thread at a time. Functions that block do so until all members came, at most as long as the options say; they
+// throw sdk::Failure.
+class Job {
+ public:
+  Job(const roda_host* host, const roda_job_options& options)
+      : runtime_(Runtime::get()), mpi_(runtime_.library()), timeout_(options.timeout_ns) {
+    if (!runtime_.is_started()) {
+      const auto job = std::make_unique<BlockingJob>();
+      job->start([host, &runtime = runtime_] { runtime.start(host); });
+      wait_until([&] { return job->test(); }, "all processes of the MPI job to come to MPI_Init");
     }
-    const timespec pause{0, 50'000};
-    ::nanosleep(&pause, nullptr);
+    if (options.has_communicator != 0) {
+      duplicate(mpi_.comm_from_fortran(options.communicator));
+    } else if (options.num_ranks > 0) {
+      select(options.ranks, options.num_ranks);
+    } else {
+      duplicate(mpi_.comm_world);
+    }
+    is_whole_ = true;
+    mpi_.Comm_set_errhandler(communicator_, mpi_.errors_return);
+    check(mpi_, mpi_.Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
+    check(mpi_, mpi_.Comm_size(communicator_, &size_), "MPI_Comm_size");
   }
-}
+  ~Job() {
+    const Runtime::Turn turn(runtime_, kPatience);
+    if (turn && is_whole_) mpi_.Comm_free(&communicator_);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  void broadcast(void* data, std::size_t bytes, int root) {
+    if (bytes > INT_MAX) throw sdk::Failure(RODA_ERR_INVALID, "mpi: too long a broadcast");
+    MPI_Request request = mpi_.request_null;
+    const char* first = static_cast<const char*>(data);
+    auto copy = std::make_unique<std::vector<char>>(first, first + bytes);
+    {
+      const Runtime::Turn turn = take_turn();
+      check(mpi_, mpi_.Ibcast(copy->data(), static_cast<int>(bytes), mpi_.byte, root, communicator_, &request),
+            "MPI_Ibcast");
+    }
+    is_whole_ = false;
+    wait(request, "a broadcast among the starting processes", &copy);
+    is_whole_ = true;
+    std::copy(copy->begin(), copy->end(), static_cast<char*>(data));
+  }
+  // True when every rank said yes.
+  bool agree(bool mine) {
+    MPI_Request request = mpi_.request_null;
+    auto answer = std::make_unique<std::int32_t>(mine ? 1 : 0);
+    {
+      const Runtime::Turn turn = take_turn();
+      check(mpi_, mpi_.Iallreduce(MPI_IN_PLACE, answer.get(), 1, mpi_.int32, mpi_.min, communicator_, &request),
+            "MPI_Iallreduce");
+    }
+    is_whole_ = false;
+    wait(request, "the answers of the starting processes", &answer);
+    is_whole_ = true;
+    return *answer != 0;
+  }
+
+ private:
+  void duplicate(MPI_Comm parent) {
+    if (parent == mpi_.comm_null) {
+      throw sdk::Failure(RODA_ERR_INVALID, "mpi: init was given MPI_COMM_NULL: this process is in no communicator");
+    }
+    MPI_Request request = mpi_.request_null;
+    auto made = std::make_unique<MPI_Comm>();
+    {
+      const Runtime::Turn turn = take_turn();
+      check(mpi_, mpi_.Comm_idup(parent, made.get(), &request), "MPI_Comm_idup");
+    }
+    wait(request, "every process of the communicator to start", &made);
+    communicator_ = *made;
+  }
+  void select(const std::int32_t* ranks, int count) {
+    const std::vector<int> members(ranks, ranks + count);
+    for (const int rank : members) {
+      const bool is_twice = std::count(members.begin(), members.end(), rank) > 1;
+      if (rank >= 0 && rank < runtime_.world_size() && !is_twice) continue;
+      throw sdk::Failure(RODA_ERR_INVALID, "mpi: init was given rank " + std::to_string(rank) +
+                                               (is_twice ? " twice" : ", but MPI's world has ranks 0 to ") +
+                                               (is_twice ? "" : std::to_string(runtime_.world_size() - 1)));
+    }
+    if (std::find(members.begin(), members.end(), runtime_.world_rank()) == members.end()) {
+      throw sdk::Failure(RODA_ERR_INVALID, "mpi: MPI rank " + std::to_string(runtime_.world_rank()) +
+                                               " is not among the ranks that init was given: it can't take part");
+    }
+    const auto made = std::make_shared<MPI_Comm>();
+    const auto job = std::make_unique<BlockingJob>();
+    job->start([made, members, &runtime = runtime_] { *made = make_communicator(runtime, members, kJobTag); });
+    wait_until([&] { return job->test(); }, "every listed rank to start");
+    communicator_ = *made;
+  }
+  Runtime::Turn take_turn() const {
+    Runtime::Turn turn(runtime_, kPatience);
+    if (!turn) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: MPI was finalised, or another thread holds it");
+    return turn;
+  }
+  // Until the request, which works on `memory`, is complete.
+  template <typename Memory>
+  void wait(MPI_Request request, const char* what, std::unique_ptr<Memory>* memory) {
+    const auto is_over = [&] {
+      const Runtime::Turn turn(runtime_);
+      int done = 0;
+      if (turn) check(mpi_, mpi_.Test(&request, &done, MPI_STATUS_IGNORE), what);
+      return done != 0;
+    };
+    try {
+      wait_until(is_over, what);
+    } catch (const sdk::Failure&) {
+      static_cast<void>(memory->release());  // MPI may still write to it, as long as the process lives
+      throw;
+    }
+  }
+  template <typename Test>
+  void wait_until(Test&& is_over, const char* what) const {
+    const Clock::time_point started = Clock::now();
+    while (!is_over()) {
+      if (timeout_.count() > 0 && Clock::now() - started > timeout_) {
+        throw sdk::Failure(RODA_ERR_TIMEOUT,
+                           std::string("mpi: waited ") +
+                               std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
+                               " s for " + what + "; if a rank is merely late, raise HOROVOD_GLOO_TIMEOUT_SECONDS");
+      }
+      const timespec pause{0, 50'000};
+      ::nanosleep(&pause, nullptr);
+    }
+  }
+
+  Runtime& runtime_;
+  const Library& mpi_;
+  const std::chrono::nanoseconds timeout_;
+  MPI_Comm communicator_{};
+  bool is_whole_ = false;  // nothing is pending on the communicator
+  int rank_ = 0;
+  int size_ = 1;
+};
 
 namespace {
 

@@ -3,9 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "transports/mpi/pieces.h"
-#include "transports/mpi/reductions.h"
-#include "transports/mpi/wide_types.h"
+#include "transports/mpi/datatypes.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {

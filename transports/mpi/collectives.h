@@ -1,8 +1,6 @@
 // MPI's non-blocking collectives.
 #pragma once
 
-#include <roda/abi/transport.h>
-
 #include "transports/mpi/queue.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {

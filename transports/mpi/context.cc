@@ -1,12 +1,28 @@
 #include "transports/mpi/context.h"
 
-#include <cstdlib>
+#include <roda/sdk/transport.hpp>
 
+#include "transports/mpi/datatypes.h"
 #include "transports/mpi/group.h"
-#include "transports/mpi/pieces.h"
-#include "transports/mpi/settings.h"
+#include "transports/mpi/mpi.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
+namespace {
+
+#define RODA_MPI_TEXT_OF(value) #value
+#define RODA_MPI_TEXT(value) RODA_MPI_TEXT_OF(value)
+#ifdef OPEN_MPI
+constexpr const char* kDescription =
+    "Open MPI, opened at run time; built for " RODA_MPI_TEXT(OMPI_MAJOR_VERSION) "." RODA_MPI_TEXT(OMPI_MINOR_VERSION);
+#else
+constexpr const char* kDescription = "MPICH and its kin, opened at run time; built for " MPICH_VERSION;
+#endif
+
+// Not RODA_CAP_FAULT_TOLERANT: what was started can't be taken back.
+constexpr roda_transport kTransport =
+    sdk::transport<Context, Group, RODA_CAP_P2P | RODA_CAP_NATIVE>("mpi", kDescription, RODA_PROGRESS_POLL);
+
+}  // namespace
 
 void Context::probe(const roda_host*) {
   const Getter variable = [](const char* name) { return std::getenv(name); };
@@ -40,6 +56,17 @@ int Context::progress() {
   } catch (const sdk::Failure& failure) {
     for (Group* group : groups_) group->abort(failure);
     return 1;
+  }
+}
+
+const roda_transport* transport() { return &kTransport; }
+bool is_loaded() { return Library::is_loaded(); }
+bool is_there() {
+  try {
+    Runtime::get().library();
+    return true;
+  } catch (const sdk::Failure&) {
+    return false;
   }
 }
 

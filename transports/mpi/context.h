@@ -1,13 +1,9 @@
 // One use of MPI by this process: the requests under way, and the groups whose messages are taken in.
 #pragma once
 
-#include <roda/abi/transport.h>
-
 #include <memory>
-#include <vector>
 
 #include "transports/mpi/collectives.h"
-#include "transports/mpi/pump.h"
 #include "transports/mpi/queue.h"
 #include "transports/mpi/runtime.h"
 
@@ -20,8 +16,6 @@ class Context {
  public:
   explicit Context(const roda_host* host);
   ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
 
   // Throws sdk::Failure with the reason when MPI can't be used here. Starts nothing.
   static void probe(const roda_host* host);

@@ -1,6 +1,5 @@
 #include "transports/mpi/group.h"
 
-#include <algorithm>
 #include <new>
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {

@@ -1,7 +1,6 @@
 #include <roda/sdk/plugin.hpp>
 
-#include "transports/mpi/flavours.h"
-#include "transports/mpi/settings.h"
+#include "transports/mpi/mpi.h"
 
 RODA_TRANSPORT_PLUGIN("mpi", roda_mpi_transport());
 RODA_BOOTSTRAP_PLUGIN(roda_mpi_bootstrap());

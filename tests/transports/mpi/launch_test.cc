@@ -1,10 +1,8 @@
-#include "transports/mpi/launch.h"
+#include "transports/mpi/mpi.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
-
-#include "transports/mpi/pieces.h"
 
 namespace roda::mpi {
 namespace {

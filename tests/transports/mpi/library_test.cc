@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "transports/mpi/flavours.h"
+#include "transports/mpi/mpi.h"
 
 namespace {
 

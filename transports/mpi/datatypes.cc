@@ -1,6 +1,7 @@
-#include "transports/mpi/reductions.h"
+#include "transports/mpi/datatypes.h"
 
 #include <atomic>
+#include <utility>
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
@@ -33,26 +34,15 @@ Custom customs[] = {RODA_MPI_OPS(RODA_FLOAT16), RODA_MPI_OPS(RODA_BFLOAT16), ROD
 }  // namespace
 
 MPI_Datatype datatype_of(const Library& library, int dtype) {
-  switch (dtype) {
-    case RODA_INT8:
-      return library.int8;
-    case RODA_UINT16:
-    case RODA_FLOAT16:
-    case RODA_BFLOAT16:
-      return library.uint16;
-    case RODA_INT16:
-      return library.int16;
-    case RODA_INT32:
-      return library.int32;
-    case RODA_INT64:
-      return library.int64;
-    case RODA_FLOAT32:
-      return library.float32;
-    case RODA_FLOAT64:
-      return library.float64;
-    default:
-      return library.uint8;
+  static constexpr std::pair<int, MPI_Datatype Library::*> kDtypes[] = {
+      {RODA_INT8, &Library::int8},       {RODA_UINT16, &Library::uint16},   {RODA_FLOAT16, &Library::uint16},
+      {RODA_BFLOAT16, &Library::uint16}, {RODA_INT16, &Library::int16},     {RODA_INT32, &Library::int32},
+      {RODA_INT64, &Library::int64},     {RODA_FLOAT32, &Library::float32}, {RODA_FLOAT64, &Library::float64},
+  };
+  for (const auto& [ours, theirs] : kDtypes) {
+    if (ours == dtype) return library.*theirs;
   }
+  return library.uint8;
 }
 
 bool is_reduction(int dtype, int op) {
