@@ -1,24 +1,17 @@
 #include "transports/ucx/context.h"
 
 #include <sys/epoll.h>
-#include <roda/sdk/error.hpp>
+#include <roda/sdk/transport.hpp>
 
 #include <algorithm>
 
 #include "transports/ucx/group.h"
+#include "transports/ucx/ucx.h"
 
 namespace roda::ucx {
-namespace {
+Context::Context(const roda_host*) { sdk::expect_ok(events_.open(), "ucx"); }
 
-void expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "ucx: " + status.message());
-}
-
-}  // namespace
-
-Context::Context(const roda_host*) { expect_ok(events_.open()); }
-
-void Context::watch(int fd) { expect_ok(events_.watch(fd, nullptr, EPOLLIN)); }
+void Context::watch(int fd) { sdk::expect_ok(events_.watch(fd, nullptr, EPOLLIN), "ucx"); }
 
 const Library& Context::library(Reach reach, int expected_peers) {
   std::unique_ptr<Library>& library = libraries_[reach == Reach::kHost ? 0 : 1];
@@ -54,3 +47,10 @@ bool Context::arm() {
 }
 
 }  // namespace roda::ucx
+
+const roda_transport* roda_ucx_transport() {
+  static constexpr roda_transport table =
+      roda::sdk::transport<roda::ucx::Context, roda::ucx::Group, roda::ucx::kCapabilities>(
+          "ucx", "UCX " RODA_UCX_BUILD_VERSION ": tagged messages and one-sided access", RODA_PROGRESS_FD);
+  return &table;
+}

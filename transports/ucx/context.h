@@ -1,11 +1,8 @@
 // One use of UCX by this process: the descriptor to sleep on, UCX's contexts, and the groups.
 #pragma once
 
-#include <roda/abi/transport.h>
-
 #include <array>
 #include <memory>
-#include <vector>
 
 #include "plugins/base/event_set.h"
 #include "transports/ucx/library.h"

@@ -2,16 +2,32 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "plugins/base/foreign_sockets.h"
 #include "plugins/base/local_address.h"
-#include "transports/ucx/errors.h"
 #include "transports/ucx/group.h"
-#include "transports/ucx/lanes.h"
-#include "transports/ucx/sockets.h"
+#include "transports/ucx/library.h"
+#include "transports/ucx/wire.h"
 
 namespace roda::ucx {
 namespace {
+
+// Sets of sets are two levels deep in UCX.
+constexpr int kDepth = 3;
+
+void collect(int event_fd, int depth, std::vector<int>* sockets) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(event_fd));
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("tfd:", 0) != 0) continue;
+    const int fd = std::stoi(line.substr(4));
+    if (socket_inode(fd) != 0) {
+      sockets->push_back(fd);
+    } else if (depth > 0) {
+      collect(fd, depth - 1, sockets);
+    }
+  }
+}
 
 struct Identity {
   char host[128];
@@ -23,6 +39,13 @@ Identity own_identity() {
   std::snprintf(identity.host, sizeof identity.host, "%s", loopback_identity().c_str());
   std::snprintf(identity.version, sizeof identity.version, "%s", library_version().c_str());
   return identity;
+}
+
+// The sockets behind a worker: those that its event descriptor watches.
+std::vector<int> sockets_of(int event_fd) {
+  std::vector<int> sockets;
+  collect(event_fd, kDepth, &sockets);
+  return sockets;
 }
 
 }  // namespace
@@ -51,16 +74,11 @@ void Group::gather(const char* key, const void* value, std::size_t bytes) {
 
 bool Group::test() {
   if (state_.is_broken()) act_on_abort();
-  state_.throw_if_broken();
-  if (state_.is_formed()) return true;
-  try {
-    if (state_.is_late()) throw state_.late(missing());
-    return advance();
-  } catch (const sdk::Failure& failure) {
+  const auto fail = [this](const sdk::Failure& failure) {
     abort(failure);
     act_on_abort();
-    throw;
-  }
+  };
+  return state_.form([this] { return advance(); }, [this] { return state_.late(missing()); }, fail);
 }
 
 bool Group::advance() {
@@ -71,8 +89,7 @@ bool Group::advance() {
       const std::uint64_t length = address_.size();
       gather("ucx.length", &length, sizeof length);
       step_ = Step::kLengths;
-      if (state_.size() == 1) state_.set_formed();
-      break;
+      return state_.size() == 1;
     }
     case Step::kLengths: {
       std::uint64_t longest = 0, length = 0;
@@ -83,17 +100,16 @@ bool Group::advance() {
       address_.resize(longest);
       gather("ucx.address", address_.data(), longest);
       step_ = Step::kAddresses;
-      break;
+      return false;
     }
     case Step::kAddresses:
       for_each_peer([this](Peer& peer) { connect(peer, gather_.value(peer.rank)); });
       step_ = Step::kHellos;
-      break;
+      return false;
     case Step::kHellos:
-      if (greet()) state_.set_formed();
-      break;
+      return greet();
   }
-  return state_.is_formed();
+  return false;
 }
 
 // Groups of one host use loopback; different versions of UCX need not understand each other.
@@ -179,7 +195,7 @@ std::vector<int> Group::missing() const {
 void Group::refuse(int peer) {
   if (state_.is_broken()) act_on_abort();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
-  throw sdk::Failure(RODA_ERR_PEER, "ucx: " + state_.describe(peer) + " has left", state_.world_rank(peer));
+  throw state_.has_left(peer);
 }
 
 }  // namespace roda::ucx

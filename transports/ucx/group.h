@@ -1,23 +1,84 @@
 // An ordered set of ranks that talk over UCX: forming it, messages, signals, windows, memory, and how it ends.
 #pragma once
 
-#include <roda/abi/transport.h>
-#include <ucp/api/ucp.h>
+#include <roda/sdk/clock.hpp>
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/group_state.hpp>
+#include <roda/sdk/request_table.hpp>
 
-#include <memory>
-#include <string>
-#include <vector>
+#include <deque>
+#include <unordered_map>
 
 #include "transports/ucx/context.h"
-#include "transports/ucx/memory.h"
-#include "transports/ucx/peer.h"
-#include "transports/ucx/request.h"
-#include "transports/ucx/tag_layout.h"
-#include "transports/ucx/worker.h"
+#include "transports/ucx/library.h"
+#include "transports/ucx/wire.h"
 
 namespace roda::ucx {
+
+struct Peer;
+
+// One pending operation of a group.
+//
+// Pending until UCX is through with it: UCX's callbacks count `in_ucx` down, and may touch the memory until it is 0.
+struct Request : sdk::PendingRequest {
+  enum class Kind : std::uint8_t { kSend, kReceive, kGet, kPut };
+
+  Kind kind = Kind::kSend;
+  std::uint8_t in_ucx = 0;  // callbacks that are still to come: a put has one for the flush behind it, too
+  bool is_parked = false;   // a receive whose number on the wire is not known yet
+  Peer* peer = nullptr;
+  ucp_mem_h memory = nullptr;  // the registration that it lies in, if that is known
+  ucs_memory_type_t type = UCS_MEMORY_TYPE_HOST;
+  void* handle = nullptr;  // UCX's
+  ucs_status_t status = UCS_OK;
+  std::size_t received = 0;
+  sdk::ProgressLimit limit;  // on its peer's events
+};
+
+inline constexpr std::uint32_t kSignals = 128;
+inline constexpr std::uint32_t kWindows = 64;
+
+// A window of the peer's.
+struct RemoteWindow {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  ucp_rkey_h key = nullptr;
+};
+
+// Messages of one tag that did not fit on the wire: the numbers announced for them, or the receives that wait for one.
+struct NumberedTag {
+  std::deque<std::uint64_t> numbers;
+  std::deque<Request*> parked;
+};
+
+// Another member of a group as this rank sees it: its endpoint, what it said, and what was said to it.
+struct Peer {
+  Group* group = nullptr;
+  int rank = 0;
+  int world_rank = 0;
+  ucp_ep_h endpoint = nullptr;
+
+  bool said_hello = false;
+  bool was_answered = false;   // our kReady is on its way
+  bool is_ready = false;       // it has our hello
+  bool has_left = false;       // its goodbye came
+  bool is_owed = false;        // the last word of a long message from it may still wait here, in front of a direct lane
+  ucs_status_t lost = UCS_OK;  // why the connection broke
+  Lanes lanes;
+  std::uint64_t moves = 0;  // events with this peer
+
+  Inbox inbox;
+  std::uint64_t control_sent = 0;
+  int untaken = 0;  // control messages to it that UCX has not taken yet
+
+  std::vector<std::uint64_t> signals = std::vector<std::uint64_t>(kSignals);
+  std::vector<RemoteWindow> windows = std::vector<RemoteWindow>(kWindows);
+  std::vector<std::uint64_t> announced = std::vector<std::uint64_t>(kWindows);  // versions of our windows
+  std::uint64_t announced_version = 0;
+
+  std::unordered_map<std::uint64_t, NumberedTag> numbered;
+  std::uint64_t numbers_used = 0;
+};
 
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
 class Group {
@@ -26,10 +87,7 @@ class Group {
 
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
-  // True once formed; throws the cause of a failed forming, or later of the abort.
   bool test();
   int progress();
   bool arm();
@@ -63,9 +121,9 @@ class Group {
 
   // --- memory ---
   void memory_alloc(std::size_t bytes, roda_memory* memory);
-  void memory_free(roda_memory* memory);
+  void memory_free(roda_memory* memory) { memories_->free(memory); }
   void memory_register(roda_memory* memory);
-  void memory_deregister(roda_memory* memory);
+  void memory_deregister(roda_memory* memory) { memories_->remove(*memory); }
 
  private:
   enum class Step { kIdentities, kLengths, kAddresses, kHellos };
@@ -96,7 +154,11 @@ class Group {
   // UCX's answer to a call that has a callback of the request.
   static void note(Request* request, ucs_status_ptr_t handle);
   // Ends what UCX ended at once; keeps the rest.
-  std::int32_t keep(Request* started, Request** request);
+  std::int32_t keep(Request* started, Request** request) {
+    if (!started->is_pending()) return collect(*started);
+    *request = started;
+    return RODA_OK;
+  }
   std::uint64_t number_for(Peer& peer, std::uint64_t tag);
   void number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number);
 

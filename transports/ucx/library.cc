@@ -2,17 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <roda/sdk/error.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
-#include <vector>
 
-#include "plugins/base/locked_memory.h"
 #include "plugins/base/unique_fd.h"
-#include "transports/ucx/errors.h"
 
 namespace roda::ucx {
 namespace {
@@ -195,6 +191,14 @@ std::vector<char> Library::pack_key(ucp_mem_h memory) const {
   std::vector<char> key(from, from + bytes);
   ucp_rkey_buffer_release(packed);
   return key;
+}
+
+ucs_memory_type_t memory_type(const Library& library, int32_t kind) {
+  const ucs_memory_type_t type = kind == RODA_MEMORY_CUDA ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+  if (library.handles(type)) return type;
+  throw sdk::Failure(RODA_ERR_UNSUPPORTED,
+                     "ucx: UCX " + library_version() +
+                         " was not built for CUDA memory, or finds no GPU: `ucx_info -d` shows no cuda_copy");
 }
 
 }  // namespace roda::ucx

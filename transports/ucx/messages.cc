@@ -1,6 +1,8 @@
 // Messages of a group: how sends and receives start.
-#include "transports/ucx/errors.h"
+#include <algorithm>
+
 #include "transports/ucx/group.h"
+#include "transports/ucx/library.h"
 
 namespace roda::ucx {
 namespace {
@@ -16,6 +18,14 @@ ucp_request_param_t parameters(const Request& request, std::uint32_t fields) {
     param.memh = request.memory;
   }
   return param;
+}
+
+// A shorter message never comes by rendezvous, where the receiver's word to the sender is the last of it.
+constexpr std::size_t kLeastRendezvous = 1024;
+const char* name(Request::Kind kind) {
+  constexpr const char* kNames[] = {"a message to", "a message from", "a read from the window of",
+                                    "a write to the window of"};
+  return kNames[static_cast<int>(kind)];
 }
 
 }  // namespace
@@ -39,12 +49,6 @@ void Group::note(Request* request, ucs_status_ptr_t handle) {
   } else if (request->in_ucx != 0) {
     request->handle = handle;
   }
-}
-
-std::int32_t Group::keep(Request* started, Request** request) {
-  if (!started->is_pending()) return collect(*started);
-  *request = started;
-  return RODA_OK;
 }
 
 std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
@@ -140,6 +144,152 @@ std::int32_t Group::put(int to, std::uint32_t slot, std::size_t offset, const vo
   param.cb.send = &Group::on_end;
   note(put, ucp_ep_flush_nbx(peer.endpoint, &param));
   return keep(put, request);
+}
+
+// How requests end.
+void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t received) {
+  --request->in_ucx;
+  request->handle = nullptr;
+  if (request->status == UCS_OK) request->status = status;
+  request->received = received;
+  Peer& peer = *request->peer;
+  ++peer.moves;
+  if (request->in_ucx == 0) peer.group->requests_.finish(*request);
+  if (request->kind != Request::Kind::kReceive || received < kLeastRendezvous || !peer.lanes.some_direct) return;
+  peer.is_owed = peer.group->someone_is_owed_ = true;
+}
+
+void Group::on_end(void* handle, ucs_status_t status, void* user) {
+  auto* request = static_cast<Request*>(user);
+  leave_ucx(request, status, request->bytes);
+  ucp_request_free(handle);
+}
+
+void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* user) {
+  leave_ucx(static_cast<Request*>(user), status, info->length);
+  ucp_request_free(handle);
+}
+
+std::int32_t Group::test(Request* request) {
+  if (state_.is_broken() && worker_ != nullptr) finish_abort();
+  if (!request->is_pending()) return collect(*request);
+  const Peer& peer = *request->peer;
+  // The limit counts from when anything moved between this rank and the peer.
+  if (!state_.is_broken() && request->limit.is_over(peer.moves, state_.timeout_ns())) {
+    abort(state_.stood_still(name(request->kind), peer.rank));
+  }
+  return RODA_IN_PROGRESS;
+}
+
+std::int32_t Group::collect(Request& request) {
+  const sdk::Failure end = end_of(request);
+  requests_.give_back(request);
+  if (end.code() != RODA_OK) throw end;
+  return RODA_OK;
+}
+
+// With code RODA_OK when it went well.
+sdk::Failure Group::end_of(const Request& request) const {
+  const Peer& peer = *request.peer;
+  if (request.status == UCS_OK && request.received == request.bytes) return {RODA_OK, {}};
+  if (request.status == UCS_OK) return state_.other_length(request.received, request.bytes, peer.rank);
+  if (request.status == UCS_ERR_MESSAGE_TRUNCATED) {
+    return state_.fault(RODA_ERR_INVALID, peer.rank,
+                        "sent more than the " + std::to_string(request.bytes) +
+                            " bytes that were expected: the ranks disagree on what they do");
+  }
+  if (state_.is_broken()) return state_.cause();
+  if (peer.has_left) return state_.has_left(peer.rank);
+  return failure(request.status, name(request.kind) + (" " + describe(peer)) + " failed", peer.world_rank);
+}
+
+// Signals and windows of a group.
+//
+// A signal is a control message, so it wakes a sleeper, whatever carries it. Windows are told to a peer with the next
+// signal to it, which is when the contract lets it use them: the key travels once per peer and opening, in front of the
+// signal. What a rank wrote before a signal is visible with it, because a put has ended only when a flush said that it
+// reached the peer's memory, and the messages of a pair are taken in their order.
+void Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                const std::vector<char>& data) {
+  const ControlHeader header{word, state_.rank(), peer.control_sent++, a, b, c};
+  outbox_.send(peer.endpoint, header, data.data(), data.size(), &peer.untaken);
+}
+
+std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
+  Peer& peer = admit(to);
+  state_.check_index(index, kSignals, "signal");
+  if (peer.untaken != 0) return RODA_AGAIN;
+  announce_windows(peer);
+  say(peer, Word::kSignal, index, value);
+  return RODA_OK;
+}
+
+void Group::announce_windows(Peer& peer) {
+  if (peer.announced_version == windows_version_) return;
+  peer.announced_version = windows_version_;
+  for (std::uint32_t slot = 0; slot < kWindows; ++slot) {
+    const Window& window = windows_[slot];
+    if (peer.announced[slot] == window.version) continue;
+    peer.announced[slot] = window.version;
+    say(peer, Word::kWindow, slot, reinterpret_cast<std::uint64_t>(window.base), window.bytes, window.key);
+  }
+}
+
+void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory) {
+  if (!state_.works()) refuse(state_.rank());
+  state_.check_index(slot, kWindows, "window");
+  window_close(slot);
+  if (bytes == 0) return;
+  Window& window = windows_[slot];
+  ucp_mem_h registered = memories_->find(base, bytes);
+  if (registered == nullptr) {
+    const int32_t kind = memory == nullptr ? static_cast<int32_t>(RODA_MEMORY_HOST) : memory->kind;
+    registered = window.own = library_->map(&base, bytes, memory_type(*library_, kind));
+  }
+  window.key = library_->pack_key(registered);
+  window.base = base;
+  window.bytes = bytes;
+}
+
+void Group::window_close(std::uint32_t slot) {
+  if (slot >= kWindows || library_ == nullptr) return;
+  Window& window = windows_[slot];
+  if (window.own != nullptr) library_->unmap(window.own);
+  window = Window{.version = ++windows_version_};
+}
+
+// Called by UCX's progress.
+void Group::window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes) {
+  if (header.a >= kWindows) return;
+  RemoteWindow& window = peer.windows[header.a];
+  if (window.key != nullptr) ucp_rkey_destroy(window.key);
+  window = {header.b, header.c, nullptr};
+  if (bytes == 0) return;
+  check(ucp_ep_rkey_unpack(peer.endpoint, key, &window.key), "the key of a window of " + describe(peer));
+}
+
+RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) {
+  state_.check_index(slot, kWindows, "window");
+  RemoteWindow& window = peer.windows[slot];
+  if (window.key == nullptr) {
+    throw state_.fault(RODA_ERR_PRECONDITION, peer.rank,
+                       "has sent no signal since it opened window " + std::to_string(slot));
+  }
+  if (offset > window.bytes || bytes > window.bytes - offset) {
+    throw state_.fault(RODA_ERR_INVALID, peer.rank,
+                       "has only " + std::to_string(window.bytes) + " bytes open in window " + std::to_string(slot));
+  }
+  return window;
+}
+
+void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
+  if (!state_.works()) refuse(state_.rank());
+  memories_->allocate(bytes, memory);
+}
+
+void Group::memory_register(roda_memory* memory) {
+  if (!state_.works()) refuse(state_.rank());
+  memories_->add(*memory);
 }
 
 }  // namespace roda::ucx

@@ -1,13 +1,11 @@
 // Control messages of a pair are taken in their order, whatever order they come in; endpoints are read right.
-#include "transports/ucx/control.h"
+#include "transports/ucx/wire.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
-
-#include "transports/ucx/lanes.h"
 
 namespace roda::ucx {
 namespace {

@@ -1,5 +1,5 @@
 // Two different messages never have one tag on the wire.
-#include "transports/ucx/tag_layout.h"
+#include "transports/ucx/wire.h"
 
 #include <gtest/gtest.h>
 

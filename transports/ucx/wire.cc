@@ -1,9 +1,11 @@
-#include "transports/ucx/lanes.h"
+#include "transports/ucx/wire.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include "transports/ucx/library.h"
 
 namespace roda::ucx {
 namespace {
