@@ -4,18 +4,16 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include <roda/sdk/transport.hpp>
 
-#include <algorithm>
 #include <fstream>
-#include <roda/sdk/error.hpp>
 #include <utility>
 
-#include "transports/verbs/choice.h"
-#include "transports/verbs/gpu_memory.h"
+#include "transports/verbs/device.h"
 #include "transports/verbs/group.h"
+#include "transports/verbs/verbs.h"
 
 namespace roda::verbs {
-
 namespace {
 
 constexpr std::uint64_t kLingerNs = 1'000'000'000;
@@ -33,10 +31,6 @@ std::vector<PortFacts> choose(const Library& library, const Settings& settings) 
     chosen.push_back(ports[i]);
   }
   return chosen;
-}
-
-void expect_ok(const Status& status) {
-  if (!status.ok()) throw sdk::Failure(status.code(), "verbs: " + status.message());
 }
 
 // FNV-1a of the running kernel's identity.
@@ -67,7 +61,7 @@ Context::Context(const roda_host* host)
     log(RODA_LOG_DEBUG, "uses " + devices_.back()->name() + " at " + gid_text(devices_.back()->address().gid));
   }
   known_ = std::make_unique<KnownMemory>(devices_);
-  expect_ok(events_.open());
+  sdk::expect_ok(events_.open(), "verbs");
   timer_.reset(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "verbs: timerfd"));
   timer_guard_ = ForkGuard(timer_.get());
   watch(timer_.get());
@@ -91,7 +85,7 @@ Context::~Context() {
   }
 }
 
-void Context::watch(int fd) { expect_ok(events_.watch(fd, nullptr, EPOLLIN)); }
+void Context::watch(int fd) { sdk::expect_ok(events_.watch(fd, nullptr, EPOLLIN), "verbs"); }
 
 std::uint32_t Context::memory_kinds(int device) {
   const std::uint32_t host = 1u << RODA_MEMORY_HOST;
@@ -221,3 +215,10 @@ void Context::on_device_event(const Device& device, const ibv_async_event& event
 }
 
 }  // namespace roda::verbs
+
+const roda_transport* roda_verbs_transport() {
+  static constexpr roda_transport table =
+      roda::sdk::transport<roda::verbs::Context, roda::verbs::Group, roda::verbs::kCapabilities>(
+          "verbs", "RDMA over libibverbs: reliable connections of InfiniBand and RoCE devices", RODA_PROGRESS_FD);
+  return &table;
+}

@@ -2,20 +2,11 @@
 // the groups.
 #pragma once
 
-#include <roda/abi/transport.h>
-
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "plugins/base/event_set.h"
-#include "plugins/base/fork_guard.h"
 #include "plugins/base/unique_fd.h"
-#include "transports/verbs/library.h"
+#include "transports/verbs/device.h"
 #include "transports/verbs/memory.h"
-#include "transports/verbs/settings.h"
+#include "transports/verbs/verbs.h"
 #include "transports/verbs/wires.h"
 
 namespace roda::verbs {
@@ -32,8 +23,6 @@ class Context {
   explicit Context(const roda_host* host);
   // Waits, for a second at most, until what was sent has arrived.
   ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
 
   // Whether messages take a GPU's memory is found once for each: by registering some of it.
   std::uint32_t memory_kinds(int device);

@@ -4,17 +4,72 @@
 #include <infiniband/verbs.h>
 
 #include <array>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "plugins/base/fork_guard.h"
-#include "transports/verbs/choice.h"
-#include "transports/verbs/library.h"
-#include "transports/verbs/settings.h"
+#include "transports/verbs/verbs.h"
 
 namespace roda::verbs {
+
+// libibverbs, opened at run time behind a table of the functions that it exports, so that one binary serves machines
+// with and without it. What its headers define inline (posting, polling) goes through the opened device itself.
+
+// clang-format off
+#define RODA_VERBS_FUNCTIONS(X)                                                                              \
+  X(get_device_list) X(free_device_list) X(get_device_name) X(open_device) X(close_device) X(query_device)   \
+  X(query_port) X(get_async_event) X(ack_async_event) X(event_type_str) X(wc_status_str) X(fork_init)        \
+  X(alloc_pd) X(dealloc_pd) X(reg_mr) X(dereg_mr) X(create_comp_channel) X(destroy_comp_channel)             \
+  X(create_cq) X(destroy_cq) X(get_cq_event) X(ack_cq_events) X(create_qp) X(modify_qp) X(destroy_qp)
+// clang-format on
+
+// Immutable once opened; any thread. Never closed: its providers register handlers that outlive a closing.
+struct Library {
+#define RODA_VERBS_MEMBER(name) decltype(&::ibv_##name) name = nullptr;
+  RODA_VERBS_FUNCTIONS(RODA_VERBS_MEMBER)
+#undef RODA_VERBS_MEMBER
+  decltype(&::_ibv_query_gid_ex) query_gid_ex = nullptr;
+  decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr = nullptr;  // null before rdma-core 34
+
+  // `file` is a name for the dynamic linker. Throws sdk::Failure (RODA_ERR_UNAVAILABLE) with the reason.
+  static std::shared_ptr<const Library> open(const std::string& file);
+};
+
+// Which devices and which address: plain functions over facts, so that tests need no device.
+struct PortFacts {
+  std::string device;
+  int port = 1;
+  bool is_active = false;
+  std::string state;  // in words, for errors
+  int numa_node = -1;
+};
+
+// Indices into `ports`, in the order of use, at most `most`.
+//
+// With `wanted` ("mlx5_0,mlx5_1:2": device, port 1 unless given) exactly those, each of which must be there and active.
+// Without it the active ones; where some are on `near_node` (-1: unknown), only these. Throws sdk::Failure
+// (RODA_ERR_UNAVAILABLE) that says what there is.
+std::vector<std::size_t> choose_ports(const std::vector<PortFacts>& ports, const std::string& wanted, int near_node,
+                                      std::size_t most);
+
+enum class GidType : std::uint8_t { kInfiniband, kRoceV1, kRoceV2 };
+
+struct GidFacts {
+  int index = 0;
+  GidType type = GidType::kInfiniband;
+  std::array<std::uint8_t, 16> raw{};
+};
+
+bool is_ipv4(const std::array<std::uint8_t, 16>& gid);  // mapped: ::ffff:a.b.c.d
+// As an address is written.
+std::string gid_text(const std::array<std::uint8_t, 16>& gid);
+
+// The entry to use on an Ethernet port: RoCE v2 before v1, then IPv4, then global IPv6, then link-local; the lowest
+// index among equals. -1: none is usable.
+int choose_gid(const std::vector<GidFacts>& gids);
+
+// The NUMA node that all processors this process may run on belong to, or -1.
+int near_numa_node();
 
 // How a peer reaches a port.
 struct PortAddress {
@@ -34,8 +89,6 @@ class Device {
   static std::vector<PortFacts> list(const Library& library);
   Device(std::shared_ptr<const Library> library, const PortFacts& facts, const Settings& settings);
   ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
 
   const Library& library() const { return *library_; }
   ibv_context* context() const { return context_; }

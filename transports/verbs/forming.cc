@@ -5,14 +5,12 @@
 //   cards    their numbers and addresses
 //   connect  each to its peer's
 //   up       everybody is: nobody sends to a queue pair that isn't
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "transports/verbs/group.h"
 
 namespace roda::verbs {
-
 namespace {
 
 constexpr int kLinksPerStep = 8;
@@ -77,9 +75,7 @@ Hello Group::least_of_all(std::size_t* before) const {
     Hello hello;
     std::memcpy(&hello, gather_.value(member), sizeof hello);
     if (hello.magic != kMagic || hello.version != kWireVersion) {
-      throw sdk::Failure(RODA_ERR_PRECONDITION,
-                         "verbs: " + state_.describe(member) + " has another version of this plugin",
-                         state_.world_rank(member));
+      throw state_.other_version(member);
     }
     least.eager_bytes = std::min(least.eager_bytes, hello.eager_bytes);
     least.stripe_bytes = std::min(least.stripe_bytes, hello.stripe_bytes);
@@ -142,7 +138,6 @@ void Group::finish_forming() {
   }
   messages_.use(wires_.get(), stripe_bytes_);
   wires_->set_listener(this);
-  state_.set_formed();
 }
 
 }  // namespace roda::verbs

@@ -1,6 +1,5 @@
 #include "transports/verbs/group.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -35,17 +34,17 @@ Group::~Group() {
 bool Group::test() {
   if (!context_.in_owner()) refuse(0);
   act_on_abort();
-  state_.throw_if_broken();
-  if (state_.is_formed()) {
-    // Asked again and again by those that only watch signals.
-    watched_until_ns_ = now_ns() + 2 * context_.probe_ns();
-    return true;
-  }
-  if (state_.is_late()) {
+  // Asked again and again by those that only watch signals.
+  if (state_.works()) watched_until_ns_ = now_ns() + 2 * context_.probe_ns();
+  const auto late = [this] {
     const bool is_waiting = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
-    throw state_.late(is_waiting ? gather_.missing() : std::vector<int>{});
-  }
-  return form_on();
+    return state_.late(is_waiting ? gather_.missing() : std::vector<int>{});
+  };
+  const auto fail = [this](const sdk::Failure& failure) {
+    abort(failure);
+    act_on_abort();
+  };
+  return state_.form([this] { return form_on(); }, late, fail);
 }
 
 int Group::progress() {
@@ -157,15 +156,82 @@ void Group::refuse(int peer) {
   }
   act_on_abort();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
-  const bool has_left = wires_->link(peer)->life == Link::Life::kLeft;
-  throw sdk::Failure(RODA_ERR_PEER,
-                     has_left ? "verbs: " + state_.describe(peer) + " has left"
-                              : "verbs: the connection to " + state_.describe(peer) + " broke",
-                     state_.world_rank(peer));
+  if (wires_->link(peer)->life == Link::Life::kLeft) throw state_.has_left(peer);
+  throw state_.fault(RODA_ERR_PEER, peer, "is lost: the connection to it broke");
 }
 
-void Group::on_left(Link& link) {
-  messages_.end_those_of(link, {RODA_ERR_PEER, "verbs: " + state_.describe(link.rank) + " has left", link.world_rank});
+// Group: signals, windows, and memory.
+void Group::on_record(Link& link, const Record& record, const std::byte* data) {
+  Peer& peer = peers_[static_cast<std::size_t>(link.rank)];
+  if (record.kind == Kind::kSignal && record.id < kSignals) {
+    peer.signals[record.id] = record.tag;
+  } else if (record.kind == Kind::kWindow && record.id < kWindows) {
+    peer.windows[record.id] = {record.address, record.bytes, record.keys};
+  } else {
+    messages_.on_record(link, record, data);
+  }
+}
+
+void Group::signal(int peer, std::uint32_t index, std::uint64_t value) {
+  Link& link = admit(peer);
+  state_.check_index(index, kSignals, "signal");
+  link.tell({.kind = Kind::kSignal, .id = index, .tag = value});
+}
+
+void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory*) {
+  if (!state_.works()) refuse(0);
+  state_.check_index(slot, kWindows, "window");
+  const Registration* memory = context_.known().find(base, bytes);
+  if (memory == nullptr) {
+    throw sdk::Failure(RODA_ERR_INVALID, "verbs: a window needs memory of memory_alloc or memory_register");
+  }
+  Window& window = own_windows_[slot];
+  window.address = reinterpret_cast<std::uintptr_t>(base);
+  window.bytes = bytes;
+  if (wires_ == nullptr) return;
+  Record record{.kind = Kind::kWindow, .id = slot, .bytes = bytes, .address = window.address};
+  for (std::size_t rail = 0; rail < wires_->plan().device.size(); ++rail) {
+    record.keys[rail] = memory->remote_key(wires_->plan().device[rail]);
+  }
+  for (const auto& link : wires_->links()) {
+    if (link != nullptr && link->life == Link::Life::kOpen) link->tell(record);
+  }
+}
+
+void Group::window_close(std::uint32_t slot) {
+  if (slot < kWindows) own_windows_[slot] = {};
+}
+
+std::int32_t Group::move(Request::Kind kind, int peer, std::uint32_t slot, std::size_t offset, void* data,
+                         std::size_t bytes, Request** request) {
+  Link& link = admit(peer);
+  state_.check_index(slot, kWindows, "window");
+  const Window& window = peers_[static_cast<std::size_t>(peer)].windows[slot];
+  if (offset > window.bytes || bytes > window.bytes - offset) {
+    throw state_.fault(RODA_ERR_INVALID, peer, "has no window there that is so long");
+  }
+  return messages_.move(kind, link, window.address + offset, window.keys, data, bytes, request);
+}
+
+void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
+  if (state_.is_broken()) refuse(0);
+  memory->kind = RODA_MEMORY_HOST;
+  memory->device = -1;
+  memory->address = context_.known().allocate(bytes, &memory->length);
+  memory->owner = this;
+}
+
+void Group::memory_free(roda_memory* memory) {
+  if (context_.in_owner()) context_.known().free(memory->address);
+}
+
+void Group::memory_register(roda_memory* memory) {
+  if (state_.is_broken()) refuse(0);
+  context_.known().add(*memory);
+}
+
+void Group::memory_deregister(roda_memory* memory) {
+  if (context_.in_owner()) context_.known().free(memory->address);
 }
 
 }  // namespace roda::verbs

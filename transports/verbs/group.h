@@ -3,18 +3,11 @@
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
 #pragma once
 
-#include <roda/abi/transport.h>
-
-#include <cstdint>
-#include <memory>
 #include <roda/sdk/exchange.hpp>
-#include <roda/sdk/group_state.hpp>
-#include <string>
-#include <vector>
 
 #include "transports/verbs/context.h"
+#include "transports/verbs/link.h"
 #include "transports/verbs/messages.h"
-#include "transports/verbs/wire.h"
 #include "transports/verbs/wires.h"
 
 namespace roda::verbs {
@@ -22,16 +15,13 @@ namespace roda::verbs {
 inline constexpr std::uint32_t kSignals = 128;
 inline constexpr std::uint32_t kWindows = 64;
 
-class Group final : public Listener {
+class Group {
  public:
   using Request = verbs::Request;
 
   Group(Context& context, const roda_group_desc& desc);
-  ~Group() override;
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  ~Group();
 
-  // True once formed; throws the cause of a failed forming, or later of the abort.
   bool test();
   int progress();
   void arm();
@@ -53,9 +43,13 @@ class Group final : public Listener {
                        Request** request) {
     return messages_.receive(admit(peer, true), tag, data, bytes, memory, request);
   }
-  std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request);
+  std::int32_t get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes, Request** request) {
+    return move(Request::Kind::kGet, peer, slot, offset, to, bytes, request);
+  }
   std::int32_t put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes,
-                   Request** request);
+                   Request** request) {
+    return move(Request::Kind::kPut, peer, slot, offset, const_cast<void*>(from), bytes, request);
+  }
   std::int32_t test(Request* request);
 
   std::uint32_t signal_count() const { return kSignals; }
@@ -75,12 +69,13 @@ class Group final : public Listener {
   void memory_register(roda_memory* memory);
   void memory_deregister(roda_memory* memory);
 
-  // Listener
-  void on_record(Link& link, const Record& record, const std::byte* data) override;
-  void on_written(Link& link, int rail, std::uint32_t id) override { messages_.on_written(link, rail, id); }
-  void on_moved(Link& link, std::uint32_t id) override { messages_.on_moved(link, id); }
-  void on_left(Link& link) override;
-  void on_broken(const sdk::Failure& why) override { abort(why); }
+  // --- what wires tell ---
+  void on_record(Link& link, const Record& record, const std::byte* data);
+  // The peer has written its part, on that rail, of the long message with this id.
+  void on_written(Link& link, int rail, std::uint32_t id) { messages_.on_written(link, rail, id); }
+  // One write or read of the request with this id has ended.
+  void on_moved(Link& link, std::uint32_t id) { messages_.on_moved(link, id); }
+  void on_left(Link& link) { messages_.end_those_of(link, state_.has_left(link.rank)); }
 
  private:
   enum class Phase { kHello, kOpen, kCards, kConnect, kUp };

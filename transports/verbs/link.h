@@ -9,20 +9,115 @@
 // Threads: one at a time. Throws sdk::Failure.
 #pragma once
 
-#include <infiniband/verbs.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <roda/sdk/matcher.hpp>
-#include <string>
-#include <vector>
+#include <roda/sdk/request_table.hpp>
 
+#include <algorithm>
+#include <deque>
+
+#include "transports/verbs/device.h"
 #include "transports/verbs/memory.h"
-#include "transports/verbs/request.h"
-#include "transports/verbs/wire.h"
+#include "transports/verbs/verbs.h"
 
 namespace roda::verbs {
+
+class Link;
+
+// How a range is divided among the rails of a connection. Both sides compute it: the receiver knows from it how many
+// parts will come.
+struct Part {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+// As many parts as rails, fewer while a part would be shorter than `least`; at least one.
+inline int part_count(std::size_t bytes, int rails, std::size_t least) {
+  const std::size_t worth = bytes / std::max<std::size_t>(least, 1);
+  return static_cast<int>(std::clamp<std::size_t>(worth, 1, static_cast<std::size_t>(rails)));
+}
+
+// Part `index` of `count`; none is empty when there are at least `count` cache lines. Boundaries are multiples of 64.
+inline Part part_of(std::size_t bytes, int count, int index) {
+  constexpr std::size_t kLine = 64;
+  const std::size_t lines = bytes / kLine, parts = static_cast<std::size_t>(count), i = static_cast<std::size_t>(index);
+  const std::size_t begin = lines * i / parts * kLine;
+  const std::size_t end = i + 1 == parts ? bytes : lines * (i + 1) / parts * kLine;
+  return {begin, end - begin};
+}
+
+// What ranks tell each other: cards while the group forms, records in sent messages afterwards. Hosts of one byte
+// order.
+inline constexpr std::uint32_t kMagic = 0x62727600;  // "\0vrb"
+inline constexpr std::uint32_t kWireVersion = 1;
+
+// The first card. What may differ is settled as the least of all members.
+struct Hello {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = kWireVersion;
+  std::uint64_t host = 0;  // equal on ranks of one host
+  std::uint64_t eager_bytes = 0;
+  std::uint64_t stripe_bytes = 0;
+  std::uint32_t credits = 0;
+  std::int32_t rails = 0;
+};
+
+// The second card: kMaxRails addresses, then one of these for each member and rail.
+struct QueuePair {
+  std::uint32_t number = 0;
+  std::uint32_t first_packet = 0;
+};
+
+enum class Kind : std::uint8_t {
+  kMessage,   // with its data
+  kAnnounce,  // a long message was sent: tag, bytes, id of the sender's request
+  kReady,     // a receive is posted: tag, bytes, id of the receiver's request, where to write
+  kRefuse,    // to kReady: the message sent has another length: id, bytes
+  kDrop,      // to kAnnounce: the receive has another length: id
+  kSignal,    // id: index, tag: value
+  kWindow,    // id: slot, where it lies
+  kCredit,    // nothing but what every record returns
+  kBye,       // no more from here
+};
+
+// Every sent message begins with one.
+struct Record {
+  Kind kind = Kind::kCredit;
+  std::uint8_t reserved = 0;
+  std::uint16_t credits = 0;  // buffers that the sender of the record has emptied
+  std::uint32_t id = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t address = 0;
+  std::array<std::uint32_t, kMaxRails> keys{};
+};
+static_assert(sizeof(Record) == 48);
+
+// One pending operation of a group: a message, or a get or put on a window.
+struct Request : sdk::PendingRequest {
+  enum class Kind : std::uint8_t { kSend, kReceive, kGet, kPut };
+  static constexpr std::uint32_t kNoBounce = ~0u;
+
+  Kind kind = Kind::kSend;
+  bool is_moving = false;       // else it waits for the peer
+  bool is_announced = false;    // send: the peer was told of it
+  bool is_asked = false;        // receive: the peer was told where to write
+  bool holds_signals = false;   // put: signals wait for it
+  std::uint32_t remote_id = 0;  // send: of the peer's receive
+  Link* link = nullptr;
+  std::uint32_t bounce = kNoBounce;  // short data go by way of this place
+
+  std::uint64_t address = 0;  // the peer's memory
+  std::array<std::uint32_t, kMaxRails> keys{};
+  int parts = 1;                // one for each rail in use
+  int part = 0;                 // receive: those that have come; others: the next one to post
+  std::size_t part_posted = 0;  // bytes of it
+  std::uint32_t work_out = 0;   // posted and not ended
+
+  const Registration* memory = nullptr;  // what covers the data: `own`, or memory known for longer
+  Registration own;
+
+  std::uint64_t moved_ns = 0;  // when it last went further
+};
 
 // Long messages that a peer may write at a time.
 inline constexpr std::uint32_t kWrites = 16;

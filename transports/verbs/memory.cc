@@ -1,22 +1,48 @@
 #include "transports/verbs/memory.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
 #include <roda/sdk/error.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
+#include "plugins/base/cuda/devices.h"
 #include "plugins/base/locked_memory.h"
-#include "transports/verbs/dmabuf.h"
 
 namespace roda::verbs {
-
 namespace {
+
+// cuMemGetHandleForAddressRange of CUDA's driver API, 11.7 and later; looked up so that no CUDA header is needed.
+using GetHandle = int (*)(void* handle, unsigned long long address, std::size_t bytes, int type,
+                          unsigned long long flags);
+constexpr int kDmaBufDescriptor = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+
+GetHandle find_get_handle() {
+  // Only where the process has CUDA's driver already: it is the memory's owner.
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver != nullptr ? reinterpret_cast<GetHandle>(::dlsym(driver, "cuMemGetHandleForAddressRange")) : nullptr;
+}
+
+// A registration of CUDA memory by dma-buf; null where CUDA's driver, the range or the RDMA device does not offer it.
+ibv_mr* register_dma_buf(const Device& device, void* base, std::size_t bytes, int access) {
+  const auto reg_dmabuf_mr = device.library().reg_dmabuf_mr;
+  const GetHandle get_handle = find_get_handle();
+  if (reg_dmabuf_mr == nullptr || get_handle == nullptr) return nullptr;
+  // The driver takes whole pages of the host's size.
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t begin = address / page * page;
+  const std::uintptr_t end = (address + bytes + page - 1) / page * page;
+  int fd = -1;
+  if (get_handle(&fd, begin, end - begin, kDmaBufDescriptor, 0) != 0 || fd < 0) return nullptr;
+  ibv_mr* region = reg_dmabuf_mr(device.pd(), address - begin, bytes, address, fd, access);
+  ::close(fd);  // the registration holds the buffer by itself
+  return region;
+}
 
 sdk::Failure refusal(const Device& device, std::size_t bytes, int error) {
   const bool may_be_limit = error == ENOMEM || error == EPERM || error == EAGAIN;
@@ -31,6 +57,19 @@ ibv_mr* register_with(const Device& device, void* base, std::size_t bytes, int a
   // Device memory without a dma-buf: the kernel's peer-memory modules know such addresses too.
   if (region == nullptr) region = device.library().reg_mr(device.pd(), base, bytes, access);
   return region;
+}
+
+constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
+constexpr unsigned kAllDevices = ~0u;
+
+bool can_register(const Devices& devices, void* base) {
+  try {
+    Registration trial(devices, kAllDevices, base, kTrialBytes, kAccess, RODA_MEMORY_CUDA);
+    trial.release();
+    return true;
+  } catch (const sdk::Failure&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -60,51 +99,6 @@ void Registration::release() {
   devices_ = nullptr;
 }
 
-KnownMemory::~KnownMemory() {
-  if (ranges_ == nullptr) return;
-  while (!ranges_->empty()) free(reinterpret_cast<void*>(ranges_->begin()->first));
-}
-
-void* KnownMemory::allocate(std::size_t bytes, std::size_t* length) {
-  const std::size_t rounded = round_to_pages(std::max<std::size_t>(bytes, 1));
-  void* base = map_pages(rounded);
-  try {
-    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    Range range{rounded, true, Registration(devices_, all(), base, rounded, kAccess, RODA_MEMORY_HOST)};
-    ranges_->emplace(reinterpret_cast<std::uintptr_t>(base), std::move(range));
-  } catch (...) {
-    unmap_pages(base, rounded);
-    throw;
-  }
-  *length = rounded;
-  return base;
-}
-
-void KnownMemory::free(void* base) {
-  auto found = ranges_->find(reinterpret_cast<std::uintptr_t>(base));
-  if (found == ranges_->end()) return;
-  found->second.registration.release();
-  if (found->second.is_ours) unmap_pages(base, found->second.bytes);
-  ranges_->erase(found);
-}
-
-void KnownMemory::add(const roda_memory& memory) {
-  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  Range range{memory.length, false, Registration(devices_, all(), memory.address, memory.length, kAccess, memory.kind)};
-  if (!ranges_->emplace(reinterpret_cast<std::uintptr_t>(memory.address), std::move(range)).second) {
-    throw sdk::Failure(RODA_ERR_INVALID, "verbs: memory at this address is registered already");
-  }
-}
-
-const Registration* KnownMemory::find(const void* base, std::size_t bytes) const {
-  const auto begin = reinterpret_cast<std::uintptr_t>(base);
-  auto next = ranges_->upper_bound(begin);
-  if (next == ranges_->begin()) return nullptr;
-  const auto& [start, range] = *std::prev(next);
-  const std::size_t offset = begin - start;
-  return offset <= range.bytes && bytes <= range.bytes - offset ? &range.registration : nullptr;
-}
-
 std::size_t round_to_pages(std::size_t bytes) {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
@@ -122,5 +116,19 @@ void* map_pages(std::size_t bytes) {
 }
 
 void unmap_pages(void* base, std::size_t bytes) { ::munmap(base, bytes); }
+
+bool reaches_gpu(const roda_host* host, const Devices& devices, int gpu) {
+  const cuda::Driver* driver = nullptr;
+  const char* file = host == nullptr ? nullptr : host->knob(host->self, "RODA_CUDA_LIBRARY");
+  if (!cuda::Driver::open(file, &driver).ok()) return false;
+  cuda::Context context = nullptr;
+  if (!cuda::Devices::get(*driver).context(gpu, &context).ok()) return false;
+  const cuda::ContextScope scope(*driver, context);
+  cuda::Address address{};
+  if (driver->MemAlloc(&address, kTrialBytes) != cuda::kSuccess) return false;
+  const bool is_reached = can_register(devices, reinterpret_cast<void*>(address));
+  driver->MemFree(address);
+  return is_reached;
+}
 
 }  // namespace roda::verbs

@@ -1,25 +1,20 @@
 #include "transports/verbs/messages.h"
 
-#include <roda/sdk/error.hpp>
+#include <arpa/inet.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace roda::verbs {
+#include "transports/verbs/link.h"
 
+namespace roda::verbs {
 namespace {
 
-Record make_record(Kind kind, std::uint32_t id, std::uint64_t tag = 0, std::uint64_t bytes = 0) {
-  Record record;
-  record.kind = kind;
-  record.id = id;
-  record.tag = tag;
-  record.bytes = bytes;
-  return record;
-}
-
 int kind_of(const roda_memory* memory) { return memory != nullptr ? memory->kind : RODA_MEMORY_HOST; }
+
+// A device counts how often it sends again for each piece of work, some until its end however far it got: long work on
+// a lossy network would run out of retries.
+constexpr std::size_t kPieceBytes = 64 << 10;
 
 }  // namespace
 
@@ -35,7 +30,7 @@ std::int32_t Messages::send(Link& link, std::uint64_t tag, const void* data, std
   const bool is_short = bytes <= wires_->eager_bytes() && (kind_of(memory) == RODA_MEMORY_HOST || bytes == 0);
   if (is_short) {
     if (!link.has_room()) return RODA_AGAIN;
-    link.send(make_record(Kind::kMessage, 0, tag, bytes), data, bytes);
+    link.send({.kind = Kind::kMessage, .tag = tag, .bytes = bytes}, data, bytes);
     return RODA_OK;
   }
   Request& sending = begin(Request::Kind::kSend, link, data, bytes, tag);
@@ -55,7 +50,7 @@ std::int32_t Messages::receive(Link& link, std::uint64_t tag, void* data, std::s
                                Request** request) {
   const Link::Arrival* found = link.receives.find(tag);
   if (found == nullptr && link.life == Link::Life::kLeft) {
-    throw sdk::Failure(RODA_ERR_PEER, "verbs: " + group_.describe(link.rank) + " has left", link.world_rank);
+    throw group_.has_left(link.rank);
   }
   Request& receive = begin(Request::Kind::kReceive, link, data, bytes, tag);
   const bool is_long = bytes > wires_->eager_bytes() || (kind_of(memory) != RODA_MEMORY_HOST && bytes > 0);
@@ -134,7 +129,7 @@ void Messages::on_announce(Link& link, const Record& record) {
 // The receive is in no list but perhaps in to_ask.
 void Messages::match_announced(Request& receive, const Record& announcement) {
   if (announcement.bytes != receive.bytes) {
-    receive.link->tell(make_record(Kind::kDrop, announcement.id));
+    receive.link->tell({.kind = Kind::kDrop, .id = announcement.id});
     return finish(receive, group_.other_length(announcement.bytes, receive.bytes, receive.link->rank));
   }
   if (receive.memory == nullptr) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, RODA_MEMORY_HOST);
@@ -147,7 +142,7 @@ void Messages::ask(Request& receive) {
   if (link.asked >= kWrites) return link.to_ask.push_back(&receive);
   ++link.asked;
   receive.is_asked = true;
-  Record ready = make_record(Kind::kReady, receive.slot, receive.tag, receive.bytes);
+  Record ready{.kind = Kind::kReady, .id = receive.slot, .tag = receive.tag, .bytes = receive.bytes};
   ready.address = reinterpret_cast<std::uintptr_t>(receive.data);
   for (int part = 0; part < receive.parts; ++part) {
     const auto rail = static_cast<std::size_t>(rail_of(receive, part));
@@ -158,7 +153,7 @@ void Messages::ask(Request& receive) {
 
 void Messages::announce(Request& sending) {
   sending.is_announced = true;
-  sending.link->tell(make_record(Kind::kAnnounce, sending.slot, sending.tag, sending.bytes));
+  sending.link->tell({.kind = Kind::kAnnounce, .id = sending.slot, .tag = sending.tag, .bytes = sending.bytes});
 }
 
 void Messages::on_ready(Link& link, const Record& record) {
@@ -174,7 +169,7 @@ void Messages::on_ready(Link& link, const Record& record) {
 // The receive for the message is there.
 void Messages::answer(Request& sending, const Record& ready) {
   if (ready.bytes != sending.bytes) {
-    sending.link->tell(make_record(Kind::kRefuse, ready.id, 0, sending.bytes));
+    sending.link->tell({.kind = Kind::kRefuse, .id = ready.id, .bytes = sending.bytes});
     return finish(sending);
   }
   sending.address = ready.address;
@@ -188,8 +183,7 @@ void Messages::answer(Request& sending, const Record& ready) {
 void Messages::on_written(Link& link, int rail, std::uint32_t id) {
   Request* receive = find(link, id, Request::Kind::kReceive);
   if (receive == nullptr || !receive->is_asked) {
-    throw sdk::Failure(RODA_ERR_PEER, "verbs: rank " + std::to_string(link.world_rank) + " wrote unasked",
-                       link.world_rank);
+    throw group_.fault(RODA_ERR_PEER, link.rank, "wrote unasked");
   }
   if (rail == link.lead()) link.receives.withdraw(receive);
   receive->moved_ns = now_ns();
@@ -200,6 +194,219 @@ Request* Messages::find(const Link& link, std::uint32_t id, Request::Kind kind) 
   Request* request = requests_.find(id);
   const bool fits = request != nullptr && request->kind == kind && request->link == &link;
   return fits ? request : nullptr;
+}
+
+// Messages: how data moves: memory and work requests.
+
+Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes, std::uint64_t tag) {
+  Request& request = requests_.take(data, bytes, tag);
+  request.kind = kind;
+  request.link = &link;
+  request.parts = part_count(bytes, wires_->plan().rails(), stripe_bytes_);
+  request.moved_ns = now_ns();
+  return request;
+}
+
+void Messages::attach(Request& request, int access, int memory_kind) {
+  request.memory = known_.find(request.data, request.bytes);
+  if (request.memory != nullptr) return;
+  unsigned devices = 0;
+  for (int part = 0; part < request.parts; ++part) {
+    devices |= 1u << wires_->plan().device[static_cast<std::size_t>(rail_of(request, part))];
+  }
+  try {
+    request.own = Registration(devices_, devices, request.data, request.bytes, access, memory_kind);
+  } catch (...) {
+    unlist(request);
+    requests_.give_back(request);
+    throw;
+  }
+  request.memory = &request.own;
+}
+
+// The first part goes over the lead, which keeps it in order with the records.
+int Messages::rail_of(const Request& request, int part) const {
+  return (request.link->lead() + part) % wires_->plan().rails();
+}
+
+std::int32_t Messages::move(Request::Kind kind, Link& link, std::uint64_t address,
+                            const std::array<std::uint32_t, kMaxRails>& keys, void* data, std::size_t bytes,
+                            Request** request) {
+  *request = nullptr;
+  if (bytes == 0) return RODA_OK;
+  Request& moving = begin(kind, link, data, bytes);
+  moving.address = address;
+  moving.keys = keys;
+  if (bytes <= wires_->eager_bytes() && !free_bounces_.empty() && known_.find(data, bytes) == nullptr) {
+    moving.bounce = free_bounces_.back();
+    free_bounces_.pop_back();
+    moving.parts = 1;
+    if (kind == Request::Kind::kPut) std::memcpy(wires_->bounce(moving.bounce), data, bytes);
+  } else {
+    attach(moving, kind == Request::Kind::kGet ? IBV_ACCESS_LOCAL_WRITE : 0, RODA_MEMORY_HOST);
+  }
+  if (kind == Request::Kind::kPut) {
+    moving.holds_signals = true;
+    ++link.holding_puts;
+  }
+  start(moving);
+  return requests_.hand_out(moving, request);
+}
+
+void Messages::start(Request& request) {
+  request.is_moving = true;
+  if (!pump(request)) active_.push_back(&request);
+}
+
+// Posts as much as there is room for; true when nothing is left to post.
+bool Messages::pump(Request& request) {
+  for (; request.part < request.parts; ++request.part, request.part_posted = 0) {
+    const int rail = rail_of(request, request.part);
+    if (!pump_part(request, rail)) return false;
+    const bool must_flush = request.kind == Request::Kind::kPut && rail != request.link->lead();
+    if (must_flush && !post_flush(request, rail)) return false;
+  }
+  // On the lead a signal comes after the write anyway.
+  if (request.parts == 1) end_hold(request);
+  return true;
+}
+
+bool Messages::pump_part(Request& request, int rail) {
+  const RailPlan& plan = wires_->plan();
+  const Part part = part_of(request.bytes, request.parts, request.part);
+  const std::byte* base = request.bounce != Request::kNoBounce ? wires_->bounce(request.bounce) : request.data;
+  while (request.part_posted < part.bytes) {
+    if (!request.link->may_move(rail)) return false;
+    const std::size_t offset = part.offset + request.part_posted;
+    const std::size_t bytes = std::min(part.bytes - request.part_posted, kPieceBytes);
+    ibv_sge piece{};
+    piece.addr = reinterpret_cast<std::uintptr_t>(base + offset);
+    piece.length = static_cast<std::uint32_t>(bytes);
+    piece.lkey = request.bounce != Request::kNoBounce
+                     ? wires_->bounce_key(rail)
+                     : request.memory->local_key(plan.device[static_cast<std::size_t>(rail)]);
+    ibv_send_wr work{};
+    work.sg_list = &piece;
+    work.num_sge = 1;
+    work.opcode = request.kind == Request::Kind::kGet ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    if (request.kind == Request::Kind::kSend && request.part_posted + bytes == part.bytes) {
+      work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+      work.imm_data = htonl(request.remote_id);
+    }
+    work.wr.rdma.remote_addr = request.address + offset;
+    work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
+    request.link->move(rail, request.slot, &work);
+    ++request.work_out;
+    request.part_posted += bytes;
+  }
+  return true;
+}
+
+// An acknowledged write has reached the peer's device, not yet its memory. What is read from there afterwards has: so
+// the end of this read orders the write before signals on another rail.
+bool Messages::post_flush(Request& request, int rail) {
+  if (!request.link->may_move(rail)) return false;
+  const Part part = part_of(request.bytes, request.parts, request.part);
+  ibv_sge piece{};
+  piece.addr = reinterpret_cast<std::uintptr_t>(wires_->bounce(kBounces));
+  piece.length = 1;
+  piece.lkey = wires_->bounce_key(rail);
+  ibv_send_wr work{};
+  work.sg_list = &piece;
+  work.num_sge = 1;
+  work.opcode = IBV_WR_RDMA_READ;
+  work.wr.rdma.remote_addr = request.address + part.offset + part.bytes - 1;
+  work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
+  request.link->move(rail, request.slot, &work);
+  ++request.work_out;
+  return true;
+}
+
+void Messages::on_moved(Link& link, std::uint32_t id) {
+  Request* request = requests_.find(id);
+  if (request == nullptr || request->link != &link || request->work_out == 0) return;
+  request->moved_ns = now_ns();
+  if (--request->work_out == 0 && request->part == request->parts) finish(*request);
+}
+
+int Messages::progress() {
+  int moved = 0;
+  for (std::size_t i = 0; i < active_.size();) {
+    Request& request = *active_[i];
+    const std::uint32_t before = request.work_out;
+    const bool is_posted = pump(request);
+    moved += request.work_out != before;
+    if (is_posted) {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (request.link->flush()) ++moved;
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+// Messages: how requests end.
+void Messages::end_hold(Request& request) {
+  if (!request.holds_signals) return;
+  request.holds_signals = false;
+  --request.link->holding_puts;
+}
+
+void Messages::unlist(Request& request) {
+  Link& link = *request.link;
+  link.receives.withdraw(&request);
+  link.sends.withdraw(&request);
+  std::erase(link.to_ask, &request);
+}
+
+void Messages::finish(Request& request, const sdk::Failure& end) {
+  Link& link = *request.link;
+  unlist(request);
+  end_hold(request);
+  if (request.bounce != Request::kNoBounce) {
+    const bool fetched = end.code() == RODA_OK && request.kind == Request::Kind::kGet;
+    if (fetched) std::memcpy(request.data, wires_->bounce(request.bounce), request.bytes);
+    free_bounces_.push_back(std::exchange(request.bounce, Request::kNoBounce));
+  }
+  request.own.release();
+  end.code() == RODA_OK ? requests_.finish(request) : requests_.finish(request, end);
+  if (!std::exchange(request.is_asked, false)) return;
+  --link.asked;
+  if (link.to_ask.empty() || link.life != Link::Life::kOpen) return;
+  Request* next = link.to_ask.front();
+  link.to_ask.pop_front();
+  ask(*next);
+}
+
+std::int32_t Messages::test(Request* request) {
+  if (!request->is_pending()) return requests_.collect(*request);
+  check_deadline(*request);
+  return RODA_IN_PROGRESS;
+}
+
+void Messages::check_deadline(const Request& request) const {
+  if (group_.timeout_ns() == 0 || now_ns() < request.moved_ns + group_.timeout_ns()) return;
+  throw group_.stood_still("an operation of " + std::to_string(request.bytes) + " bytes with", request.link->rank);
+}
+
+void Messages::end_all(const sdk::Failure& cause) {
+  active_.clear();
+  requests_.for_each_pending([&](Request& request) {
+    request.is_asked = false;  // nobody else is to be asked
+    finish(request, cause);
+  });
+}
+
+void Messages::end_those_of(const Link& link, const sdk::Failure& cause) {
+  std::erase_if(active_, [&](const Request* request) { return request->link == &link; });
+  requests_.for_each_pending([&](Request& request) {
+    if (request.link == &link) finish(request, cause);
+  });
+}
+
+void Messages::forget() {
+  requests_.for_each_pending([](Request& request) { request.own.forget(); });
 }
 
 }  // namespace roda::verbs

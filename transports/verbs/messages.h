@@ -9,16 +9,10 @@
 // Threads: one at a time. Throws sdk::Failure.
 #pragma once
 
-#include <roda/abi/transport.h>
 #include <roda/sdk/group_state.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
+#include "transports/verbs/link.h"
 #include "transports/verbs/memory.h"
-#include "transports/verbs/request.h"
 #include "transports/verbs/wires.h"
 
 namespace roda::verbs {

@@ -1,6 +1,5 @@
 #include <roda/sdk/plugin.hpp>
 
-#include "transports/verbs/settings.h"
 #include "transports/verbs/verbs.h"
 
 RODA_TRANSPORT_PLUGIN("verbs", roda_verbs_transport());

@@ -2,15 +2,14 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "plugins/base/coarse_clock.h"
+#include "transports/verbs/group.h"
 
 namespace roda::verbs {
-
 namespace {
 
 constexpr int kLinksPerStep = 8;
@@ -193,25 +192,22 @@ void Wires::report(const Link& link, int rail, ibv_wc_status status) {
   const std::string peer = "rank " + std::to_string(link.world_rank);
   std::string state;
   if (!device.is_active(&state)) {
-    return listener_->on_broken({RODA_ERR_SYSTEM,
-                                 "verbs: " + device.name() + ", the way to " + peer + ", is " + state +
-                                     ": see to its link, or leave it out with RODA_VERBS_DEVICES",
-                                 link.world_rank});
+    return listener_->abort({RODA_ERR_SYSTEM,
+                             "verbs: " + device.name() + ", the way to " + peer + ", is " + state +
+                                 ": see to its link, or leave it out with RODA_VERBS_DEVICES",
+                             link.world_rank});
   }
   const char* words = device.library().wc_status_str(status);
   const bool silent = status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR;
-  listener_->on_broken({RODA_ERR_PEER,
-                        "verbs: the connection to " + peer + " over " + device.name() + " broke (" + words + ")" +
-                            (silent ? ": the rank died or gave up the group, or the network between is down" : ""),
-                        link.world_rank});
+  listener_->abort({RODA_ERR_PEER,
+                    "verbs: the connection to " + peer + " over " + device.name() + " broke (" + words + ")" +
+                        (silent ? ": the rank died or gave up the group, or the network between is down" : ""),
+                    link.world_rank});
 }
 
 void Wires::say_bye() {
   for (const auto& link : links_) {
-    if (link == nullptr || link->life != Link::Life::kOpen) continue;
-    Record bye;
-    bye.kind = Kind::kBye;
-    link->tell(bye);
+    if (link != nullptr && link->life == Link::Life::kOpen) link->tell({.kind = Kind::kBye});
   }
 }
 

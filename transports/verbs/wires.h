@@ -6,32 +6,14 @@
 
 #include <roda/sdk/error.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "transports/verbs/link.h"
 #include "transports/verbs/memory.h"
-#include "transports/verbs/wire.h"
 
 namespace roda::verbs {
 
 inline constexpr std::uint32_t kBounces = 32;
 
-// Who is told what came. Called from progress(); may send.
-class Listener {
- public:
-  virtual ~Listener() = default;
-  virtual void on_record(Link& link, const Record& record, const std::byte* data) = 0;
-  // The peer has written its part, on that rail, of the long message with this id.
-  virtual void on_written(Link& link, int rail, std::uint32_t id) = 0;
-  // One write or read of the request with this id has ended.
-  virtual void on_moved(Link& link, std::uint32_t id) = 0;
-  // The peer has given up the group in good order.
-  virtual void on_left(Link& link) = 0;
-  virtual void on_broken(const sdk::Failure& why) = 0;
-};
+class Group;
 
 class Wires {
  public:
@@ -48,12 +30,11 @@ class Wires {
 
   Wires(const Devices& devices, const Settings& settings, Terms terms, int rank);
   ~Wires();
-  Wires(const Wires&) = delete;
-  Wires& operator=(const Wires&) = delete;
 
   // Makes what the links share; call once, first.
   void create(const std::vector<std::int32_t>& world_ranks);
-  void set_listener(Listener* listener) { listener_ = listener; }
+  // The group is told what came, from progress(), and may send then. Null: nobody is.
+  void set_listener(Group* group) { listener_ = group; }
   // Opens the queue pairs of a few more links; true when all are open.
   bool open_some();
   // Null for this rank itself.
@@ -100,7 +81,7 @@ class Wires {
   Registration memory_;
   std::vector<std::unique_ptr<Link>> links_;  // [size], null for this rank
   std::size_t opened_ = 0;
-  Listener* listener_ = nullptr;
+  Group* listener_ = nullptr;
   bool someone_left_ = false;  // and the listener does not know yet
   // A connection that is broken without a reason so far.
   const Link* flushed_link_ = nullptr;

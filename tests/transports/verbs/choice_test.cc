@@ -1,4 +1,4 @@
-#include "transports/verbs/choice.h"
+#include "transports/verbs/device.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transports/verbs/stripe.h"
+#include "transports/verbs/link.h"
 
 #include <gtest/gtest.h>
 
