@@ -11,27 +11,15 @@ constexpr int kNone = -1;
 
 // Of the elements that a reduction computes with.
 int dtype_of(int dtype) {
-  switch (dtype) {
-    case RODA_UINT8:
-    case RODA_BOOL:
-      return kUint8;
-    case RODA_INT8:
-      return kInt8;
-    case RODA_INT32:
-      return kInt32;
-    case RODA_INT64:
-      return kInt64;
-    case RODA_FLOAT16:
-      return kFloat16;
-    case RODA_FLOAT32:
-      return kFloat32;
-    case RODA_FLOAT64:
-      return kFloat64;
-    case RODA_BFLOAT16:
-      return kBfloat16;
-    default:
-      return kNone;
+  static constexpr std::pair<int, int> kDtypes[] = {
+      {RODA_UINT8, kUint8},     {RODA_BOOL, kUint8},      {RODA_INT8, kInt8},
+      {RODA_INT32, kInt32},     {RODA_INT64, kInt64},     {RODA_FLOAT16, kFloat16},
+      {RODA_FLOAT32, kFloat32}, {RODA_FLOAT64, kFloat64}, {RODA_BFLOAT16, kBfloat16},
+  };
+  for (const auto& [ours, theirs] : kDtypes) {
+    if (ours == dtype) return theirs;
   }
+  return kNone;
 }
 
 // Any byte but zero is true: the largest byte is then OR, the smallest AND.

@@ -1,11 +1,13 @@
 #include "transports/nccl/context.h"
 
+#include <roda/sdk/transport.hpp>
+
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "transports/nccl/group.h"
+#include "transports/nccl/nccl.h"
 
 namespace roda::nccl {
 namespace {
@@ -98,3 +100,12 @@ bool Context::collective_supported(int collective, int dtype, int op, int memory
 }
 
 }  // namespace roda::nccl
+
+const roda_transport* roda_nccl_transport() {
+  // The text is filled in by the probe, which knows the library.
+  static const roda_transport table =
+      roda::sdk::transport<roda::nccl::Context, roda::nccl::Group,
+                           RODA_CAP_NATIVE | RODA_CAP_REGISTER | RODA_CAP_FAULT_TOLERANT>(
+          "nccl", roda::nccl::Context::description(), RODA_PROGRESS_POLL);
+  return &table;
+}

@@ -1,19 +1,13 @@
 // One process's use of NCCL: the library, the GPUs, and the one order in which collectives are handed over.
 #pragma once
 
-#include <roda/abi/transport.h>
-
-#include <chrono>
 #include <deque>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "transports/nccl/collectives.h"
 #include "transports/nccl/communicator.h"
-#include "transports/nccl/gpu.h"
 #include "transports/nccl/library.h"
-#include "transports/nccl/settings.h"
+#include "transports/nccl/nccl.h"
 
 namespace roda::nccl {
 
@@ -24,8 +18,6 @@ class Context {
  public:
   explicit Context(const roda_host* host);
   ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
 
   // Throws when NCCL or the driver can't be used here. Does not start CUDA: processes that are forked later can still
   // use it.

@@ -2,16 +2,41 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "transports/nccl/explain.h"
 #include "transports/nccl/group.h"
+#include "transports/nccl/library.h"
 
 namespace roda::nccl {
 namespace {
+
+std::string rank_text(std::int32_t rank) { return "rank " + std::to_string(rank); }
+
+bool is_same(const cuda::Uuid& a, const cuda::Uuid& b) { return std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
+
+std::string place(const Card& card) {
+  return "device " + std::to_string(card.device) + " of its process on " + std::string(card.host);
+}
+
+void check_pair(const Card& a, std::int32_t a_rank, const Card& b, std::int32_t b_rank) {
+  if (a.version != b.version) {
+    throw sdk::Failure(RODA_ERR_PRECONDITION,
+                       "nccl: the ranks' NCCL differ: " + rank_text(a_rank) + " has " + version_text(a.version) + " (" +
+                           a.path + " on " + a.host + "), " + rank_text(b_rank) + " has " + version_text(b.version) +
+                           " (" + b.path + " on " + b.host + "); install the same on all, or set RODA_NCCL_LIBRARY",
+                       b_rank);
+  }
+  if (is_same(a.gpu, b.gpu)) {
+    throw sdk::Failure(RODA_ERR_PRECONDITION,
+                       "nccl: " + rank_text(a_rank) + " and " + rank_text(b_rank) + " use the same GPU (" + place(b) +
+                           "), which NCCL does not allow: give each rank of a host its own "
+                           "(torch.cuda.set_device(hvd.local_rank())) and start no more ranks on a host than it has "
+                           "GPUs; docs/gpu.md, \"Several processes on one GPU\", says how they share one",
+                       b_rank);
+  }
+}
 
 template <std::size_t N>
 void write_text(char (&to)[N], const std::string& text) {
@@ -23,6 +48,23 @@ bool names_a_device(const roda_group_desc& desc) {
 }
 
 }  // namespace
+
+void check_cards(const std::vector<Card>& cards, const std::vector<std::int32_t>& world_ranks) {
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    if (cards[i].layout != Card::kLayout) {
+      throw sdk::Failure(RODA_ERR_PRECONDITION, "nccl: " + rank_text(world_ranks[i]) + " has another plugin",
+                         world_ranks[i]);
+    }
+    if (cards[i].failure_code == 0) continue;
+    throw sdk::Failure(cards[i].failure_code,
+                       rank_text(world_ranks[i]) + " on " + cards[i].host + ": " + cards[i].failure, world_ranks[i]);
+  }
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    for (std::size_t j = i + 1; j < cards.size(); ++j) {
+      check_pair(cards[i], world_ranks[i], cards[j], world_ranks[j]);
+    }
+  }
+}
 
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
@@ -72,22 +114,15 @@ int Group::choose_device(const roda_group_desc& desc) {
 }
 
 bool Group::test() {
-  state_.throw_if_broken();
-  if (state_.is_formed()) return true;
-  try {
-    step_on();
-    if (!state_.is_formed() && state_.is_late()) throw late();
-  } catch (const sdk::Failure& failure) {
-    break_with(failure);
-    state_.throw_if_broken();
-  }
-  return state_.is_formed();
+  const auto fail = [this](const sdk::Failure& failure) { break_with(failure); };
+  return state_.form([this] { return step_on(); }, [this] { return late(); }, fail);
 }
 
-void Group::step_on() {
+bool Group::step_on() {
   if (step_ == Step::kCards && gather_.test()) read_cards();
   if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) agree_on_registering();
   if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
+  return state_.is_formed();
 }
 
 void Group::agree_on_registering() {

@@ -1,24 +1,40 @@
 // One group over NCCL: forming its communicator, collectives on it, and the end of all that.
 #pragma once
 
-#include <roda/abi/transport.h>
-
-#include <memory>
 #include <roda/sdk/exchange.hpp>
 #include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
-#include <string>
-#include <vector>
 
 #include "plugins/base/mutex.h"
-#include "transports/nccl/card.h"
+#include "transports/nccl/collectives.h"
 #include "transports/nccl/communicator.h"
 #include "transports/nccl/context.h"
-#include "transports/nccl/request.h"
+#include "transports/nccl/library.h"
 
 namespace roda::nccl {
 
-// Entries may throw sdk::Failure. abort() from any thread, the others from the context's caller.
+// What the members of a group tell each other before they form a communicator, and what must agree.
+//
+// One member's, exchanged as bytes: fixed size, no pointers.
+struct Card {
+  static constexpr std::uint32_t kLayout = 2;
+  std::uint32_t layout = kLayout;
+  std::int32_t failure_code = 0;  // why this rank can't take part; 0: it can
+  char failure[400] = {};
+  std::int32_t version = 0;  // of NCCL
+  std::int32_t device = -1;
+  std::int32_t registers = 0;  // its NCCL registers buffers, and may
+  cuda::Uuid gpu{};
+  char host[64] = {};
+  char path[128] = {};  // of NCCL
+  UniqueId id{};        // group rank 0's
+};
+
+// Throws sdk::Failure, the same on every rank, when a member can't take part, when their NCCL differ, or when two use
+// one GPU. `world_ranks` are for the text.
+void check_cards(const std::vector<Card>& cards, const std::vector<std::int32_t>& world_ranks);
+
+// The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
 //
 // The group lives on one GPU: the one that the description names, else that of the thread's current CUDA context, else
 // the one with the process's local rank. A failure of one rank while forming is told to all.
@@ -28,16 +44,11 @@ class Group {
 
   Group(Context& context, const roda_group_desc& desc);
   ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
 
-  // True when formed.
   bool test();
   void abort(const sdk::Failure& cause);
 
-  // RODA_OK, with *request null when there is nothing to do.
   int32_t start(const roda_collective_args& args, Request** request);
-  // RODA_IN_PROGRESS or RODA_OK; either end releases it, the throwing one too.
   int32_t test(Request* request);
   // What the caller puts on the request's stream next comes after it.
   bool is_on_stream(Request* request);
@@ -65,7 +76,7 @@ class Group {
   Card make_card(const roda_group_desc& desc);
   int choose_device(const roda_group_desc& desc);
   void read_cards();
-  void step_on();
+  bool step_on();
   void agree_on_registering();
   void read_verdicts();
   bool try_registering();

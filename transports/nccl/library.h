@@ -2,10 +2,13 @@
 // binary form since NCCL 2.8. tests/doubles/nccl/agreement.cc compares it with nccl.h where that is installed.
 #pragma once
 
+#include <roda/sdk/error.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <string>
 
+#include "plugins/base/cuda/driver.h"
 #include "plugins/base/cuda/types.h"
 
 namespace roda::nccl {
@@ -120,5 +123,19 @@ struct Library {
 
 // "2.21.5", for either way in which NCCL has coded its versions.
 std::string version_text(int version);
+
+// What a failed call of NCCL's means, in words that say what to do.
+
+// `what` begins the text; `comm` may be null.
+sdk::Failure explain(const Library& library, const cuda::Driver& driver, Comm comm, Result result,
+                     const std::string& what);
+
+// The advice for a text of NCCL's; "" when it is none of the known ones.
+std::string advice(const cuda::Driver& driver, Result result, const std::string& text);
+
+// A status of the CUDA layer as an exception; `rank` is this rank's number in the job.
+inline void check(const Status& status, int rank = -1) {
+  if (!status.ok()) throw sdk::Failure(status.code(), "nccl: " + status.message(), rank);
+}
 
 }  // namespace roda::nccl

@@ -1,7 +1,6 @@
 #include <roda/sdk/plugin.hpp>
 
 #include "transports/nccl/nccl.h"
-#include "transports/nccl/settings.h"
 
 RODA_TRANSPORT_PLUGIN("nccl", roda_nccl_transport());
 RODA_PLUGIN_SETTINGS(roda::nccl::kSettings);

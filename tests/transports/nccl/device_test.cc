@@ -6,7 +6,7 @@
 #include "plugins/base/cuda/types.h"
 #include "tests/doubles/cuda/double.h"
 #include "tests/transports/nccl/ranks.h"
-#include "transports/nccl/card.h"
+#include "transports/nccl/group.h"
 
 namespace roda::nccl_test {
 namespace {
