@@ -43,11 +43,6 @@ const Algorithm* algorithm_of(const Call& call) {
 
 bool is_one_sided(const Algorithm& algorithm) { return (algorithm.needs & ~schedule::kNeedsMessages) != 0; }
 
-bool is_local(StepKind kind) {
-  return kind == StepKind::kCopy || kind == StepKind::kReduce || kind == StepKind::kDots || kind == StepKind::kWeigh;
-}
-bool reads_peer(StepKind kind) { return kind == StepKind::kGet || kind == StepKind::kGetReduce; }
-
 // Where the chunks of an algorithm's schedule lie in a rank's expanded one.
 struct Binding {
   Range in, out;                      // what the algorithm works on

@@ -1,46 +1,43 @@
 #include "algorithms/schedule/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
-#include "algorithms/schedule/registry.h"
+#include "algorithms/schedule/build.h"
 #include "algorithms/schedule/user.h"
 
 namespace roda::schedule {
+
 namespace {
 
-std::vector<const Algorithm*> sorted_algorithms() {
-  std::vector<const Algorithm*> all = registered_algorithms();
-  std::sort(all.begin(), all.end(), [](const Algorithm* a, const Algorithm* b) {
-    return a->collective != b->collective ? a->collective < b->collective : std::strcmp(a->name, b->name) < 0;
-  });
-  return all;
-}
+// By StepKind.
+constexpr std::pair<const char*, std::uint32_t> kKinds[] = {{"send", kNeedsMessages},
+                                                            {"recv", kNeedsMessages},
+                                                            {"recv_reduce", kNeedsMessages},
+                                                            {"copy", 0},
+                                                            {"reduce", 0},
+                                                            {"get", kNeedsGet},
+                                                            {"get_reduce", kNeedsGet},
+                                                            {"put", kNeedsPut},
+                                                            {"signal", kNeedsSignals},
+                                                            {"wait", kNeedsSignals},
+                                                            {"dots", 0},
+                                                            {"weigh", 0},
+                                                            {"call", 0}};
 
 }  // namespace
 
+const char* step_name(StepKind kind) {
+  const auto number = static_cast<std::size_t>(kind);
+  return number < std::size(kKinds) ? kKinds[number].first : "?";
+}
+
 std::uint32_t needs_of(StepKind kind) {
-  switch (kind) {
-    case StepKind::kSend:
-    case StepKind::kRecv:
-    case StepKind::kRecvReduce:
-      return kNeedsMessages;
-    case StepKind::kGet:
-    case StepKind::kGetReduce:
-      return kNeedsGet;
-    case StepKind::kPut:
-      return kNeedsPut;
-    case StepKind::kSignal:
-    case StepKind::kWait:
-      return kNeedsSignals;
-    case StepKind::kCopy:
-    case StepKind::kReduce:
-    case StepKind::kDots:
-    case StepKind::kWeigh:
-    case StepKind::kCall:
-      break;
-  }
-  return 0;
+  const auto number = static_cast<std::size_t>(kind);
+  return number < std::size(kKinds) ? kKinds[number].second : 0;
 }
 
 std::uint32_t needs_of(const Schedule& schedule) {
@@ -104,8 +101,35 @@ const std::vector<Collective>& collectives() {
   return all;
 }
 
+std::vector<Algorithm> list_of(Collective collective, std::initializer_list<Row> rows) {
+  const bool has_root = is(collective, RODA_ROOTED) || collective == Collective::kAdasum;
+  std::vector<Algorithm> list;
+  for (const Row& row : rows) {
+    const auto make = [=](int rank, int size, int root) {
+      Schedule schedule = begin(row.name, collective, rank, size, 1);
+      schedule.root = has_root ? root : 0;
+      row.write(schedule, rank, size);
+      return schedule;
+    };
+    list.push_back({row.name, row.summary, collective, row.needs, row.accepts, make, row.in_rank_order});
+  }
+  return list;
+}
+
 const std::vector<const Algorithm*>& algorithms() {
-  static const std::vector<const Algorithm*> all = sorted_algorithms();
+  static const std::vector<Algorithm> owned = [] {
+    std::vector<Algorithm> all;
+    for (const auto list : kLists) std::ranges::move(list(), std::back_inserter(all));
+    std::ranges::sort(all, [](const Algorithm& a, const Algorithm& b) {
+      return a.collective != b.collective ? a.collective < b.collective : std::strcmp(a.name, b.name) < 0;
+    });
+    return all;
+  }();
+  static const std::vector<const Algorithm*> all = [] {
+    std::vector<const Algorithm*> pointers;
+    for (const Algorithm& algorithm : owned) pointers.push_back(&algorithm);
+    return pointers;
+  }();
   return all;
 }
 
@@ -117,6 +141,84 @@ const Algorithm* find_algorithm(Collective collective, const std::string& name) 
     if (algorithm->collective() == collective && name == algorithm->name()) return &algorithm->algorithm();
   }
   return nullptr;
+}
+
+namespace {
+
+std::string peer_text(int peer) { return peer == kAllPeers ? "all" : std::to_string(peer); }
+
+std::string remote(int peer, const Range& range) { return to_text(range) + " of " + peer_text(peer); }
+
+}  // namespace
+
+std::string to_text(const Range& range) {
+  static constexpr std::array<const char*, 4> kSpaces = {"input", "output", "scratch", "products"};
+  if (range.count == 0) return "nothing";
+  const auto space = static_cast<std::size_t>(range.space);
+  std::string text = space < kSpaces.size() ? kSpaces[space] : "?";
+  text += "[" + std::to_string(range.first);
+  if (range.count != 1) text += ".." + std::to_string(static_cast<long>(range.first) + range.count) + ")";
+  return range.count != 1 ? text : text + "]";
+}
+
+std::string to_text(const Step& step) {
+  const std::string name = step_name(step.kind);
+  const std::string dst = to_text(step.dst);
+  const std::string src = to_text(step.src);
+  switch (step.kind) {
+    case StepKind::kSend:
+      return name + " " + src + " to " + peer_text(step.peer);
+    case StepKind::kRecv:
+      return name + " " + dst + " from " + peer_text(step.peer);
+    case StepKind::kRecvReduce:
+      return name + " " + dst + " = " + src + " + message from " + peer_text(step.peer);
+    case StepKind::kCopy:
+      return name + " " + dst + " = " + src;
+    case StepKind::kReduce:
+      return name + " " + dst + " += " + src;
+    case StepKind::kGet:
+      return name + " " + dst + " = " + remote(step.peer, step.src);
+    case StepKind::kGetReduce:
+      return name + " " + dst + " += " + remote(step.peer, step.src);
+    case StepKind::kPut:
+      return name + " " + remote(step.peer, step.dst) + " = " + src;
+    case StepKind::kSignal:
+      return name + " " + std::to_string(step.signal) + " to " + peer_text(step.peer);
+    case StepKind::kWait:
+      return name + " for signal " + std::to_string(step.signal) + " from " + peer_text(step.peer);
+    case StepKind::kDots:
+      return name + " " + dst + " = " + src + " . " + to_text(step.other);
+    case StepKind::kWeigh:
+      return name + " " + dst + " = " + src + ", " + to_text(step.other) + " by products[0]";
+    case StepKind::kCall:
+      return name + " " + dst + " = " + src;
+  }
+  return "?";
+}
+
+std::string to_text(const Call& call) {
+  std::string text = std::string(collective_name(call.collective)) + "/" + call.algorithm + " among ranks ";
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < std::min(kMost, call.members->size()); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string((*call.members)[i]);
+  }
+  return text + (call.members->size() > kMost ? ", ..." : "");
+}
+
+std::string to_text(const Schedule& schedule) {
+  std::size_t call = 0;
+  std::string text = std::string(collective_name(schedule.collective)) + "/" + schedule.algorithm + " rank " +
+                     std::to_string(schedule.rank) + " of " + std::to_string(schedule.size) + ", " +
+                     std::to_string(schedule.chunks) + " chunks\n";
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    for (std::size_t index = 0; index < schedule.lanes[lane].steps.size(); ++index) {
+      text += "  lane " + std::to_string(lane) + " step " + std::to_string(index) + ": " +
+              to_text(schedule.lanes[lane].steps[index]);
+      const bool is_call = schedule.lanes[lane].steps[index].kind == StepKind::kCall;
+      text += (is_call ? " by " + to_text(schedule.calls[call++]) : "") + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace roda::schedule

@@ -82,6 +82,10 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
+inline bool overlap(const Range& a, const Range& b) {
+  return a.space == b.space && a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
 // Peer of a signal or wait that means every other rank of the group.
 inline constexpr std::int32_t kAllPeers = -1;
 
@@ -206,6 +210,14 @@ enum Needs : std::uint32_t {
 std::uint32_t needs_of(StepKind kind);
 std::uint32_t needs_of(const Schedule& schedule);
 
+// Whether the kind of step has no peer, is a signal or a wait, reads a peer's memory, or writes this rank's own dst.
+inline bool is_local(StepKind kind) { return needs_of(kind) == 0; }
+inline bool is_signal(StepKind kind) { return needs_of(kind) == kNeedsSignals; }
+inline bool reads_peer(StepKind kind) { return needs_of(kind) == kNeedsGet; }
+inline bool writes_locally(StepKind kind) {
+  return kind != StepKind::kSend && kind != StepKind::kPut && !is_signal(kind);
+}
+
 // One algorithm, describing itself. `make` is pure and total over the shapes that `accepts` says yes to. Any thread.
 struct Algorithm {
   const char* name;     // as users write it: "ring", "recursive_doubling", ...
@@ -227,5 +239,14 @@ const std::vector<const Algorithm*>& algorithms();
 const Algorithm* find_algorithm(Collective collective, const std::string& name);
 
 inline const char* collective_name(Collective collective) { return entry_of(collective).users; }
+
+// In words, for error messages, stall reports and tools.
+const char* step_name(StepKind kind);  // "recv_reduce"
+
+std::string to_text(const Range& range);  // "output[2..5)", "output[2]", "nothing"
+std::string to_text(const Step& step);    // "recv_reduce output[2] = output[2] + message from 3"
+std::string to_text(const Call& call);    // "allreduce/ring among ranks 1, 3, 5"
+// A heading and one line for each step.
+std::string to_text(const Schedule& schedule);
 
 }  // namespace roda::schedule

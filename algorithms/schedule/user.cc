@@ -71,8 +71,7 @@ Schedule turned(const Schedule& schedule, int by) {
   other.root = turn(schedule.root);
   for (Lane& lane : other.lanes) {
     for (Step& step : lane.steps) {
-      const bool is_local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
-      if (!is_local && step.peer != kAllPeers) step.peer = turn(step.peer);
+      if (!is_local(step.kind) && step.peer != kAllPeers) step.peer = turn(step.peer);
     }
   }
   return other;

@@ -4,9 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "algorithms/select/names.h"
-#include "algorithms/select/parser.h"
-#include "algorithms/select/printer.h"
+#include "algorithms/select/grammar.h"
 
 namespace roda::select {
 namespace {
@@ -133,11 +131,9 @@ class Ranking {
 }  // namespace
 
 std::optional<Table> Table::parse(const std::string& text, std::string* error) {
-  Parser parser(text);
   Table table;
-  if (parser.parse(&table.rules_)) return table;
-  if (error != nullptr) *error = parser.error();
-  return std::nullopt;
+  if (!parse_rules(text, &table.rules_, error)) return std::nullopt;
+  return table;
 }
 
 Table Table::overridden_by(const Table& user) const {
@@ -160,6 +156,18 @@ std::vector<std::size_t> Table::edges() const {
   all.erase(0);
   all.erase(SIZE_MAX);
   return {all.begin(), all.end()};
+}
+
+std::string Table::to_text() const {
+  std::string text;
+  for (const Rule& rule : rules_) text += rule_text(rule) + "\n";
+  return text;
+}
+
+std::uint64_t Table::hash() const {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : to_text()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
 }
 
 }  // namespace roda::select

@@ -16,11 +16,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
 
 namespace roda::select {
+
+// An algorithm's name in a rule: the transport's own collective instead of a schedule.
+using schedule::kNative;
+inline constexpr const char* kAnyTransport = "*";
+// In place of a transport: a composition of collectives inside hosts and across them, each by what the table says.
+inline constexpr const char* kLevels = "levels";
+bool is_composition(schedule::Collective collective, std::string_view name);
 
 enum class Memory : std::uint8_t { kHost = 0, kCuda = 1 };
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <utility>
 
-#include "algorithms/schedule/print.h"
 #include "algorithms/schedule/verifier.h"
 #include "algorithms/text/fields.h"
 
@@ -77,8 +76,7 @@ Step read_step(const json& value, const std::string& place) {
   Fields fields(value, place);
   Step step;
   step.kind = read_kind(&fields);
-  const bool local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
-  if (!local) {
+  if (!schedule::is_local(step.kind)) {
     const json& peer = fields.required("peer");
     step.peer = peer == "all" ? schedule::kAllPeers : fields.whole("peer", 0, kMostRanks);
   }
@@ -143,8 +141,7 @@ std::vector<Schedule> read_all(const std::string& text) {
 
 json to_json(const Step& step) {
   json value = {{"do", schedule::step_name(step.kind)}};
-  const bool local = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce;
-  if (!local) value["peer"] = step.peer == schedule::kAllPeers ? json("all") : json(step.peer);
+  if (!schedule::is_local(step.kind)) value["peer"] = step.peer == schedule::kAllPeers ? json("all") : json(step.peer);
   if (step.src.count > 0) value["src"] = schedule::to_text(step.src);
   if (step.dst.count > 0) value["dst"] = schedule::to_text(step.dst);
   if (step.signal != 0) value["signal"] = step.signal;

@@ -1,12 +1,27 @@
 #include "algorithms/topology/machine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <tuple>
 
 namespace roda::topology {
 
 namespace {
+
+// Takes a number off the front of the text.
+bool take_number(std::string_view* text, int* number) {
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
+  if (error != std::errc() || *number < 0 || *number >= kMostCpus) return false;
+  text->remove_prefix(static_cast<std::size_t>(end - text->data()));
+  return true;
+}
+
+bool take(std::string_view* text, char c) {
+  if (text->empty() || text->front() != c) return false;
+  text->remove_prefix(1);
+  return true;
+}
 
 std::size_t common_bridges(const PciPlace& a, const PciPlace& b) {
   const auto [first, second] = std::mismatch(a.bridges.begin(), a.bridges.end(), b.bridges.begin(), b.bridges.end());
@@ -17,6 +32,43 @@ std::size_t common_bridges(const PciPlace& a, const PciPlace& b) {
 std::string without_function(const std::string& address) { return address.substr(0, address.rfind('.')); }
 
 }  // namespace
+
+std::string print_cpus(const CpuSet& cpus) {
+  std::string out;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    out += (i > 0 ? "," : "") + std::to_string(cpus[i]);
+    if (last > i) out += "-" + std::to_string(cpus[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+bool parse_cpus(std::string_view text, CpuSet* cpus) {
+  CpuSet found;
+  while (!text.empty()) {
+    int first = 0;
+    if (!found.empty() && !take(&text, ',')) return false;
+    if (!take_number(&text, &first)) return false;
+    int last = first;
+    if (take(&text, '-') && !take_number(&text, &last)) return false;
+    if (last < first || (!found.empty() && first <= found.back())) return false;
+    for (int cpu = first; cpu <= last; ++cpu) found.push_back(cpu);
+  }
+  *cpus = std::move(found);
+  return true;
+}
+
+bool contains(const CpuSet& all, const CpuSet& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+CpuSet intersect(const CpuSet& a, const CpuSet& b) {
+  CpuSet both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
 
 PciDistance distance(const PciPlace& a, const PciPlace& b) {
   if (a.address.empty() || b.address.empty()) return PciDistance::kSystem;
@@ -54,18 +106,6 @@ const CacheLevel* shared_cache(const Machine& machine) {
 int nvlink_gbytes(int version) {
   static constexpr int kGbytes[] = {0, 20, 25, 25, 25, 50};
   return version > 0 && version < static_cast<int>(std::size(kGbytes)) ? kGbytes[version] : 0;
-}
-
-bool is_nvlink_mesh(const Machine& machine) {
-  const int count = static_cast<int>(machine.gpus.size());
-  for (int a = 0; a < count; ++a) {
-    const Gpu& gpu = machine.gpus[static_cast<std::size_t>(a)];
-    if (gpu.switch_links > 0) continue;
-    for (int b = 0; b < count; ++b) {
-      if (a != b && !gpu.peer_links.contains(b)) return false;
-    }
-  }
-  return count > 1;
 }
 
 int nearest_rdma_device(const Machine& machine, int gpu, const std::vector<int>& taken) {

@@ -7,11 +7,23 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "algorithms/topology/cpu_set.h"
-
 namespace roda::topology {
+
+// A set of hardware threads, by the operating system's numbers.
+using CpuSet = std::vector<int>;  // ascending, no number twice
+
+constexpr int kMostCpus = 65536;
+
+// The kernel's list form: "0-3,8"; "" for the empty set.
+std::string print_cpus(const CpuSet& cpus);
+// False for anything but that form, numbers beyond kMostCpus, or a list that does not ascend.
+bool parse_cpus(std::string_view text, CpuSet* cpus);
+
+bool contains(const CpuSet& all, const CpuSet& some);
+CpuSet intersect(const CpuSet& a, const CpuSet& b);
 
 // Where a device is plugged in.
 struct PciPlace {
@@ -116,9 +128,6 @@ const CacheLevel* shared_cache(const Machine& machine);
 
 // NVLink's bandwidth per link and direction, in GB/s; 0 for a version that is not known.
 int nvlink_gbytes(int version);
-
-// Every pair of GPUs reaches the other by NVLink, straight or through a switch.
-bool is_nvlink_mesh(const Machine& machine);
 
 // The index of the RDMA device nearest to a GPU among those with an active port, the lowest of equal ones that `taken`
 // counts least often; -1: none. `taken` is empty or has a count for each device.

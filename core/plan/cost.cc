@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/plan/compose.h"
+#include "algorithms/plan/plan.h"
 #include "algorithms/schedule/sim/simulate.h"
 #include "core/execute/options.h"
 

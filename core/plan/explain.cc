@@ -7,9 +7,9 @@
 #include <sstream>
 #include <vector>
 
-#include "algorithms/schedule/print.h"
+#include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/user.h"
-#include "algorithms/select/names.h"
+#include "algorithms/select/table.h"
 #include "core/topology/print.h"
 #include "plugins/base/format.h"
 

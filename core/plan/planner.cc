@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "algorithms/schedule/schedule.h"
-#include "algorithms/select/names.h"
+#include "algorithms/select/table.h"
 #include "core/execute/schedule/program.h"
 
 namespace roda::engine {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/select/names.h"
+#include "algorithms/select/table.h"
 #include "core/execute/group.h"
 #include "core/execute/schedule/program.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/topology/cpu_set.h"
+#include "algorithms/topology/machine.h"
 #include "plugins/base/format.h"
 
 namespace roda::topology {

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <thread>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
@@ -26,29 +26,21 @@ struct Pending {
   roda_request* sent = nullptr;  // a transport may have taken the message already
 
   void start(Env& env, Group& group) {
-    const int peer = (group.rank() + 1) % group.size();
+    const int peer = group.right();
     if (env.has(RODA_CAP_P2P)) {
       requests.push_back(group.receive(peer, 100, in.data(), in.size() / 2));
       requests.push_back(group.receive(peer, 101, in.data() + in.size() / 2, 10));
       if (group.rank() == 0) sent = group.send(peer, 102, out.data(), out.size());
     }
     if (env.has(RODA_CAP_NATIVE) && group.rank() == 0) {
-      for (int i = 0; i < 3; ++i) requests.push_back(group.start(allreduce(env, i)));
+      for (int i = 0; i < 3; ++i) {
+        roda_collective_args args = arguments(env, RODA_ALLREDUCE);
+        args.input = args.output = reduced.data() + i * 1000000;
+        args.count = 1000;
+        requests.push_back(group.start(args));
+      }
     }
     std::erase(requests, nullptr);
-  }
-
-  roda_collective_args allreduce(Env& env, int i) {
-    roda_collective_args args{};
-    args.struct_size = sizeof args;
-    args.collective = RODA_ALLREDUCE;
-    args.dtype = RODA_FLOAT32;
-    args.op = RODA_SUM;
-    args.memory_kind = env.placement().memory_kind();
-    args.input = args.output = reduced.data() + i * 1000000;
-    args.count = 1000;
-    args.tag = static_cast<std::uint64_t>(1000 + i);
-    return args;
   }
 };
 
@@ -152,14 +144,7 @@ void and_again(Env& env) {
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
     Pending pending(env);
     Group group(env, "again", {.generation = generation});
-    if (env.has(RODA_CAP_P2P)) {
-      const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
-      int in = -1;
-      const int out = group.rank();
-      roda_request* received = group.receive(left, 1, &in, sizeof in);
-      group.wait({received, group.send(right, 1, &out, sizeof out)});
-      CHECK(in == left, "generation %d: %d came from rank %d", static_cast<int>(generation), in, left);
-    }
+    group.check_it_talks();
     pending.start(env, group);
     env.barrier();
     group.abort(RODA_ERR_PRECONDITION, 0, kCause);

@@ -2,8 +2,9 @@
 #include <signal.h>
 
 #include <cstring>
+#include <numeric>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
@@ -33,17 +34,10 @@ void abort_once_dead(Env& env, Group& group, const std::vector<roda_request*>& r
 void survivors_go_on(Env& env) {
   const int survivors = env.size() - 1;
   env.barrier(survivors);
-  std::vector<int> members;
-  for (int i = 0; i < survivors; ++i) members.push_back(i);
+  std::vector<int> members(static_cast<std::size_t>(survivors));
+  std::iota(members.begin(), members.end(), 0);
   Group group(env, "survivors", {.members = members, .generation = 2});
-  if (env.has(RODA_CAP_P2P) && survivors > 1) {
-    const int right = (group.rank() + 1) % survivors, left = (group.rank() + survivors - 1) % survivors;
-    int in = -1;
-    const int out = group.rank();
-    roda_request* received = group.receive(left, 1, &in, sizeof in);
-    group.wait({received, group.send(right, 1, &out, sizeof out)});
-    CHECK(in == left, "among the survivors %d came from rank %d", in, left);
-  }
+  group.check_it_talks();
   env.barrier(survivors);
 }
 
@@ -102,18 +96,12 @@ void in_collective(Env& env) {
   Buffer data(env.placement(), kFloats * sizeof(float), 0);
   {
     Group group(env, "collective");
-    roda_collective_args args{};
-    args.struct_size = sizeof args;
-    args.collective = RODA_ALLREDUCE;
-    args.dtype = RODA_FLOAT32;
-    args.op = RODA_SUM;
-    args.memory_kind = env.placement().memory_kind();
+    roda_collective_args args = arguments(env, RODA_ALLREDUCE);
     args.input = args.output = data.data();
     args.count = kFloats;
-    args.tag = 1;
     group.wait(group.start(args));  // once all together
     env.barrier();
-    args.tag = 2;
+    ++args.tag;
     if (env.rank() == victim_of(env)) die();
     roda_request* request = group.start(args);
     abort_once_dead(env, group, {request});
@@ -127,19 +115,12 @@ void with_windows(Env& env) {
   {
     Group group(env, "windows");
     const int victim = victim_of(env);
-    roda_memory memory{};
+    roda_memory memory = group.allocate(1 << 20);
     roda_error error = make_error();
-    memory.struct_size = sizeof memory;
-    CHECK(env.table().memory_alloc(group.get(), 1 << 20, &memory, &error) == RODA_OK, "memory_alloc: %s",
-          error.message);
     CHECK(env.table().window_open(group.get(), 0, memory.address, 1 << 20, &memory, &error) == RODA_OK,
           "window_open: %s", error.message);
-    for (int peer = 0; peer < group.size(); ++peer) {
-      if (peer != group.rank()) group.signal(peer, 0, 1);
-    }
-    for (int peer = 0; peer < group.size(); ++peer) {
-      if (peer != group.rank()) group.wait_signal(peer, 0, 1);
-    }
+    group.signal_all(0, 1);
+    group.wait_signal_of_all(0, 1);
     const auto* mapped =
         env.has(RODA_CAP_MAP) ? static_cast<const char*>(env.table().window_map(group.get(), victim, 0)) : nullptr;
     env.barrier();
@@ -151,12 +132,9 @@ void with_windows(Env& env) {
     }
     std::vector<char> copy(1 << 20);
     roda_request* request = nullptr;
-    if (env.table().get(group.get(), victim, 0, 0, copy.data(), copy.size(), &request, &error) == RODA_OK) {
-      group.abort(RODA_ERR_PEER, victim, "the rank died");
-      group.finish(request);
-    } else {
-      group.abort(RODA_ERR_PEER, victim, "the rank died");
-    }
+    const int32_t code = env.table().get(group.get(), victim, 0, 0, copy.data(), copy.size(), &request, &error);
+    group.abort(RODA_ERR_PEER, victim, "the rank died");
+    if (code == RODA_OK) group.finish(request);
     env.table().memory_free(group.get(), &memory);
   }
   survivors_go_on(env);
@@ -166,12 +144,8 @@ void with_windows(Env& env) {
 void while_finalising(Env& env) {
   {
     Group group(env, "finalising");
-    const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
     std::vector<char> in(100000), out(in.size());
-    if (env.has(RODA_CAP_P2P)) {
-      roda_request* received = group.receive(left, 1, in.data(), in.size());
-      group.wait({received, group.send(right, 1, out.data(), out.size())});
-    }
+    if (env.has(RODA_CAP_P2P)) group.pass_around(1, out.data(), in.data(), in.size());
     env.barrier();
     if (env.rank() == victim_of(env)) die();
     if (env.rank() % 2 == 0) env.poll_until([&] { return env.world().is_dead(victim_of(env)); }, "the victim's end");

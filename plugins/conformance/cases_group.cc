@@ -1,7 +1,7 @@
 // Forming groups and giving them up.
 #include <cstring>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
@@ -9,14 +9,11 @@ namespace {
 // Every member learns from its left neighbour which group this is: members of different groups must not be mixed up.
 void check_members(Env& env, Group& group, int id) {
   if (!env.has(RODA_CAP_P2P) || group.size() < 2) return;
-  const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
   const int mine[2] = {id, group.rank()};
   int theirs[2] = {-1, -1};
-  roda_request* received = group.receive(left, 1, theirs, sizeof theirs);
-  roda_request* sent = group.send(right, 1, mine, sizeof mine);
-  group.wait({received, sent});
-  CHECK(theirs[0] == id && theirs[1] == left, "group %d: message of group %d rank %d from rank %d", id, theirs[0],
-        theirs[1], left);
+  group.pass_around(1, mine, theirs, sizeof theirs);
+  CHECK(theirs[0] == id && theirs[1] == group.left(), "group %d: message of group %d rank %d from rank %d", id,
+        theirs[0], theirs[1], group.left());
 }
 
 void form(Env& env) {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
@@ -27,17 +27,9 @@ void use(Env& env, std::uint64_t generation) {
   {
     Group group(env, "leak", {.generation = generation});
     std::vector<char> in(100000), out(100000);
-    const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
-    if (env.has(RODA_CAP_P2P)) {
-      roda_request* received = group.receive(left, 1, in.data(), in.size());
-      group.wait({received, group.send(right, 1, out.data(), out.size())});
-    }
+    if (env.has(RODA_CAP_P2P)) group.pass_around(1, out.data(), in.data(), in.size());
     if (env.has(RODA_CAP_ALLOCATE)) {
-      roda_memory memory{};
-      roda_error error = make_error();
-      memory.struct_size = sizeof memory;
-      CHECK(env.table().memory_alloc(group.get(), 100000, &memory, &error) == RODA_OK, "memory_alloc: %s",
-            error.message);
+      roda_memory memory = group.allocate(100000);
       env.table().memory_free(group.get(), &memory);
     }
     env.barrier();

@@ -1,13 +1,10 @@
 // Messages between ranges of the memory under test, which may be a device's.
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
 
 constexpr std::size_t kLengths[] = {0, 1, 7, 4096, 8193, 65537, 1048579};
-
-int right_of(const Group& group) { return (group.rank() + 1) % group.size(); }
-int left_of(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
 
 bool takes(Env& env) {
   const auto& table = env.table();
@@ -40,18 +37,18 @@ class Registered {
 };
 
 void exchange(Env& env, Group& group, std::size_t bytes, std::uint64_t tag, bool registers) {
-  Buffer mine(env.placement(), pattern(bytes, group.rank(), right_of(group), tag));
+  Buffer mine(env.placement(), pattern(bytes, group.rank(), group.right(), tag));
   Buffer theirs(env.placement(), bytes);
   {
     std::vector<std::unique_ptr<Registered>> registered;
     for (Buffer* buffer : {&mine, &theirs}) {
       if (registers) registered.push_back(std::make_unique<Registered>(env, group, buffer));
     }
-    roda_request* received = group.receive(left_of(group), tag, theirs.data(), bytes, theirs.memory());
-    roda_request* sent = group.send(right_of(group), tag, mine.data(), bytes, mine.memory());
+    roda_request* received = group.receive(group.left(), tag, theirs.data(), bytes, theirs.memory());
+    roda_request* sent = group.send(group.right(), tag, mine.data(), bytes, mine.memory());
     group.wait({received, sent});
   }
-  CHECK(theirs.read() == pattern(bytes, left_of(group), group.rank(), tag), "wrong data in a message of %zu bytes",
+  CHECK(theirs.read() == pattern(bytes, group.left(), group.rank(), tag), "wrong data in a message of %zu bytes",
         bytes);
 }
 

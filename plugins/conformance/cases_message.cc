@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
@@ -10,20 +10,15 @@ namespace {
 constexpr std::size_t kSizes[] = {0,    1,    7,     8,     64,    4095,   4096,    4097,
                                   8192, 8193, 65535, 65536, 65537, 262144, 1048579, 8u << 20};
 
-int right_of(const Group& group) { return (group.rank() + 1) % group.size(); }
-int left_of(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
-
 void sizes(Env& env) {
   Group group(env, "sizes");
   std::uint64_t tag = 0;
   for (const std::size_t bytes : kSizes) {
     ++tag;
-    const std::vector<char> mine = pattern(bytes, group.rank(), right_of(group), tag);
+    const std::vector<char> mine = pattern(bytes, group.rank(), group.right(), tag);
     std::vector<char> theirs(bytes, 'x');
-    roda_request* received = group.receive(left_of(group), tag, theirs.data(), bytes);
-    roda_request* sent = group.send(right_of(group), tag, mine.data(), bytes);
-    group.wait({received, sent});
-    CHECK(theirs == pattern(bytes, left_of(group), group.rank(), tag), "wrong data in a message of %zu bytes", bytes);
+    group.pass_around(tag, mine.data(), theirs.data(), bytes);
+    CHECK(theirs == pattern(bytes, group.left(), group.rank(), tag), "wrong data in a message of %zu bytes", bytes);
   }
   env.barrier();
 }
@@ -31,13 +26,13 @@ void sizes(Env& env) {
 void unexpected(Env& env) {
   Group group(env, "unexpected");
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{5}, std::size_t{5000}, std::size_t{300000}}) {
-    const std::vector<char> mine = pattern(bytes, group.rank(), right_of(group), bytes);
+    const std::vector<char> mine = pattern(bytes, group.rank(), group.right(), bytes);
     std::vector<char> theirs(bytes, 'x');
-    roda_request* sent = group.send(right_of(group), bytes, mine.data(), bytes);
+    roda_request* sent = group.send(group.right(), bytes, mine.data(), bytes);
     env.barrier();  // by now every message is on its way, and no receive is posted
-    roda_request* received = group.receive(left_of(group), bytes, theirs.data(), bytes);
+    roda_request* received = group.receive(group.left(), bytes, theirs.data(), bytes);
     group.wait({received, sent});
-    CHECK(theirs == pattern(bytes, left_of(group), group.rank(), bytes),
+    CHECK(theirs == pattern(bytes, group.left(), group.rank(), bytes),
           "wrong data in an unexpected message of %zu bytes", bytes);
     env.barrier();
   }
@@ -51,15 +46,15 @@ void tags(Env& env) {
   std::vector<roda_request*> requests;
   for (std::uint64_t tag = kTags; tag-- > 0;) {
     in[tag].resize(100 * tag);
-    requests.push_back(group.receive(left_of(group), kHigh * (tag % 2) + tag, in[tag].data(), in[tag].size()));
+    requests.push_back(group.receive(group.left(), kHigh * (tag % 2) + tag, in[tag].data(), in[tag].size()));
   }
   for (std::uint64_t tag = 0; tag < kTags; ++tag) {
-    out[tag] = pattern(100 * tag, group.rank(), right_of(group), tag);
-    requests.push_back(group.send(right_of(group), kHigh * (tag % 2) + tag, out[tag].data(), out[tag].size()));
+    out[tag] = pattern(100 * tag, group.rank(), group.right(), tag);
+    requests.push_back(group.send(group.right(), kHigh * (tag % 2) + tag, out[tag].data(), out[tag].size()));
   }
   group.wait(requests);
   for (std::uint64_t tag = 0; tag < kTags; ++tag) {
-    CHECK(in[tag] == pattern(100 * tag, left_of(group), group.rank(), tag), "tag %d got another's data",
+    CHECK(in[tag] == pattern(100 * tag, group.left(), group.rank(), tag), "tag %d got another's data",
           static_cast<int>(tag));
   }
   env.barrier();
@@ -73,20 +68,20 @@ void far_tags(Env& env) {
   const auto tag = [](std::size_t message) { return std::uint64_t{message % kTags} << 40 | 3; };
   const auto receive = [&](std::size_t message) {
     in[message].resize(5000 + message);
-    requests.push_back(group.receive(left_of(group), tag(message), in[message].data(), in[message].size()));
+    requests.push_back(group.receive(group.left(), tag(message), in[message].data(), in[message].size()));
   };
   // Those of even tags before the messages come; then all others, the last tag first.
   for (std::size_t message = 0; message < in.size(); message += 2) receive(message);
   for (std::size_t message = 0; message < out.size(); ++message) {
-    out[message] = pattern(5000 + message, group.rank(), right_of(group), message);
-    requests.push_back(group.send(right_of(group), tag(message), out[message].data(), out[message].size()));
+    out[message] = pattern(5000 + message, group.rank(), group.right(), message);
+    requests.push_back(group.send(group.right(), tag(message), out[message].data(), out[message].size()));
   }
   for (std::size_t round = 0; round < kRounds; ++round) {
     for (std::size_t left = kTags; left > 0; left -= 2) receive(round * kTags + left - 1);
   }
   group.wait(requests);
   for (std::size_t message = 0; message < in.size(); ++message) {
-    CHECK(in[message] == pattern(5000 + message, left_of(group), group.rank(), message), "message %zu got other data",
+    CHECK(in[message] == pattern(5000 + message, group.left(), group.rank(), message), "message %zu got other data",
           message);
   }
   env.barrier();
@@ -105,12 +100,12 @@ void order(Env& env) {
   // Half of the receives before the messages, half after.
   const auto receive = [&](int i) {
     auto& data = in[static_cast<std::size_t>(i)];
-    requests.push_back(group.receive(left_of(group), 7, data.data(), data.size() * sizeof(int)));
+    requests.push_back(group.receive(group.left(), 7, data.data(), data.size() * sizeof(int)));
   };
   for (int i = 0; i < kMessages / 2; ++i) receive(i);
   for (int i = 0; i < kMessages; ++i) {
     auto& data = out[static_cast<std::size_t>(i)];
-    requests.push_back(group.send(right_of(group), 7, data.data(), data.size() * sizeof(int)));
+    requests.push_back(group.send(group.right(), 7, data.data(), data.size() * sizeof(int)));
   }
   for (int i = kMessages / 2; i < kMessages; ++i) receive(i);
   group.wait(requests);
@@ -148,17 +143,17 @@ void all_pairs(Env& env) {
 void crossed(Env& env) {
   constexpr std::size_t kBytes = 1u << 20;
   Group group(env, "crossed");
-  const std::vector<char> out[2] = {pattern(kBytes, group.rank(), right_of(group), 1),
-                                    pattern(kBytes, group.rank(), right_of(group), 2)};
+  const std::vector<char> out[2] = {pattern(kBytes, group.rank(), group.right(), 1),
+                                    pattern(kBytes, group.rank(), group.right(), 2)};
   std::vector<char> in[2] = {std::vector<char>(kBytes), std::vector<char>(kBytes)};
-  roda_request* first = group.send(right_of(group), 1, out[0].data(), kBytes);
-  roda_request* second = group.send(right_of(group), 2, out[1].data(), kBytes);
-  group.wait(group.receive(left_of(group), 2, in[1].data(), kBytes));
+  roda_request* first = group.send(group.right(), 1, out[0].data(), kBytes);
+  roda_request* second = group.send(group.right(), 2, out[1].data(), kBytes);
+  group.wait(group.receive(group.left(), 2, in[1].data(), kBytes));
   group.wait(second);
-  group.wait(group.receive(left_of(group), 1, in[0].data(), kBytes));
+  group.wait(group.receive(group.left(), 1, in[0].data(), kBytes));
   group.wait(first);
   for (int i = 0; i < 2; ++i) {
-    CHECK(in[i] == pattern(kBytes, left_of(group), group.rank(), static_cast<std::uint64_t>(i + 1)),
+    CHECK(in[i] == pattern(kBytes, group.left(), group.rank(), static_cast<std::uint64_t>(i + 1)),
           "wrong data, lane %d", i);
   }
   env.barrier();
@@ -178,14 +173,14 @@ void pressure(Env& env) {
         int32_t code = RODA_OK;
         for (; sent < kMessages; ++sent) {
           out[sent] = sent * 3 + 1;
-          code = env.table().send(group.get(), right_of(group), sent, &out[sent], sizeof out[sent], nullptr, &request,
+          code = env.table().send(group.get(), group.right(), sent, &out[sent], sizeof out[sent], nullptr, &request,
                                   &error);
           if (code == RODA_AGAIN) break;
           CHECK(code == RODA_OK, "send: %d %s", code, error.message);
           requests.push_back(request);
         }
         for (; received < std::min(kMessages, sent + 1); ++received) {
-          code = env.table().recv(group.get(), left_of(group), received, &in[received], sizeof in[received], nullptr,
+          code = env.table().recv(group.get(), group.left(), received, &in[received], sizeof in[received], nullptr,
                                   &request, &error);
           if (code == RODA_AGAIN) break;
           CHECK(code == RODA_OK, "recv: %d %s", code, error.message);

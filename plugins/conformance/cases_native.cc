@@ -4,16 +4,11 @@
 #include <numeric>
 #include <utility>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 #include "plugins/conformance/values.h"
 
 namespace roda::conformance {
 namespace {
-
-std::uint64_t next_tag() {
-  static thread_local std::uint64_t tag = 0;
-  return ++tag;
-}
 
 bool supports(Env& env, int collective, int dtype, int op = RODA_SUM) {
   return env.table().collective_supported(env.context(), collective, dtype, op, env.placement().memory_kind()) != 0;
@@ -24,15 +19,14 @@ void skip_unless(Env& env, int collective) {
     throw CaseSkipped(std::string("no native ") + roda_collective_name(collective));
 }
 
-roda_collective_args arguments(Env& env, int collective, int dtype, int op = RODA_SUM) {
-  roda_collective_args args{};
-  args.struct_size = sizeof args;
-  args.collective = collective;
-  args.dtype = dtype;
-  args.op = op;
-  args.memory_kind = env.placement().memory_kind();
-  args.tag = next_tag();
-  return args;
+// `body(dtype, op)` for all that the transport supports, of sums alone or of every op.
+template <typename Body>
+void for_each_supported(Env& env, int collective, bool sums_alone, Body&& body) {
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
+      if ((op == RODA_SUM || !sums_alone) && supports(env, collective, dtype, op)) body(dtype, op);
+    }
+  }
 }
 
 void check_equal(const std::vector<char>& got, const std::vector<char>& expected, int dtype, const char* what,
@@ -58,15 +52,12 @@ void allreduce_one(Env& env, Group& group, int dtype, int op, std::size_t count,
 void allreduce(Env& env) {
   skip_unless(env, RODA_ALLREDUCE);
   Group group(env, "allreduce");
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
-      if (!supports(env, RODA_ALLREDUCE, dtype, op)) continue;
-      for (const std::size_t count : {0, 1, 3, 1000}) {
-        allreduce_one(env, group, dtype, op, count, true);
-        allreduce_one(env, group, dtype, op, count, false);
-      }
+  for_each_supported(env, RODA_ALLREDUCE, false, [&](int dtype, int op) {
+    for (const std::size_t count : {0, 1, 3, 1000}) {
+      allreduce_one(env, group, dtype, op, count, true);
+      allreduce_one(env, group, dtype, op, count, false);
     }
-  }
+  });
   for (const std::size_t count : {17u, 64u, 257u, 4097u, 30011u, 65537u, 1000003u}) {
     allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, true);
     allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, false);
@@ -74,27 +65,31 @@ void allreduce(Env& env) {
   env.barrier();
 }
 
+// `body(root, count, is_root, in_place)` for every root and some counts.
+template <typename Body>
+void for_each_root(const Group& group, Body&& body) {
+  for (int root = 0; root < group.size(); ++root) {
+    for (const std::size_t count : {0u, 1u, 777u, 100003u}) body(root, count, root == group.rank(), count % 2 == 0);
+  }
+}
+
 void broadcast(Env& env) {
   skip_unless(env, RODA_BROADCAST);
   Group group(env, "broadcast");
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    if (!supports(env, RODA_BROADCAST, dtype)) continue;
-    for (int root = 0; root < group.size(); ++root) {
-      for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
-        const std::vector<char> data = make_elements(dtype, count, root, RODA_SUM);
-        const bool is_root = root == group.rank(), in_place = count % 2 == 0;
-        Buffer input(env.placement(), is_root ? data : std::vector<char>());
-        Buffer output(env.placement(), is_root && in_place ? data : std::vector<char>(data.size(), 'x'));
-        roda_collective_args args = arguments(env, RODA_BROADCAST, dtype);
-        args.input = is_root && !in_place ? input.data() : output.data();
-        args.output = output.data();
-        args.count = count;
-        args.root = root;
-        group.wait(group.start(args));
-        check_equal(output.read(), data, dtype, "broadcast", count);
-      }
-    }
-  }
+  for_each_supported(env, RODA_BROADCAST, true, [&](int dtype, int) {
+    for_each_root(group, [&](int root, std::size_t count, bool is_root, bool in_place) {
+      const std::vector<char> data = make_elements(dtype, count, root, RODA_SUM);
+      Buffer input(env.placement(), is_root ? data : std::vector<char>());
+      Buffer output(env.placement(), is_root && in_place ? data : std::vector<char>(data.size(), 'x'));
+      roda_collective_args args = arguments(env, RODA_BROADCAST, dtype);
+      args.input = is_root && !in_place ? input.data() : output.data();
+      args.output = output.data();
+      args.count = count;
+      args.root = root;
+      group.wait(group.start(args));
+      check_equal(output.read(), data, dtype, "broadcast", count);
+    });
+  });
   env.barrier();
 }
 
@@ -102,28 +97,21 @@ void broadcast(Env& env) {
 void reduce(Env& env) {
   skip_unless(env, RODA_REDUCE);
   Group group(env, "reduce");
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
-      if (!supports(env, RODA_REDUCE, dtype, op)) continue;
-      for (int root = 0; root < group.size(); ++root) {
-        for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
-          const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
-          const bool is_root = root == group.rank(), in_place = count % 2 == 0;
-          Buffer input(env.placement(), elements);
-          Buffer output(env.placement(), is_root && in_place ? elements : std::vector<char>(elements.size(), 'x'));
-          roda_collective_args args = arguments(env, RODA_REDUCE, dtype, op);
-          args.input = is_root && in_place ? output.data() : input.data();
-          args.output = is_root ? output.data() : nullptr;
-          args.count = count;
-          args.root = root;
-          group.wait(group.start(args));
-          if (is_root)
-            check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, "reduce", count);
-          check_equal(input.read(), elements, dtype, "the input of a reduce", count);
-        }
-      }
-    }
-  }
+  for_each_supported(env, RODA_REDUCE, false, [&](int dtype, int op) {
+    for_each_root(group, [&](int root, std::size_t count, bool is_root, bool in_place) {
+      const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
+      Buffer input(env.placement(), elements);
+      Buffer output(env.placement(), is_root && in_place ? elements : std::vector<char>(elements.size(), 'x'));
+      roda_collective_args args = arguments(env, RODA_REDUCE, dtype, op);
+      args.input = is_root && in_place ? output.data() : input.data();
+      args.output = is_root ? output.data() : nullptr;
+      args.count = count;
+      args.root = root;
+      group.wait(group.start(args));
+      if (is_root) check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, "reduce", count);
+      check_equal(input.read(), elements, dtype, "the input of a reduce", count);
+    });
+  });
   env.barrier();
 }
 
@@ -139,20 +127,22 @@ std::vector<std::size_t> shares(int ranks, int shape) {
 }
 constexpr int kShapes = 6;
 
+void append(std::vector<char>* all, const std::vector<char>& part) {
+  all->insert(all->end(), part.begin(), part.end());
+}
+
 void allgather(Env& env) {
   skip_unless(env, RODA_ALLGATHER);
   Group group(env, "allgather");
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    if (!supports(env, RODA_ALLGATHER, dtype)) continue;
+  for_each_supported(env, RODA_ALLGATHER, true, [&](int dtype, int) {
     for (int shape = 0; shape < kShapes; ++shape) {
       const std::vector<std::size_t> counts = shares(group.size(), shape);
       std::vector<char> expected;
       for (int rank = 0; rank < group.size(); ++rank) {
-        const std::vector<char> part = make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, RODA_SUM);
-        expected.insert(expected.end(), part.begin(), part.end());
+        append(&expected, make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, RODA_SUM));
       }
-      Buffer input(env.placement(),
-                   make_elements(dtype, counts[static_cast<std::size_t>(group.rank())], group.rank(), RODA_SUM));
+      const std::size_t own = counts[static_cast<std::size_t>(group.rank())];
+      Buffer input(env.placement(), make_elements(dtype, own, group.rank(), RODA_SUM));
       Buffer output(env.placement(), expected.size());
       roda_collective_args args = arguments(env, RODA_ALLGATHER, dtype);
       args.input = input.data();
@@ -161,31 +151,27 @@ void allgather(Env& env) {
       group.wait(group.start(args));
       check_equal(output.read(), expected, dtype, "allgather", expected.size());
     }
-  }
+  });
   env.barrier();
 }
 
 void alltoall(Env& env) {
   skip_unless(env, RODA_ALLTOALL);
   Group group(env, "alltoall");
-  const auto ranks = static_cast<std::size_t>(group.size());
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    if (!supports(env, RODA_ALLTOALL, dtype)) continue;
+  const auto ranks = static_cast<std::size_t>(group.size()), own = static_cast<std::size_t>(group.rank());
+  for_each_supported(env, RODA_ALLTOALL, true, [&](int dtype, int) {
     for (int shape = 0; shape < kShapes; ++shape) {
       // Rank a sends (share of a + share of b, rotated) elements to rank b.
       const std::vector<std::size_t> share = shares(group.size(), shape);
       const auto count = [&](std::size_t from, std::size_t to) { return share[(from + 2 * to) % ranks]; };
-      const auto own = static_cast<std::size_t>(group.rank());
       std::vector<std::size_t> send_counts(ranks), recv_counts(ranks);
       std::vector<char> elements, expected;
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         send_counts[peer] = count(own, peer);
         recv_counts[peer] = count(peer, own);
         const int ours = static_cast<int>(own * ranks + peer), theirs = static_cast<int>(peer * ranks + own);
-        const std::vector<char> out = make_elements(dtype, send_counts[peer], ours, RODA_SUM);
-        const std::vector<char> in = make_elements(dtype, recv_counts[peer], theirs, RODA_SUM);
-        elements.insert(elements.end(), out.begin(), out.end());
-        expected.insert(expected.end(), in.begin(), in.end());
+        append(&elements, make_elements(dtype, send_counts[peer], ours, RODA_SUM));
+        append(&expected, make_elements(dtype, recv_counts[peer], theirs, RODA_SUM));
       }
       Buffer input(env.placement(), std::move(elements));
       Buffer output(env.placement(), expected.size());
@@ -197,34 +183,31 @@ void alltoall(Env& env) {
       group.wait(group.start(args));
       check_equal(output.read(), expected, dtype, "alltoall", expected.size());
     }
-  }
+  });
   env.barrier();
 }
 
 void reduce_scatter(Env& env) {
   skip_unless(env, RODA_REDUCESCATTER);
   Group group(env, "reduce_scatter");
-  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
-    for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
-      if (!supports(env, RODA_REDUCESCATTER, dtype, op)) continue;
-      for (int shape = 0; shape < kShapes; ++shape) {
-        const std::vector<std::size_t> counts = shares(group.size(), shape);
-        const auto own = static_cast<std::size_t>(group.rank());
-        const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-        const std::size_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::size_t{0});
-        Buffer input(env.placement(), make_elements(dtype, total, group.rank(), op));
-        Buffer output(env.placement(), counts[own] * roda_dtype_size(dtype));
-        roda_collective_args args = arguments(env, RODA_REDUCESCATTER, dtype, op);
-        args.input = input.data();
-        args.output = output.data();
-        args.count = total;
-        args.recv_counts = counts.data();
-        group.wait(group.start(args));
-        check_equal(output.read(), reduced_elements(dtype, counts[own], group.size(), op, first), dtype,
-                    "reduce-scatter", total);
-      }
+  for_each_supported(env, RODA_REDUCESCATTER, false, [&](int dtype, int op) {
+    for (int shape = 0; shape < kShapes; ++shape) {
+      const std::vector<std::size_t> counts = shares(group.size(), shape);
+      const std::size_t own = counts[static_cast<std::size_t>(group.rank())];
+      const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      const std::size_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::size_t{0});
+      Buffer input(env.placement(), make_elements(dtype, total, group.rank(), op));
+      Buffer output(env.placement(), own * roda_dtype_size(dtype));
+      roda_collective_args args = arguments(env, RODA_REDUCESCATTER, dtype, op);
+      args.input = input.data();
+      args.output = output.data();
+      args.count = total;
+      args.recv_counts = counts.data();
+      group.wait(group.start(args));
+      const auto expected = reduced_elements(dtype, own, group.size(), op, first);
+      check_equal(output.read(), expected, dtype, "reduce-scatter", total);
     }
-  }
+  });
   env.barrier();
 }
 
@@ -270,7 +253,7 @@ void in_flight(Env& env) {
 void beside_messages(Env& env) {
   skip_unless(env, RODA_ALLREDUCE);
   Group group(env, "beside");
-  const int right = (group.rank() + 1) % group.size(), left = (group.rank() + group.size() - 1) % group.size();
+  const int right = group.right(), left = group.left();
   for (std::uint64_t round = 0; round < 20; ++round) {
     std::vector<char> data = make_elements(RODA_FLOAT32, 50000, group.rank(), RODA_SUM), in(100000);
     const std::vector<char> out = pattern(in.size(), group.rank(), right, round);

@@ -1,25 +1,17 @@
 // Signals, windows and memory.
 #include <cstring>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {
-
-int right_of(const Group& group) { return (group.rank() + 1) % group.size(); }
-int left_of(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
 
 // Window memory of a group: the transport's own where it hands some out, plain memory otherwise.
 class WindowMemory {
  public:
   WindowMemory(Env& env, Group& group, std::size_t bytes) : env_(env), group_(group) {
     if (env.has(RODA_CAP_ALLOCATE)) {
-      roda_error error = make_error();
-      memory_.struct_size = sizeof memory_;
-      const int32_t code = env.table().memory_alloc(group.get(), bytes, &memory_, &error);
-      CHECK(code == RODA_OK, "memory_alloc(%zu): %d %s", bytes, code, error.message);
-      CHECK(memory_.address != nullptr && memory_.length >= bytes, "memory_alloc(%zu) gave %zu bytes", bytes,
-            memory_.length);
+      memory_ = group.allocate(bytes);
       return;
     }
     if (!env.has(RODA_CAP_WINDOW_ANY)) throw CaseSkipped("no memory that a window may be opened over");
@@ -46,26 +38,12 @@ class WindowMemory {
   std::vector<char> plain_;
 };
 
-// Every member says that it is through with the windows of the others, and hears it from them: until then the owner of
-// a window may be needed (RODA_CAP_ACTIVE_WINDOWS).
-void all_are_through(Group& group, std::uint32_t index) {
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.signal(peer, index, 1);
-  }
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.wait_signal(peer, index, 1);
-  }
-}
-
 void signals(Env& env) {
   Group group(env, "signals");
   const std::uint32_t count = env.table().signal_count(group.get());
   CHECK(count >= 1, "no signals");
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
-    for (std::uint32_t index = 0; index < count; ++index) {
-      group.signal(peer, index, 1000u * static_cast<unsigned>(group.rank() + 1) + index);
-    }
+  for (std::uint32_t index = 0; index < count; ++index) {
+    group.signal_all(index, 1000u * static_cast<unsigned>(group.rank() + 1) + index);
   }
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
@@ -83,9 +61,9 @@ void ping_pong(Env& env) {
   constexpr std::uint64_t kRounds = 500;
   Group group(env, "ping_pong");
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
-    if (group.rank() != 0) group.wait_signal(left_of(group), 0, round);
-    group.signal(right_of(group), 0, round);
-    if (group.rank() == 0) group.wait_signal(left_of(group), 0, round);
+    if (group.rank() != 0) group.wait_signal(group.left(), 0, round);
+    group.signal(group.right(), 0, round);
+    if (group.rank() == 0) group.wait_signal(group.left(), 0, round);
   }
   env.barrier();
 }
@@ -101,20 +79,20 @@ void visibility(Env& env) {
   memory.open(0, kWords * sizeof(std::uint64_t));
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
     for (std::size_t i = 0; i < kWords; ++i) words[i] = round * 10000 + i;
-    group.signal(right_of(group), 0, round);
-    group.wait_signal(left_of(group), 0, round);
-    const void* mapped = env.has(RODA_CAP_MAP) ? env.table().window_map(group.get(), left_of(group), 0) : nullptr;
+    group.signal(group.right(), 0, round);
+    group.wait_signal(group.left(), 0, round);
+    const void* mapped = env.has(RODA_CAP_MAP) ? env.table().window_map(group.get(), group.left(), 0) : nullptr;
     if (mapped != nullptr) {
       std::memcpy(copy.data(), mapped, kWords * sizeof(std::uint64_t));
     } else if (env.has(RODA_CAP_GET)) {
-      group.wait(group.get(left_of(group), 0, 0, copy.data(), kWords * sizeof(std::uint64_t)));
+      group.wait(group.get(group.left(), 0, 0, copy.data(), kWords * sizeof(std::uint64_t)));
     } else {
       throw CaseSkipped("windows can be neither mapped nor read");
     }
     for (std::size_t i = 0; i < kWords; ++i)
       CHECK(copy[i] == round * 10000 + i, "word %zu is old in round %d", i, static_cast<int>(round));
-    group.signal(left_of(group), 1, round);
-    group.wait_signal(right_of(group), 1, round);  // before writing again
+    group.signal(group.left(), 1, round);
+    group.wait_signal(group.right(), 1, round);  // before writing again
   }
   env.barrier();
 }
@@ -126,9 +104,7 @@ void get(Env& env) {
   const std::vector<char> mine = pattern(kBytes, group.rank(), 0, 5);
   std::memcpy(memory.data(), mine.data(), kBytes);
   memory.open(1, kBytes);
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.signal(peer, 0, 1);
-  }
+  group.signal_all(0, 1);
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     group.wait_signal(peer, 0, 1);
@@ -141,7 +117,9 @@ void get(Env& env) {
             "get of %zu bytes at %zu from rank %d", bytes, offset, peer);
     }
   }
-  all_are_through(group, 1);
+  // All are through with the windows of the others: until then their owners may be needed (RODA_CAP_ACTIVE_WINDOWS).
+  group.signal_all(1, 1);
+  group.wait_signal_of_all(1, 1);
   env.barrier();
   env.table().window_close(group.get(), 1);
 }
@@ -153,9 +131,7 @@ void put(Env& env) {
   WindowMemory memory(env, group, kPart * parts);
   std::memset(memory.data(), 'x', kPart * parts);
   memory.open(0, kPart * parts);
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.signal(peer, 0, 1);
-  }
+  group.signal_all(0, 1);
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     group.wait_signal(peer, 0, 1);
@@ -182,14 +158,14 @@ void reopen(Env& env) {
     const std::size_t offset = (round - 1) * kBytes;
     std::memset(memory.data() + offset, static_cast<int>(round) + group.rank(), kBytes);
     memory.open(last, kBytes, offset);
-    group.signal(right_of(group), 0, round);
-    group.wait_signal(left_of(group), 0, round);
+    group.signal(group.right(), 0, round);
+    group.wait_signal(group.left(), 0, round);
     std::vector<char> data(kBytes);
-    group.wait(group.get(left_of(group), last, 0, data.data(), kBytes));
-    CHECK(data[0] == static_cast<char>(round) + left_of(group) && data[kBytes - 1] == data[0], "round %d reads %d",
+    group.wait(group.get(group.left(), last, 0, data.data(), kBytes));
+    CHECK(data[0] == static_cast<char>(round) + group.left() && data[kBytes - 1] == data[0], "round %d reads %d",
           static_cast<int>(round), data[0]);
-    group.signal(left_of(group), 1, round);
-    group.wait_signal(right_of(group), 1, round);
+    group.signal(group.left(), 1, round);
+    group.wait_signal(group.right(), 1, round);
     if (round % 2 == 0) env.table().window_close(group.get(), last);
   }
   env.barrier();
@@ -200,11 +176,7 @@ void allocation(Env& env) {
   for (int round = 0; round < 3; ++round) {
     std::vector<roda_memory> blocks;
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{1u << 20}, std::size_t{16u << 20}}) {
-      roda_error error = make_error();
-      roda_memory memory{};
-      memory.struct_size = sizeof memory;
-      const int32_t code = env.table().memory_alloc(group.get(), bytes, &memory, &error);
-      CHECK(code == RODA_OK, "memory_alloc(%zu): %d %s", bytes, code, error.message);
+      const roda_memory memory = group.allocate(bytes);
       CHECK(reinterpret_cast<std::uintptr_t>(memory.address) % 64 == 0, "%zu bytes are not aligned to 64", bytes);
       std::memset(memory.address, round, bytes);
       blocks.push_back(memory);

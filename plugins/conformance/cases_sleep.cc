@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "plugins/conformance/cases.h"
+#include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
 namespace {

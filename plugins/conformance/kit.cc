@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace roda::conformance {
 namespace {
@@ -29,6 +30,30 @@ void fail_at(const char* file, int line, const char* format, ...) {
   throw CaseFailure(std::string(slash != nullptr ? slash + 1 : file) + ":" + std::to_string(line) + ": " + text);
 }
 
+const std::vector<Case>& all_cases() {
+  static const std::vector<Case> all = [] {
+    std::vector<Case> list;
+    for (const auto* part : {&kGroupCases, &kMessageCases, &kOneSidedCases, &kMemoryCases, &kNativeCases, &kSleepCases,
+                             &kAbortCases, &kDeathCases, &kLeakCases}) {
+      list.insert(list.end(), part->begin(), part->end());
+    }
+    return list;
+  }();
+  return all;
+}
+
+roda_collective_args arguments(Env& env, int collective, int dtype, int op) {
+  static thread_local std::uint64_t tag = 0;
+  roda_collective_args args{};
+  args.struct_size = sizeof args;
+  args.collective = collective;
+  args.dtype = dtype;
+  args.op = op;
+  args.memory_kind = env.placement().memory_kind();
+  args.tag = ++tag;
+  return args;
+}
+
 roda_error make_error() {
   roda_error error{};
   error.struct_size = sizeof error;
@@ -44,6 +69,32 @@ std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag
     byte = static_cast<char>(state >> 56);
   }
   return data;
+}
+
+Buffer::Buffer(const Placement& placement, std::vector<char> data) : placement_(placement), host_(std::move(data)) {
+  if (placement_.device == nullptr) return;
+  roda_error error = make_error();
+  memory_.struct_size = sizeof memory_;
+  const int32_t allocated = placement_.device->alloc(placement_.number, host_.size(), &memory_, &error);
+  CHECK(allocated == RODA_OK, "%zu bytes on device %d: %s", host_.size(), placement_.number, error.message);
+  if (host_.empty()) return;
+  const int32_t copied = placement_.device->copy(memory_.address, host_.data(), host_.size(), nullptr, &error);
+  CHECK(copied == RODA_OK, "a copy to device %d: %s", placement_.number, error.message);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : placement_(other.placement_), host_(std::move(other.host_)), memory_(std::exchange(other.memory_, {})) {}
+
+Buffer::~Buffer() {
+  if (memory_.owner != nullptr) placement_.device->free(&memory_);
+}
+
+const std::vector<char>& Buffer::read() {
+  if (placement_.device == nullptr || host_.empty()) return host_;
+  roda_error error = make_error();
+  const int32_t copied = placement_.device->copy(host_.data(), memory_.address, host_.size(), nullptr, &error);
+  CHECK(copied == RODA_OK, "a copy from device %d: %s", placement_.number, error.message);
+  return host_;
 }
 
 Env::Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device)

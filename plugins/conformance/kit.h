@@ -3,16 +3,18 @@
 //   void sizes(Env& env) {
 //     Group group(env, "sizes");                      // formed when the constructor returns
 //     auto sent = group.send(peer, tag, data, bytes);
-//     group.wait(sent);                               // drives the transport the way the engine does, sleeping
-//     included CHECK(data == expected, "at %zu bytes", bytes);
+//     group.wait(sent);                               // drives the transport the way the engine does, with sleeps
+//     CHECK(data == expected, "at %zu bytes", bytes);
 //   }
 //
 // Each rank runs a case on one thread, in a process of its own unless the transport reaches only threads. A failed
 // check throws; everything that waits has a deadline.
 #pragma once
 
+#include <roda/abi/device.h>
 #include <roda/abi/transport.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,7 +22,6 @@
 #include <string>
 #include <vector>
 
-#include "plugins/conformance/buffer.h"
 #include "plugins/conformance/world.h"
 
 namespace roda::conformance {
@@ -44,6 +45,38 @@ inline int& case_seconds() {
   static int seconds = 40;
   return seconds;
 }
+
+// Where a rank's data lie.
+struct Placement {
+  const roda_device* device = nullptr;  // null: host memory
+  int number = 0;                       // of the device, for this rank
+
+  int memory_kind() const { return device == nullptr ? int{RODA_MEMORY_HOST} : device->memory_kind; }
+};
+
+// A range that begins as a copy of some bytes. One thread at a time; throws CaseFailure.
+class Buffer {
+ public:
+  Buffer(const Placement& placement, std::vector<char> data);
+  Buffer(const Placement& placement, std::size_t bytes, char fill = 'x')
+      : Buffer(placement, std::vector<char>(bytes, fill)) {}
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  char* data() { return placement_.device == nullptr ? host_.data() : static_cast<char*>(memory_.address); }
+  std::size_t size() const { return host_.size(); }
+  // What it lies in; null: plain host memory.
+  roda_memory* memory() { return placement_.device == nullptr ? nullptr : &memory_; }
+  // What is in it now.
+  const std::vector<char>& read();
+
+ private:
+  Placement placement_;
+  std::vector<char> host_;  // the range itself, or the last copy that was read
+  roda_memory memory_{};
+};
 
 // One rank of a case.
 class Env {
@@ -115,6 +148,9 @@ class Group {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
+  // The neighbours in a ring.
+  int right() const { return (rank_ + 1) % size(); }
+  int left() const { return (rank_ + size() - 1) % size(); }
   roda_group* get() const { return group_; }
   int32_t test(roda_error* error) { return env_.table().group_test(group_, error); }
   // Until it is formed or failed.
@@ -131,6 +167,15 @@ class Group {
   roda_request* start(const roda_collective_args& args);
   void signal(int peer, std::uint32_t index, std::uint64_t value);
   void wait_signal(int peer, std::uint32_t index, std::uint64_t value);
+
+  void signal_all(std::uint32_t index, std::uint64_t value);
+  void wait_signal_of_all(std::uint32_t index, std::uint64_t value);
+  // Sends `out` to the right and gets as much from the left, to the end.
+  void pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes);
+  // Its rank in a message to the right: the left neighbour must be heard.
+  void check_it_talks();
+  // The transport's own memory; given back by memory_free.
+  roda_memory allocate(std::size_t bytes);
 
   // Until it ended; RODA_OK is demanded by wait(), anything accepted by finish().
   void wait(roda_request* request) { wait(std::vector<roda_request*>{request}); }
@@ -173,11 +218,15 @@ struct Case {
   void (*run)(Env& env);
 };
 
-// In the order they run.
+// In the order they run, by subject and all together.
+extern const std::vector<Case> kGroupCases, kMessageCases, kOneSidedCases, kMemoryCases, kNativeCases, kSleepCases,
+    kAbortCases, kDeathCases, kLeakCases;
 const std::vector<Case>& all_cases();
 
 // Deterministic bytes, different for each (from, to, tag).
 std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag);
 roda_error make_error();
+// Of a sum of float32 unless it says otherwise, over the memory under test; each with a tag of its own.
+roda_collective_args arguments(Env& env, int collective, int dtype = RODA_FLOAT32, int op = RODA_SUM);
 
 }  // namespace roda::conformance

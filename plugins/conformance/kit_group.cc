@@ -121,6 +121,40 @@ void Group::wait_signal(int peer, std::uint32_t index, std::uint64_t value) {
   env_.drive([&] { return env_.table().signal_value(group_, peer, index) >= value; }, "a signal");
 }
 
+void Group::signal_all(std::uint32_t index, std::uint64_t value) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) signal(peer, index, value);
+  }
+}
+
+void Group::wait_signal_of_all(std::uint32_t index, std::uint64_t value) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) wait_signal(peer, index, value);
+  }
+}
+
+void Group::pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes) {
+  roda_request* received = receive(left(), tag, in, bytes);
+  wait({received, send(right(), tag, out, bytes)});
+}
+
+void Group::check_it_talks() {
+  if (!env_.has(RODA_CAP_P2P) || size() < 2) return;
+  int in = -1;
+  pass_around(1, &rank_, &in, sizeof in);
+  CHECK(in == left(), "group %s: %d came from rank %d", key_.c_str(), in, left());
+}
+
+roda_memory Group::allocate(std::size_t bytes) {
+  roda_error error = make_error();
+  roda_memory memory{};
+  memory.struct_size = sizeof memory;
+  const int32_t code = env_.table().memory_alloc(group_, bytes, &memory, &error);
+  CHECK(code == RODA_OK, "memory_alloc(%zu): %d %s", bytes, code, error.message);
+  CHECK(memory.address != nullptr && memory.length >= bytes, "memory_alloc(%zu) gave %zu bytes", bytes, memory.length);
+  return memory;
+}
+
 void Group::wait(std::vector<roda_request*> requests) {
   roda_error error = make_error();
   const auto all_done = [&] {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "plugins/conformance/launched.h"
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"

@@ -1,5 +1,4 @@
 // A user's schedule file: what is accepted is proved, and writes and reads back the same.
-#include "algorithms/schedule/registry.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/text/schedule_file.h"
 #include "tests/fuzz/fuzz.h"

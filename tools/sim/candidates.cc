@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "algorithms/plan/compose.h"
+#include "algorithms/plan/plan.h"
 #include "algorithms/text/cluster_file.h"
 
 namespace roda::simtool {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/schedule/sim/path.h"
+#include "algorithms/schedule/sim/trace.h"
 #include "tools/common/sizes.h"
 
 namespace roda::simtool {

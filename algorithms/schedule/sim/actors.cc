@@ -1,12 +1,154 @@
 #include "algorithms/schedule/sim/actors.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
 #include <unordered_map>
-
-#include "algorithms/schedule/sim/behaviours.h"
+#include <utility>
 
 namespace roda::sim {
 namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+std::int32_t count(const auto& list) { return static_cast<std::int32_t>(list.size()); }
+
+// Mixes a value into a hash.
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  std::uint64_t x = hash * 0x9e3779b97f4a7c15u + value + 0x632be59bd9b4e019u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// What one rank runs, with its peers numbered in the order of their appearance.
+struct Behaviour {
+  std::vector<std::int32_t> peers;  // [slot] world rank
+  std::vector<bool> pulls;          // [slot] something is got from it
+  Actor actor;                      // ops and stages filled in; slots are not
+
+  Behaviour(const RankPrograms& programs, std::int32_t rank) {
+    actor.rank = rank;
+    for (std::size_t stage = 0; stage < programs.stages(); ++stage) add_stage(programs.part(stage, rank));
+  }
+
+ private:
+  void add_stage(const StagePart& part) {
+    auto& lanes = actor.stages.emplace_back();
+    if (part.program == nullptr) return;
+    for (const LaneProgram& lane : part.program->lanes) {
+      auto& blocks = lanes.emplace_back();
+      for (const Block& block : lane) {
+        const std::int32_t begin = count(actor.ops);
+        for (const Op& op : block.ops) add_op(part, op);
+        blocks.push_back({begin, count(actor.ops), block.repeat});
+      }
+    }
+  }
+
+  void add_op(const StagePart& part, const Op& op) {
+    ActorOp& added = actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
+    if (op.kind == OpKind::kWork) return;
+    const std::int32_t peer = part.peer(op);
+    added.slot = static_cast<std::int32_t>(std::find(peers.begin(), peers.end(), peer) - peers.begin());
+    if (added.slot == count(peers)) {
+      peers.push_back(peer);
+      pulls.push_back(false);
+    }
+    if (op.kind == OpKind::kGet) pulls[at(added.slot)] = true;
+  }
+};
+
+std::uint64_t hash_of(const Actor& actor) {
+  std::uint64_t hash = 0;
+  for (const ActorOp& op : actor.ops) {
+    hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.work) << 8 |
+                         static_cast<std::uint64_t>(op.op.signal) << 16 |
+                         static_cast<std::uint64_t>(op.op.blocked_by) << 24 |
+                         static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.slot)) << 32);
+    hash = mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
+  }
+  for (const auto& stage : actor.stages) {
+    hash = mix(hash, stage.size());
+    for (const auto& lane : stage) {
+      hash = mix(hash, lane.size());
+      for (const ActorBlock& block : lane) {
+        hash = mix(mix(hash, static_cast<std::uint64_t>(block.end)), static_cast<std::uint64_t>(block.repeat));
+      }
+    }
+  }
+  return hash;
+}
+
+// All ranks' peers and routes in flat arrays: what folding and casting look at.
+class Behaviours {
+ public:
+  Behaviours(const RankPrograms& programs, const Routes& routes) {
+    begins_.push_back(0);
+    for (std::int32_t rank = 0; rank < programs.ranks(); ++rank) add_rank(Behaviour(programs, rank), routes);
+    find_backs();
+  }
+
+  struct Peer {
+    std::int32_t rank = 0;
+    std::int32_t back = 0;   // the peer's slot for this rank
+    std::int32_t route = 0;  // begins in hops()
+    std::int32_t pull = 0;   // the way back begins here
+    std::int32_t end = 0;    // of both
+  };
+  std::int32_t ranks() const { return count(begins_) - 1; }
+  // Slots of a rank: peers()[begin(rank)] ... before begin(rank + 1).
+  std::size_t begin(std::int32_t rank) const { return begins_[at(rank)]; }
+  const std::vector<Peer>& peers() const { return peers_; }
+  const std::vector<std::int32_t>& hops() const { return hops_; }  // numbers of links
+  const std::vector<Link>& links() const { return links_; }
+  const std::vector<std::uint64_t>& fingerprints() const { return fingerprints_; }
+
+ private:
+  void add_rank(const Behaviour& behaviour, const Routes& routes) {
+    const std::int32_t rank = behaviour.actor.rank;
+    for (std::size_t slot = 0; slot < behaviour.peers.size(); ++slot) {
+      Peer peer;
+      peer.rank = behaviour.peers[slot];
+      peer.route = count(hops_);
+      add_route(rank, peer.rank, routes);
+      peer.pull = count(hops_);
+      if (behaviour.pulls[slot]) add_route(peer.rank, rank, routes);
+      peer.end = count(hops_);
+      peers_.push_back(peer);
+    }
+    begins_.push_back(peers_.size());
+    fingerprints_.push_back(hash_of(behaviour.actor));
+  }
+
+  void add_route(std::int32_t from, std::int32_t to, const Routes& routes) {
+    routes.route(from, to, &scratch_);
+    for (const Link& link : scratch_) {
+      const auto [entry, added] = numbers_.emplace(link, count(links_));
+      if (added) links_.push_back(link);
+      hops_.push_back(entry->second);
+    }
+  }
+
+  void find_backs() {
+    for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+      for (std::size_t slot = begin(rank); slot < begin(rank + 1); ++slot) {
+        const std::int32_t other = peers_[slot].rank;
+        std::size_t back = begin(other);
+        while (back < begin(other + 1) && peers_[back].rank != rank) ++back;
+        peers_[slot].back = static_cast<std::int32_t>(back - begin(other));
+      }
+    }
+  }
+
+  std::vector<std::size_t> begins_;
+  std::vector<Peer> peers_;
+  std::vector<std::int32_t> hops_;
+  std::vector<Link> links_;
+  std::map<Link, std::int32_t> numbers_;
+  std::vector<std::uint64_t> fingerprints_;  // of a rank's program, peers left out
+  std::vector<Link> scratch_;
+};
 
 // Colours of ranks and links after `rounds` refinements; see actors.h.
 class Colours {
@@ -16,17 +158,17 @@ class Colours {
       std::uint64_t colour = mix(static_cast<std::uint64_t>(link.level), static_cast<std::uint64_t>(link.kind));
       links_.push_back(mix(colour, static_cast<std::uint64_t>(routes.capacity(link) * 1e6)));
     }
-    for (std::int32_t rank = 0; rank < behaviours.ranks(); ++rank) ranks_.push_back(behaviours.fingerprint(rank));
-    count_ = count(ranks_) + count(links_);
+    ranks_ = behaviours.fingerprints();
+    count_ = distinct(ranks_) + distinct(links_);
   }
 
   // Until nothing splits; false when there are more than `most` colours of ranks, or too many rounds were needed.
   bool settle(std::int32_t most, int rounds) {
     for (int round = 0; round < rounds; ++round) {
       refine();
-      const std::size_t classes = count(ranks_);
+      const std::size_t classes = distinct(ranks_);
       if (classes > static_cast<std::size_t>(most)) return false;
-      const std::size_t now = classes + count(links_);
+      const std::size_t now = classes + distinct(links_);
       if (now == count_) return true;
       count_ = now;
     }
@@ -37,7 +179,7 @@ class Colours {
   const std::vector<std::uint64_t>& links() const { return links_; }
 
  private:
-  static std::size_t count(std::vector<std::uint64_t> colours) {
+  static std::size_t distinct(std::vector<std::uint64_t> colours) {
     std::sort(colours.begin(), colours.end());
     return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
   }
@@ -46,15 +188,15 @@ class Colours {
     next_ranks_ = ranks_;
     next_links_ = links_;
     for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
-      const auto number = static_cast<std::size_t>(rank);
+      const auto number = at(rank);
       std::uint64_t colour = ranks_[number];
       for (std::size_t slot = behaviours_.begin(rank); slot < behaviours_.begin(rank + 1); ++slot) {
         const Behaviours::Peer& peer = behaviours_.peers()[slot];
         const std::uint64_t user = mix(ranks_[number], slot - behaviours_.begin(rank));
-        colour = mix(colour, ranks_[static_cast<std::size_t>(peer.rank)]);
+        colour = mix(colour, ranks_[at(peer.rank)]);
         colour = mix(colour, static_cast<std::uint64_t>(peer.back));
         for (std::int32_t hop = peer.route; hop < peer.end; ++hop) {
-          const auto link = static_cast<std::size_t>(behaviours_.hops()[static_cast<std::size_t>(hop)]);
+          const auto link = at(behaviours_.hops()[at(hop)]);
           colour = mix(colour, links_[link] + (hop < peer.pull ? 0 : 1));
           next_links_[link] += mix(user, static_cast<std::uint64_t>(hop < peer.pull ? 0 : 1));
         }
@@ -75,14 +217,14 @@ std::vector<std::int32_t> classes_of(const std::vector<std::uint64_t>& colours) 
   std::unordered_map<std::uint64_t, std::int32_t> numbers;
   std::vector<std::int32_t> classes;
   for (const std::uint64_t colour : colours) {
-    classes.push_back(numbers.emplace(colour, static_cast<std::int32_t>(numbers.size())).first->second);
+    classes.push_back(numbers.emplace(colour, count(numbers)).first->second);
   }
   return classes;
 }
 
 std::vector<std::int32_t> each_alone(std::size_t count) {
   std::vector<std::int32_t> classes(count);
-  for (std::size_t i = 0; i < count; ++i) classes[i] = static_cast<std::int32_t>(i);
+  std::iota(classes.begin(), classes.end(), 0);
   return classes;
 }
 
@@ -102,7 +244,7 @@ class ActorBuilder {
     std::vector<std::int64_t> counts;
     std::vector<std::int32_t> examples;
     for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
-      const auto actor = static_cast<std::size_t>(rank_class_[static_cast<std::size_t>(rank)]);
+      const auto actor = at(rank_class_[at(rank)]);
       if (actor == counts.size()) {
         counts.push_back(0);
         examples.push_back(rank);
@@ -110,14 +252,14 @@ class ActorBuilder {
       ++counts[actor];
     }
     for (std::size_t i = 0; i < counts.size(); ++i) add_actor(examples[i], counts[i]);
-    actors_.folded = actors_.actors.size() < static_cast<std::size_t>(actors_.ranks);
+    actors_.folded = actors_.actors.size() < at(actors_.ranks);
     return std::move(actors_);
   }
 
  private:
   void count_links() {
     for (std::size_t link = 0; link < link_class_.size(); ++link) {
-      const auto number = static_cast<std::size_t>(link_class_[link]);
+      const auto number = at(link_class_[link]);
       if (number == actors_.links.size()) {
         const Link& example = behaviours_.links()[link];
         actors_.links.push_back({example, routes_.capacity(example), 0});
@@ -127,13 +269,13 @@ class ActorBuilder {
   }
 
   void add_actor(std::int32_t rank, std::int64_t count) {
-    Actor actor = behaviour_of(programs_of_ranks_, rank).actor;
+    Actor actor = Behaviour(programs_of_ranks_, rank).actor;
     actor.count = count;
     for (std::size_t slot = behaviours_.begin(rank); slot < behaviours_.begin(rank + 1); ++slot) {
       const Behaviours::Peer& peer = behaviours_.peers()[slot];
       Slot made;
       made.rank = peer.rank;
-      made.actor = rank_class_[static_cast<std::size_t>(peer.rank)];
+      made.actor = rank_class_[at(peer.rank)];
       made.back = peer.back;
       made.level = static_cast<std::int32_t>(routes_.meeting(rank, peer.rank));
       made.out = hops(peer.route, peer.pull, count);
@@ -147,10 +289,8 @@ class ActorBuilder {
   std::vector<Hop> hops(std::int32_t begin, std::int32_t end, std::int64_t count) const {
     std::vector<Hop> made;
     for (std::int32_t hop = begin; hop < end; ++hop) {
-      const std::int32_t link =
-          link_class_[static_cast<std::size_t>(behaviours_.hops()[static_cast<std::size_t>(hop)])];
-      const double each =
-          static_cast<double>(count) / static_cast<double>(actors_.links[static_cast<std::size_t>(link)].count);
+      const std::int32_t link = link_class_[at(behaviours_.hops()[at(hop)])];
+      const double each = static_cast<double>(count) / static_cast<double>(actors_.links[at(link)].count);
       const auto known = std::find_if(made.begin(), made.end(), [&](const Hop& h) { return h.link == link; });
       if (known != made.end()) {
         known->flows += each;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/schedule/sim/rank_programs.h"
+#include "algorithms/schedule/sim/program.h"
 
 namespace roda::sim {
 

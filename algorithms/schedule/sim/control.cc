@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/ranks/fold.h"
+#include "algorithms/collectives/ranks.h"
 
 namespace roda::sim {
 namespace {

@@ -4,8 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "algorithms/plan/compile.h"
+#include "algorithms/plan/plan.h"
 #include "algorithms/schedule/schedule.h"
 
 namespace roda::sim {
@@ -44,7 +50,63 @@ struct Program {
 // broadcast are all alike.
 Program program_of(const schedule::Schedule& schedule, std::int32_t shares, bool relative);
 
-// Steps once every block is written out.
-std::int64_t steps_of(const Program& program);
+// One rank's part in one stage.
+struct StagePart {
+  const Program* program = nullptr;  // null: it sits the stage out
+  schedule::Members members;
+  std::int32_t index = 0;  // of the rank among them
+  double fraction = 1;     // share of the whole tensor that is this stage's data
+
+  // World rank of an op's peer.
+  std::int32_t peer(const Op& op) const {
+    const auto size = static_cast<std::int32_t>(members->size());
+    return (*members)[static_cast<std::size_t>(program->relative ? (index + op.peer) % size : op.peer)];
+  }
+};
+
+class RankPrograms {
+ public:
+  // `root`: of a broadcast. Where a plan's blocks travel and groups differ in size, each member of a group is taken to
+  // have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by itself,
+  // whatever its length.
+  RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
+
+  // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
+  explicit RankPrograms(std::vector<schedule::Schedule> ranks);
+
+  // nullopt: everything was made.
+  std::optional<std::string> wrong() const { return wrong_; }
+
+  std::int32_t ranks() const { return ranks_; }
+  std::size_t stages() const { return stages_.size(); }
+  StagePart part(std::size_t stage, std::int32_t rank) const;
+
+ private:
+  // stage, index (-1: all), size, shares, root
+  using Key = std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
+
+  // One rank's call of a stage.
+  struct Turn {
+    schedule::Members members;  // null: there is none
+    std::int32_t index = 0;
+    std::int32_t root = 0;
+    std::int32_t shares = 0;  // members that chunks belong to
+    double fraction = 1;
+  };
+  void add_only_turns(const plan::Compiler& compiler);
+  void add_turns(const schedule::Schedule& rank);
+  void even_out();
+  void make_all(bool each_rank);
+  void make(std::size_t stage, const Turn& turn, bool each_rank);
+  bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
+  Key key_of(std::size_t stage, const Turn& turn) const;
+
+  std::int32_t ranks_ = 0;
+  std::vector<plan::Stage> stages_;
+  bool travels_ = false;                  // blocks do (plan::Route)
+  std::vector<std::vector<Turn>> turns_;  // [rank][stage]
+  std::map<Key, Program> programs_;
+  std::optional<std::string> wrong_;
+};
 
 }  // namespace roda::sim

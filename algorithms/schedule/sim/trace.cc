@@ -1,8 +1,35 @@
 #include "algorithms/schedule/sim/trace.h"
 
 #include <algorithm>
+#include <map>
 
 namespace roda::sim {
+
+namespace {
+
+constexpr double kPicosecondsPerMicrosecond = 1e6;
+
+const char* name_of(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kSend:
+      return "send";
+    case OpKind::kRecv:
+      return op.work == Work::kReduce ? "recv_reduce" : "recv";
+    case OpKind::kGet:
+      return op.work == Work::kReduce ? "get_reduce" : "get";
+    case OpKind::kPut:
+      return "put";
+    case OpKind::kSignal:
+      return "signal";
+    case OpKind::kWait:
+      return "wait";
+    case OpKind::kWork:
+      return op.work == Work::kReduce ? "reduce" : "copy";
+  }
+  return "?";
+}
+
+}  // namespace
 
 std::vector<Record> Trace::critical_path() const {
   std::vector<Record> path;
@@ -15,6 +42,44 @@ std::vector<Record> Trace::critical_path() const {
   }
   std::reverse(path.begin(), path.end());
   return path;
+}
+
+std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const Cluster& cluster) {
+  std::vector<PathStep> steps;
+  for (const Record& record : trace.critical_path()) {
+    const Actor& actor = actors.actors[static_cast<std::size_t>(record.actor)];
+    PathStep step;
+    step.rank = actor.rank;
+    step.stage = record.stage;
+    step.piece = record.piece;
+    step.begin_us = static_cast<double>(record.begin) / kPicosecondsPerMicrosecond;
+    step.end_us = static_cast<double>(record.end) / kPicosecondsPerMicrosecond;
+    step.what = record.wire ? "wire" : name_of(actor.ops[static_cast<std::size_t>(record.op)].op);
+    if (record.slot >= 0) {
+      const Slot& slot = actor.slots[static_cast<std::size_t>(record.slot)];
+      step.peer = slot.rank;
+      if (record.wire) step.level = cluster.levels[static_cast<std::size_t>(slot.level)].name;
+    }
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+std::vector<PathShare> path_shares(const std::vector<PathStep>& path) {
+  std::map<std::string, double> shares;
+  double reached = 0;
+  for (const PathStep& step : path) {
+    if (step.begin_us > reached) shares["waits"] += step.begin_us - reached;
+    const std::string what = step.level.empty() ? step.what : step.what + " " + step.level;
+    shares[what] += std::max(0.0, step.end_us - std::max(step.begin_us, reached));
+    reached = std::max(reached, step.end_us);
+  }
+  std::vector<PathShare> sorted;
+  for (const auto& [what, us] : shares) {
+    if (us > 0) sorted.push_back({what, us});
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
+  return sorted;
 }
 
 }  // namespace roda::sim

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "algorithms/schedule/sim/network.h"
+#include "algorithms/schedule/sim/simulate.h"
 
 namespace roda::sim {
 
@@ -31,5 +33,15 @@ struct Trace {
   // The records without which the end would have come earlier, first to last.
   std::vector<Record> critical_path() const;
 };
+
+// The critical path in the words of the schedules.
+std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const Cluster& cluster);
+
+// Where the path's time went: "wire fabric", "recv_reduce", ...; "waits" is what lies between its steps.
+struct PathShare {
+  std::string what;
+  double us = 0;
+};
+std::vector<PathShare> path_shares(const std::vector<PathStep>& path);
 
 }  // namespace roda::sim

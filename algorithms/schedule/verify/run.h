@@ -1,16 +1,65 @@
 // The symbolic execution of all ranks' schedules. After check(): every index is valid.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/verifier.h"
-#include "algorithms/schedule/verify/clock.h"
 #include "algorithms/schedule/verify/data.h"
 
 namespace roda::schedule::verifier {
+
+// Happens-before: vector clocks, and the accesses that a piece of memory remembers.
+//
+// A thread is one lane of one rank. Its own time advances whenever it tells others something (a message, a signal), so
+// an event of time t is known to whoever has a clock that covers (thread, t).
+struct Event {
+  int thread = -1;
+  int time = 0;
+  int step = -1;  // -1: the start
+};
+
+class Clock {
+ public:
+  explicit Clock(int threads) : times_(static_cast<std::size_t>(threads), 0) {}
+
+  bool covers(const Event& event) const { return at(event.thread) >= event.time; }
+  int at(int thread) const { return times_[static_cast<std::size_t>(thread)]; }
+  void set(int thread, int time) { times_[static_cast<std::size_t>(thread)] = time; }
+  void tick(int thread) { ++times_[static_cast<std::size_t>(thread)]; }
+  void join(const Clock& other);
+
+ private:
+  std::vector<int> times_;
+};
+
+using ClockSnapshot = std::shared_ptr<const Clock>;
+
+// Accesses to one chunk since its last write.
+class History {
+ public:
+  // `by_message` of a read: the thread that sent the chunk. That thread waits for the send's end before it overwrites
+  // the chunk, so the read is no conflict with its own writes; everybody else must come after the message's receipt.
+  void record_read(const Event& read, int by_message = -1);
+  void record_write(const Event& write);
+
+  // The access that is not ordered before one by somebody with `clock`; nullptr when there is none.
+  const Event* unordered_with_read(const Clock& clock) const;
+  const Event* unordered_with_write(const Clock& clock, int thread) const;
+  // As a write at the end of the rank that owns the chunk, when all its sends are over.
+  const Event* unordered_with_end(const Clock& clock) const;
+
+ private:
+  struct Read {
+    Event event;
+    int by_message;
+  };
+  Event write_;
+  std::vector<Read> reads_;
+};
 
 // Used once.
 class Run {
@@ -60,9 +109,9 @@ class Run {
 
   // run.cc: going through the steps
   std::optional<Violation> advance(Thread& thread, bool* moved);
-  bool ready(const Thread& thread, const Step& step) const;
-  bool received(const Thread& thread, const PendingSend& send) const;
-  const PendingSend* pending_over(const Thread& thread, const Range& range) const;
+  bool ready(const Thread& thread, const Step& step);
+  bool received(const Thread& thread, const PendingSend& send);
+  const PendingSend* pending_over(const Thread& thread, const Range& range);
   bool try_end(Thread& thread);
 
   // steps.cc: what each kind does
@@ -78,26 +127,22 @@ class Run {
   Complaint read(Thread& thread, int owner, Space space, int chunk, Value* value);
   Complaint write(Thread& thread, int owner, Space space, int chunk, Value value);
   Complaint combine_into(Thread& thread, int owner, Space space, int chunk, Value current, Value operand);
-  Complaint check_no_pending_send(int owner, Space space, int chunk) const;
+  Complaint check_no_pending_send(int owner, Space space, int chunk);
 
-  // verdict.cc: how it ended
-  std::optional<Violation> deadlock() const;
-  Blocker blocker(const Thread& thread) const;
-  std::optional<Violation> unused_signal() const;
-  std::optional<Violation> unordered_end() const;
+  // run.cc: how it ended
+  std::optional<Violation> deadlock();
+  Blocker blocker(const Thread& thread);
+  std::optional<Violation> unused_signal();
+  std::optional<Violation> unordered_end();
   std::optional<Violation> wrong_end();
-  Clock clock_at_end(int rank) const;
+  Clock clock_at_end(int rank);
 
   Thread& thread_of(int rank, int lane);
-  const Thread& thread_of(int rank, int lane) const;
   const Schedule& schedule_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   const std::vector<Step>& steps_of(const Thread& thread) const;
   Cell& cell(int rank, Space space, int chunk);
-  const Cell& cell(int rank, Space space, int chunk) const;
   Channel& channel(int from, int to, int lane);
-  const Channel& channel(int from, int to, int lane) const;
   Signals& signals(int from, int to, int index);
-  const Signals& signals(int from, int to, int index) const;
   Event now(const Thread& thread) const;
   std::string describe(const Event& event) const;
   Violation at(const Thread& thread, int step, std::string message) const;

@@ -1,8 +1,6 @@
 #include <memory>
 #include <string>
 
-#include "algorithms/schedule/print.h"
-#include "algorithms/schedule/verify/layout.h"
 #include "algorithms/schedule/verify/run.h"
 
 namespace roda::schedule::verifier {
@@ -29,10 +27,8 @@ Run::Complaint Run::execute(Thread& thread, const Step& step) {
 
 // The chunks stay as they are until the message is received: own writes wait for that, and a peer's put is refused.
 Run::Complaint Run::send(Thread& thread, const Step& step) {
-  for (int i = 0; i < step.src.count; ++i) {
-    Value value = kUndefined;
-    if (Complaint complaint = read(thread, thread.rank, step.src.space, step.src.first + i, &value)) return complaint;
-  }
+  std::vector<Value> sent;
+  if (Complaint complaint = read(thread, step.src, &sent)) return complaint;
   Channel& to = channel(thread.rank, step.peer, thread.lane);
   thread.sends.push_back({step.peer, to.messages.size()});
   to.messages.push_back({static_cast<int>(thread.next), step.src, std::make_shared<const Clock>(thread.clock), false});
@@ -72,7 +68,7 @@ Run::Complaint Run::receive(Thread& thread, const Step& step) {
 
 // copy, reduce, get, get_reduce, put
 Run::Complaint Run::store(Thread& thread, const Step& step) {
-  const bool from_peer = step.kind == StepKind::kGet || step.kind == StepKind::kGetReduce;
+  const bool from_peer = reads_peer(step.kind);
   const bool reduces = step.kind == StepKind::kReduce || step.kind == StepKind::kGetReduce;
   const int src_owner = from_peer ? step.peer : thread.rank;
   const int dst_owner = step.kind == StepKind::kPut ? step.peer : thread.rank;
@@ -181,7 +177,7 @@ Run::Complaint Run::combine_into(Thread& thread, int owner, Space space, int chu
   return write(thread, owner, space, chunk, sum);
 }
 
-Run::Complaint Run::check_no_pending_send(int owner, Space space, int chunk) const {
+Run::Complaint Run::check_no_pending_send(int owner, Space space, int chunk) {
   for (int lane = 0; lane < lanes_; ++lane) {
     if (pending_over(thread_of(owner, lane), {space, chunk, 1}) == nullptr) continue;
     return "writes " + to_text(Range{space, chunk, 1}) + " of rank " + std::to_string(owner) +

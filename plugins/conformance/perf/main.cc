@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "plugins/conformance/launched.h"
 #include "plugins/conformance/perf/measure.h"
+#include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"
 #include "plugins/loader/loader.h"

@@ -1,24 +1,88 @@
 #include "plugins/conformance/perf/measure.h"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "plugins/base/pages.h"
-#include "plugins/conformance/perf/collectives.h"
-#include "plugins/conformance/perf/talk.h"
 
 namespace roda::conformance::perf {
 namespace {
 
-constexpr std::uint64_t kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
-constexpr std::size_t kBytesPerMeasurement = std::size_t{2} << 30;
-constexpr int kWarmUp = 100;
+// One rank's calls of a transport's table, as the measurements make them: started again while the transport is busy,
+// then driven to their end in the way that was asked for.
+class Talk {
+ public:
+  Talk(Env& env, Group& group, Wait wait) : env_(env), group_(group), wait_(wait), peer_(1 - group.rank()) {}
 
-int rounds_of(const Options& options, std::size_t bytes) {
-  const std::size_t most = kBytesPerMeasurement / std::max<std::size_t>(bytes, 1);
-  return static_cast<int>(std::clamp<std::size_t>(most, 50, static_cast<std::size_t>(options.rounds)));
+  roda_request* send(std::uint64_t tag, const void* data, std::size_t bytes) {
+    return begin([&](roda_request** request) {
+      return env_.table().send(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
+    });
+  }
+  roda_request* receive(std::uint64_t tag, void* data, std::size_t bytes) {
+    return begin([&](roda_request** request) {
+      return env_.table().recv(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
+    });
+  }
+  roda_request* start(const roda_collective_args& args) {
+    return begin(
+        [&](roda_request** request) { return env_.table().collective_start(group_.get(), &args, request, &error_); });
+  }
+  void finish(roda_request* request) {
+    while (!is_done(request)) turn();
+  }
+
+ private:
+  static constexpr std::uint32_t kTurnsPerLook = 4096;
+
+  template <typename Start>
+  roda_request* begin(Start&& start) {
+    roda_request* request = nullptr;
+    int32_t code = RODA_OK;
+    while ((code = start(&request)) == RODA_AGAIN) turn();
+    CHECK(code == RODA_OK, "%d %s", code, error_.message);
+    return request;
+  }
+
+  bool is_done(roda_request* request) {
+    if (request == nullptr) return true;
+    const int32_t code = env_.table().request_test(group_.get(), request, &error_);
+    CHECK(code >= RODA_OK, "%d %s", code, error_.message);
+    return code == RODA_OK;
+  }
+
+  void turn() {
+    if (++turns_ % kTurnsPerLook == 0) CHECK(!env_.world().someone_failed(), "stopped: the other rank failed");
+    if (env_.table().progress(env_.context()) > 0 || wait_ == Wait::kSpin) return;
+    if (wait_ == Wait::kYield || env_.table().progress_mode == RODA_PROGRESS_POLL) {
+      ::sched_yield();
+      return;
+    }
+    // Without a look at the request between arming and sleeping the sleep may be in vain: it is short.
+    pollfd waiting{env_.table().event_fd(env_.context()), POLLIN, 0};
+    if (env_.table().arm(env_.context()) == RODA_OK) ::poll(&waiting, 1, 1);
+    if (env_.table().disarm != nullptr) env_.table().disarm(env_.context());
+  }
+
+  Env& env_;
+  Group& group_;
+  const Wait wait_;
+  const int peer_;
+  std::uint32_t turns_ = 0;
+  roda_error error_ = make_error();
+};
+
+constexpr std::uint64_t kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
+// What one measurement moves, at most, and what it begins with.
+constexpr std::size_t kMessageBytes = std::size_t{2} << 30, kCollectiveBytes = std::size_t{256} << 20;
+constexpr int kWarmUp = 100, kCollectiveWarmUp = 20;
+
+int rounds_of(const Options& options, std::size_t bytes, std::size_t bytes_in_all, std::size_t least) {
+  const std::size_t most = bytes_in_all / std::max<std::size_t>(bytes, 1);
+  return static_cast<int>(std::clamp<std::size_t>(most, least, static_cast<std::size_t>(options.rounds)));
 }
 
 struct Buffers {
@@ -67,7 +131,7 @@ double stream(Talk& talk, int rank, std::size_t bytes, int rounds, int window) {
 
 void measure_latency(Talk& talk, int rank, std::size_t bytes, const Options& options) {
   for (int i = 0; i < options.repeats; ++i) {
-    const std::vector<double> ns = ping_pong(talk, rank, bytes, rounds_of(options, bytes));
+    const std::vector<double> ns = ping_pong(talk, rank, bytes, rounds_of(options, bytes, kMessageBytes, 50));
     if (rank != 0) continue;
     std::printf("latency   %9zu bytes  median %9.3f us  fastest %9.3f us  99%% %9.3f us\n", bytes,
                 ns[ns.size() / 2] / 1000, ns.front() / 1000, ns[ns.size() * 99 / 100] / 1000);
@@ -76,11 +140,65 @@ void measure_latency(Talk& talk, int rank, std::size_t bytes, const Options& opt
 
 void measure_bandwidth(Talk& talk, int rank, std::size_t bytes, const Options& options) {
   for (int i = 0; i < options.repeats; ++i) {
-    const int rounds = rounds_of(options, bytes);
+    const int rounds = rounds_of(options, bytes, kMessageBytes, 50);
     const double rate = stream(talk, rank, bytes, rounds, options.window);
     if (rank != 0) continue;
     std::printf("bandwidth %9zu bytes  %10.1f MB/s  %11.0f messages/s\n", bytes, rate * 1000,
                 rate * 1e9 / static_cast<double>(bytes));
+  }
+}
+
+// Whole tensors on both sides: what a collective takes in parts, it takes from or leaves in a part of them.
+struct Tensors {
+  Tensors(std::size_t count, int ranks)
+      : in(count, 1), out(count), parts(static_cast<std::size_t>(ranks), count / static_cast<std::size_t>(ranks)) {}
+  std::vector<float> in, out;
+  std::vector<std::size_t> parts;
+};
+
+roda_collective_args arguments_for(Env& env, int collective, Tensors& tensors) {
+  roda_collective_args args = arguments(env, collective);
+  const bool in_place = roda_collective_of(collective)->input == RODA_WHOLE;
+  args.input = in_place ? tensors.out.data() : tensors.in.data();
+  args.output = tensors.out.data();
+  args.count = tensors.in.size();
+  args.send_counts = args.recv_counts = tensors.parts.data();
+  return args;
+}
+
+// Nanoseconds of one after the other, sorted.
+std::vector<double> times_of(Talk& talk, roda_collective_args args, int rounds) {
+  std::vector<double> times;
+  for (int round = -kCollectiveWarmUp; round < rounds; ++round) {
+    const std::int64_t start = now_ns();
+    ++args.tag;
+    talk.finish(talk.start(args));
+    if (round >= 0) times.push_back(static_cast<double>(now_ns() - start));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// Every one that the transport supports for float32 sums on the host, one at a time, in equal parts where it has parts;
+// `sizes` are bytes of the whole tensor. All ranks of the group. Rank 0 prints a line per collective and size.
+void measure_collectives(Env& env, Talk& talk, Group& group, const Options& options) {
+  for (int collective = 0; collective < RODA_COLLECTIVE_COUNT; ++collective) {
+    if (roda_collective_of(collective)->input == RODA_NOTHING) continue;
+    if (env.table().collective_supported(env.context(), collective, RODA_FLOAT32, RODA_SUM, RODA_MEMORY_HOST) == 0) {
+      continue;
+    }
+    for (const std::size_t bytes : options.sizes) {
+      const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / static_cast<std::size_t>(group.size()), 1);
+      Tensors tensors(part * static_cast<std::size_t>(group.size()), group.size());
+      const roda_collective_args args = arguments_for(env, collective, tensors);
+      for (int i = 0; i < options.repeats; ++i) {
+        const std::vector<double> ns = times_of(talk, args, rounds_of(options, bytes, kCollectiveBytes, 30));
+        if (group.rank() != 0) continue;
+        std::printf("%-13s %9zu bytes  median %9.3f us  fastest %9.3f us\n", roda_collective_name(collective), bytes,
+                    ns[ns.size() / 2] / 1000, ns.front() / 1000);
+        std::fflush(stdout);
+      }
+    }
   }
 }
 

@@ -5,10 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "algorithms/ranks/binomial.h"
-#include "algorithms/ranks/double_tree.h"
-#include "algorithms/ranks/fold.h"
-#include "algorithms/ranks/ring.h"
+#include "algorithms/collectives/ranks.h"
 
 namespace roda::ranks {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/schedule/build.h"
-#include "algorithms/schedule/print.h"
 
 namespace roda::schedule {
 namespace {

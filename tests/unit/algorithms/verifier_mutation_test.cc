@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "algorithms/schedule/print.h"
+#include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/verifier.h"
 #include "tests/unit/algorithms/schedules.h"
 

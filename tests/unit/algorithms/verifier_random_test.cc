@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/schedule/print.h"
+#include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/verifier.h"
 #include "tests/unit/algorithms/random_run.h"
 #include "tests/unit/algorithms/schedules.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "algorithms/plan/compile.h"
-#include "algorithms/plan/compose.h"
+#include "algorithms/plan/plan.h"
 #include "core/execute/compose/composed_stage.h"
 #include "tests/unit/execute/adasum_values.h"
 #include "tests/unit/execute/values.h"

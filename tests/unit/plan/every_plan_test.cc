@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "algorithms/plan/compose.h"
 #include "algorithms/plan/expand.h"
+#include "algorithms/plan/plan.h"
 
 namespace roda::plan {
 namespace {

@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "algorithms/plan/compile.h"
-#include "algorithms/plan/compose.h"
 #include "algorithms/plan/expand.h"
-#include "algorithms/schedule/print.h"
+#include "algorithms/schedule/schedule.h"
 
 namespace roda::plan {
 namespace {

@@ -1,7 +1,6 @@
 // Folded and shortened runs end when the full ones do, at sizes where both can be simulated.
 #include <gtest/gtest.h>
 
-#include "algorithms/schedule/sim/extrapolate.h"
 #include "tests/unit/sim/scenarios.h"
 
 namespace roda::sim {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/plan/compose.h"
+#include "algorithms/plan/plan.h"
 #include "algorithms/schedule/sim/simulate.h"
 
 namespace roda::sim {

@@ -1,4 +1,4 @@
-#include "algorithms/topology/cpu_set.h"
+#include "algorithms/topology/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -43,20 +43,7 @@ TEST(Machine, SharedCacheIsTheOneOfSeveralCores) {
   EXPECT_EQ(shared_cache(machine)->level, 3);
 }
 
-TEST(Machine, NvlinkMeshStraightOrThroughASwitch) {
-  Machine machine;
-  machine.gpus.resize(2);
-  EXPECT_FALSE(is_nvlink_mesh(machine));
-  machine.gpus[0].peer_links = {{1, 4}};
-  EXPECT_FALSE(is_nvlink_mesh(machine));
-  machine.gpus[1].peer_links = {{0, 4}};
-  EXPECT_TRUE(is_nvlink_mesh(machine));
-  machine.gpus.push_back({});
-  EXPECT_FALSE(is_nvlink_mesh(machine));
-  for (Gpu& gpu : machine.gpus) gpu.switch_links = 18;
-  EXPECT_TRUE(is_nvlink_mesh(machine));
-  machine.gpus.resize(1);
-  EXPECT_FALSE(is_nvlink_mesh(machine));
+TEST(Machine, BandwidthOfNvlinkVersions) {
   EXPECT_EQ(nvlink_gbytes(4), 25);
   EXPECT_EQ(nvlink_gbytes(99), 0);
 }
