@@ -44,7 +44,7 @@ TEST(Shipped, DgxH100) {
   const Machine machine = shipped("dgx-h100");
   EXPECT_EQ(natural_ranks(machine), 8);
   EXPECT_EQ(machine.cores.size(), 112u);
-  EXPECT_TRUE(is_nvlink_mesh(machine));
+  for (const Gpu& gpu : machine.gpus) EXPECT_EQ(gpu.switch_links, 18);
   std::vector<int> devices;
   for (int gpu = 0; gpu < 8; ++gpu) {
     devices.push_back(nearest_rdma_device(machine, gpu));
@@ -61,7 +61,7 @@ TEST(Shipped, Others) {
   EXPECT_EQ(shipped("dual-socket-cpu").packages.size(), 2u);
   EXPECT_EQ(natural_ranks(shipped("dual-socket-cpu")), 56);
   EXPECT_EQ(natural_ranks(shipped("workstation-4gpu")), 4);
-  EXPECT_FALSE(is_nvlink_mesh(shipped("workstation-4gpu")));
+  for (const Gpu& gpu : shipped("workstation-4gpu").gpus) EXPECT_TRUE(gpu.switch_links == 0 && gpu.peer_links.empty());
   EXPECT_EQ(natural_ranks(shipped("laptop")), 4);
   EXPECT_EQ(natural_ranks(shipped("vm-2-cores")), 2);
 }
