@@ -6,7 +6,7 @@
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
 #include "core/bootstrap/declared_job.h"
-#include "core/bootstrap/host_identity.h"
+#include "core/bootstrap/hosts.h"
 #include "core/engine/engine.h"
 #include "core/engine/environment.h"
 #include "core/plan/explain.h"

@@ -4,9 +4,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/bootstrap/invitation.h"
 #include "core/bootstrap/job_secret.h"
 #include "core/bootstrap/local_meeting.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/tcp_store.h"
 #include "plugins/base/address.h"
 #include "plugins/base/format.h"

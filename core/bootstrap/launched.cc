@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/bootstrap/host_identity.h"
-#include "core/bootstrap/invitation.h"
+#include "core/bootstrap/hosts.h"
 #include "core/bootstrap/job_secret.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/knobs/table.h"
 #include "plugins/base/address.h"
 #include "plugins/base/format.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/bootstrap/invitation.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store.h"
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/status.h"

@@ -1,8 +1,15 @@
 #include "core/bootstrap/rendezvous.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+
 #include "core/bootstrap/job_secret.h"
+#include "core/bootstrap/store_server.h"
 #include "core/bootstrap/tcp_store.h"
 #include "plugins/base/format.h"
+#include "plugins/base/mutex.h"
 
 namespace roda {
 
@@ -26,6 +33,57 @@ Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* st
   RODA_RETURN_IF_ERROR(TcpStore::connect(knobs.rendezvous_addr, knobs.rendezvous_port, loaded,
                                          std::chrono::seconds(knobs.gloo_timeout_seconds), store));
   *secret = std::move(loaded);
+  return {};
+}
+
+namespace {
+
+// This job's server and the one before it: a rank may still be reading how the last start ended.
+void keep(std::unique_ptr<StoreServer> server) {
+  static Mutex mutex;
+  // Not ended by exit: others may need it longer.
+  static auto* kept RODA_PT_GUARDED_BY(mutex) = new std::deque<std::unique_ptr<StoreServer>>;
+  const MutexLock lock(mutex);
+  kept->push_back(std::move(server));
+  if (kept->size() > 2) kept->pop_front();
+}
+
+}  // namespace
+
+Invitation::~Invitation() { explicit_bzero(secret, sizeof secret); }
+
+Status Invitation::status() const { return code == RODA_OK ? Status() : Status(code, text, 0); }
+
+void Invitation::refuse(const Status& why) {
+  code = why.code();
+  std::snprintf(text, sizeof text, "%s", why.message().c_str());
+}
+
+void Invitation::offer(const SocketAddress& store, const Secret& offered) {
+  std::snprintf(text, sizeof text, "%s", store.host().c_str());
+  port = store.port();
+  secret_bytes = static_cast<std::uint32_t>(std::min(offered.bytes().size(), sizeof secret));
+  std::memcpy(secret, offered.bytes().data(), secret_bytes);
+}
+
+Secret Invitation::offered() const {
+  return Secret(std::span<const std::uint8_t>(secret, std::min<std::size_t>(secret_bytes, sizeof secret)));
+}
+
+Status serve_store(const SocketAddress& address, const Secret& secret, SocketAddress* bound) {
+  std::unique_ptr<StoreServer> server;
+  RODA_RETURN_IF_ERROR(StoreServer::start(address, secret, StoreServerOptions(), &server));
+  *bound = server->address();
+  keep(std::move(server));
+  return {};
+}
+
+Status accept(const Invitation& invitation, std::chrono::milliseconds timeout, Secret* secret,
+              std::unique_ptr<Store>* store) {
+  RODA_RETURN_IF_ERROR(invitation.status());
+  Secret received = invitation.offered();
+  RODA_RETURN_IF_ERROR(TcpStore::connect(invitation.text, invitation.port, received, timeout, store));
+  *secret = std::move(received);
   return {};
 }
 

@@ -1,17 +1,42 @@
-// From the settings to the store that the job meets over.
+// The ways to the store that the job meets over.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
+#include "plugins/base/address.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/status.h"
 
 namespace roda {
 
-// Without a rendezvous address: a job of one process, a LocalStore and a generated secret. With one: the launcher's
-// secret and a TcpStore, connected within gloo_timeout_seconds. Blocks.
+// As the settings say. Without a rendezvous address: a job of one process, a LocalStore and a generated secret. With
+// one: the launcher's secret and a TcpStore, connected within gloo_timeout_seconds. Blocks.
 Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* store);
+
+// What rank 0 tells the others where no launcher tells them: where the store is, and its secret. Plain bytes: it
+// travels between processes of one build, which is checked later. Wiped when it goes.
+struct Invitation {
+  std::int32_t code = RODA_OK;
+  std::int32_t port = 0;
+  std::uint32_t secret_bytes = 0;
+  char text[600] = {};  // the address, or what went wrong
+  std::uint8_t secret[256] = {};
+
+  ~Invitation();
+  Status status() const;  // of the rank that invites
+  void refuse(const Status& why);
+  void offer(const SocketAddress& store, const Secret& secret);  // of generate_secret's length
+  Secret offered() const;
+};
+
+// Serves a store, as long as other ranks may still be reading from it: until the second call after this one.
+Status serve_store(const SocketAddress& address, const Secret& secret, SocketAddress* bound);
+
+Status accept(const Invitation& invitation, std::chrono::milliseconds timeout, Secret* secret,
+              std::unique_ptr<Store>* store);
 
 }  // namespace roda

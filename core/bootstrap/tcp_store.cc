@@ -10,6 +10,8 @@ namespace roda {
 
 namespace {
 
+using store_wire::Op;
+
 // Sleeps until the connection can move on, the deadline at the latest.
 void sleep_on(int fd, bool for_writing, Store::Clock::time_point deadline) {
   auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
@@ -53,7 +55,7 @@ Status TcpStore::lost(const Status& cause) {
   return failure_;
 }
 
-Status TcpStore::send(store_wire::Op op, const std::string& key, std::string_view value, std::uint32_t id) {
+Status TcpStore::send(Op op, const std::string& key, std::string_view value, std::uint32_t id) {
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   if (!failure_.ok()) return failure_;
   auto frame = store_wire::encode(store_wire::Request{op, id, key, value});
@@ -99,58 +101,60 @@ Status TcpStore::drain() {
   }
 }
 
-Status TcpStore::ask(store_wire::Op op, const std::string& key, const std::string& about, std::string* answer,
-                     bool* found) {
+Status TcpStore::ask_once(const Question& question, std::string* answer, bool* found) {
   *found = false;
-  const Question question(op, key, about);
   auto at = pending_.find(question);
   if (at == pending_.end()) {
     std::uint32_t id = next_id_++;
     asked_.emplace(id, question);
     pending_.emplace(question, Pending());
-    return send(op, key, about, id);
+    return send(question.op, question.key, question.about, id);
   }
   if (!at->second.arrived) return failure_;
-  const Pending arrived = std::move(at->second);
+  Pending arrived = std::move(at->second);
   pending_.erase(at);
   RODA_RETURN_IF_ERROR(arrived.failure);
-  *answer = arrived.value;
+  *answer = std::move(arrived.value);
   *found = true;
   return {};
 }
 
-Status TcpStore::ask_for_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
-  std::string& text = gathered_[key];
-  std::string piece;
-  while (true) {
-    RODA_RETURN_IF_ERROR(ask(store_wire::Op::kTakeAll, key, roda::format("{} {}", count, text.size()), &piece, found));
+Status TcpStore::ask(const Question& question, std::string* answer, bool* found) {
+  if (question.op != Op::kTakeAll) return ask_once(question, answer, found);
+  std::string& gathered = gathered_[question.key];
+  for (std::size_t whole = 0; whole == 0 || gathered.size() < whole; whole = store_wire::whole_length(gathered)) {
+    std::string piece;
+    const std::string about = roda::format("{} {}", question.about, gathered.size());
+    RODA_RETURN_IF_ERROR(ask_once({question.op, question.key, about}, &piece, found));
     if (!*found) return {};
-    text += piece;
-    const std::size_t whole = store_wire::whole_length(text);
-    if (whole != 0 && text.size() >= whole) break;
+    gathered += piece;
   }
-  const bool is_sound = store_wire::values_of(text, values) && values->size() == static_cast<std::size_t>(count);
-  gathered_.erase(key);
-  return is_sound ? Status() : lost(Status::invalid("it sent a malformed gathering"));
+  *answer = std::move(gathered);
+  gathered_.erase(question.key);
+  return {};
 }
 
-template <typename Ask>
-Status TcpStore::try_once(bool* found, Ask&& ask) {
+Status TcpStore::unpack(std::string_view text, int count, std::vector<std::string>* values) {
+  if (store_wire::values_of(text, values) && values->size() == static_cast<std::size_t>(count)) return {};
   const MutexLock lock(mutex_);
-  RODA_RETURN_IF_ERROR(ask(found));
+  return lost(Status::invalid("it sent a malformed gathering"));
+}
+
+Status TcpStore::try_once(const Question& question, std::string* answer, bool* found) {
+  const MutexLock lock(mutex_);
+  RODA_RETURN_IF_ERROR(ask(question, answer, found));
   if (*found || has_reader_) return {};  // the reader must not sleep through what another thread took
   RODA_RETURN_IF_ERROR(drain());
-  return ask(found);
+  return ask(question, answer, found);
 }
 
-template <typename Ask>
-Status TcpStore::wait_for(const std::string& key, Clock::time_point deadline, Ask&& ask) {
+Status TcpStore::wait_for(const Question& question, Clock::time_point deadline, std::string* answer) {
   MutexLock lock(mutex_);
   while (true) {
     bool found = false;
-    RODA_RETURN_IF_ERROR(ask(&found));
+    RODA_RETURN_IF_ERROR(ask(question, answer, &found));
     if (found) return {};
-    if (Clock::now() >= deadline) return wait_timed_out(key);
+    if (Clock::now() >= deadline) return wait_timed_out(question.key);
     if (has_reader_) {
       arrived_.wait_until(lock.held(), deadline);
       continue;
@@ -169,72 +173,58 @@ Status TcpStore::wait_for(const std::string& key, Clock::time_point deadline, As
 
 Status TcpStore::put(const std::string& key, std::string_view value) {
   const MutexLock lock(mutex_);
-  return send(store_wire::Op::kPut, key, value);
+  return send(Op::kPut, key, value);
 }
 
 Status TcpStore::put_if_absent(const std::string& key, std::string_view value) {
   const MutexLock lock(mutex_);
-  return send(store_wire::Op::kPutIfAbsent, key, value);
+  return send(Op::kPutIfAbsent, key, value);
 }
 
 Status TcpStore::enter(const std::string& scope, int rank) {
   const MutexLock lock(mutex_);
-  return send(store_wire::Op::kEnter, scope, std::to_string(rank));
+  return send(Op::kEnter, scope, std::to_string(rank));
 }
 
 Status TcpStore::leave(const std::string& scope, const Status& how) {
   const MutexLock lock(mutex_);
-  return send(store_wire::Op::kLeave, scope, how.ok() ? "" : store_wire::text_of(how));
-}
-
-Status TcpStore::get(const std::string& key, std::string* value, bool* found) {
-  return try_once(found, [&](bool* there) {
-    mutex_.assert_held();
-    return ask(store_wire::Op::kGet, key, "", value, there);
-  });
-}
-
-Status TcpStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
-  return wait_for(key, deadline, [&](bool* found) {
-    mutex_.assert_held();
-    return ask(store_wire::Op::kGet, key, "", value, found);
-  });
+  return send(Op::kLeave, scope, how.ok() ? "" : store_wire::text_of(how));
 }
 
 Status TcpStore::give(const std::string& key, int rank, std::string_view value) {
   const MutexLock lock(mutex_);
-  return send(store_wire::Op::kGive, key, value, static_cast<std::uint32_t>(rank));
+  return send(Op::kGive, key, value, static_cast<std::uint32_t>(rank));
+}
+
+Status TcpStore::get(const std::string& key, std::string* value, bool* found) {
+  return try_once({Op::kGet, key, ""}, value, found);
+}
+
+Status TcpStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
+  return wait_for({Op::kGet, key, ""}, deadline, value);
 }
 
 Status TcpStore::take(const std::string& key, int rank, std::string* value, bool* found) {
-  const std::string whose = std::to_string(rank);
-  return try_once(found, [&](bool* there) {
-    mutex_.assert_held();
-    return ask(store_wire::Op::kTake, key, whose, value, there);
-  });
+  return try_once({Op::kTake, key, std::to_string(rank)}, value, found);
 }
 
 Status TcpStore::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
-  return try_once(found, [&](bool* there) {
-    mutex_.assert_held();
-    return ask_for_all(key, count, values, there);
-  });
+  std::string text;
+  RODA_RETURN_IF_ERROR(try_once({Op::kTakeAll, key, std::to_string(count)}, &text, found));
+  return *found ? unpack(text, count, values) : Status();
 }
 
 Status TcpStore::wait_all(const std::string& key, int count, Clock::time_point deadline,
                           std::vector<std::string>* values) {
-  return wait_for(key, deadline, [&](bool* found) {
-    mutex_.assert_held();
-    return ask_for_all(key, count, values, found);
-  });
+  std::string text;
+  RODA_RETURN_IF_ERROR(wait_for({Op::kTakeAll, key, std::to_string(count)}, deadline, &text));
+  return unpack(text, count, values);
 }
 
 int TcpStore::first_missing(const std::string& key, int count) {
   std::string answer;
-  const Status status = wait_for(key, Clock::now() + std::chrono::seconds(1), [&](bool* found) {
-    mutex_.assert_held();
-    return ask(store_wire::Op::kMissing, key, std::to_string(count), &answer, found);
-  });
+  const Status status =
+      wait_for({Op::kMissing, key, std::to_string(count)}, Clock::now() + std::chrono::seconds(1), &answer);
   return status.ok() ? std::atoi(answer.c_str()) : status.rank();
 }
 

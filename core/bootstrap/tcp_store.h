@@ -1,11 +1,11 @@
 // The client of a StoreServer.
 #pragma once
 
+#include <compare>
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 
 #include "core/bootstrap/store.h"
 #include "core/bootstrap/store_wire.h"
@@ -37,6 +37,12 @@ class TcpStore : public Store {
   Status leave(const std::string& scope, const Status& how) override;
 
  private:
+  struct Question {
+    store_wire::Op op;
+    std::string key;
+    std::string about;
+    auto operator<=>(const Question&) const = default;
+  };
   struct Pending {
     bool arrived = false;
     std::string value;
@@ -48,16 +54,14 @@ class TcpStore : public Store {
   Status send(store_wire::Op op, const std::string& key, std::string_view value, std::uint32_t id = 0)
       RODA_REQUIRES(mutex_);
   // Hands out the answer, or asks when nobody has yet.
-  Status ask(store_wire::Op op, const std::string& key, const std::string& about, std::string* answer, bool* found)
-      RODA_REQUIRES(mutex_);
-  Status ask_for_all(const std::string& key, int count, std::vector<std::string>* values, bool* found)
-      RODA_REQUIRES(mutex_);
+  Status ask_once(const Question& question, std::string* answer, bool* found) RODA_REQUIRES(mutex_);
+  // The same, and of kTakeAll the whole text.
+  Status ask(const Question& question, std::string* answer, bool* found) RODA_REQUIRES(mutex_);
   // Asks once more after a look at what has come.
-  template <typename Ask>
-  Status try_once(bool* found, Ask&& ask);
+  Status try_once(const Question& question, std::string* answer, bool* found);
   // Asks until there is an answer.
-  template <typename Ask>
-  Status wait_for(const std::string& key, Clock::time_point deadline, Ask&& ask);
+  Status wait_for(const Question& question, Clock::time_point deadline, std::string* answer);
+  Status unpack(std::string_view text, int count, std::vector<std::string>* values);
   Status drain() RODA_REQUIRES(mutex_);
   Status on_frame(const std::vector<std::uint8_t>& frame) RODA_REQUIRES(mutex_);
   Status lost(const Status& cause) RODA_REQUIRES(mutex_);
@@ -67,10 +71,9 @@ class TcpStore : public Store {
   std::condition_variable arrived_;
   bool has_reader_ RODA_GUARDED_BY(mutex_) = false;  // a waiting thread sleeps on the descriptor on behalf of all
   const std::unique_ptr<SecureConnection> connection_ RODA_PT_GUARDED_BY(mutex_);
-  using Question = std::tuple<store_wire::Op, std::string, std::string>;  // with its key, and what about it
-  std::map<Question, Pending> pending_ RODA_GUARDED_BY(mutex_);           // asked for and not yet handed out
-  std::map<std::uint32_t, Question> asked_ RODA_GUARDED_BY(mutex_);       // by id, until answered
-  std::map<std::string, std::string> gathered_ RODA_GUARDED_BY(mutex_);   // by key: what has come of all values
+  std::map<Question, Pending> pending_ RODA_GUARDED_BY(mutex_);          // asked for and not yet handed out
+  std::map<std::uint32_t, Question> asked_ RODA_GUARDED_BY(mutex_);      // by id, until answered
+  std::map<std::string, std::string> gathered_ RODA_GUARDED_BY(mutex_);  // by key: what has come of all values
   std::uint32_t next_id_ RODA_GUARDED_BY(mutex_) = 1;
   Status failure_ RODA_GUARDED_BY(mutex_);
 };

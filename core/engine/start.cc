@@ -5,11 +5,10 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/bootstrap/claim.h"
 #include "core/bootstrap/gather.h"
+#include "core/bootstrap/hosts.h"
 #include "core/bootstrap/join_declared.h"
 #include "core/bootstrap/rendezvous.h"
-#include "core/bootstrap/topology.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
 #include "core/plan/explain.h"

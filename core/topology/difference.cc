@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/topology/json.h"
@@ -25,17 +24,37 @@ struct Report {
   std::vector<std::string> lines;
 };
 
+std::string shown(const json& value) { return value.is_null() ? "missing" : value.dump(); }
+
+void compare(const json& a, const json& b, const std::string& path, Report* report) {
+  if (report->lines.size() >= kMostDifferences || a == b) return;
+  const bool are_arrays = a.is_array() && b.is_array();
+  if (a.is_object() && b.is_object()) {
+    json both = a;
+    both.update(b);
+    for (const auto& [key, ignored] : both.items()) {
+      compare(a.value(key, json()), b.value(key, json()), path + "/" + key, report);
+    }
+  } else if (are_arrays && a.size() == b.size()) {
+    for (std::size_t i = 0; i < a.size(); ++i) compare(a[i], b[i], roda::format("{}/{}", path, i), report);
+  } else if (are_arrays) {
+    report->lines.push_back(
+        roda::format("{} has {} entries {} and {} {}", path, a.size(), report->here, b.size(), report->there));
+  } else {
+    report->lines.push_back(
+        roda::format("{} is {} {} and {} {}", path, shown(a), report->here, shown(b), report->there));
+  }
+}
+
 // What places ranks.
 Machine places(const Machine& machine) {
   Machine bare;
   if (machine.absent.contains("cpus") || machine.absent.contains("machine")) return bare;
   bare.cpus = machine.cpus;
   bare.cores = machine.cores;
-  bare.packages = machine.packages;
-  for (Package& package : bare.packages) package.model.clear();
+  for (const Package& package : machine.packages) bare.packages.push_back({package.cpus, ""});
   for (const NumaNode& node : machine.numa_nodes) bare.numa_nodes.push_back({node.number, node.cpus, 0, {}});
-  bare.caches = machine.caches;
-  for (CacheLevel& level : bare.caches) level.kib = 0;
+  for (const CacheLevel& cache : machine.caches) bare.caches.push_back({cache.level, 0, cache.shared_by});
   return bare;
 }
 
@@ -46,45 +65,11 @@ void drop_unless_both(List* a, List* b) {
   b->clear();
 }
 
-std::string shown(const json* value) { return value == nullptr ? "missing" : value->dump(); }
-
-const json* member(const json& value, const std::string& key) {
-  const auto found = value.find(key);
-  return found == value.end() ? nullptr : &*found;
-}
-
-void compare(const json* a, const json* b, const std::string& path, Report* report);
-
-void compare_objects(const json& a, const json& b, const std::string& path, Report* report) {
-  json both = a;
-  both.update(b);
-  for (const auto& [key, ignored] : both.items()) {
-    compare(member(a, key), member(b, key), path + "/" + key, report);
-  }
-}
-
-void compare_arrays(const json& a, const json& b, const std::string& path, Report* report) {
-  if (a.size() != b.size()) {
-    report->lines.push_back(
-        roda::format("{} has {} entries {} and {} {}", path, a.size(), report->here, b.size(), report->there));
-    return;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) compare(&a[i], &b[i], roda::format("{}/{}", path, i), report);
-}
-
-void compare(const json* a, const json* b, const std::string& path, Report* report) {
-  if (report->lines.size() >= kMostDifferences || (a != nullptr && b != nullptr && *a == *b)) return;
-  if (a != nullptr && b != nullptr && a->is_object() && b->is_object()) return compare_objects(*a, *b, path, report);
-  if (a != nullptr && b != nullptr && a->is_array() && b->is_array()) return compare_arrays(*a, *b, path, report);
-  report->lines.push_back(roda::format("{} is {} {} and {} {}", path, shown(a), report->here, shown(b), report->there));
-}
-
 }  // namespace
 
 std::string difference(const Machine& a, const Machine& b, const std::string& here, const std::string& there) {
-  const json first = comparable(a), second = comparable(b);
   Report report{here, there, {}};
-  compare(&first, &second, "", &report);
+  compare(comparable(a), comparable(b), "", &report);
   return roda::join(report.lines, "; ");
 }
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "core/topology/cpus.h"
-#include "core/topology/devices.h"
+#include "core/topology/ask_hwloc.h"
 #include "core/topology/gpu_links.h"
+#include "core/topology/kernel_files.h"
 
 namespace roda::topology {
 
@@ -21,10 +21,10 @@ bool hwloc_is_told() {
   });
 }
 
-void find_cpus(const DiscoverOptions& options, const KernelFiles& files, Machine* machine, bool* is_this_machine) {
+void describe_cpus(const DiscoverOptions& options, const KernelFiles& files, Machine* machine, bool* is_this_machine) {
   Status asked = Status::unavailable("hwloc was not asked");
   const auto ask = [&] {
-    asked = find_cpus_with_hwloc(options.hwloc, machine, is_this_machine);
+    asked = ask_hwloc(options.hwloc, machine, is_this_machine);
     if (!asked.ok()) *machine = Machine();
     return asked.ok();
   };
@@ -32,7 +32,7 @@ void find_cpus(const DiscoverOptions& options, const KernelFiles& files, Machine
   const bool asks_first = can_ask && (options.thorough || hwloc_is_told());
   if (asks_first && ask()) return;
   *is_this_machine = true;
-  const Status read = find_cpus_in_files(files, machine);
+  const Status read = find_cpus(files, machine);
   if (read.ok() || (can_ask && !asks_first && ask())) return;
   machine->absent["cpus"] = read.message() + "; " + asked.message();
 }
@@ -43,7 +43,7 @@ Machine discover_machine(const DiscoverOptions& options) {
   const KernelFiles files(options.root);
   Machine machine;
   bool is_this_machine = true;
-  find_cpus(options, files, &machine, &is_this_machine);
+  describe_cpus(options, files, &machine, &is_this_machine);
   if (!is_this_machine) return machine;
   machine.model = files.line("/sys/class/dmi/id/product_name");
   find_nics(files, &machine);

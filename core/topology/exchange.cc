@@ -25,83 +25,69 @@ Note from_text(const std::string& text) {
   return colon == std::string::npos ? Note() : Note{text.substr(0, colon) == "file", text.substr(colon + 1)};
 }
 
-// The machines behind the hashes that the ranks reported, the same on every rank.
-class Shapes {
- public:
-  Shapes(const std::vector<Note>& notes, int rank, const Machine& mine) : rank_(rank), mine_(mine) {
-    for (std::size_t i = 0; i < notes.size(); ++i) owners_.emplace(notes[i].hash, static_cast<int>(i));
+using Machines = std::map<std::string, Machine>;  // by hash
+
+Status receive(Store& store, const std::string& key, int owner, Store::Clock::time_point deadline, Machine* machine) {
+  std::string text;
+  const Status status = store.wait(key, deadline, &text);
+  if (status.code() == RODA_ERR_TIMEOUT) {
+    return Status(RODA_ERR_TIMEOUT, roda::format("rank {} has not sent the topology of its machine in time", owner),
+                  owner);
   }
-
-  Status exchange(Store& store, const std::string& prefix, Store::Clock::time_point deadline) {
-    std::vector<std::pair<int, std::string>> in_order;
-    for (const auto& [hash, owner] : owners_) in_order.emplace_back(owner, hash);
-    std::sort(in_order.begin(), in_order.end());
-    const std::string own = hash(mine_);
-    for (std::size_t i = 0; i < in_order.size(); ++i) {
-      const auto& [owner, hash] = in_order[i];
-      Machine& machine = known_[hash];
-      if (hash.empty()) machine.absent["machine"] = roda::format("rank {} said nothing that could be read", owner);
-      if (i >= kMostShapes) machine.absent["machine"] = roda::format("{} other kinds were exchanged", kMostShapes);
-      if (machine.absent.contains("machine")) continue;
-      if (hash == own) machine = mine_;
-      if (in_order.size() == 1) continue;
-      const std::string key = roda::format("{}/shape/{}", prefix, hash);
-      if (owner == rank_) RODA_RETURN_IF_ERROR(store.put(key, to_json(mine_)));
-    }
-    for (auto& [owner, hash] : in_order) {
-      Machine& machine = known_[hash];
-      if (hash == own || machine.absent.contains("machine")) continue;
-      RODA_RETURN_IF_ERROR(receive(store, roda::format("{}/shape/{}", prefix, hash), owner, deadline, &machine));
-    }
-    return {};
-  }
-
-  const Machine& find(const std::string& hash) const { return known_.at(hash); }
-
- private:
-  static Status receive(Store& store, const std::string& key, int owner, Store::Clock::time_point deadline,
-                        Machine* machine) {
-    std::string text;
-    const Status status = store.wait(key, deadline, &text);
-    if (status.code() == RODA_ERR_TIMEOUT) {
-      return Status(RODA_ERR_TIMEOUT, roda::format("rank {} has not sent the topology of its machine in time", owner),
-                    owner);
-    }
-    RODA_RETURN_IF_ERROR(status);
-    if (!from_json(text, machine).ok()) {
-      *machine = Machine();
-      machine->absent["machine"] = roda::format("rank {} sent a malformed description", owner);
-    }
-    return {};
-  }
-
-  int rank_;
-  const Machine& mine_;
-  std::map<std::string, int> owners_;  // by hash: the lowest rank that reported it
-  std::map<std::string, Machine> known_;
-};
-
-// The ranks of a host that see something else than its lowest rank, by what they see.
-std::map<std::string, std::vector<int>> dissenters(const Host& host, const std::vector<Note>& notes) {
-  std::map<std::string, std::vector<int>> others;
-  const std::string& expected = notes[at(host.ranks.front())].hash;
-  for (const int rank : host.ranks) {
-    if (notes[at(rank)].hash != expected) others[notes[at(rank)].hash].push_back(rank);
-  }
-  return others;
+  RODA_RETURN_IF_ERROR(status);
+  if (from_json(text, machine).ok()) return {};
+  *machine = Machine();
+  machine->absent["machine"] = roda::format("rank {} sent a malformed description", owner);
+  return {};
 }
+
+// The machines behind the hashes that the ranks reported, the same on every rank.
+Status exchange(Store& store, int rank, const std::vector<Note>& notes, const Machine& mine, const std::string& prefix,
+                Store::Clock::time_point deadline, Machines* machines) {
+  std::vector<int> owners;  // of each kind: the lowest rank that reported it
+  for (int each = 0; each < static_cast<int>(notes.size()); ++each) {
+    const std::string& hash = notes[at(each)].hash;
+    const auto [entry, is_new] = machines->try_emplace(hash);
+    if (!is_new) continue;
+    auto& absent = entry->second.absent;
+    if (hash.empty()) absent["machine"] = roda::format("rank {} said nothing that could be read", each);
+    if (owners.size() >= kMostShapes) absent["machine"] = roda::format("{} other kinds were exchanged", kMostShapes);
+    owners.push_back(each);
+  }
+  std::erase_if(owners, [&](int owner) { return !machines->at(notes[at(owner)].hash).absent.empty(); });
+  const auto key = [&](int owner) { return roda::format("{}/shape/{}", prefix, notes[at(owner)].hash); };
+  if (machines->size() > 1 && std::binary_search(owners.begin(), owners.end(), rank)) {
+    RODA_RETURN_IF_ERROR(store.put(key(rank), to_json(mine)));
+  }
+  const std::string own = hash(mine);
+  for (const int owner : owners) {
+    Machine& machine = machines->at(notes[at(owner)].hash);
+    if (notes[at(owner)].hash == own) {
+      machine = mine;
+    } else {
+      RODA_RETURN_IF_ERROR(receive(store, key(owner), owner, deadline, &machine));
+    }
+  }
+  return {};
+}
+
+const char* plural(const std::vector<int>& ranks) { return ranks.size() > 1 ? "s" : ""; }
 
 // What can't be true of one host is an error, the same on every rank of the job. What else differs is a warning of the
 // host's own ranks.
-Status compare_views(const Host& host, const std::vector<Note>& notes, const Shapes& shapes, int rank) {
+Status compare_views(const Host& host, const std::vector<Note>& notes, const Machines& machines, int rank) {
   const int first = host.ranks.front();
-  const Machine& expected = shapes.find(notes[at(first)].hash);
-  for (const auto& [hash, ranks] : dissenters(host, notes)) {
+  const Machine& expected = machines.at(notes[at(first)].hash);
+  std::map<std::string, std::vector<int>> others;  // who sees something else than the lowest rank, by what they see
+  for (const int each : host.ranks) {
+    if (notes[at(each)].hash != notes[at(first)].hash) others[notes[at(each)].hash].push_back(each);
+  }
+  for (const auto& [hash, ranks] : others) {
     const std::string here = roda::format("for rank {}", first);
-    const std::string there = roda::format("for rank{} {}", ranks.size() > 1 ? "s" : "", print_cpus(ranks));
+    const std::string there = roda::format("for rank{} {}", plural(ranks), print_cpus(ranks));
     const std::string who = roda::format("rank {} and rank{} {} are on one host, {}, and see different machines", first,
-                                         ranks.size() > 1 ? "s" : "", print_cpus(ranks), host.name);
-    const std::string wrong = contradiction(expected, shapes.find(hash), here, there);
+                                         plural(ranks), print_cpus(ranks), host.name);
+    const std::string wrong = contradiction(expected, machines.at(hash), here, there);
     if (!wrong.empty()) {
       return Status(RODA_ERR_PRECONDITION,
                     roda::format("{}: {}; give every rank the same HWLOC_* variables and the same view of /sys, or, if "
@@ -110,7 +96,7 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Sha
                     ranks.front());
     }
     if (std::binary_search(host.ranks.begin(), host.ranks.end(), rank)) {
-      RODA_LOG(warning, "{}: {}; rank {}'s view counts", who, difference(expected, shapes.find(hash), here, there),
+      RODA_LOG(warning, "{}: {}; rank {}'s view counts", who, difference(expected, machines.at(hash), here, there),
                first);
     }
   }
@@ -120,15 +106,15 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Sha
 Status discovered(Store& store, int rank, const std::vector<RankReport>& reports, const std::vector<Note>& notes,
                   const Machine& mine, const std::string& prefix, Store::Clock::time_point deadline,
                   Topology* topology) {
-  Shapes shapes(notes, rank, mine);
-  RODA_RETURN_IF_ERROR(shapes.exchange(store, prefix, deadline));
+  Machines machines;
+  RODA_RETURN_IF_ERROR(exchange(store, rank, notes, mine, prefix, deadline, &machines));
   std::map<std::string, int> index;
   for (Host& host : topology->hosts) {
     const std::string& hash = notes[at(host.ranks.front())].hash;
     const auto [known, is_new] = index.emplace(hash, static_cast<int>(topology->machines.size()));
-    if (is_new) topology->machines.push_back({roda::format("m{:02}", known->second), shapes.find(hash)});
+    if (is_new) topology->machines.push_back({roda::format("m{:02}", known->second), machines.at(hash)});
     host.machine = known->second;
-    RODA_RETURN_IF_ERROR(compare_views(host, notes, shapes, rank));
+    RODA_RETURN_IF_ERROR(compare_views(host, notes, machines, rank));
   }
   for (std::size_t each = 0; each < reports.size(); ++each) {
     const Host& host = topology->host_of(static_cast<int>(each));
@@ -147,7 +133,7 @@ Status from_file(const std::vector<Note>& notes, const View& mine, Topology* top
     return Status(RODA_ERR_INVALID,
                   roda::format("rank{} {} read another RODA_TOPOLOGY_FILE than rank {}, or none; give every rank the "
                                "same file",
-                               others.size() > 1 ? "s" : "", print_cpus(others), with_file - notes.begin()),
+                               plural(others), print_cpus(others), with_file - notes.begin()),
                   others.front());
   }
   return fit(*mine.file, topology);

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "core/bootstrap/hosts.h"
 #include "core/bootstrap/store.h"
-#include "core/bootstrap/topology.h"
 #include "core/topology/discover_machine.h"
 
 namespace roda::topology {

@@ -1,10 +1,7 @@
-// A topology as JSON: what files hold, and what ranks send one another.
+// A topology as JSON: what files hold (docs/topology.md describes the fields), and what ranks send one another.
 //
-// {"roda_topology": 1, "machines": {NAME: machine, …}, "hosts": [{"name", "machine", "ranks": "0-7"}, …],
-//  "bindings": [{"cpus": "0-3", "cpu_limit": 2}, …]}; docs/topology.md describes the fields. Sets of CPUs and of ranks
-//  are
-// lists in the kernel's form. Fields that are not known are ignored, so that an older version reads what a newer wrote
-// as long as the number is the same.
+// Fields that are not known are ignored, so that an older version reads what a newer wrote as long as the number of the
+// schema is the same.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +13,6 @@
 
 namespace roda::topology {
 
-constexpr int kSchema = 1;
 constexpr std::size_t kMostFileBytes = 16 << 20;
 
 // `indent` < 0: one line.

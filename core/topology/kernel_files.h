@@ -1,4 +1,5 @@
-// What the kernel says of the machine in /sys and /proc, below a root that tests replace.
+// What the kernel says of the machine in /sys and /proc, below a root that tests replace: quick, and no device is
+// opened.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/topology/machine.h"
+#include "plugins/base/status.h"
 
 namespace roda::topology {
 
@@ -26,5 +28,17 @@ class KernelFiles {
  private:
   std::string root_;
 };
+
+// Packages, NUMA nodes, cores and caches: the same as hwloc's but for the models of packages and its corrections of
+// firmware that errs.
+Status find_cpus(const KernelFiles& files, Machine* machine);
+
+constexpr std::size_t kMostDevices = 64;  // of each kind; a note in `absent` counts the rest
+
+// Interfaces with a device behind them; where there is none (in a container), those that are up. Loopback never.
+void find_nics(const KernelFiles& files, Machine* machine);
+void find_rdma_devices(const KernelFiles& files, Machine* machine);
+// GPUs for computing (NVIDIA, AMD) on the PCI bus: their places, and their model where the driver tells.
+void find_gpus(const KernelFiles& files, Machine* machine);
 
 }  // namespace roda::topology

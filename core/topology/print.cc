@@ -10,17 +10,28 @@ namespace {
 
 constexpr std::size_t kMostHosts = 32;
 
-void render_below(const Branch& branch, const std::string& margin, std::string* out) {
-  for (std::size_t i = 0; i < branch.children.size(); ++i) {
-    const bool is_last = i + 1 == branch.children.size();
-    *out += roda::format("{}{}{}\n", margin, is_last ? "└─ " : "├─ ", branch.children[i].text);
-    render_below(branch.children[i], margin + (is_last ? "   " : "│  "), out);
+// One line and what lies below it.
+struct Branch {
+  std::string text;
+  std::vector<Branch> children{};
+
+  Branch& add(std::string line) { return children.emplace_back(Branch{std::move(line)}); }
+};
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
+
+std::string render(const Branch& root, const std::string& margin = "") {
+  std::string out = root.text + "\n";
+  for (const Branch& child : root.children) {
+    const bool is_last = &child == &root.children.back();
+    out += margin + (is_last ? "└─ " : "├─ ") + render(child, margin + (is_last ? "   " : "│  "));
   }
+  return out;
 }
 
-std::string counted(std::size_t count, const char* what) {
-  return roda::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
+std::string counted(std::size_t count, const char* what) { return roda::format("{} {}{}", count, what, plural(count)); }
 
 std::size_t cores_within(const Machine& machine, const CpuSet& cpus) {
   return static_cast<std::size_t>(std::count_if(machine.cores.begin(), machine.cores.end(),
@@ -36,36 +47,170 @@ void add_caches(const Machine& machine, const CpuSet& cpus, Branch* branch) {
     }
     if (inside.empty()) continue;
     const std::string size = roda::format("L{} {}", cache->level, size_text(cache->kib));
-    const std::size_t cores = cores_within(machine, *inside.front());
-    if (cores > 1) {
-      for (const CpuSet* group : inside) {
-        branch->children.push_back({roda::format("{} shared by {}: cpus {}", size,
-                                                 counted(cores_within(machine, *group), "core"), print_cpus(*group)),
-                                    {}});
-      }
-    } else {
-      branch->children.push_back({roda::format("{} for each of {}", size, counted(inside.size(), "core")), {}});
+    if (cores_within(machine, *inside.front()) <= 1) {
+      branch->add(roda::format("{} for each of {}", size, counted(inside.size(), "core")));
+      continue;
+    }
+    for (const CpuSet* group : inside) {
+      branch->add(roda::format("{} shared by {}: cpus {}", size, counted(cores_within(machine, *group), "core"),
+                               print_cpus(*group)));
     }
   }
 }
 
-Branch node_branch(const Machine& machine, const NumaNode& node) {
-  Branch branch;
-  branch.text =
-      roda::format("NUMA node {}: {}cpus {}", node.number,
-                   node.memory_gib > 0 ? roda::format("{} GiB, ", node.memory_gib) : "", print_cpus(node.cpus));
-  add_caches(machine, node.cpus, &branch);
-  for (Branch& device : device_branches(machine, node.number)) branch.children.push_back(std::move(device));
-  return branch;
+// --- devices ---------------------------------------------------------------------------------------------------------
+
+std::string rate_text(int mbit) {
+  if (mbit == 0) return "";
+  return mbit % 1000 == 0 ? roda::format(", {} Gbit/s", mbit / 1000) : roda::format(", {} Mbit/s", mbit);
 }
 
-Branch package_branch(const Machine& machine, const Package& package, std::size_t index) {
-  Branch branch;
-  branch.text = roda::format("package {}: {}{}", index, package.model.empty() ? "" : package.model + ", ",
-                             counted(cores_within(machine, package.cpus), "core"));
-  for (const NumaNode& node : machine.numa_nodes) {
-    if (!node.cpus.empty() && contains(package.cpus, node.cpus)) branch.children.push_back(node_branch(machine, node));
+std::string text_of(const Nic& nic) {
+  return roda::format("interface {}{}{}{}", nic.name, rate_text(nic.speed_mbit), nic.is_up ? "" : ", down",
+                      nic.is_physical ? "" : ", virtual");
+}
+
+std::string text_of(const RdmaDevice& device) {
+  std::string text = "RDMA " + device.name;
+  for (const RdmaPort& port : device.ports) {
+    text += roda::format(", {}{}{}", port.link_layer.empty() ? roda::format("port {}", port.number) : port.link_layer,
+                         rate_text(port.rate_mbit), port.is_active ? "" : ", down");
   }
+  return text;
+}
+
+std::string text_of(const Gpu& gpu, std::size_t index) {
+  std::string text = roda::format("GPU {}: {}", index, gpu.model);
+  if (gpu.memory_gib > 0) text += roda::format(", {} GiB", gpu.memory_gib);
+  if (!gpu.compute_capability.empty()) text += ", compute capability " + gpu.compute_capability;
+  return text;
+}
+
+// A bridge, as the devices below it are put in.
+struct Bridge {
+  std::string name;
+  std::vector<Bridge> bridges;
+  std::vector<std::string> devices;
+
+  void add(const PciPlace& place, std::size_t depth, std::string text) {
+    if (depth == place.bridges.size()) {
+      devices.push_back(place.address.empty() ? std::move(text) : roda::format("{}  {}", place.address, text));
+      return;
+    }
+    auto known = std::find_if(bridges.begin(), bridges.end(),
+                              [&](const Bridge& bridge) { return bridge.name == place.bridges[depth]; });
+    if (known == bridges.end()) known = bridges.insert(bridges.end(), {place.bridges[depth], {}, {}});
+    known->add(place, depth + 1, std::move(text));
+  }
+
+  // Bridges with one thing below them are left out.
+  void print(Branch* branch) const {
+    for (const std::string& device : devices) branch->add(device);
+    for (const Bridge& bridge : bridges) {
+      Branch below{(bridge.name.starts_with("pci") ? "host bridge " : "bridge ") + bridge.name};
+      bridge.print(&below);
+      branch->children.push_back(below.children.size() == 1 ? std::move(below.children.front()) : std::move(below));
+    }
+  }
+};
+
+std::string bandwidth_text(const Gpu& gpu, int links) {
+  const int gbytes = links * nvlink_gbytes(gpu.nvlink_version);
+  return gbytes > 0 ? roda::format(" ({} GB/s each way)", gbytes) : "";
+}
+
+std::string link_text(const Machine& machine, int a, int b) {
+  const Gpu& gpu = machine.gpus[at(a)];
+  if (const auto links = gpu.peer_links.find(b); links != gpu.peer_links.end()) {
+    return roda::format("{} to GPU {}{}", counted(at(links->second), "NVLink"), b, bandwidth_text(gpu, links->second));
+  }
+  const bool is_peer = std::binary_search(gpu.peers.begin(), gpu.peers.end(), b);
+  return roda::format("GPU {} over {}{}", b, distance_name(distance(gpu.pci, machine.gpus[at(b)].pci)),
+                      is_peer ? ", peer access" : "");
+}
+
+std::string reach_text(const Machine& machine, int index) {
+  const Gpu& gpu = machine.gpus[at(index)];
+  if (gpu.switch_links > 0) {
+    return roda::format("{} NVLinks to the switch{}", gpu.switch_links, bandwidth_text(gpu, gpu.switch_links));
+  }
+  std::string text;
+  for (int b = 0; b < static_cast<int>(machine.gpus.size()); ++b) {
+    if (b != index) text += (text.empty() ? "" : "; ") + link_text(machine, index, b);
+  }
+  return text.empty() ? "the only one" : text;
+}
+
+// Those whose NUMA node is `node` (-1: those that have none of the list), below the bridges that they share.
+void add_devices(const Machine& machine, int node, Branch* branch) {
+  const auto is_here = [&](const PciPlace& pci) {
+    const bool is_known = std::any_of(machine.numa_nodes.begin(), machine.numa_nodes.end(),
+                                      [&](const NumaNode& other) { return other.number == pci.numa_node; });
+    return (is_known ? pci.numa_node : -1) == node;
+  };
+  Bridge root;
+  const auto add = [&](const PciPlace& pci, std::string text) {
+    if (is_here(pci)) root.add(pci, 0, std::move(text));
+  };
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i) add(machine.gpus[i].pci, text_of(machine.gpus[i], i));
+  for (const RdmaDevice& device : machine.rdma_devices) add(device.pci, text_of(device));
+  for (const Nic& nic : machine.nics) add(nic.pci, text_of(nic));
+  root.print(branch);
+}
+
+// How the GPUs reach one another and the network.
+void add_reach(const Machine& machine, Branch* branch) {
+  std::vector<int> taken(machine.rdma_devices.size(), 0);
+  for (int i = 0; i < static_cast<int>(machine.gpus.size()); ++i) {
+    std::string text = roda::format("GPU {} reaches {}", i, reach_text(machine, i));
+    if (const int device = nearest_rdma_device(machine, i, taken); device >= 0) {
+      const RdmaDevice& nearest = machine.rdma_devices[at(device)];
+      ++taken[at(device)];
+      text += roda::format("; its network device is {} ({})", nearest.name,
+                           distance_name(distance(machine.gpus[at(i)].pci, nearest.pci)));
+    }
+    branch->add(std::move(text));
+  }
+}
+
+// --- machines and hosts ----------------------------------------------------------------------------------------------
+
+void add_node(const Machine& machine, const NumaNode& node, Branch* branch) {
+  const std::string memory = node.memory_gib > 0 ? roda::format("{} GiB, ", node.memory_gib) : "";
+  Branch& own = branch->add(roda::format("NUMA node {}: {}cpus {}", node.number, memory, print_cpus(node.cpus)));
+  add_caches(machine, node.cpus, &own);
+  add_devices(machine, node.number, &own);
+}
+
+Branch branch_of(const NamedMachine& named) {
+  const Machine& machine = named.machine;
+  const auto with_model = [](const std::string& model) { return model.empty() ? "" : model + ", "; };
+  const auto is_in = [](const NumaNode& node, const Package& package) {
+    return !node.cpus.empty() && contains(package.cpus, node.cpus);
+  };
+  std::int64_t memory = 0;
+  for (const NumaNode& node : machine.numa_nodes) memory += node.memory_gib;
+  Branch branch{roda::format("machine {}: {}{}, {}{}", named.name, with_model(machine.model),
+                             counted(machine.cores.size(), "core"), counted(machine.cpus.size(), "thread"),
+                             memory > 0 ? roda::format(", {} GiB", memory) : "")};
+  for (std::size_t i = 0; i < machine.packages.size(); ++i) {
+    const Package& package = machine.packages[i];
+    Branch& own = branch.add(roda::format("package {}: {}{}", i, with_model(package.model),
+                                          counted(cores_within(machine, package.cpus), "core")));
+    for (const NumaNode& node : machine.numa_nodes) {
+      if (is_in(node, package)) add_node(machine, node, &own);
+    }
+  }
+  // A node that spans packages, or has memory alone.
+  for (const NumaNode& node : machine.numa_nodes) {
+    if (std::none_of(machine.packages.begin(), machine.packages.end(), [&](const auto& p) { return is_in(node, p); })) {
+      add_node(machine, node, &branch);
+    }
+  }
+  add_devices(machine, -1, &branch);
+  add_reach(machine, &branch);
+  for (const auto& [what, why] : machine.absent) branch.add(roda::format("not known: {}: {}", what, why));
+  for (const std::string& source : machine.sources) branch.add("source: " + source);
   return branch;
 }
 
@@ -76,30 +221,19 @@ std::string binding_text(const Binding& binding) {
   return text;
 }
 
-// Ranks of a host, those with one binding in one line.
-std::vector<Branch> rank_branches(const Topology& topology, const Host& host) {
-  std::vector<Branch> branches;
-  for (std::size_t i = 0; !topology.bindings.empty() && i < host.ranks.size();) {
-    const Binding& binding = topology.bindings[static_cast<std::size_t>(host.ranks[i])];
-    std::vector<int> alike;
-    while (i < host.ranks.size() && topology.bindings[static_cast<std::size_t>(host.ranks[i])] == binding) {
-      alike.push_back(host.ranks[i++]);
-    }
-    branches.push_back(
-        {roda::format("rank{} {}: {}", alike.size() > 1 ? "s" : "", print_cpus(alike), binding_text(binding)), {}});
-  }
-  return branches;
-}
-
-Branch host_branch(const Topology& topology, const Host& host) {
+// Ranks with one binding are in one line.
+Branch branch_of(const Topology& topology, const Host& host) {
   const bool is_shared_name = std::count_if(topology.hosts.begin(), topology.hosts.end(),
                                             [&](const Host& other) { return other.name == host.name; }) > 1;
-  Branch branch;
-  branch.text = roda::format("{}{}: rank{} {}, machine {}", host.name,
-                             is_shared_name && !host.place.empty() ? roda::format(" ({})", host.place) : "",
-                             host.ranks.size() > 1 ? "s" : "", print_cpus(host.ranks),
-                             topology.machines[static_cast<std::size_t>(host.machine)].name);
-  branch.children = rank_branches(topology, host);
+  const std::string place = is_shared_name && !host.place.empty() ? roda::format(" ({})", host.place) : "";
+  Branch branch{roda::format("{}{}: rank{} {}, machine {}", host.name, place, plural(host.ranks.size()),
+                             print_cpus(host.ranks), topology.machines[at(host.machine)].name)};
+  for (std::size_t i = 0; !topology.bindings.empty() && i < host.ranks.size();) {
+    const Binding& binding = topology.bindings[at(host.ranks[i])];
+    std::vector<int> alike;
+    while (i < host.ranks.size() && topology.bindings[at(host.ranks[i])] == binding) alike.push_back(host.ranks[i++]);
+    branch.add(roda::format("rank{} {}: {}", plural(alike.size()), print_cpus(alike), binding_text(binding)));
+  }
   return branch;
 }
 
@@ -107,39 +241,6 @@ Branch host_branch(const Topology& topology, const Host& host) {
 
 std::string size_text(std::int64_t kib) {
   return kib >= 1024 && kib % 1024 == 0 ? roda::format("{} MiB", kib / 1024) : roda::format("{} KiB", kib);
-}
-
-std::string render(const Branch& root) {
-  std::string out = root.text + "\n";
-  render_below(root, "", &out);
-  return out;
-}
-
-Branch machine_branch(const NamedMachine& named) {
-  const Machine& machine = named.machine;
-  Branch branch;
-  std::int64_t memory = 0;
-  for (const NumaNode& node : machine.numa_nodes) memory += node.memory_gib;
-  branch.text = roda::format("machine {}: {}{}, {}{}", named.name, machine.model.empty() ? "" : machine.model + ", ",
-                             counted(machine.cores.size(), "core"), counted(machine.cpus.size(), "thread"),
-                             memory > 0 ? roda::format(", {} GiB", memory) : "");
-  for (std::size_t i = 0; i < machine.packages.size(); ++i) {
-    branch.children.push_back(package_branch(machine, machine.packages[i], i));
-  }
-  // A node that spans packages, or has memory alone.
-  for (const NumaNode& node : machine.numa_nodes) {
-    const bool is_shown = std::any_of(machine.packages.begin(), machine.packages.end(), [&](const Package& package) {
-      return !node.cpus.empty() && contains(package.cpus, node.cpus);
-    });
-    if (!is_shown) branch.children.push_back(node_branch(machine, node));
-  }
-  for (Branch& device : device_branches(machine, -1)) branch.children.push_back(std::move(device));
-  for (Branch& line : gpu_branches(machine)) branch.children.push_back(std::move(line));
-  for (const auto& [what, why] : machine.absent) {
-    branch.children.push_back({roda::format("not known: {}: {}", what, why), {}});
-  }
-  for (const std::string& source : machine.sources) branch.children.push_back({"source: " + source, {}});
-  return branch;
 }
 
 std::string print_rank(const Topology& topology, int rank) {
@@ -152,18 +253,17 @@ std::string print_rank(const Topology& topology, int rank) {
 std::string print(const Topology& topology) {
   std::string out;
   if (!topology.hosts.empty()) {
-    Branch job;
-    job.text = roda::format("{} on {}, {} of machine", counted(static_cast<std::size_t>(topology.size()), "rank"),
-                            counted(topology.hosts.size(), "host"), counted(topology.machines.size(), "kind"));
+    Branch job{roda::format("{} on {}, {} of machine", counted(at(topology.size()), "rank"),
+                            counted(topology.hosts.size(), "host"), counted(topology.machines.size(), "kind"))};
     for (std::size_t i = 0; i < std::min(topology.hosts.size(), kMostHosts); ++i) {
-      job.children.push_back(host_branch(topology, topology.hosts[i]));
+      job.children.push_back(branch_of(topology, topology.hosts[i]));
     }
     if (topology.hosts.size() > kMostHosts) {
-      job.children.push_back({roda::format("and {} more hosts", topology.hosts.size() - kMostHosts), {}});
+      job.add(roda::format("and {} more hosts", topology.hosts.size() - kMostHosts));
     }
     out = render(job);
   }
-  for (const NamedMachine& named : topology.machines) out += render(machine_branch(named));
+  for (const NamedMachine& named : topology.machines) out += render(branch_of(named));
   return out;
 }
 

@@ -1,10 +1,8 @@
-#include "core/bootstrap/topology.h"
+#include "core/bootstrap/hosts.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
-
-#include "core/bootstrap/claim.h"
 
 namespace roda {
 namespace {

@@ -1,10 +1,9 @@
 // Discovery from made-up kernel files.
 #include <gtest/gtest.h>
 
-#include "core/topology/cpus.h"
-#include "core/topology/devices.h"
 #include "core/topology/discover_machine.h"
 #include "core/topology/json.h"
+#include "core/topology/kernel_files.h"
 #include "tests/unit/folder.h"
 
 namespace roda::topology {

@@ -71,11 +71,12 @@ TEST(GpuLinks, WithoutEitherTheGpusStayAsTheKernelListsThem) {
 TEST(GpuLinks, ADriverThatRefusesIsNamed) {
   ::setenv("RODA_TEST_NVML", "fails", 1);
   Machine machine = on_the_bus();
-  const Status status = ask_nvml(nvml(), &machine);
+  find_gpu_links(nvml(), "libno-such-cuda.so", &machine);
   ::unsetenv("RODA_TEST_NVML");
-  EXPECT_EQ(status.message(), "nvmlInit_v2: Driver Not Loaded");
+  EXPECT_EQ(machine.absent.at("gpus/links").find("nvmlInit_v2: Driver Not Loaded; CUDA's driver can't be opened"), 0u);
   EXPECT_EQ(machine.gpus, on_the_bus().gpus);
-  EXPECT_NE(ask_nvml(cuda(), &machine).message().find("lacks functions of NVML"), std::string::npos);
+  find_gpu_links(cuda(), "libno-such-cuda.so", &machine);
+  EXPECT_NE(machine.absent.at("gpus/links").find("lacks functions of NVML"), std::string::npos);
 }
 
 }  // namespace

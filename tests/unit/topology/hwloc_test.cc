@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "core/topology/cpus.h"
+#include "core/topology/ask_hwloc.h"
 #include "core/topology/discover_machine.h"
 
 namespace roda::topology {
@@ -26,7 +26,7 @@ class HwlocTest : public testing::Test {
   void SetUp() override {
     Machine machine;
     bool is_this_machine = true;
-    const Status status = find_cpus_with_hwloc("libhwloc.so.15", &machine, &is_this_machine);
+    const Status status = ask_hwloc("libhwloc.so.15", &machine, &is_this_machine);
     if (!status.ok()) GTEST_SKIP() << status.message();
   }
 };
@@ -74,7 +74,7 @@ TEST_F(HwlocTest, ADescriptionInXmlBringsItsDevices) {
 TEST(Hwloc, ALibraryThatIsNotThereIsNoFailure) {
   Machine machine;
   bool is_this_machine = true;
-  const Status status = find_cpus_with_hwloc("libno-such-hwloc.so", &machine, &is_this_machine);
+  const Status status = ask_hwloc("libno-such-hwloc.so", &machine, &is_this_machine);
   EXPECT_EQ(status.code(), RODA_ERR_UNAVAILABLE);
   DiscoverOptions options;
   options.thorough = true;

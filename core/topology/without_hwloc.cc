@@ -1,8 +1,8 @@
-#include "core/topology/cpus.h"
+#include "core/topology/ask_hwloc.h"
 
 namespace roda::topology {
 
-Status find_cpus_with_hwloc(const std::string&, Machine*, bool*) {
+Status ask_hwloc(const std::string&, Machine*, bool*) {
   return Status::unavailable("built without the headers of hwloc 2 (Debian: libhwloc-dev)");
 }
 

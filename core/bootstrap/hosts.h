@@ -1,18 +1,36 @@
 // Who is where: what the ranks of a job say about themselves, and the hosts that they find themselves on.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/topology/topology.h"
-#include "core/bootstrap/host_identity.h"
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
 #include "plugins/base/status.h"
 #include "plugins/base/wait_policy.h"
 
 namespace roda {
+
+// A host is (boot id, host name, network namespace). Two containers on one machine are two hosts; HOROVOD_HOSTNAME lets
+// a launcher draw the line elsewhere.
+struct HostIdentity {
+  std::string boot_id;
+  std::string hostname;
+  std::uint64_t network_namespace = 0;  // inode; 0 where there is none to ask
+
+  friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
+};
+
+// `hostname_override` empty: the machine's own name. What can't be read is left empty.
+HostIdentity this_host(const std::string& hostname_override);
+
+// The first process that claims a rank keeps it. Any other gets RODA_ERR_PRECONDITION, which names the first, at once,
+// and disturbs nobody. A prefix is used once per store. Blocks for a round trip.
+Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix,
+                  Store::Clock::time_point deadline);
 
 // What one rank says about itself. Unset numbers: the launcher gave none.
 struct RankReport {

@@ -1,0 +1,434 @@
+#include "core/topology/json.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "plugins/base/format.h"
+
+namespace roda::topology {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kSchema = 1;
+
+// Names may hold bytes that are no UTF-8; they are replaced.
+std::string dump(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+// Thrown inside the reader only; from_json turns it into a Status.
+struct Malformed {
+  std::string text;
+};
+
+// Reads a value; its path is for the error. The document outlives it.
+class Field {
+ public:
+  explicit Field(const json& value, std::string path = "") : value_(value), path_(std::move(path)) {}
+
+  [[noreturn]] void refuse(const std::string& wanted) const {
+    std::string shown = dump(value_, -1);
+    if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
+    throw Malformed{roda::format("{} must be {}, not {}", path_.empty() ? "the document" : path_, wanted, shown)};
+  }
+  void must(bool holds, const std::string& wanted) const {
+    if (!holds) refuse(wanted);
+  }
+
+  // --- of an object; see Writer for which must be there ---
+  bool has(const char* key) const {
+    must(value_.is_object(), "an object");
+    return value_.contains(key);
+  }
+  Field operator[](const char* key) const {
+    if (!has(key)) throw Malformed{roda::format("{}/{} is missing", path_, key)};
+    return Field(value_[key], path_ + "/" + key);
+  }
+  template <typename T>
+  void needed(const char* key, T& value) const {
+    (*this)[key].to(&value);
+  }
+  template <typename T>
+  void always(const char* key, T& value) const {
+    if (has(key)) (*this)[key].to(&value);
+  }
+  template <typename T>
+  void known(const char* key, T& value, T /*unknown*/ = T()) const {
+    always(key, value);
+  }
+  void number(const char* key, int& value, int least, int most) const {
+    value = static_cast<int>((*this)[key].integer(least, most));
+  }
+  void numbers(const char* key, std::vector<int>& values) const {
+    if (has(key)) (*this)[key].to_list(&values);
+  }
+
+  // For each entry of an array (its index as the key) or an object, in order.
+  void for_each(bool is_object, const std::function<void(const std::string& key, const Field& entry)>& visit) const {
+    must(is_object ? value_.is_object() : value_.is_array(), is_object ? "an object" : "an array");
+    for (const auto& [key, entry] : value_.items()) visit(key, Field(entry, path_ + "/" + key));
+  }
+  std::int64_t integer(std::int64_t least, std::int64_t most) const {
+    const bool fits =
+        value_.is_number_integer() && (!value_.is_number_unsigned() || value_.get<std::uint64_t>() <= INT64_MAX);
+    const std::int64_t number = fits ? value_.get<std::int64_t>() : 0;
+    must(fits && number >= least && number <= most, roda::format("an integer from {} to {}", least, most));
+    return number;
+  }
+
+  void to(int* out) const { *out = static_cast<int>(integer(0, std::numeric_limits<int>::max())); }
+  void to(std::int64_t* out) const { *out = integer(0, std::int64_t{1} << 53); }
+  void to(double* out) const {
+    must(value_.is_number() && value_.get<double>() >= 0, "a number, 0 or more");
+    *out = value_.get<double>();
+  }
+  void to(bool* out) const {
+    must(value_.is_boolean(), "true or false");
+    *out = value_.get<bool>();
+  }
+  void to(std::string* out) const {
+    must(value_.is_string(), "a text");
+    *out = value_.get<std::string>();
+  }
+  void to(CpuSet* out) const {
+    must(value_.is_string() && parse_cpus(value_.get_ref<const std::string&>(), out),
+         "a list of numbers like \"0-3,8\", ascending");
+  }
+  void to(std::map<std::string, std::string>* out) const {
+    for_each(true, [&](const std::string& key, const Field& entry) { entry.to(&(*out)[key]); });
+  }
+  void to(std::map<int, int>* out) const {
+    for_each(true, [&](const std::string& key, const Field& entry) {
+      int number = -1;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
+      must(error == std::errc() && end == key.data() + key.size() && number >= 0, "an object with numbers as keys");
+      entry.to(&(*out)[number]);
+    });
+  }
+  template <typename T>
+  void to(std::vector<T>* out) const {
+    to_list(out);
+  }
+  template <typename T>
+  void to(T* out) const {
+    must(value_.is_object(), "an object");
+    fields(*this, *out);
+  }
+
+ private:
+  template <typename T>
+  void to_list(std::vector<T>* out) const {
+    out->clear();
+    for_each(false, [&](const std::string&, const Field& entry) { entry.to(&out->emplace_back()); });
+  }
+
+  const json& value_;
+  std::string path_;
+};
+
+// Makes an object of a value's fields.
+class Writer {
+ public:
+  // Must be there.
+  template <typename T>
+  void needed(const char* key, const T& value) {
+    object_[key] = json_of(value);
+  }
+  // Is always written, and need not be there.
+  template <typename T>
+  void always(const char* key, const T& value) {
+    needed(key, value);
+  }
+  // Is written where it is known.
+  template <typename T>
+  void known(const char* key, const T& value, const T& unknown = T()) {
+    if (value != unknown) needed(key, value);
+  }
+  void number(const char* key, int value, int /*least*/, int /*most*/) { object_[key] = value; }
+  // As an array: elsewhere a list of numbers is a text, as the kernel writes sets.
+  void numbers(const char* key, const std::vector<int>& values) {
+    if (!values.empty()) object_[key] = values;
+  }
+
+  static json json_of(const CpuSet& set) { return print_cpus(set); }
+  static json json_of(const std::map<int, int>& counts) {
+    json out = json::object();
+    for (const auto& [key, count] : counts) out[std::to_string(key)] = count;
+    return out;
+  }
+  template <typename T>
+  static json json_of(const std::vector<T>& list) {
+    json out = json::array();
+    for (const T& each : list) out.push_back(json_of(each));
+    return out;
+  }
+  template <typename T>
+  static json json_of(const T& value) {
+    if constexpr (std::is_constructible_v<json, const T&>) {
+      return value;
+    } else {
+      Writer writer;
+      fields(writer, const_cast<T&>(value));  // takes what a reader could change
+      return std::move(writer.object_);
+    }
+  }
+
+ private:
+  json object_ = json::object();
+};
+
+// --- the fields, for both -------------------------------------------------------------------------------------------
+
+template <typename Io>
+void fields(Io& io, PciPlace& pci) {
+  io.known("address", pci.address);
+  io.known("bridges", pci.bridges);
+  io.known("numa_node", pci.numa_node, -1);
+}
+
+template <typename Io>
+void fields(Io& io, Package& package) {
+  io.needed("cpus", package.cpus);
+  io.always("model", package.model);
+}
+
+template <typename Io>
+void fields(Io& io, NumaNode& node) {
+  io.needed("number", node.number);
+  io.needed("cpus", node.cpus);
+  io.known("memory_gib", node.memory_gib);
+  io.numbers("distances", node.distances);
+}
+
+template <typename Io>
+void fields(Io& io, CacheLevel& cache) {
+  io.number("level", cache.level, 1, 5);
+  io.needed("kib", cache.kib);
+  io.needed("shared_by", cache.shared_by);
+}
+
+template <typename Io>
+void fields(Io& io, Nic& nic) {
+  io.needed("name", nic.name);
+  io.known("speed_mbit", nic.speed_mbit);
+  io.always("is_up", nic.is_up);
+  io.always("is_physical", nic.is_physical);
+  io.always("pci", nic.pci);
+}
+
+template <typename Io>
+void fields(Io& io, RdmaPort& port) {
+  io.needed("number", port.number);
+  io.always("link_layer", port.link_layer);
+  io.known("rate_mbit", port.rate_mbit);
+  io.always("is_active", port.is_active);
+}
+
+template <typename Io>
+void fields(Io& io, RdmaDevice& device) {
+  io.needed("name", device.name);
+  io.known("ports", device.ports);
+  io.always("pci", device.pci);
+}
+
+template <typename Io>
+void fields(Io& io, Gpu& gpu) {
+  io.needed("model", gpu.model);
+  io.always("pci", gpu.pci);
+  io.known("memory_gib", gpu.memory_gib);
+  io.known("compute_capability", gpu.compute_capability);
+  io.known("nvlink_version", gpu.nvlink_version);
+  io.known("switch_links", gpu.switch_links);
+  io.known("peer_links", gpu.peer_links);
+  io.known("peers", gpu.peers);
+}
+
+template <typename Io>
+void fields(Io& io, Machine& machine) {
+  io.needed("cpus", machine.cpus);
+  io.known("model", machine.model);
+  io.known("sources", machine.sources);
+  io.always("cores", machine.cores);
+  io.known("packages", machine.packages);
+  io.known("numa_nodes", machine.numa_nodes);
+  io.known("caches", machine.caches);
+  io.known("nics", machine.nics);
+  io.known("rdma_devices", machine.rdma_devices);
+  io.known("gpus", machine.gpus);
+  io.known("absent", machine.absent);
+}
+
+template <typename Io>
+void fields(Io& io, Binding& binding) {
+  io.needed("cpus", binding.cpus);
+  io.known("cpu_limit", binding.cpu_limit);
+}
+
+// --- what one field alone can't tell --------------------------------------------------------------------------------
+
+void check(const Machine& machine, const Field& field) {
+  const auto inside = [&](const char* list, std::size_t index, const CpuSet& cpus) {
+    if (contains(machine.cpus, cpus)) return;
+    field[list].refuse(roda::format("within /cpus: entry {} names CPUs outside it", index));
+  };
+  for (std::size_t i = 0; i < machine.cores.size(); ++i) inside("cores", i, machine.cores[i]);
+  for (std::size_t i = 0; i < machine.packages.size(); ++i) inside("packages", i, machine.packages[i].cpus);
+  for (std::size_t i = 0; i < machine.numa_nodes.size(); ++i) inside("numa_nodes", i, machine.numa_nodes[i].cpus);
+  for (std::size_t i = 0; i < machine.caches.size(); ++i) {
+    for (const CpuSet& group : machine.caches[i].shared_by) inside("caches", i, group);
+  }
+  const int gpus = static_cast<int>(machine.gpus.size());
+  for (const Gpu& gpu : machine.gpus) {
+    const int last_link = gpu.peer_links.empty() ? -1 : gpu.peer_links.rbegin()->first;
+    const int last_peer = gpu.peers.empty() ? -1 : gpu.peers.back();
+    if (std::max(last_link, last_peer) >= gpus) field["gpus"].refuse(roda::format("about GPUs 0 to {}", gpus - 1));
+  }
+}
+
+// Every rank from 0 up, each on one host.
+void check_ranks(const Topology& topology, const Field& field) {
+  std::vector<int> seen;
+  for (const Host& host : topology.hosts) seen.insert(seen.end(), host.ranks.begin(), host.ranks.end());
+  std::sort(seen.begin(), seen.end());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] != static_cast<int>(i)) {
+      field["hosts"].refuse(roda::format("hosts that name each of {} ranks once; rank {} is not", seen.size(), i));
+    }
+  }
+  if (!topology.bindings.empty() && topology.bindings.size() != seen.size()) {
+    field["bindings"].refuse(roda::format("an array of {} bindings, one for each rank", seen.size()));
+  }
+}
+
+// --- whole documents ------------------------------------------------------------------------------------------------
+
+void read(const Field& field, Machine* machine) {
+  field.to(machine);
+  check(*machine, field);
+}
+
+Host read_host(const Field& field, const std::vector<NamedMachine>& machines) {
+  Host host;
+  std::string name;
+  field.needed("name", host.name);
+  field.known("place", host.place);
+  field.needed("ranks", host.ranks);
+  field.needed("machine", name);
+  const auto known = std::find_if(machines.begin(), machines.end(), [&](const auto& m) { return m.name == name; });
+  if (known == machines.end()) field["machine"].refuse("the name of one of /machines");
+  host.machine = static_cast<int>(known - machines.begin());
+  return host;
+}
+
+void read(const Field& field, Topology* topology) {
+  int schema = 0;
+  field.number("roda_topology", schema, kSchema, kSchema);
+  field["machines"].for_each(true, [&](const std::string& name, const Field& entry) {
+    read(entry, &topology->machines.emplace_back(NamedMachine{name, {}}).machine);
+  });
+  if (field.has("hosts")) {
+    field["hosts"].for_each(false, [&](const std::string&, const Field& entry) {
+      topology->hosts.push_back(read_host(entry, topology->machines));
+    });
+  }
+  field.known("bindings", topology->bindings);
+  check_ranks(*topology, field);
+  place_ranks(topology);
+}
+
+template <typename T>
+Status parse(std::string_view text, T* out) {
+  const json document = json::parse(text, nullptr, false);
+  if (document.is_discarded()) return Status::invalid("it is no JSON");
+  const bool is_wrapped = document.is_object() && !document.contains("roda_topology") && document.contains("topology");
+  T found;
+  try {
+    read(is_wrapped ? Field(document)["topology"] : Field(document), &found);
+  } catch (const Malformed& malformed) {
+    return Status::invalid(malformed.text);
+  }
+  *out = std::move(found);
+  return {};
+}
+
+std::string fnv1a(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
+  return roda::format("{:016x}", hash);
+}
+
+}  // namespace
+
+Status from_json(std::string_view text, Topology* topology) { return parse(text, topology); }
+Status from_json(std::string_view text, Machine* machine) { return parse(text, machine); }
+
+std::string to_json(const Machine& machine, int indent) { return dump(Writer::json_of(machine), indent); }
+
+std::string to_json(const Topology& topology, int indent) {
+  json out{{"roda_topology", kSchema}, {"machines", json::object()}};
+  for (const NamedMachine& named : topology.machines) out["machines"][named.name] = Writer::json_of(named.machine);
+  for (const Host& host : topology.hosts) {
+    const std::string& machine = topology.machines[static_cast<std::size_t>(host.machine)].name;
+    json& entry =
+        out["hosts"].emplace_back(json{{"name", host.name}, {"machine", machine}, {"ranks", print_cpus(host.ranks)}});
+    if (!host.place.empty()) entry["place"] = host.place;
+  }
+  if (!topology.bindings.empty()) out["bindings"] = Writer::json_of(topology.bindings);
+  return dump(out, indent);
+}
+
+Status load_file(const std::string& path, Topology* topology) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) return Status::invalid(roda::format("the topology file '{}' can't be read: {}", path, error.message()));
+  if (bytes > kMostFileBytes) {
+    return Status::invalid(
+        roda::format("the topology file '{}' has {} bytes; {} are the most", path, bytes, kMostFileBytes));
+  }
+  std::string text(bytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
+    return Status::invalid(roda::format("the topology file '{}' can't be read", path));
+  }
+  const Status status = from_json(text, topology);
+  if (status.ok()) return {};
+  return Status::invalid(roda::format("the topology file '{}' is malformed: {}", path, status.message()));
+}
+
+Status write_file(const std::string& path, const Topology& topology) {
+  const std::string beside = roda::format("{}.{}", path, ::getpid());
+  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  file << to_json(topology) << "\n";
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(beside, path, error);
+  if (file && !error) return {};
+  std::remove(beside.c_str());
+  return Status::system(roda::format("the topology can't be written to '{}': {}", path,
+                                     error ? error.message() : "the file can't be written"));
+}
+
+std::string hash(const Machine& machine) {
+  Machine bare = machine;
+  bare.sources.clear();
+  return fnv1a(to_json(bare, -1));
+}
+
+std::string hash(const Topology& topology) {
+  Topology bare = topology;
+  for (NamedMachine& named : bare.machines) named.machine.sources.clear();
+  return fnv1a(to_json(bare, -1));
+}
+
+}  // namespace roda::topology
