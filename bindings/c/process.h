@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/bootstrap/launched.h"
+#include "core/bootstrap/join.h"
 #include "core/engine/engine.h"
 #include "plugins/base/mutex.h"
 

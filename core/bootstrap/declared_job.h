@@ -16,7 +16,7 @@ struct DeclaredJob {
   int size = 1;
   bool is_one_host = false;   // all ranks share this host, as far as is told
   std::string address;        // of rank 0's host; empty: not told
-  int port = 0;               // the job's; ours lie above it, see join_declared.h
+  int port = 0;               // the job's; ours lie above it, see join.h
   std::string identity;       // equal on all ranks of a job, and other jobs' differ as far as can be told
   std::string evidence;       // "RANK=1, WORLD_SIZE=4", for texts
   std::string passed_over;    // names of the others whose variables are there too

@@ -27,8 +27,7 @@ Status missing(int rank, int size, const std::string& prefix) {
                 rank);
 }
 
-Status collect(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
-               std::vector<std::string>* all) {
+Status collect(Store& store, int size, const std::string& prefix, Deadline deadline, std::vector<std::string>* all) {
   const Status status = store.wait_all(report_key(prefix), size, deadline, all);
   if (status.code() != RODA_ERR_TIMEOUT || status.rank() >= 0) return status;
   const int rank = store.first_missing(report_key(prefix), size);
@@ -45,8 +44,7 @@ Status publish(Store& store, const std::string& prefix, const Status& status, co
   return {};
 }
 
-Status receive(Store& store, int size, const std::string& prefix, Store::Clock::time_point deadline,
-               std::string* text) {
+Status receive(Store& store, int size, const std::string& prefix, Deadline deadline, std::string* text) {
   std::string whole;
   Status status = store.wait(result_key(prefix, 0), deadline + kVerdict, &whole);
   if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
@@ -76,8 +74,7 @@ Status receive(Store& store, int size, const std::string& prefix, Store::Clock::
 
 }  // namespace
 
-Status gather(Store& store, int rank, int size, const std::string& prefix, const std::string& mine,
-              Store::Clock::time_point deadline,
+Status gather(Store& store, int rank, int size, const std::string& prefix, const std::string& mine, Deadline deadline,
               const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
               std::string* result) {
   RODA_RETURN_IF_ERROR(store.give(report_key(prefix), rank, mine));
@@ -149,7 +146,7 @@ Status compare(const std::vector<std::string>& all) {
 }  // namespace
 
 Status check_agreement(Store& store, int rank, int size, const std::string& prefix, const std::string& text,
-                       Store::Clock::time_point deadline) {
+                       Deadline deadline) {
   std::string ignored;
   return gather(
       store, rank, size, prefix, text, deadline,

@@ -75,8 +75,7 @@ HostIdentity this_host(const std::string& hostname_override) {
   return host;
 }
 
-Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix,
-                  Store::Clock::time_point deadline) {
+Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline) {
   std::uint64_t nonce = 0;
   if (::getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
     return Status::system("getrandom failed");
@@ -96,7 +95,7 @@ Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::s
 }
 
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
-                const std::string& prefix, Store::Clock::time_point deadline, std::vector<RankReport>* reports) {
+                const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports) {
   if (size < 1 || rank < 0 || rank >= size) {
     return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
   }

@@ -29,8 +29,7 @@ HostIdentity this_host(const std::string& hostname_override);
 
 // The first process that claims a rank keeps it. Any other gets RODA_ERR_PRECONDITION, which names the first, at once,
 // and disturbs nobody. A prefix is used once per store. Blocks for a round trip.
-Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix,
-                  Store::Clock::time_point deadline);
+Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline);
 
 // What one rank says about itself. Unset numbers: the launcher gave none.
 struct RankReport {
@@ -44,7 +43,7 @@ struct RankReport {
 // Every rank of the job calls it, once per prefix: *reports, by rank, are equal on all. Blocks until all have, at most
 // to the deadline. `note` is a word that every rank gets to see; white space ends it.
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
-                const std::string& prefix, Store::Clock::time_point deadline, std::vector<RankReport>* reports);
+                const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports);
 
 // A topology of the job's hosts and its ranks' numbers, without machines. Pure. The launcher's local and cross numbers
 // win over the order of ranks; where they contradict each other or the hosts that the ranks find themselves on, the

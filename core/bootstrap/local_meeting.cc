@@ -20,8 +20,6 @@ namespace roda {
 
 namespace {
 
-using Deadline = Store::Clock::time_point;
-
 // What a rank says first.
 struct Hello {
   char magic[8] = {'r', 'o', 'd', 'a', 'm', 'e', 'e', 't'};

@@ -20,14 +20,14 @@ class LocalMeeting {
   static std::string name_of(const std::string& identity);
 
   // Takes the name; RODA_ERR_PRECONDITION when another process of this host still has it at the deadline.
-  Status open(const std::string& name, Store::Clock::time_point deadline);
+  Status open(const std::string& name, Deadline deadline);
   // Rank 0: blocks until all others have come. A rank that ends meanwhile, that comes twice or not at all is an error,
   // which is everybody's.
-  Status wait_for_all(int size, Store::Clock::time_point deadline);
+  Status wait_for_all(int size, Deadline deadline);
   void tell_all(const Invitation& invitation) const;
 
   // The others: blocks until rank 0 tells.
-  static Status join(const std::string& name, int rank, Store::Clock::time_point deadline, Invitation* invitation);
+  static Status join(const std::string& name, int rank, Deadline deadline, Invitation* invitation);
 
  private:
   struct Guest {

@@ -48,7 +48,7 @@ Status LocalStore::get(const std::string& key, std::string* value, bool* found) 
   return {};
 }
 
-Status LocalStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
+Status LocalStore::wait(const std::string& key, Deadline deadline, std::string* value) {
   MutexLock lock(mutex_);
   const auto is_there = [&] {
     mutex_.assert_held();
@@ -87,8 +87,7 @@ Status LocalStore::take_all(const std::string& key, int count, std::vector<std::
   return {};
 }
 
-Status LocalStore::wait_all(const std::string& key, int count, Clock::time_point deadline,
-                            std::vector<std::string>* values) {
+Status LocalStore::wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) {
   MutexLock lock(mutex_);
   const auto are_there = [&] {
     mutex_.assert_held();

@@ -14,6 +14,8 @@
 
 namespace roda {
 
+using Deadline = std::chrono::steady_clock::time_point;
+
 // Any thread. Keys are short text; values are bytes. A second put replaces the first.
 class Store {
  public:
@@ -29,7 +31,7 @@ class Store {
   // Does not block. *found is false while nobody has put the key.
   virtual Status get(const std::string& key, std::string* value, bool* found) = 0;
   // Blocks until the key is there; RODA_ERR_TIMEOUT at the deadline.
-  virtual Status wait(const std::string& key, Clock::time_point deadline, std::string* value) = 0;
+  virtual Status wait(const std::string& key, Deadline deadline, std::string* value) = 0;
 
   // A gathering: each of some ranks gives a value under one key. Such keys are apart from the others.
   virtual Status give(const std::string& key, int rank, std::string_view value) = 0;
@@ -38,8 +40,7 @@ class Store {
   // Does not block. By rank, once all of `count` ranks have given theirs. When each of these has taken all, the
   // gathering is gone; take() has no part in such a one.
   virtual Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) = 0;
-  virtual Status wait_all(const std::string& key, int count, Clock::time_point deadline,
-                          std::vector<std::string>* values) = 0;
+  virtual Status wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) = 0;
   // The lowest of `count` ranks that has not given its value, -1: all have, or it can't be told. Blocks for a round
   // trip.
   virtual int first_missing(const std::string& key, int count) = 0;
@@ -64,12 +65,11 @@ class LocalStore : public Store {
   Status put(const std::string& key, std::string_view value) override;
   Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
-  Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
+  Status wait(const std::string& key, Deadline deadline, std::string* value) override;
   Status give(const std::string& key, int rank, std::string_view value) override;
   Status take(const std::string& key, int rank, std::string* value, bool* found) override;
   Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) override;
-  Status wait_all(const std::string& key, int count, Clock::time_point deadline,
-                  std::vector<std::string>* values) override;
+  Status wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) override;
   int first_missing(const std::string& key, int count) override;
 
  private:

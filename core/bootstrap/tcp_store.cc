@@ -13,7 +13,7 @@ namespace {
 using store_wire::Op;
 
 // Sleeps until the connection can move on, the deadline at the latest.
-void sleep_on(int fd, bool for_writing, Store::Clock::time_point deadline) {
+void sleep_on(int fd, bool for_writing, Deadline deadline) {
   auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
   pollfd entry{fd, static_cast<short>(for_writing ? POLLIN | POLLOUT : POLLIN), 0};
   ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000)));
@@ -59,7 +59,7 @@ Status TcpStore::send(Op op, const std::string& key, std::string_view value, std
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   if (!failure_.ok()) return failure_;
   auto frame = store_wire::encode(store_wire::Request{op, id, key, value});
-  Clock::time_point deadline = Clock::now() + timeout_;
+  Deadline deadline = Clock::now() + timeout_;
   bool accepted = false;
   while (!accepted || connection_->wants_write()) {
     Status status = accepted ? connection_->flush() : connection_->send_frame(frame, &accepted);
@@ -148,7 +148,7 @@ Status TcpStore::try_once(const Question& question, std::string* answer, bool* f
   return ask(question, answer, found);
 }
 
-Status TcpStore::wait_for(const Question& question, Clock::time_point deadline, std::string* answer) {
+Status TcpStore::wait_for(const Question& question, Deadline deadline, std::string* answer) {
   MutexLock lock(mutex_);
   while (true) {
     bool found = false;
@@ -200,7 +200,7 @@ Status TcpStore::get(const std::string& key, std::string* value, bool* found) {
   return try_once({Op::kGet, key, ""}, value, found);
 }
 
-Status TcpStore::wait(const std::string& key, Clock::time_point deadline, std::string* value) {
+Status TcpStore::wait(const std::string& key, Deadline deadline, std::string* value) {
   return wait_for({Op::kGet, key, ""}, deadline, value);
 }
 
@@ -214,8 +214,7 @@ Status TcpStore::take_all(const std::string& key, int count, std::vector<std::st
   return *found ? unpack(text, count, values) : Status();
 }
 
-Status TcpStore::wait_all(const std::string& key, int count, Clock::time_point deadline,
-                          std::vector<std::string>* values) {
+Status TcpStore::wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) {
   std::string text;
   RODA_RETURN_IF_ERROR(wait_for({Op::kTakeAll, key, std::to_string(count)}, deadline, &text));
   return unpack(text, count, values);

@@ -26,12 +26,11 @@ class TcpStore : public Store {
   Status put(const std::string& key, std::string_view value) override;
   Status put_if_absent(const std::string& key, std::string_view value) override;
   Status get(const std::string& key, std::string* value, bool* found) override;
-  Status wait(const std::string& key, Clock::time_point deadline, std::string* value) override;
+  Status wait(const std::string& key, Deadline deadline, std::string* value) override;
   Status give(const std::string& key, int rank, std::string_view value) override;
   Status take(const std::string& key, int rank, std::string* value, bool* found) override;
   Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) override;
-  Status wait_all(const std::string& key, int count, Clock::time_point deadline,
-                  std::vector<std::string>* values) override;
+  Status wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) override;
   int first_missing(const std::string& key, int count) override;
   Status enter(const std::string& scope, int rank) override;
   Status leave(const std::string& scope, const Status& how) override;
@@ -60,7 +59,7 @@ class TcpStore : public Store {
   // Asks once more after a look at what has come.
   Status try_once(const Question& question, std::string* answer, bool* found);
   // Asks until there is an answer.
-  Status wait_for(const Question& question, Clock::time_point deadline, std::string* answer);
+  Status wait_for(const Question& question, Deadline deadline, std::string* answer);
   Status unpack(std::string_view text, int count, std::vector<std::string>* values);
   Status drain() RODA_REQUIRES(mutex_);
   Status on_frame(const std::vector<std::uint8_t>& frame) RODA_REQUIRES(mutex_);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/control/host_tree.h"
-#include "core/wire/parts.h"
 #include "plugins/base/log.h"
 
 namespace roda::control {
@@ -19,13 +18,15 @@ namespace {
 // How often a rank that never sleeps still looks at its descriptors.
 constexpr auto kLook = std::chrono::milliseconds(2);
 
+Status system_error(const char* what) { return Status::system(std::string(what) + " failed: " + std::strerror(errno)); }
+
 Status watch_fd(int poll, int fd, std::uint64_t data) {
   if (fd < 0) return {};
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = data;
   if (epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event) == 0) return {};
-  return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+  return system_error("epoll_ctl");
 }
 
 std::vector<std::int32_t> leaders_of(const Topology& topology) {
@@ -83,9 +84,7 @@ Status ControlPlane::connect(Store& store, const Topology& topology, int rank, c
   plane->spans_hosts_ = leaders.size() > 1;
   plane->way_up_ = leaders_above(topology, rank, leaders, options.fan_out);
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
-    const HostLinks::Options link_options{options.key,      options.network_interface, options.secret,
-                                          options.deadline, options.silence,           options.fan_out};
-    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, rank, link_options, &plane->links_));
+    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, rank, options, &plane->links_));
     plane->combiner_ =
         std::make_unique<wire::Combiner>(ranks_below(topology, host, options.fan_out), options.cache_capacity);
   }
@@ -96,14 +95,14 @@ Status ControlPlane::connect(Store& store, const Topology& topology, int rank, c
 
 Status ControlPlane::watch() {
   poll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!poll_) return Status::system(std::string("epoll_create1 failed: ") + std::strerror(errno));
+  if (!poll_) return system_error("epoll_create1");
   RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->doorbell(), kDoorbell));
   for (int local = 0; local < segment_->size(); ++local) {
     RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->process_fd(local), static_cast<std::uint64_t>(local)));
   }
   if (links_ == nullptr) return {};
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer_) return Status::system(std::string("timerfd_create failed: ") + std::strerror(errno));
+  if (!timer_) return system_error("timerfd_create");
   RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), timer_.get(), kTimer));
   return watch_fd(poll_.get(), links_->fd(), kLinks);
 }
@@ -255,9 +254,6 @@ void ControlPlane::tell_other_hosts() {
   static_cast<void>(links_->service(&ignored));
 }
 
-void ControlPlane::arm() { segment_->arm(); }
-void ControlPlane::disarm() { segment_->disarm(); }
-
 bool ControlPlane::pending() const {
   if (segment_->log().pending()) return true;
   if (segment_->is_aborted()) return true;
@@ -275,7 +271,7 @@ Status ControlPlane::set_timer() {
   when.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
   if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) {
-    return Status::system(std::string("timerfd_settime failed: ") + std::strerror(errno));
+    return system_error("timerfd_settime");
   }
   timer_due_ = due;
   return {};
@@ -296,8 +292,6 @@ void ControlPlane::join_done(std::int32_t set) {
 void ControlPlane::bit_settled(std::int32_t set, int bit) {
   if (combiner_ != nullptr) combiner_->bit_settled(set, bit);
 }
-
-void ControlPlane::abort(const Status& cause) { segment_->abort(cause); }
 
 void ControlPlane::depart() {
   segment_->depart();

@@ -30,14 +30,8 @@ namespace roda::control {
 
 class ControlPlane {
  public:
-  struct Options {
-    std::string key;                // prefix of the store's keys, unique per job generation
-    std::string network_interface;  // for links between hosts; empty: chosen
-    Secret secret;                  // of the job
-    std::chrono::steady_clock::time_point deadline;
-    std::chrono::milliseconds silence{30'000};  // a host that answers nothing for so long is given up
-    int fan_out = 8;                            // of the tree of leaders
-    int cache_capacity = 1024;                  // of every process set
+  struct Options : HostLinks::Options {
+    int cache_capacity = 1024;  // of every process set
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
   static Status connect(Store& store, const Topology& topology, int rank, const Options& options,
@@ -56,8 +50,8 @@ class ControlPlane {
 
   // Sleeping: arm(), look once more (pending(), service()), sleep on fd(), disarm().
   int fd() const { return poll_.get(); }
-  void arm();
-  void disarm();
+  void arm() { segment_->arm(); }
+  void disarm() { segment_->disarm(); }
   void note_bell() { segment_->note_bell(); }  // after a sleep that something ended
   bool pending() const;
   // A record waits for room, for which nobody rings: service() soon.
@@ -74,12 +68,11 @@ class ControlPlane {
   // The ranks through which what this one says reaches the log, the nearest first.
   const std::vector<std::int32_t>& way_up() const { return way_up_; }
 
-  // How to wait for other ranks.
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }
 
   // Ends the job on every rank with `cause`, unless an earlier cause was published. Any thread.
-  void abort(const Status& cause);
+  void abort(const Status& cause) { segment_->abort(cause); }
   bool is_aborted() const { return segment_->is_aborted(); }
   Status abort_cause() const { return segment_->abort_cause(); }
 

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 
 #include "core/control/host_tree.h"
 #include "plugins/base/address.h"
-#include "plugins/base/fork_guard.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
@@ -23,17 +21,6 @@ constexpr std::uint16_t kService = 2;  // the store's is 1
 constexpr std::size_t kMaxFrame = 2u << 20;
 const std::string kNoAddress = "! ";  // in place of the address: the reason why there is none
 
-enum class Frame : std::uint8_t { kHello = 1, kRecord = 2, kAbort = 3, kGoodbye = 4 };
-
-struct Link {
-  std::int32_t rank = -1;  // the leader at the other end
-  bool is_above = false;
-  std::unique_ptr<SecureConnection> connection;
-  std::deque<std::vector<std::uint8_t>> queue;  // frames that the connection did not take yet
-  bool left = false;                            // it said goodbye
-  bool watched_for_write = false;
-};
-
 ConnectionOptions connection_options(std::chrono::milliseconds silence) {
   ConnectionOptions options;
   options.service = kService;
@@ -42,8 +29,7 @@ ConnectionOptions connection_options(std::chrono::milliseconds silence) {
   return options;
 }
 
-Status poll_for(Store& store, const std::string& key, int fd, bool write, Clock::time_point deadline,
-                const std::string& what) {
+Status poll_for(Store& store, const std::string& key, int fd, bool write, Deadline deadline, const std::string& what) {
   RODA_RETURN_IF_ERROR(look_for_failures(store, key));
   if (Clock::now() > deadline) return Status::timeout("Timed out " + what + "; raise HOROVOD_GLOO_TIMEOUT_SECONDS");
   pollfd p{fd, static_cast<short>(POLLIN | (write ? POLLOUT : 0)), 0};
@@ -51,83 +37,53 @@ Status poll_for(Store& store, const std::string& key, int fd, bool write, Clock:
   return {};
 }
 
-class Tree final : public HostLinks {
- public:
-  Tree() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()) {}
+std::string address_key(const HostLinks::Options& options, std::int32_t leader) {
+  return options.key + "/links/" + std::to_string(leader);
+}
 
-  int fd() const override { return poll_.get(); }
-  Status service(Status* abort) override;
-  bool receive(std::vector<std::byte>* record, bool* from_above) override;
-  void send_up(std::span<const std::byte> record) override;
-  void send_down(std::span<const std::byte> record) override;
-  void send_abort(const Status& cause) override;
-  bool unsent() const override;
-  void depart() override;
+std::string unreachable(std::int32_t parent, const std::string& why) {
+  return "Rank " + std::to_string(parent) + ", which leads its host, can't be connected to: " + why;
+}
 
-  // In this order: connect upwards, then listen and accept: whoever connects finds a host that answers.
-  Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
-  Status listen(Store& store, std::int32_t self, const Options& options);
-  Status accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self, const Options& options);
+}  // namespace
 
- private:
-  struct Arrived {
-    std::vector<std::byte> record;
-    bool from_above;
-  };
-  Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& children);
-  Status add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection);
-  Status move(Link& link, Status* abort);
-  Status flush(Link& link);
-  Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
-  void queue_frame(Link& link, Frame kind, std::span<const std::byte> payload);
-
-  UniqueFd poll_;
-  ForkGuard guard_;
-  UniqueFd listener_;  // while the tree forms
-  std::vector<Link> links_;
-  std::deque<Arrived> arrived_;
+struct HostLinks::Link {
+  std::int32_t rank = -1;  // the leader at the other end
+  bool is_above = false;
+  std::unique_ptr<SecureConnection> connection;
+  std::deque<std::vector<std::uint8_t>> queue;  // frames that the connection did not take yet
+  bool left = false;                            // it said goodbye
+  bool watched_for_write = false;
 };
 
-Status Tree::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection) {
+HostLinks::HostLinks() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()) {}
+HostLinks::~HostLinks() = default;
+
+Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = connection->fd();
   if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
     return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
   }
-  Link link;
-  link.rank = rank;
-  link.is_above = is_above;
-  link.connection = std::move(connection);
-  links_.push_back(std::move(link));
+  links_.push_back({rank, is_above, std::move(connection)});
   return {};
 }
 
-Status listen_for_hosts(const HostLinks::Options& options, UniqueFd* listener, SocketAddress* bound) {
-  SocketAddress address;
-  RODA_RETURN_IF_ERROR(interface_address(options.network_interface, &address));
-  return tcp::listen_on(address, listener, bound);
-}
-
-std::string address_key(const HostLinks::Options& options, std::int32_t leader) {
-  return options.key + "/links/" + std::to_string(leader);
-}
-
-Status Tree::listen(Store& store, std::int32_t self, const Options& options) {
-  SocketAddress bound;
-  const Status listening = listen_for_hosts(options, &listener_, &bound);
+Status HostLinks::listen(Store& store, std::int32_t self, const Options& options, UniqueFd* listener) {
+  SocketAddress address, bound;
+  Status status = interface_address(options.network_interface, &address);
+  if (status.ok()) status = tcp::listen_on(address, listener, &bound);
   const std::string text =
-      listening.ok() ? bound.host() + " " + std::to_string(bound.port()) : kNoAddress + listening.message();
+      status.ok() ? bound.host() + " " + std::to_string(bound.port()) : kNoAddress + status.message();
   RODA_RETURN_IF_ERROR(store.put(address_key(options, self), text));
-  return listening;
+  return status;
 }
 
 // Waits until every leader below has connected and said who it is. Strangers and garbage are dropped without harm to
 // the rest.
-Status Tree::accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
-                        const Options& options) {
-  if (children.empty()) return {};
-  const UniqueFd listener = std::move(listener_);
+Status HostLinks::accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
+                             const Options& options, const UniqueFd& listener) {
   const ForkGuard listener_guard(listener.get());
   std::vector<std::unique_ptr<SecureConnection>> strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
@@ -154,8 +110,8 @@ Status Tree::accept_all(Store& store, const std::vector<std::int32_t>& children,
   return {};
 }
 
-Status Tree::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
-                      const std::vector<std::int32_t>& children) {
+Status HostLinks::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
+                           const std::vector<std::int32_t>& children) {
   for (auto& c : *strangers) {
     bool ready = false;
     Status status = c->test(&ready);
@@ -183,12 +139,11 @@ Status Tree::identify(std::vector<std::unique_ptr<SecureConnection>>* strangers,
   return {};
 }
 
-Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
+Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
   std::string text;
   RODA_RETURN_IF_ERROR(store.wait(address_key(options, parent), options.deadline, &text));
   if (text.starts_with(kNoAddress)) {
-    return Status::unavailable("Rank " + std::to_string(parent) +
-                               ", which leads its host, can't be connected to: " + text.substr(kNoAddress.size()));
+    return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
   }
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
@@ -197,12 +152,9 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   std::unique_ptr<SecureConnection> connection;
   RODA_RETURN_IF_ERROR(
       SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection));
-  const auto unreachable = [parent](const Status& status) {
-    return Status::peer(parent, "Rank " + std::to_string(parent) +
-                                    ", which leads its host, can't be connected to: " + status.message());
-  };
   for (bool ready = false; !ready;) {
-    if (const Status status = connection->test(&ready); !status.ok()) return unreachable(status);
+    const Status status = connection->test(&ready);
+    if (!status.ok()) return Status::peer(parent, unreachable(parent, status.message()));
     if (!ready) {
       RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
                                     "connecting to the control plane at " + text));
@@ -211,17 +163,17 @@ Status Tree::connect_to(Store& store, std::int32_t parent, std::int32_t self, co
   RODA_RETURN_IF_ERROR(add(parent, true, std::move(connection)));
   queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));
   const Status flushed = flush(links_[0]);
-  return flushed.ok() ? flushed : unreachable(flushed);
+  return flushed.ok() ? flushed : Status::peer(parent, unreachable(parent, flushed.message()));
 }
 
-void Tree::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {
+void HostLinks::queue_frame(Link& link, Frame kind, std::span<const std::byte> payload) {
   std::vector<std::uint8_t> frame(1 + payload.size());
   frame[0] = static_cast<std::uint8_t>(kind);
   if (!payload.empty()) std::memcpy(frame.data() + 1, payload.data(), payload.size());
   link.queue.push_back(std::move(frame));
 }
 
-Status Tree::flush(Link& link) {
+Status HostLinks::flush(Link& link) {
   if (link.left) return {};
   for (bool accepted = true; accepted && !link.queue.empty();) {
     RODA_RETURN_IF_ERROR(link.connection->send_frame(link.queue.front(), &accepted));
@@ -238,7 +190,7 @@ Status Tree::flush(Link& link) {
   return {};
 }
 
-Status Tree::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
+Status HostLinks::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
   if (frame.empty()) return Status::unknown("an empty control frame");
   const auto payload = std::as_bytes(std::span(frame)).subspan(1);
   switch (static_cast<Frame>(frame[0])) {
@@ -263,7 +215,7 @@ Status Tree::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Stat
   return Status::unknown("an unknown control frame");
 }
 
-Status Tree::move(Link& link, Status* abort) {
+Status HostLinks::move(Link& link, Status* abort) {
   if (link.left) return {};
   RODA_RETURN_IF_ERROR(flush(link));
   std::vector<std::uint8_t> frame;
@@ -274,7 +226,7 @@ Status Tree::move(Link& link, Status* abort) {
   return {};
 }
 
-Status Tree::service(Status* abort) {
+Status HostLinks::service(Status* abort) {
   Status first;
   for (Link& link : links_) {
     const Status status = move(link, abort);
@@ -286,7 +238,7 @@ Status Tree::service(Status* abort) {
   return first;
 }
 
-bool Tree::receive(std::vector<std::byte>* record, bool* from_above) {
+bool HostLinks::receive(std::vector<std::byte>* record, bool* from_above) {
   if (arrived_.empty()) return false;
   *record = std::move(arrived_.front().record);
   *from_above = arrived_.front().from_above;
@@ -294,19 +246,19 @@ bool Tree::receive(std::vector<std::byte>* record, bool* from_above) {
   return true;
 }
 
-void Tree::send_up(std::span<const std::byte> record) {
+void HostLinks::send_up(std::span<const std::byte> record) {
   for (Link& link : links_) {
     if (link.is_above) queue_frame(link, Frame::kRecord, record);
   }
 }
 
-void Tree::send_down(std::span<const std::byte> record) {
+void HostLinks::send_down(std::span<const std::byte> record) {
   for (Link& link : links_) {
     if (!link.is_above) queue_frame(link, Frame::kRecord, record);
   }
 }
 
-void Tree::send_abort(const Status& cause) {
+void HostLinks::send_abort(const Status& cause) {
   const std::int32_t head[2] = {cause.code(), cause.rank()};
   std::vector<std::byte> payload(sizeof head + cause.message().size());
   std::memcpy(payload.data(), head, sizeof head);
@@ -314,18 +266,16 @@ void Tree::send_abort(const Status& cause) {
   for (Link& link : links_) queue_frame(link, Frame::kAbort, payload);
 }
 
-bool Tree::unsent() const {
+bool HostLinks::unsent() const {
   return std::any_of(links_.begin(), links_.end(), [](const Link& l) { return !l.left && !l.queue.empty(); });
 }
 
-void Tree::depart() {
+void HostLinks::depart() {
   for (Link& link : links_) {
     queue_frame(link, Frame::kGoodbye, {});
     static_cast<void>(flush(link));  // best effort: the other side has drained too
   }
 }
-
-}  // namespace
 
 Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
                        const Options& options, std::unique_ptr<HostLinks>* out) {
@@ -334,11 +284,14 @@ Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, s
   const HostPlace place = place_of(host, static_cast<int>(leaders.size()), options.fan_out);
   std::vector<std::int32_t> children;
   for (const int child : place.children) children.push_back(leader(child));
-  auto tree = std::make_unique<Tree>();
-  if (place.parent >= 0) RODA_RETURN_IF_ERROR(tree->connect_to(store, leader(place.parent), self, options));
-  if (!children.empty()) RODA_RETURN_IF_ERROR(tree->listen(store, self, options));
-  RODA_RETURN_IF_ERROR(tree->accept_all(store, children, self, options));
-  *out = std::move(tree);
+  std::unique_ptr<HostLinks> links(new HostLinks);
+  if (place.parent >= 0) RODA_RETURN_IF_ERROR(links->connect_to(store, leader(place.parent), self, options));
+  if (!children.empty()) {
+    UniqueFd listener;
+    RODA_RETURN_IF_ERROR(links->listen(store, self, options, &listener));
+    RODA_RETURN_IF_ERROR(links->accept_all(store, children, self, options, listener));
+  }
+  *out = std::move(links);
   return {};
 }
 

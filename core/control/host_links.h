@@ -6,48 +6,81 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/bootstrap/store.h"
+#include "plugins/base/fork_guard.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
+
+namespace roda {
+class SecureConnection;
+}
 
 namespace roda::control {
 
 class HostLinks {
  public:
   struct Options {
-    std::string key;                // prefix of the store's keys
+    std::string key;                // prefix of the store's keys, unique per job generation
     std::string network_interface;  // to listen on; empty: chosen
-    Secret secret;
-    std::chrono::steady_clock::time_point deadline;
-    std::chrono::milliseconds silence;  // the kernel probes an idle link; one that is silent for so long is broken
-    int fan_out = 8;                    // hosts that connect to one
+    Secret secret;                  // of the job
+    Deadline deadline;
+    std::chrono::milliseconds silence{30'000};  // a host that answers nothing, the kernel's probes too, is given up
+    int fan_out = 8;                            // hosts that connect to one
   };
   // `leaders`: world ranks of the hosts' leaders, by host; host 0 is the tree's root. Collective over the leaders;
   // blocks.
   static Status form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self, const Options& options,
                      std::unique_ptr<HostLinks>* out);
-  virtual ~HostLinks() = default;
+  ~HostLinks();
 
   // Readable when a link has news.
-  virtual int fd() const = 0;
+  int fd() const { return poll_.get(); }
   // Moves bytes. RODA_ERR_PEER names the leader whose link broke. `abort` receives a cause that another host sent.
-  virtual Status service(Status* abort) = 0;
+  Status service(Status* abort);
   // The next record that arrived, and whether it came from above.
-  virtual bool receive(std::vector<std::byte>* record, bool* from_above) = 0;
+  bool receive(std::vector<std::byte>* record, bool* from_above);
   // To the leader above, or to all that are directly below; to nobody where there is none. Queued; service() writes.
-  virtual void send_up(std::span<const std::byte> record) = 0;
-  virtual void send_down(std::span<const std::byte> record) = 0;
+  void send_up(std::span<const std::byte> record);
+  void send_down(std::span<const std::byte> record);
   // To all of them.
-  virtual void send_abort(const Status& cause) = 0;
+  void send_abort(const Status& cause);
   // True while bytes wait to be written.
-  virtual bool unsent() const = 0;
+  bool unsent() const;
   // The links end in an orderly way: their end is no failure.
-  virtual void depart() = 0;
+  void depart();
+
+ private:
+  enum class Frame : std::uint8_t { kHello = 1, kRecord = 2, kAbort = 3, kGoodbye = 4 };
+  struct Link;
+  struct Arrived {
+    std::vector<std::byte> record;
+    bool from_above;
+  };
+
+  HostLinks();
+  // In this order: connect upwards, then listen and accept: whoever connects finds a host that answers.
+  Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
+  Status listen(Store& store, std::int32_t self, const Options& options, UniqueFd* listener);
+  Status accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self, const Options& options,
+                    const UniqueFd& listener);
+  Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& children);
+  Status add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection);
+  Status move(Link& link, Status* abort);
+  Status flush(Link& link);
+  Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
+  static void queue_frame(Link& link, Frame kind, std::span<const std::byte> payload);
+
+  UniqueFd poll_;
+  ForkGuard guard_;
+  std::vector<Link> links_;
+  std::deque<Arrived> arrived_;
 };
 
 }  // namespace roda::control

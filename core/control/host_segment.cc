@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/wire/parts.h"
+#include "core/wire/record.h"
 
 namespace roda::control {
 namespace {

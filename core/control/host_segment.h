@@ -27,7 +27,7 @@ class HostSegment {
   // Collective over the ranks of this host. `ranks`: their world ranks by local rank; the first is the leader. `key`
   // makes the store's keys unique per job and generation. Blocks until all have mapped the segment, or the deadline.
   static Status form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks, std::int32_t self,
-                     std::chrono::steady_clock::time_point deadline, std::unique_ptr<HostSegment>* out);
+                     Deadline deadline, std::unique_ptr<HostSegment>* out);
 
   LogRing& log() { return log_; }
   // Records of this host's ranks on their way to the leader, where the log is ordered on another host.
@@ -66,7 +66,6 @@ class HostSegment {
   struct Header;
   struct RankCell;
   HostSegment(std::vector<std::int32_t> ranks, int local_rank);
-  using Deadline = std::chrono::steady_clock::time_point;
   std::size_t log_offset() const;
   std::size_t up_offset() const;
   std::size_t total_bytes() const;

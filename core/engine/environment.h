@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/bootstrap/launched.h"
+#include "core/bootstrap/join.h"
 #include "core/knobs/knobs.h"
 #include "core/plan/planner.h"
 #include "plugins/loader/host.h"

@@ -7,7 +7,7 @@
 
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/hosts.h"
-#include "core/bootstrap/join_declared.h"
+#include "core/bootstrap/join.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/bootstrap/launched.h"
+#include "core/bootstrap/join.h"
 #include "core/engine/engine.h"
 
 namespace roda::engine {

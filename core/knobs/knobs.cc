@@ -104,17 +104,11 @@ std::string Knobs::agreement_text() const {
   std::string out;
   for (std::size_t i = 0; i < table().size(); ++i) {
     const Row& row = table()[i];
-    if (row.agreement == Agreement::kSame) out += roda::format("{}={}\n", row.name, knobs::render(row, *this));
+    if (row.agreement == Agreement::kSame) out += roda::format("{}={}\n", row.name, shown(row, *this, given_[i]));
     if (row.agreement == Agreement::kSamePresence)
       out += roda::format("{}={}\n", row.name, given_[i] ? "set" : "unset");
   }
   return out;
-}
-
-std::uint64_t Knobs::agreement_hash() const {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (unsigned char c : agreement_text()) hash = (hash ^ c) * 0x100000001b3ull;
-  return hash;
 }
 
 namespace {

@@ -41,10 +41,7 @@ struct Knobs {
   int control_fan_out{};
   bool disable_group_fusion{};
   bool deterministic{};
-  bool batch_d2d_memcopies{};
   bool dynamic_process_sets{};
-  bool elastic{};
-  std::vector<int> thread_affinity;  // core ids by local rank
 
   // Lower case; empty: chosen by what is usable.
   std::string controller, cpu_operations, gpu_operations;
@@ -57,20 +54,15 @@ struct Knobs {
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen
   int gloo_timeout_seconds{};     // connecting, and an operation without progress
   double abort_timeout_seconds{};
-  std::int64_t adasum_chunk_bytes{};
   bool mpi_threads_disable{};
   int num_nccl_streams{};
-  bool enable_async_completion{}, enable_xla_ops{}, disable_nvtx_ranges{};
+  bool enable_async_completion{};
 
   std::string timeline;  // path, or DYNAMIC; empty: off
   bool timeline_mark_cycles{};
   bool stall_check_disable{};
   int stall_check_seconds{};
   int stall_shutdown_seconds{};  // 0: never
-  bool autotune{};
-  std::string autotune_log;
-  int autotune_warmup_samples{}, autotune_steps_per_sample{}, autotune_max_samples{};
-  double autotune_noise{};
   std::string log_level;
   bool log_hide_time{};
 
@@ -86,9 +78,8 @@ struct Knobs {
   // The whole table with the values in force and where they come from. Secrets are not shown.
   std::string describe(bool as_json) const;
 
-  // The settings that must be the same on all ranks, one "NAME=value" per line in a fixed order, and a hash of that.
+  // The settings that must be the same on all ranks, one "NAME=value" per line in a fixed order.
   std::string agreement_text() const;
-  std::uint64_t agreement_hash() const;
 
  private:
   std::vector<std::optional<std::string>> given_;  // by row of the table: the text from the environment

@@ -36,10 +36,10 @@ const Row kRows[] = {
   {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "Size of the response cache; 0: off.", 0, 1 << 24},
   {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets launched and not completed, per lane, before batching starts.", 1, 1024},
   {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
-  {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, &Knobs::batch_d2d_memcopies, "Batched copy kernels on devices; 0 disables."},
+  {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, kNoMember, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
-  {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kNobody, &Knobs::elastic, "The job may lose and gain processes."},
-  {"HOROVOD_THREAD_AFFINITY", kIntegerList, "", "core ids", kFree, kNobody, &Knobs::thread_affinity, "Core of the engine's thread, by local rank, separated by commas.", 0, 1 << 20},
+  {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kNobody, kNoMember, "The job may lose and gain processes."},
+  {"HOROVOD_THREAD_AFFINITY", kText, "", "core ids", kFree, kNobody, kNoMember, "Core of the engine's thread, by local rank, separated by commas."},
 
   // --- what carries the data
   {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What brings the ranks together: gloo (our own rendezvous), or a plugin that can (mpi); empty: chosen."},
@@ -62,12 +62,12 @@ const Row kRows[] = {
   {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
   {"HOROVOD_ABORT_TIMEOUT_SECONDS", kNumber, "10", "s", kFree, kCore, &Knobs::abort_timeout_seconds, "After a failure, time in which every pending operation has ended.", 0.001, 86400},
-  {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, &Knobs::adasum_chunk_bytes, "Largest MPI message of Adasum; here the transports choose it.", 1},
+  {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, kNoMember, "Largest MPI message of Adasum; here the transports choose it.", 1},
   {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kCore, &Knobs::mpi_threads_disable, "Never two threads inside MPI at once."},
   {"HOROVOD_NUM_NCCL_STREAMS", kInteger, "1", "streams", kSame, kCore, &Knobs::num_nccl_streams, "Device streams used in turn.", 1, 1024},
   {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kCore, &Knobs::enable_async_completion, "Device operations are done for their submitters when all work lies on the device's stream; wait for their event with roda_wait_on_stream."},
-  {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, &Knobs::enable_xla_ops, "Register XLA's allreduce."},
-  {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kNobody, &Knobs::disable_nvtx_ranges, "No NVTX ranges."},
+  {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, kNoMember, "Register XLA's allreduce."},
+  {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "No NVTX ranges."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
 
   // --- read by plugins
@@ -93,12 +93,12 @@ const Row kRows[] = {
   {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "0", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never.", 0, 1 << 30},
   {"HOROVOD_LOG_LEVEL", kWord, "warning", "", kFree, kCore, &Knobs::log_level, "trace, debug, info, warning, error or fatal."},
   {"HOROVOD_LOG_HIDE_TIME", kFlag, "0", "", kFree, kCore, &Knobs::log_hide_time, "Log lines without the time."},
-  {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kNobody, &Knobs::autotune, "Tune fusion and cycle time while running."},
-  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kNobody, &Knobs::autotune_log, "CSV log of the tuning, written by rank 0."},
-  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kNobody, &Knobs::autotune_warmup_samples, "Tuning steps discarded at the start.", 0, 1 << 30},
-  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kNobody, &Knobs::autotune_steps_per_sample, "Steps in one sample.", 1, 1 << 30},
-  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kNobody, &Knobs::autotune_max_samples, "Most iterations of the search.", 0, 1 << 30},
-  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kNumber, "0.8", "", kFree, kNobody, &Knobs::autotune_noise, "Noise the search assumes.", 0, 1},
+  {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kNobody, kNoMember, "Tune fusion and cycle time while running."},
+  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kNobody, kNoMember, "CSV log of the tuning, written by rank 0."},
+  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kNobody, kNoMember, "Tuning steps discarded at the start.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kNobody, kNoMember, "Steps in one sample.", 1, 1 << 30},
+  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kNobody, kNoMember, "Most iterations of the search.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kNumber, "0.8", "", kFree, kNobody, kNoMember, "Noise the search assumes.", 0, 1},
 
   // --- read by the launcher
   {"HOROVOD_START_TIMEOUT", kInteger, "30", "s", kFree, kLauncher, kNoMember, "Time for the launcher's checks and the start.", 1},
@@ -149,7 +149,7 @@ std::span<const Row> table() { return kRows; }
 
 const char* form_name(Form form) {
   static constexpr const char* kNames[] = {
-      "flag (integer > 0)", "flag (integer, not 0)", "integer", "number", "integers", "text", "word", "secret"};
+      "flag (integer > 0)", "flag (integer, not 0)", "integer", "number", "text", "word", "secret"};
   return kNames[static_cast<int>(form)];
 }
 

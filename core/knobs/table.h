@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "core/knobs/knobs.h"
 
@@ -18,7 +17,6 @@ enum class Form : std::uint8_t {
   kFlagNonZero,  // any integer but 0 is true
   kInteger,
   kNumber,
-  kIntegerList,  // separated by commas
   kText,
   kWord,  // lower-cased
   kSecret,
@@ -32,8 +30,7 @@ enum class Agreement : std::uint8_t { kFree, kSame, kSamePresence };
 enum class Reader : std::uint8_t { kCore, kPlugin, kTest, kLauncher, kBuild, kNobody };
 
 using Member = std::variant<std::monostate, bool Knobs::*, int Knobs::*, std::int64_t Knobs::*, double Knobs::*,
-                            std::string Knobs::*, std::optional<int> Knobs::*, std::optional<double> Knobs::*,
-                            std::vector<int> Knobs::*>;
+                            std::string Knobs::*, std::optional<int> Knobs::*, std::optional<double> Knobs::*>;
 
 inline constexpr const char* kOwnRendezvous = "gloo";  // HOROVOD_CONTROLLER's name for it, as in Horovod
 inline constexpr const char* kTestPrefix = "RODA_TEST_";
@@ -49,8 +46,6 @@ struct Row {
   const char* help;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  const char* choices = nullptr;  // kWord: the words allowed, separated by spaces; null: any
-  const char* refusal = nullptr;  // how the error starts where Horovod has a text of its own
 };
 
 std::span<const Row> table();

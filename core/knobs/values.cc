@@ -11,13 +11,6 @@ namespace roda::knobs {
 
 namespace {
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
-
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -49,128 +42,102 @@ std::string bounds(const Row& row) {
   return "";
 }
 
-Status malformed(const Row& row, const std::string& text, const std::string& expected) {
-  std::string unit = row.unit[0] != '\0' ? roda::format(" ({})", row.unit) : "";
-  std::string lead = row.refusal != nullptr ? roda::format("{}: ", row.refusal) : "";
-  return Status::invalid(roda::format("{}{}='{}': expected {}{}", lead, row.name, text, expected, unit));
+Status malformed(const Row& row, const std::string& text, const char* expected) {
+  const std::string unit = row.unit[0] != '\0' ? roda::format(" ({})", row.unit) : "";
+  return Status::invalid(roda::format("{}='{}': expected {}{}{}", row.name, text, expected, bounds(row), unit));
 }
-
-bool in_bounds(const Row& row, double value) { return value >= row.min && value <= row.max; }
 
 Status checked_integer(const Row& row, const std::string& text, std::int64_t limit, std::int64_t* value) {
-  std::optional<std::int64_t> parsed = parse_integer(text);
-  if (!parsed || !in_bounds(row, static_cast<double>(*parsed)) || *parsed > limit || *parsed < -limit) {
-    return malformed(row, text, "an integer" + bounds(row));
+  const std::optional<std::int64_t> parsed = parse_integer(text);
+  const bool fits = parsed && *parsed <= limit && *parsed >= -limit;
+  if (!fits || static_cast<double>(*parsed) < row.min || static_cast<double>(*parsed) > row.max) {
+    return malformed(row, text, "an integer");
   }
   *value = *parsed;
   return {};
 }
 
-Status checked_number(const Row& row, const std::string& text, double* value) {
-  std::optional<double> parsed = parse_number(text);
-  if (!parsed || !in_bounds(row, *parsed)) return malformed(row, text, "a number" + bounds(row));
-  *value = *parsed;
-  return {};
-}
+// --- by the member's type; *warning: the value is odd, but accepted -------------------------------------------------
 
-Status checked_list(const Row& row, const std::string& text, std::vector<int>* values) {
-  std::vector<int> out;
-  for (std::size_t at = 0; at <= text.size();) {
-    std::size_t comma = std::min(text.find(',', at), text.size());
-    std::optional<std::int64_t> parsed = parse_integer(std::string_view(text).substr(at, comma - at));
-    if (!parsed || !in_bounds(row, static_cast<double>(*parsed))) {
-      return malformed(row, text, "integers" + bounds(row) + ", separated by commas");
-    }
-    out.push_back(static_cast<int>(*parsed));
-    at = comma + 1;
-  }
-  *values = std::move(out);
-  return {};
-}
-
-Status checked_word(const Row& row, const std::string& text, std::string* value) {
-  std::string word = lower(text);
-  if (row.choices != nullptr) {
-    std::string all = roda::format(" {} ", row.choices);
-    if (word.find(' ') != std::string::npos || all.find(" " + word + " ") == std::string::npos) {
-      return malformed(row, text, roda::format("one of: {}", row.choices));
-    }
-  }
-  *value = std::move(word);
-  return {};
-}
-
-bool read_flag(const Row& row, const std::string& text, std::string* warning) {
+Status read(const Row& row, const std::string& text, bool* value, std::string* warning) {
+  const long number = std::strtol(text.c_str(), nullptr, 10);
   if (!parse_integer(text)) {
-    *warning = roda::format("{}='{}' is no integer and counts as {}; use 1 or 0", row.name, text,
-                            std::strtol(text.c_str(), nullptr, 10));
+    *warning = roda::format("{}='{}' is no integer and counts as {}; use 1 or 0", row.name, text, number);
   }
-  long value = std::strtol(text.c_str(), nullptr, 10);
-  return row.form == Form::kFlag ? value > 0 : value != 0;
+  *value = row.form == Form::kFlag ? number > 0 : number != 0;
+  return {};
 }
 
-// A wrong value is found before the plugin is asked; other programs' rows are theirs.
-Status check_for_plugin(const Row& row, const std::string& text) {
+Status read(const Row& row, const std::string& text, std::int64_t* value, std::string*) {
+  return checked_integer(row, text, INT64_MAX, value);
+}
+
+Status read(const Row& row, const std::string& text, int* value, std::string*) {
+  std::int64_t wide = 0;
+  RODA_RETURN_IF_ERROR(checked_integer(row, text, INT32_MAX, &wide));
+  *value = static_cast<int>(wide);
+  return {};
+}
+
+Status read(const Row& row, const std::string& text, double* value, std::string*) {
+  const std::optional<double> parsed = parse_number(text);
+  if (!parsed || *parsed < row.min || *parsed > row.max) return malformed(row, text, "a number");
+  *value = *parsed;
+  return {};
+}
+
+Status read(const Row& row, const std::string& text, std::string* value, std::string*) {
+  *value = row.form == Form::kWord ? lower(text) : text;
+  return {};
+}
+
+template <typename T>
+Status read(const Row& row, const std::string& text, std::optional<T>* value, std::string* warning) {
+  return read(row, text, &value->emplace(), warning);
+}
+
+// What the core does not read: a plugin's integers are refused here, before it is asked; other programs' rows are
+// theirs.
+Status read(const Row& row, const std::string& text) {
   std::int64_t ignored = 0;
-  if (row.reader != Reader::kPlugin || row.form != Form::kInteger) return {};
-  return checked_integer(row, text, INT64_MAX, &ignored);
+  const bool is_checked =
+      row.form == Form::kInteger && (row.reader == Reader::kPlugin || row.reader == Reader::kNobody);
+  return is_checked ? checked_integer(row, text, INT64_MAX, &ignored) : Status();
+}
+
+std::string shown(const std::string& value) { return value; }
+std::string shown(bool value) { return value ? "1" : "0"; }
+template <typename T>
+std::string shown(const T& value) {
+  return roda::format("{}", value);
+}
+template <typename T>
+std::string shown(const std::optional<T>& value) {
+  return value ? roda::format("{}", *value) : "unset";
 }
 
 }  // namespace
 
 Status assign(const Row& row, const std::string& text, Knobs* knobs, std::string* warning) {
-  return std::visit(
-      Overloaded{
-          [&](std::monostate) { return check_for_plugin(row, text); },
-          [&](bool Knobs::*member) {
-            knobs->*member = read_flag(row, text, warning);
-            return Status();
-          },
-          [&](int Knobs::*member) {
-            std::int64_t value = 0;
-            RODA_RETURN_IF_ERROR(checked_integer(row, text, INT32_MAX, &value));
-            knobs->*member = static_cast<int>(value);
-            return Status();
-          },
-          [&](std::int64_t Knobs::*member) { return checked_integer(row, text, INT64_MAX, &(knobs->*member)); },
-          [&](double Knobs::*member) { return checked_number(row, text, &(knobs->*member)); },
-          [&](std::string Knobs::*member) {
-            if (row.form == Form::kWord) return checked_word(row, text, &(knobs->*member));
-            knobs->*member = text;
-            return Status();
-          },
-          [&](std::optional<int> Knobs::*member) {
-            std::int64_t value = 0;
-            RODA_RETURN_IF_ERROR(checked_integer(row, text, INT32_MAX, &value));
-            knobs->*member = static_cast<int>(value);
-            return Status();
-          },
-          [&](std::optional<double> Knobs::*member) {
-            double value = 0;
-            RODA_RETURN_IF_ERROR(checked_number(row, text, &value));
-            knobs->*member = value;
-            return Status();
-          },
-          [&](std::vector<int> Knobs::*member) { return checked_list(row, text, &(knobs->*member)); },
-      },
-      row.member);
+  const auto assign_to = [&](auto member) {
+    if constexpr (std::is_same_v<decltype(member), std::monostate>) {
+      return read(row, text);
+    } else {
+      return read(row, text, &(knobs->*member), warning);
+    }
+  };
+  return std::visit(assign_to, row.member);
 }
 
 std::string render(const Row& row, const Knobs& knobs) {
-  return std::visit(Overloaded{
-                        [](std::monostate) { return std::string(); },
-                        [&](std::string Knobs::*member) { return knobs.*member; },
-                        [&](bool Knobs::*member) { return std::string(knobs.*member ? "1" : "0"); },
-                        [&](std::optional<int> Knobs::*member) {
-                          return knobs.*member ? roda::format("{}", *(knobs.*member)) : std::string("unset");
-                        },
-                        [&](std::optional<double> Knobs::*member) {
-                          return knobs.*member ? roda::format("{}", *(knobs.*member)) : std::string("unset");
-                        },
-                        [&](std::vector<int> Knobs::*member) { return roda::join(knobs.*member, ","); },
-                        [&](auto member) { return roda::format("{}", knobs.*member); },
-                    },
-                    row.member);
+  const auto show = [&](auto member) -> std::string {
+    if constexpr (std::is_same_v<decltype(member), std::monostate>) {
+      return "";
+    } else {
+      return shown(knobs.*member);
+    }
+  };
+  return std::visit(show, row.member);
 }
 
 }  // namespace roda::knobs

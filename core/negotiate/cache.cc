@@ -2,8 +2,6 @@
 
 namespace roda::negotiate {
 
-bool is_cacheable(int collective) { return collective != RODA_ALLTOALL && collective != RODA_JOIN; }
-
 int Cache::find_name(const std::string& name) const {
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? -1 : it->second;
@@ -42,7 +40,7 @@ int Cache::make_room() {
 }
 
 int Cache::insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now) {
-  if (capacity_ == 0 || !is_cacheable(agreed->collective)) return -1;
+  if (capacity_ == 0 || agreed->collective == RODA_ALLTOALL || agreed->collective == RODA_JOIN) return -1;
   const int bit = make_room();
   if (bit < 0) return -1;
   agreed->cache_bit = bit;

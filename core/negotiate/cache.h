@@ -36,8 +36,8 @@ class Cache {
   const Slot& slot(int bit) const { return slots_[static_cast<std::size_t>(bit)]; }
   bool holds(int bit) const { return bit >= 0 && bit < slots() && slot(bit).agreed != nullptr; }
 
-  // Stores an agreement and returns its bit; -1 when it isn't cacheable or every entry has a round under way. The least
-  // recently used entry without one makes room.
+  // Stores an agreement and returns its bit; -1 when it isn't cacheable (an alltoall's splits are new every time) or
+  // every entry has a round under way. The least recently used entry without one makes room.
   int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now);
   void touch(int bit);
   void erase(int bit);
@@ -50,8 +50,5 @@ class Cache {
   std::list<int> order_;  // least recently used first
   std::unordered_map<std::string, int> by_name_;
 };
-
-// Whether agreements of this collective are kept: alltoall's splits and joins are new every time.
-bool is_cacheable(int collective);
 
 }  // namespace roda::negotiate

@@ -10,26 +10,18 @@ namespace roda::negotiate {
 Negotiator::Negotiator(const Settings& settings, int rank) : settings_(settings), rank_(rank) {
   std::vector<std::int32_t> world(static_cast<std::size_t>(settings.size));
   std::iota(world.begin(), world.end(), 0);
-  sets_.emplace(0, Set(std::move(world), settings.cache_capacity));
+  sets_.emplace(0, Set(0, std::move(world), settings.cache_capacity));
 }
 
 std::int32_t Negotiator::add_static_set(const std::vector<std::int32_t>& ranks) {
   const std::int32_t id = next_id_++;
-  sets_.emplace(id, Set(ranks, settings_.cache_capacity));
+  sets_.emplace(id, Set(id, ranks, settings_.cache_capacity));
   return id;
 }
 
-std::int32_t Negotiator::find_set(const std::vector<std::int32_t>& ranks) const {
-  for (const auto& [id, set] : sets_) {
-    if (set.members.ranks() == ranks) return id;
-  }
-  return -1;
-}
-
-std::vector<std::int32_t> Negotiator::set_ids() const {
-  std::vector<std::int32_t> ids;
-  for (const auto& [id, set] : sets_) ids.push_back(id);
-  return ids;
+Negotiator::Set* Negotiator::find(std::int32_t id) {
+  const auto it = sets_.find(id);
+  return it == sets_.end() ? nullptr : &it->second;
 }
 
 bool Negotiator::wants_finished(std::int32_t id) const {
@@ -60,7 +52,7 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
       if (slot.agreed == nullptr || slot.arrived.empty()) continue;
       report(slot.agreed->name, [&slot](int m) { return slot.arrived.contains(m); });
     }
-    add_held_groups(id, set, &out);
+    add_held_groups(set, &out);
   }
   for (const auto& [ranks, who] : add_votes_) add_vote(ranks, "to be added", who, &out);
   for (const auto& [id, who] : remove_votes_) {
@@ -81,7 +73,7 @@ void Negotiator::add_vote(const std::vector<std::int32_t>& ranks, const char* wh
 }
 
 // Where a member of the group is pending, that says it all.
-void Negotiator::add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out) {
+void Negotiator::add_held_groups(const Set& set, std::vector<Waiting>* out) {
   for (const Groups::Held& held : set.groups.held()) {
     const bool is_pending = std::any_of(set.pending.begin(), set.pending.end(), [&held](const auto& entry) {
       const auto& requests = entry.second.requests;
@@ -89,7 +81,7 @@ void Negotiator::add_held_groups(std::int32_t id, const Set& set, std::vector<Wa
                          [&held](const auto& request) { return request != nullptr && request->group.id == held.id; });
     });
     if (is_pending) continue;
-    out->push_back({id,
+    out->push_back({set.id,
                     held.first->name + " (agreed on, but not " + std::to_string(held.missing) + " of the " +
                         std::to_string(held.first->group.size) +
                         " tensors of its group, which this rank submitted in another call)",
@@ -148,43 +140,34 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     case Item::kFinished: {
       std::uint64_t sequence = 0;
       RODA_RETURN_IF_ERROR(wire::read_number(item, &sequence));
-      finished(item.set, rank, sequence);
+      Set* const set = find(item.set);
+      if (set == nullptr || set->members.position(rank) < 0) return {};
+      auto& outstanding = set->outstanding;
+      while (!outstanding.empty() && outstanding.front() <= sequence) outstanding.pop_front();
       return {};
     }
     case Item::kFlush: {
       std::uint64_t count = 0;
       RODA_RETURN_IF_ERROR(wire::read_number(item, &count));
-      if (has_set(item.set)) sets_.at(item.set).flushed = std::max(sets_.at(item.set).flushed, count);
+      if (Set* const set = find(item.set)) set->flushed = std::max(set->flushed, count);
       return {};
     }
-    case Item::kAddSet: {
-      std::vector<std::int32_t> ranks;
-      RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
-      if (!Members::may_be(ranks, settings_.size)) {
-        return Status::unknown("malformed control record: a process set that can't be from rank " +
-                               std::to_string(rank));
-      }
-      bool unanimous = false;
-      consent(&add_votes_, ranks, rank, &unanimous);
-      if (!unanimous) return {};
-      const std::int32_t id = free_ids_.empty() ? next_id_++ : free_ids_.front();
-      if (!free_ids_.empty()) free_ids_.pop_front();
-      sets_.emplace(id, Set(ranks, settings_.cache_capacity));
-      outcome->set_added(id, ranks);
-      return {};
-    }
-    case Item::kRemoveSet: {
-      if (item.set == 0 || !has_set(item.set)) return {};
-      bool unanimous = false;
-      consent(&remove_votes_, {item.set}, rank, &unanimous);
-      if (!unanimous) return {};
+    case Item::kAddSet:
+      return apply_add_set(item, rank, outcome);
+    case Item::kRemoveSet:
+      if (item.set == 0 || !has_set(item.set) || !consent(&remove_votes_, {item.set}, rank)) return {};
       outcome->set_removed(item.set);
       sets_.erase(item.set);
       free_ids_.push_back(item.set);
       return {};
-    }
     case Item::kShutdown:
-      end_shutdown(rank, outcome);
+      shut_down_ = true;
+      for (auto& [id, set] : sets_) {
+        set.ready.clear();
+        set.pending.clear();
+        set.groups = Groups();
+      }
+      outcome->shutdown(rank);
       return {};
     case Item::kPart: {
       std::vector<std::byte> bytes;
@@ -201,27 +184,40 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
   return Status::unknown("malformed control record: unknown item from rank " + std::to_string(rank));
 }
 
+Status Negotiator::apply_add_set(const wire::ItemView& item, std::int32_t rank, Outcome* outcome) {
+  std::vector<std::int32_t> ranks;
+  RODA_RETURN_IF_ERROR(wire::read_ranks(item, &ranks));
+  if (!Members::may_be(ranks, settings_.size)) {
+    return Status::unknown("malformed control record: a process set that can't be from rank " + std::to_string(rank));
+  }
+  if (!consent(&add_votes_, ranks, rank)) return {};
+  const std::int32_t id = free_ids_.empty() ? next_id_++ : free_ids_.front();
+  if (!free_ids_.empty()) free_ids_.pop_front();
+  sets_.emplace(id, Set(id, ranks, settings_.cache_capacity));
+  outcome->set_added(id, ranks);
+  return {};
+}
+
 Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at,
                               Outcome* outcome) {
   wire::Bits bits;
   RODA_RETURN_IF_ERROR(wire::read_bits(item, &bits));
-  const auto it = sets_.find(item.set);
-  if (it == sets_.end()) return {};  // the set was removed meanwhile: its tensors ended with that
-  Set* const set = &it->second;
+  Set* const set = find(item.set);
+  if (set == nullptr) return {};  // it was removed meanwhile: its tensors ended with that
   const wire::RankRange speaker{rank, rank};
   const std::span<const wire::RankRange> ranks = bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks;
   if (!set->members.positions(ranks, &arriving_)) {
     return Status::unknown("malformed control record: bits from a rank outside the process set");
   }
   const bool own = arriving_.contains(set->members.position(rank_));
-  bits.each([&](int bit) { arrive_by_bit(item.set, set, bit, ranks, own, looked_up_at, outcome); });
+  bits.each([&](int bit) { arrive_by_bit(set, bit, ranks, own, looked_up_at, outcome); });
   return {};
 }
 
-void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
+void Negotiator::arrive_by_bit(Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
                                std::uint64_t looked_up_at, Outcome* outcome) {
   if (!set->cache.holds(bit) || set->cache.slot(bit).since > looked_up_at) {
-    if (own) outcome->announce_again(id, bit);
+    if (own) outcome->announce_again(set->id, bit);
     return;
   }
   Cache::Slot& slot = set->cache.slot(bit);
@@ -229,7 +225,7 @@ void Negotiator::arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<con
   slot.arrived.add(arriving_.ranges());
   if (slot.arrived.count() == before) return;
   outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);
-  if (set->is_complete(slot.arrived)) complete_cached(id, set, bit, outcome);
+  if (set->is_complete(slot.arrived)) complete_cached(set, bit, outcome);
 }
 
 bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
@@ -239,67 +235,60 @@ bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
   return both.count() == size();
 }
 
-void Negotiator::complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome) {
+void Negotiator::complete_cached(Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
   const bool takes_zeros = roda_collective_is(slot.agreed->collective, RODA_JOINS) != 0;
   if (slot.arrived.count() != set->size() && !takes_zeros) {
-    to_pending(id, set, bit, outcome);  // joined members take part: the full check knows what to say
+    to_pending(set, bit, outcome);  // joined members take part: the full check knows what to say
     return;
   }
   slot.arrived.clear();
-  outcome->bit_settled(id, bit);
+  outcome->bit_settled(set->id, bit);
   set->cache.touch(bit);
-  settle(id, set, slot.agreed, outcome);
+  settle(set, slot.agreed, outcome);
 }
 
 // Agreed on: ready, once the rest of its group is.
-void Negotiator::settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome) {
+void Negotiator::settle(Set* set, AgreedPtr agreed, Outcome* outcome) {
   if (agreed->group.size > 1) {
-    if (auto closed = set->groups.agree(std::move(agreed))) close_group(id, set, std::move(*closed), outcome);
+    close_group(set, set->groups.agree(std::move(agreed)), outcome);
     return;
   }
   set->ready.push_back(std::move(agreed));
   ++set->ready_count;
 }
 
-void Negotiator::close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome) {
-  for (AgreedPtr& tensor : group.agreed) {
-    if (group.error.ok()) {
+// Nothing while members are missing.
+void Negotiator::close_group(Set* set, std::optional<Groups::Closed> group, Outcome* outcome) {
+  if (!group) return;
+  for (AgreedPtr& tensor : group->agreed) {
+    if (group->error.ok()) {
       set->ready.push_back(std::move(tensor));
       ++set->ready_count;
     } else {
-      outcome->refuse(id, tensor->name, group.error);
+      outcome->refuse(set->id, tensor->name, group->error);
     }
   }
 }
 
 // The entry no longer fits everybody: those who announced it by its bit have announced these very parameters.
-void Negotiator::to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome) {
+void Negotiator::to_pending(Set* set, int bit, Outcome* outcome) {
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
   const wire::RankRanges arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
-  outcome->bit_settled(id, bit);
-  if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(id, bit);
+  outcome->bit_settled(set->id, bit);
+  if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(set->id, bit);
   arrived.each([&](int m) {
     const auto member = static_cast<std::size_t>(m);
     Request r;
+    static_cast<Terms&>(r) = *agreed;
     r.rank = set->members.rank(m);
-    r.set = id;
-    r.collective = agreed->collective;
-    r.dtype = agreed->dtype;
-    r.op = agreed->op;
-    r.root = agreed->root;
     r.device = agreed->on_device() ? agreed->devices[member] : -1;
-    r.prescale = agreed->prescale;
-    r.postscale = agreed->postscale;
-    r.name = agreed->name;
-    r.shape = agreed->shape;
-    r.group = agreed->group;
     if (!r.shape.empty()) r.shape[0] = agreed->rows[member];
     add_pending(set, m, std::move(r));
   });
   // Once all are in: a joined rank may be among those who have announced.
-  if (set->pending.count(agreed->name) != 0) complete_pending(id, set, agreed->name, outcome);
+  if (set->pending.count(agreed->name) != 0) complete_pending(set, agreed->name, outcome);
 }
 
 void Negotiator::add_pending(Set* set, int member, Request request) {
@@ -311,11 +300,8 @@ void Negotiator::add_pending(Set* set, int member, Request request) {
 }
 
 Status Negotiator::arrive(Request request, Outcome* outcome) {
-  const auto it = sets_.find(request.set);
-  if (it == sets_.end()) return {};
-  Set* set = &it->second;
-  const std::int32_t id = request.set;
-  const int member = position(id, request.rank);
+  Set* const set = find(request.set);
+  const int member = set == nullptr ? -1 : set->members.position(request.rank);
   if (member < 0) return {};
   if (roda_collective_is(request.collective, RODA_ROOTED) != 0 && set->members.position(request.root) < 0) {
     return Status::unknown("malformed control record: a " + std::string(roda_collective_of(request.collective)->users) +
@@ -323,19 +309,19 @@ Status Negotiator::arrive(Request request, Outcome* outcome) {
                            std::to_string(request.rank));
   }
   if (request.collective == RODA_JOIN) {
-    join(id, set, member, outcome);
+    join(set, member, outcome);
     return {};
   }
   const std::string name = request.name;
   const wire::RankRange speaker{request.rank, request.rank};
   outcome->announced(name, request.collective, std::span(&speaker, 1));
-  if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(id, set, bit, outcome);
+  if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(set, bit, outcome);
   add_pending(set, member, std::move(request));
-  complete_pending(id, set, name, outcome);
+  complete_pending(set, name, outcome);
   return {};
 }
 
-void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome) {
+void Negotiator::complete_pending(Set* set, const std::string& name, Outcome* outcome) {
   const auto it = set->pending.find(name);
   if (set->joined.empty() && it->second.count < set->size()) return;
   std::vector<const Request*> requests;
@@ -350,27 +336,26 @@ void Negotiator::complete_pending(std::int32_t id, Set* set, const std::string& 
   if (requests.empty()) return;
   if (Status error = validate(requests, set->size(), !set->joined.empty()); !error.ok()) {
     const Group group = common_group(requests);
-    outcome->refuse(id, name, error);
+    outcome->refuse(set->id, name, error);
     if (group.size < 2) {
-      leave_groups(id, set, requests, outcome);
-    } else if (auto closed = set->groups.refuse(group, error)) {
-      close_group(id, set, std::move(*closed), outcome);
+      leave_groups(set, requests, outcome);
+    } else {
+      close_group(set, set->groups.refuse(group, error), outcome);
     }
     set->pending.erase(it);
     return;
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
-    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_settled(id, bit);
+    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_settled(set->id, bit);
   }
-  if (agreed->group.size < 2) leave_groups(id, set, requests, outcome);
+  if (agreed->group.size < 2) leave_groups(set, requests, outcome);
   set->pending.erase(it);
-  settle(id, set, std::move(agreed), outcome);
+  settle(set, std::move(agreed), outcome);
 }
 
 // A tensor whose ranks named different groups, or not all of them one, is a member of none.
-void Negotiator::leave_groups(std::int32_t id, Set* set, const std::vector<const Request*>& requests,
-                              Outcome* outcome) {
+void Negotiator::leave_groups(Set* set, const std::vector<const Request*>& requests, Outcome* outcome) {
   std::map<std::uint64_t, Group> named;
   for (const Request* request : requests) {
     if (request->group.size > 1) named.emplace(request->group.id, request->group);
@@ -380,68 +365,51 @@ void Negotiator::leave_groups(std::int32_t id, Set* set, const std::vector<const
     for (const Request* request : requests) {
       if (!(request->group == group)) apart.push_back(request->rank);
     }
-    if (auto closed = set->groups.leave(group, std::move(apart))) close_group(id, set, std::move(*closed), outcome);
+    close_group(set, set->groups.leave(group, std::move(apart)), outcome);
   }
 }
 
-void Negotiator::join(std::int32_t id, Set* set, int member, Outcome* outcome) {
+void Negotiator::join(Set* set, int member, Outcome* outcome) {
   set->joined.add(member, member);
   set->last_joined = set->members.rank(member);
   std::vector<std::string> names;
   for (const auto& [name, pending] : set->pending) names.push_back(name);
-  for (const std::string& name : names) complete_pending(id, set, name, outcome);
+  for (const std::string& name : names) complete_pending(set, name, outcome);
   for (int bit = 0; bit < set->cache.slots(); ++bit) {
-    if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived)) complete_cached(id, set, bit, outcome);
+    if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived)) complete_cached(set, bit, outcome);
   }
   if (set->joined.count() < set->size()) return;
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
-  while (!set->ready.empty()) launch_bucket(id, set, outcome);
+  while (!set->ready.empty()) launch_bucket(set, outcome);
   set->joined.clear();
-  outcome->join_done(id, set->last_joined);
+  outcome->join_done(set->id, set->last_joined);
 }
 
-void Negotiator::finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence) {
-  const auto it = sets_.find(id);
-  if (it == sets_.end() || position(id, rank) < 0) return;
-  auto& outstanding = it->second.outstanding;
-  while (!outstanding.empty() && outstanding.front() <= sequence) outstanding.pop_front();
-}
-
-void Negotiator::consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
-                         const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous) {
+bool Negotiator::consent(Votes* votes, const std::vector<std::int32_t>& subject, std::int32_t rank) {
   auto& who = (*votes)[subject];
   who.insert(rank);
-  *unanimous = static_cast<int>(who.size()) == settings_.size;
-  if (*unanimous) votes->erase(subject);
+  if (static_cast<int>(who.size()) < settings_.size) return false;
+  votes->erase(subject);
+  return true;
 }
 
 void Negotiator::launch_ready(Outcome* outcome) {
   for (auto& [id, set] : sets_) {
     while (!set.ready.empty() && static_cast<int>(set.outstanding.size()) < settings_.outstanding) {
       if (settings_.hold && set.ready_count - set.ready.size() >= set.flushed) break;
-      launch_bucket(id, &set, outcome);
+      launch_bucket(&set, outcome);
     }
   }
 }
 
-void Negotiator::launch_bucket(std::int32_t id, Set* set, Outcome* outcome) {
+void Negotiator::launch_bucket(Set* set, Outcome* outcome) {
   Launch launch;
-  launch.set = id;
+  launch.set = set->id;
   launch.sequence = ++set->launched;
   launch.tensors = take_bucket(&set->ready, settings_.buckets);
   launch.bytes = table_bytes(launch.tensors, static_cast<std::size_t>(set->size()));
   set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
-}
-
-void Negotiator::end_shutdown(std::int32_t rank, Outcome* outcome) {
-  shut_down_ = true;
-  for (auto& [id, set] : sets_) {
-    set.ready.clear();
-    set.pending.clear();
-    set.groups = Groups();
-  }
-  outcome->shutdown(rank);
 }
 
 }  // namespace roda::negotiate

@@ -12,10 +12,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/negotiate/bucket.h"
@@ -23,7 +23,6 @@
 #include "core/negotiate/groups.h"
 #include "core/negotiate/members.h"
 #include "core/negotiate/request.h"
-#include "core/wire/parts.h"
 #include "core/wire/record.h"
 
 namespace roda::negotiate {
@@ -94,9 +93,6 @@ class Negotiator {
   const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).members.ranks(); }
   // Index of a world rank in the set, -1 if it is not a member.
   int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }
-  // The id of the set of exactly these sorted ranks, -1 if none.
-  std::int32_t find_set(const std::vector<std::int32_t>& ranks) const;
-  std::vector<std::int32_t> set_ids() const;
   // True while a set waits for completions before it can launch what is ready.
   bool wants_finished(std::int32_t set) const;
   bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
@@ -118,10 +114,12 @@ class Negotiator {
     int count = 0;
   };
   struct Set {
-    Set(std::vector<std::int32_t> r, int cache_capacity) : members(std::move(r)), cache(cache_capacity) {}
+    Set(std::int32_t i, std::vector<std::int32_t> ranks, int cache_capacity)
+        : id(i), members(std::move(ranks)), cache(cache_capacity) {}
     int size() const { return members.size(); }
     // Whether all members but those that have joined have arrived, and any has.
     bool is_complete(const wire::RankRanges& arrived) const;
+    std::int32_t id;
     Members members;
     Cache cache;
     std::map<std::string, Pending> pending;
@@ -135,29 +133,30 @@ class Negotiator {
     std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
   };
 
+  Set* find(std::int32_t id);  // null: there is none
   Status apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
+  Status apply_add_set(const wire::ItemView& item, std::int32_t rank, Outcome* outcome);
   Status apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
   // By everybody in arriving_, of whom `ranks` are the world ranks; `own`: this process's is among them.
-  void arrive_by_bit(std::int32_t id, Set* set, int bit, std::span<const wire::RankRange> ranks, bool own,
-                     std::uint64_t looked_up_at, Outcome* outcome);
+  void arrive_by_bit(Set* set, int bit, std::span<const wire::RankRange> ranks, bool own, std::uint64_t looked_up_at,
+                     Outcome* outcome);
   Status arrive(Request request, Outcome* outcome);
   static void add_pending(Set* set, int member, Request request);
-  void join(std::int32_t id, Set* set, int member, Outcome* outcome);
-  void complete_pending(std::int32_t id, Set* set, const std::string& name, Outcome* outcome);
-  void complete_cached(std::int32_t id, Set* set, int bit, Outcome* outcome);
-  void to_pending(std::int32_t id, Set* set, int bit, Outcome* outcome);
-  static void settle(std::int32_t id, Set* set, AgreedPtr agreed, Outcome* outcome);
-  static void close_group(std::int32_t id, Set* set, Groups::Closed group, Outcome* outcome);
-  static void leave_groups(std::int32_t id, Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
+  void join(Set* set, int member, Outcome* outcome);
+  void complete_pending(Set* set, const std::string& name, Outcome* outcome);
+  void complete_cached(Set* set, int bit, Outcome* outcome);
+  void to_pending(Set* set, int bit, Outcome* outcome);
+  static void settle(Set* set, AgreedPtr agreed, Outcome* outcome);
+  static void close_group(Set* set, std::optional<Groups::Closed> group, Outcome* outcome);
+  static void leave_groups(Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
+  using Votes = std::map<std::vector<std::int32_t>, std::set<std::int32_t>>;  // subject -> who asked
   void add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
                 std::vector<Waiting>* out) const;
-  static void add_held_groups(std::int32_t id, const Set& set, std::vector<Waiting>* out);
-  void finished(std::int32_t id, std::int32_t rank, std::uint64_t sequence);
-  void consent(std::map<std::vector<std::int32_t>, std::set<std::int32_t>>* votes,
-               const std::vector<std::int32_t>& subject, std::int32_t rank, bool* unanimous);
+  static void add_held_groups(const Set& set, std::vector<Waiting>* out);
+  // Whether all have now asked for it; then the vote is over.
+  bool consent(Votes* votes, const std::vector<std::int32_t>& subject, std::int32_t rank);
   void launch_ready(Outcome* outcome);
-  void launch_bucket(std::int32_t id, Set* set, Outcome* outcome);
-  void end_shutdown(std::int32_t rank, Outcome* outcome);
+  void launch_bucket(Set* set, Outcome* outcome);
 
   Settings settings_;
   int rank_;
@@ -167,8 +166,8 @@ class Negotiator {
   std::map<std::int32_t, Set> sets_;
   std::deque<std::int32_t> free_ids_;  // reused first in, first out
   std::int32_t next_id_ = 1;
-  std::map<std::vector<std::int32_t>, std::set<std::int32_t>> add_votes_;     // ranks of the set -> who asked
-  std::map<std::vector<std::int32_t>, std::set<std::int32_t>> remove_votes_;  // {id} -> who asked
+  Votes add_votes_;     // of the ranks of a set
+  Votes remove_votes_;  // of {id}
   bool shut_down_ = false;
   std::set<std::int32_t> drained_;
 };

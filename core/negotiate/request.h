@@ -35,53 +35,43 @@ std::uint64_t group_id(const Names& names) {
 constexpr std::size_t kMostNameBytes = 65'536;
 constexpr int kMostDimensions = 16;
 
-// One rank's wish for one tensor. Ranks and roots are world numbers.
-struct Request {
-  std::int32_t rank = 0;
+// What a tensor's members say alike, but for what is noted. Ranks and roots are world numbers.
+struct Terms {
   std::int32_t set = 0;  // process set id
   std::int32_t collective = RODA_ALLREDUCE;
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;
   std::int32_t root = 0;
-  std::int32_t device = -1;  // where the tensor lies: the number of this rank's GPU; -1: host memory
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int32_t> splits;  // alltoall only: rows for each member
+  std::vector<std::int64_t> shape;  // dimension 0 differs for allgather and alltoall
   Group group;
+};
 
-  std::int64_t elements() const {
-    std::int64_t n = 1;
-    for (std::int64_t d : shape) n *= d;
-    return n;
-  }
+// One rank's wish for one tensor.
+struct Request : Terms {
+  std::int32_t rank = 0;
+  std::int32_t device = -1;          // where the tensor lies: the number of this rank's GPU; -1: host memory
+  std::vector<std::int32_t> splits;  // alltoall only: rows for each member
+
   // Elements of one row (the product of all dimensions but the first); 1 for a scalar.
   std::int64_t row_elements() const {
     std::int64_t n = 1;
     for (std::size_t i = 1; i < shape.size(); ++i) n *= shape[i];
     return n;
   }
+  std::int64_t elements() const { return shape.empty() ? 1 : shape[0] * row_elements(); }
 };
 
-// What every member of the set agreed on for one tensor. Immutable once made; shared by the cache and the launches.
-struct Agreed {
-  std::int32_t set = 0;
-  std::int32_t collective = RODA_ALLREDUCE;
-  std::int32_t dtype = RODA_FLOAT32;
-  std::int32_t op = RODA_SUM;
-  std::int32_t root = 0;
-  // Per member: its GPU, -1 where it joined; empty: host memory.
-  std::vector<std::int32_t> devices;
-  double prescale = 1.0;
-  double postscale = 1.0;
-  std::string name;
-  std::vector<std::int64_t> shape;   // of the first member that spoke; dimension 0 differs for allgather and alltoall
-  std::vector<std::int64_t> rows;    // per member: its dimension 0 (1 for a scalar)
-  std::int64_t all_rows = 0;         // their sum
-  std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
+// What every member of the set agreed on for one tensor: the shape is the first member's, the group none unless all
+// named the same one. Immutable once made; shared by the cache and the launches.
+struct Agreed : Terms {
+  std::vector<std::int32_t> devices;  // per member: its GPU, -1 where it joined; empty: host memory
+  std::vector<std::int64_t> rows;     // per member: its dimension 0 (1 for a scalar)
+  std::int64_t all_rows = 0;          // their sum
   std::int64_t row_elements = 1;
-  Group group;  // none unless all members named the same one
+  std::vector<std::int32_t> splits;  // alltoall: members x members, row i = what member i sends to each
   std::int32_t cache_bit = -1;
 
   bool on_device() const { return !devices.empty(); }

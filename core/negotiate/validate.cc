@@ -13,6 +13,7 @@ namespace roda::negotiate {
 namespace {
 
 using Requests = std::vector<const Request*>;
+using Text = std::function<std::string(const Request&)>;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::ostringstream out;
@@ -25,7 +26,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 bool is(const Request& r, std::uint32_t traits) { return roda_collective_is(r.collective, traits) != 0; }
 
 // "tensor 'x': ranks 0, 2: float32; rank 1: float64" - who said what, so that the odd rank is seen at once.
-std::string who_said(const Requests& requests, const std::function<std::string(const Request&)>& value) {
+std::string who_said(const Requests& requests, const Text& value) {
   std::map<std::string, std::vector<int>> said;
   for (const Request* r : requests) said[value(*r)].push_back(r->rank);
   std::ostringstream out;
@@ -54,59 +55,73 @@ std::string op_name(const Request& r) { return roda_collective_name(r.collective
 std::string dtype_name(const Request& r) { return roda_dtype_name(r.dtype); }
 std::string device_kind(const Request& r) { return r.device < 0 ? "CPU" : "GPU"; }
 
+// Why not all have the value of the first one: "Mismatched <what>: One rank <phrase>, but another rank <phrase>.", and
+// who has which; "" when they have. The collective's name stands before a `what` that begins with a space.
+template <typename Value, typename Phrase, typename Shown>
+std::string mismatch(const Requests& requests, const char* what, Value value, Phrase phrase, Shown shown) {
+  const Request* other = odd_one(requests, value);
+  if (other == nullptr) return "";
+  return "Mismatched " + (what[0] == ' ' ? op_name(*requests.front()) : "") + what + ": One rank " +
+         phrase(*requests.front()) + ", but another rank " + phrase(*other) + "." + who_said(requests, shown);
+}
+
+std::string own_shape(const Request& r) { return shape_text(r.shape); }
+
 std::string check_shapes(const Requests& requests) {
-  const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) { return r.shape; });
-  if (b == nullptr) return "";
-  return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor of shape " + shape_text(a.shape) +
-         ", but another rank sent a tensor of shape " + shape_text(b->shape) + "." +
-         who_said(requests, [](const Request& r) { return shape_text(r.shape); });
+  return mismatch(
+      requests, " tensor shapes", [](const Request& r) { return r.shape; },
+      [](const Request& r) { return "sent a tensor of shape " + own_shape(r); }, own_shape);
 }
 
 std::string check_rows(const Requests& requests) {
-  const Request& a = *requests.front();
-  if (const Request* b = odd_one(requests, [](const Request& r) { return r.shape.size(); })) {
-    return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor of rank " +
-           std::to_string(a.shape.size()) + ", but another rank sent a tensor of rank " +
-           std::to_string(b->shape.size()) + "." +
-           who_said(requests, [](const Request& r) { return shape_text(r.shape); });
+  constexpr const char* what = " tensor shapes";
+  std::string error = mismatch(
+      requests, what, [](const Request& r) { return r.shape.size(); },
+      [](const Request& r) { return "sent a tensor of rank " + std::to_string(r.shape.size()); }, own_shape);
+  for (std::size_t d = 1; error.empty() && d < requests.front()->shape.size(); ++d) {
+    const auto phrase = [d](const Request& r) {
+      return "sent a tensor with dimension " + std::to_string(d) + " equal to " + std::to_string(r.shape[d]);
+    };
+    error = mismatch(
+        requests, what, [d](const Request& r) { return r.shape[d]; }, phrase, own_shape);
   }
-  for (std::size_t d = 1; d < a.shape.size(); ++d) {
-    const Request* b = odd_one(requests, [d](const Request& r) { return r.shape[d]; });
-    if (b == nullptr) continue;
-    return "Mismatched " + op_name(a) + " tensor shapes: One rank sent a tensor with dimension " + std::to_string(d) +
-           " equal to " + std::to_string(a.shape[d]) + ", but another rank sent a tensor with dimension " +
-           std::to_string(d) + " equal to " + std::to_string(b->shape[d]) + "." +
-           who_said(requests, [](const Request& r) { return shape_text(r.shape); });
-  }
-  return "";
+  return error;
 }
 
 // An average is a factor too, where sums and averages are all there is. Factors are compared as bits: NaN is itself.
 std::string check_scales(const Requests& requests) {
-  const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) {
+  const auto value = [](const Request& r) {
     const int op = is(r, RODA_SUMS_ONLY) ? r.op : 0;
     return std::tuple(std::bit_cast<std::uint64_t>(r.prescale), std::bit_cast<std::uint64_t>(r.postscale), op);
-  });
-  if (b == nullptr) return "";
-  auto text = [](const Request& r) {
+  };
+  const auto shown = [](const Request& r) {
     std::ostringstream out;
     out << "prescale " << r.prescale << ", postscale " << r.postscale;
     if (is(r, RODA_SUMS_ONLY)) out << ", op " << roda_reduce_op_name(r.op);
     return out.str();
   };
-  return "Mismatched prescale and/or postscale factors: One rank sent factors (" + text(a) +
-         "), but another rank sent factors (" + text(*b) + ")." + who_said(requests, text);
+  const auto phrase = [&](const Request& r) { return "sent factors (" + shown(r) + ")"; };
+  return mismatch(requests, "prescale and/or postscale factors", value, phrase, shown);
 }
 
 std::string check_reduce_op(const Requests& requests) {
-  const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) { return r.op; });
-  if (b == nullptr) return "";
-  return "Mismatched reduction operation: One rank requested " + std::to_string(a.op) +
-         ", but another rank requested " + std::to_string(b->op) + "." +
-         who_said(requests, [](const Request& r) { return std::string(roda_reduce_op_name(r.op)); });
+  return mismatch(
+      requests, "reduction operation", [](const Request& r) { return r.op; },
+      [](const Request& r) { return "requested " + std::to_string(r.op); },
+      [](const Request& r) { return std::string(roda_reduce_op_name(r.op)); });
+}
+
+std::string check_root(const Requests& requests) {
+  return mismatch(
+      requests, " root ranks", [](const Request& r) { return r.root; },
+      [](const Request& r) { return "specified root rank " + std::to_string(r.root); },
+      [](const Request& r) { return "root " + std::to_string(r.root); });
+}
+
+std::string check_device(const Requests& requests) {
+  return mismatch(
+      requests, " CPU/GPU device selection", [](const Request& r) { return r.device < 0; },
+      [](const Request& r) { return "specified device " + device_kind(r); }, device_kind);
 }
 
 std::string title_of(const Request& r) { return roda_collective_of(r.collective)->title; }
@@ -190,63 +205,35 @@ std::string check_total(const Requests& requests) {
                       !__builtin_add_overflow(bytes, own, &bytes) && !__builtin_add_overflow(rows, r->shape[0], &rows);
     if (fits) continue;
     return "The " + op_name(*r) + " of all ranks' tensors would be larger than memory can be." +
-           who_said(requests, [](const Request& q) { return shape_text(q.shape); });
+           who_said(requests, own_shape);
   }
   return "";
 }
 
-std::string check_root(const Requests& requests) {
-  const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) { return r.root; });
-  if (b == nullptr) return "";
-  return "Mismatched " + op_name(a) + " root ranks: One rank specified root rank " + std::to_string(a.root) +
-         ", but another rank specified root rank " + std::to_string(b->root) + "." +
-         who_said(requests, [](const Request& r) { return "root " + std::to_string(r.root); });
-}
-
-std::string check_device(const Requests& requests) {
-  const Request& a = *requests.front();
-  const Request* b = odd_one(requests, [](const Request& r) { return r.device < 0; });
-  if (b == nullptr) return "";
-  return "Mismatched " + op_name(a) + " CPU/GPU device selection: One rank specified device " + device_kind(a) +
-         ", but another rank specified device " + device_kind(*b) + "." + who_said(requests, device_kind);
-}
-
 std::string first_error(const Requests& requests, int members, bool joined) {
   const Request& a = *requests.front();
-  const roda_collective_entry& data = *roda_collective_of(a.collective);
-  if (const Request* b = odd_one(requests, [](const Request& r) { return r.dtype; })) {
-    return "Mismatched data types: One rank had type " + dtype_name(a) + ", but another rank had type " +
-           dtype_name(*b) + "." + who_said(requests, dtype_name);
+  const int input = roda_collective_of(a.collective)->input;
+  const bool combines = is(a, RODA_COMBINES);
+  const bool has_parts = input == RODA_OWN_PART || input == RODA_ALL_PARTS;
+  std::string error = mismatch(
+      requests, "data types", [](const Request& r) { return r.dtype; },
+      [](const Request& r) { return "had type " + dtype_name(r); }, dtype_name);
+  if (error.empty()) {
+    error = mismatch(
+        requests, "operations", [](const Request& r) { return r.collective; },
+        [](const Request& r) { return "did an " + op_name(r); }, op_name);
   }
-  if (const Request* b = odd_one(requests, [](const Request& r) { return r.collective; })) {
-    return "Mismatched operations: One rank did an " + op_name(a) + ", but another rank did an " + op_name(*b) + "." +
-           who_said(requests, op_name);
-  }
-  std::string error;
-  const bool has_parts = data.input == RODA_OWN_PART || data.input == RODA_ALL_PARTS;
-  if (data.input == RODA_WHOLE || is(a, RODA_COMBINES)) {
-    if (error = check_shapes(requests); !error.empty()) return error;
-  }
-  if (is(a, RODA_COMBINES)) {
-    if (error = check_scales(requests); !error.empty()) return error;
-    if (error = check_reduce_op(requests); !error.empty()) return error;
-  }
-  if (joined && data.input != RODA_NOTHING && !is(a, RODA_JOINS)) return refused_with_join(a);
-  if (has_parts) {
-    if (error = check_scalar(requests); !error.empty()) return error;
-  }
-  if (has_parts && !is(a, RODA_COMBINES)) {
-    if (error = check_rows(requests); !error.empty()) return error;
-    if (error = check_total(requests); !error.empty()) return error;
-  }
-  if (a.collective == RODA_ALLTOALL) {
-    if (error = check_splits(requests, members); !error.empty()) return error;
-  }
-  if (is(a, RODA_ROOTED)) {
-    if (error = check_root(requests); !error.empty()) return error;
-  }
-  return check_device(requests);
+  if (error.empty() && (input == RODA_WHOLE || combines)) error = check_shapes(requests);
+  if (error.empty() && combines) error = check_scales(requests);
+  if (error.empty() && combines) error = check_reduce_op(requests);
+  if (error.empty() && joined && input != RODA_NOTHING && !is(a, RODA_JOINS)) error = refused_with_join(a);
+  if (error.empty() && has_parts) error = check_scalar(requests);
+  if (error.empty() && has_parts && !combines) error = check_rows(requests);
+  if (error.empty() && has_parts && !combines) error = check_total(requests);
+  if (error.empty() && a.collective == RODA_ALLTOALL) error = check_splits(requests, members);
+  if (error.empty() && is(a, RODA_ROOTED)) error = check_root(requests);
+  if (error.empty()) error = check_device(requests);
+  return error;
 }
 
 }  // namespace
@@ -270,41 +257,24 @@ Group common_group(const std::vector<const Request*>& requests) {
 
 AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members) {
   const Request& a = *requests.front();
+  const auto n = static_cast<std::size_t>(members);
   auto agreed = std::make_shared<Agreed>();
-  agreed->set = a.set;
-  agreed->collective = a.collective;
-  agreed->dtype = a.dtype;
-  agreed->op = a.op;
-  agreed->root = a.root;
-  if (a.device >= 0) {
-    agreed->devices.assign(static_cast<std::size_t>(members), -1);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      agreed->devices[static_cast<std::size_t>(position[i])] = requests[i]->device;
-    }
-  }
-  agreed->prescale = a.prescale;
-  agreed->postscale = a.postscale;
-  agreed->name = a.name;
-  agreed->shape = a.shape;
-  agreed->row_elements = a.row_elements();
+  static_cast<Terms&>(*agreed) = a;
   agreed->group = common_group(requests);
-  const std::int64_t common = a.shape.empty() ? 1 : a.shape[0];
-  agreed->rows.assign(static_cast<std::size_t>(members), common);
+  agreed->row_elements = a.row_elements();
+  agreed->rows.assign(n, a.shape.empty() ? 1 : a.shape[0]);
+  if (a.device >= 0) agreed->devices.assign(n, -1);
+  if (a.collective == RODA_ALLTOALL) agreed->splits.resize(n * n);
   const bool own_rows = roda_collective_of(a.collective)->output == RODA_ALL_PARTS;
-  if (own_rows) {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      agreed->rows[static_cast<std::size_t>(position[i])] = requests[i]->shape[0];
-    }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Request& r = *requests[i];
+    const auto member = static_cast<std::size_t>(position[i]);
+    if (a.device >= 0) agreed->devices[member] = r.device;
+    if (own_rows) agreed->rows[member] = r.shape[0];
+    if (a.collective != RODA_ALLTOALL) continue;
+    std::copy(r.splits.begin(), r.splits.end(), agreed->splits.begin() + static_cast<std::ptrdiff_t>(member * n));
   }
   agreed->all_rows = std::accumulate(agreed->rows.begin(), agreed->rows.end(), std::int64_t{0});
-  if (a.collective == RODA_ALLTOALL) {
-    const auto n = static_cast<std::size_t>(members);
-    agreed->splits.resize(n * n);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      std::copy(requests[i]->splits.begin(), requests[i]->splits.end(),
-                agreed->splits.begin() + static_cast<std::ptrdiff_t>(position[i]) * members);
-    }
-  }
   return agreed;
 }
 

@@ -27,7 +27,7 @@ Note from_text(const std::string& text) {
 
 using Machines = std::map<std::string, Machine>;  // by hash
 
-Status receive(Store& store, const std::string& key, int owner, Store::Clock::time_point deadline, Machine* machine) {
+Status receive(Store& store, const std::string& key, int owner, Deadline deadline, Machine* machine) {
   std::string text;
   const Status status = store.wait(key, deadline, &text);
   if (status.code() == RODA_ERR_TIMEOUT) {
@@ -43,7 +43,7 @@ Status receive(Store& store, const std::string& key, int owner, Store::Clock::ti
 
 // The machines behind the hashes that the ranks reported, the same on every rank.
 Status exchange(Store& store, int rank, const std::vector<Note>& notes, const Machine& mine, const std::string& prefix,
-                Store::Clock::time_point deadline, Machines* machines) {
+                Deadline deadline, Machines* machines) {
   std::vector<int> owners;  // of each kind: the lowest rank that reported it
   for (int each = 0; each < static_cast<int>(notes.size()); ++each) {
     const std::string& hash = notes[at(each)].hash;
@@ -104,8 +104,7 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Mac
 }
 
 Status discovered(Store& store, int rank, const std::vector<RankReport>& reports, const std::vector<Note>& notes,
-                  const Machine& mine, const std::string& prefix, Store::Clock::time_point deadline,
-                  Topology* topology) {
+                  const Machine& mine, const std::string& prefix, Deadline deadline, Topology* topology) {
   Machines machines;
   RODA_RETURN_IF_ERROR(exchange(store, rank, notes, mine, prefix, deadline, &machines));
   std::map<std::string, int> index;
@@ -170,7 +169,7 @@ std::string note_of(const View& view) {
 }
 
 Status share(Store& store, int rank, const std::vector<RankReport>& reports, const View& mine,
-             const std::string& prefix, Store::Clock::time_point deadline, Topology* topology) {
+             const std::string& prefix, Deadline deadline, Topology* topology) {
   std::vector<Note> notes;
   for (const RankReport& report : reports) notes.push_back(from_text(report.note));
   if (std::any_of(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; })) {

@@ -37,7 +37,7 @@ std::string note_of(const View& view);
 // names the ranks, or the contradiction, on every rank. Blocks, at most to the deadline. Keys stay below
 // "<prefix>/"; a prefix is used once per store.
 Status share(Store& store, int rank, const std::vector<RankReport>& reports, const View& mine,
-             const std::string& prefix, Store::Clock::time_point deadline, Topology* topology);
+             const std::string& prefix, Deadline deadline, Topology* topology);
 
 // This process alone, before a job.
 Topology alone(const View& view, const std::string& hostname);

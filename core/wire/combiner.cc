@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/wire/parts.h"
-
 namespace roda::wire {
 
 void Combiner::set_added(std::int32_t id, std::span<const std::int32_t> ranks) {

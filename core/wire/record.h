@@ -6,7 +6,9 @@
 // against the record, every FlatBuffer verified.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +35,7 @@ enum class Item : std::uint16_t {
   kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
   kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
-  kPart = 10,   // of an item that is too long for a record (parts.h)
+  kPart = 10,   // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
 };
@@ -116,5 +118,33 @@ struct Bits {
 };
 // Of kBits and kBitsOf. The spans point into the record.
 Status read_bits(const ItemView& item, Bits* bits);
+
+// --- Records have a limit, items have none: what is longer travels in several records, an item that is longer than a
+// record in parts. ---
+
+// The rings of every host take a record of this length.
+inline constexpr std::size_t kMostRecordBytes = 32u << 10;
+// An item in parts has at most so many bytes: the splits of four million ranks.
+inline constexpr std::size_t kMostItemBytes = 16u << 20;
+
+// The same items, in order, in records of at most kMostRecordBytes.
+std::vector<std::vector<std::byte>> split(std::span<const std::byte> record);
+
+// Puts the parts of items together again. Those of one item follow one another in the records of their speaker, among
+// whatever other ranks say. Not thread-safe.
+class Parts {
+ public:
+  // What was said so far, and after the last part the whole item: its payload lies in *bytes. `*is_whole` says which.
+  Status take(const ItemView& part, std::int32_t rank, std::vector<std::byte>* bytes, ItemView* item, bool* is_whole);
+
+ private:
+  struct Begun {
+    std::uint16_t kind = 0;
+    std::int32_t set = 0;
+    std::uint32_t total = 0;
+    std::vector<std::byte> bytes;
+  };
+  std::map<std::int32_t, Begun> begun_;  // by speaker
+};
 
 }  // namespace roda::wire

@@ -141,7 +141,7 @@ Record request(const char* name, int collective, std::vector<std::int64_t> shape
   return record([&](wire::RecordWriter& w) { w.request(r); });
 }
 
-// A record's first item in two parts, which parts.cc makes of long ones only: its kind and length, then a piece.
+// A record's first item in two parts, which split() makes of long ones only: its kind and length, then a piece.
 std::string in_parts(const Record& whole) {
   wire::RecordReader reader(whole);
   wire::ItemView item;

@@ -1,4 +1,4 @@
-#include "core/bootstrap/join_declared.h"
+#include "core/bootstrap/join.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/wire/parts.h"
+#include "core/wire/record.h"
 #include "tests/unit/control/ranks.h"
 
 namespace roda::control {

@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "core/wire/parts.h"
 #include "tests/unit/negotiate/combined_job.h"
 
 namespace roda::wire {

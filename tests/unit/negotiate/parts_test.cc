@@ -1,4 +1,4 @@
-#include "core/wire/parts.h"
+#include "core/wire/record.h"
 
 #include <gtest/gtest.h>
 
