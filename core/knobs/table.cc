@@ -9,7 +9,6 @@ using enum Agreement;
 using enum Reader;
 
 constexpr Member kNoMember{};
-constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 // clang-format off
 const Row kRows[] = {
