@@ -86,7 +86,7 @@ struct GroupOptions {
 };
 
 // Blocks that one slot has, where the transport's signals and windows suffice: a stage works through its data with that
-// many pieces in flight.
+// many slices in flight.
 inline constexpr std::uint32_t kBlocksPerSlot = 3;
 
 // An ordered set of ranks that talk over one transport. Created at once, usable after test() said so.
@@ -112,11 +112,8 @@ class TransportGroup {
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.world_ranks.size()); }
   int world_rank(int rank) const { return options_.world_ranks[static_cast<std::size_t>(rank)]; }
-  const std::vector<std::int32_t>& world_ranks() const { return options_.world_ranks; }
   const std::string& name() const { return options_.name; }
-  std::uint64_t generation() const { return options_.generation; }
   TransportContext& context() { return context_; }
-  roda_group* get() { return group_; }
 
   // Instances of one-sided schedules that can be in flight at once: StageArgs::slot < slots(). 0 without signals and
   // windows; schedules of messages and native collectives do not use slots. Known once test() was ready.

@@ -1,9 +1,42 @@
-#include "core/execute/native_stage.h"
+#include <memory>
+#include <string>
 
-#include "core/execute/device/device_queue.h"
-#include "core/execute/schedule/run_view.h"
+#include "core/execute/device_queue.h"
+#include "core/execute/group.h"
+#include "core/execute/stage.h"
 
 namespace roda::execute {
+namespace {
+
+// A native collective of a transport.
+class NativeStage final : public Stage {
+ public:
+  explicit NativeStage(TransportGroup& group) : group_(group) {}
+
+  Status start(const StageArgs& args) override;
+  Status test(bool* done) override;
+  bool is_on_stream() override {
+    return running_ && started_ && args_.stream != nullptr && group_.is_on_stream(request_);
+  }
+  void abort(const Status& cause) override {
+    if (running_ && failure_.ok()) failure_ = cause;
+    group_.abort(cause);
+  }
+  std::uint64_t moves() const override { return moves_; }
+  std::string describe() const override;
+
+ private:
+  Status finish(int code);
+
+  TransportGroup& group_;
+  roda_collective_args args_{};
+  roda_request* request_ = nullptr;
+  bool running_ = false;
+  std::uint64_t number_ = 0;  // among the collectives of the group
+  bool started_ = false;      // false: it is not its turn, or the transport said RODA_AGAIN so far
+  std::uint64_t moves_ = 0;
+  Status failure_;
+};
 
 Status NativeStage::start(const StageArgs& args) {
   const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
@@ -36,6 +69,7 @@ Status NativeStage::start(const StageArgs& args) {
 Status NativeStage::test(bool* done) {
   *done = !running_;
   if (!running_) return failure_;
+  int code = RODA_OK;
   if (!started_) {
     if (group_.aborted()) {
       running_ = false;
@@ -43,16 +77,12 @@ Status NativeStage::test(bool* done) {
       return failure_ = group_.cause();
     }
     if (!group_.is_next(number_)) return {};
-    const int code = group_.start_collective(args_, &request_);
+    code = group_.start_collective(args_, &request_);
     if (code == RODA_AGAIN) return {};
     started_ = true;
     ++moves_;
-    if (code < 0 || request_ == nullptr) {
-      *done = true;
-      return finish(code);
-    }
   }
-  const int code = group_.test_request(request_);
+  if (code >= 0 && request_ != nullptr) code = group_.test_request(request_);
   if (code == RODA_IN_PROGRESS) return {};
   *done = true;
   return finish(code);
@@ -68,19 +98,14 @@ Status NativeStage::finish(int code) {
   return failure_;
 }
 
-bool NativeStage::is_on_stream() {
-  return running_ && started_ && args_.stream != nullptr && group_.is_on_stream(request_);
-}
-
-void NativeStage::abort(const Status& cause) {
-  if (running_ && failure_.ok()) failure_ = cause;
-  group_.abort(cause);
-}
-
 std::string NativeStage::describe() const {
   const std::string text =
       std::string("native ") + roda_collective_name(args_.collective) + " over " + group_.context().name();
   return text + (!running_ ? ": idle" : started_ ? ": under way" : ": not accepted yet");
 }
+
+}  // namespace
+
+std::unique_ptr<Stage> make_native_stage(TransportGroup& group) { return std::make_unique<NativeStage>(group); }
 
 }  // namespace roda::execute

@@ -2,13 +2,26 @@
 
 #include <algorithm>
 
-#include "core/execute/schedule/layout.h"
+#include "core/execute/memory.h"
 
 namespace roda::execute {
 namespace {
 
 // Joined ranks and the gaps between tensors give these.
 alignas(kLine) constexpr char kZeros[16 << 10] = {};
+
+// Items are in order; the first one that ends after `begin`.
+std::vector<roda_pack_item>::const_iterator first_after(const std::vector<roda_pack_item>& items, std::size_t begin) {
+  return std::partition_point(items.begin(), items.end(),
+                              [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
+}
+
+// Where the range begins in the tensor that holds all of it, null when none does.
+char* inside(const std::vector<roda_pack_item>& items, std::size_t begin, std::size_t bytes) {
+  const auto item = first_after(items, begin);
+  if (item == items.end() || item->offset > begin || begin + bytes > item->offset + item->bytes) return nullptr;
+  return static_cast<char*>(item->tensor) + (begin - item->offset);
+}
 
 }  // namespace
 
@@ -99,79 +112,42 @@ void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t cou
   out_elements_ = result / element;
 }
 
-Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream) {
+// On a device what is zero already is the source of the next, so that it is called a few times only.
+Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer) const {
   for (const roda_pack_item& item : items) {
-    RODA_RETURN_IF_ERROR(zero(static_cast<char*>(buffer) + item.offset, item.bytes, stream));
+    char* to = static_cast<char*>(buffer) + item.offset;
+    for (std::size_t done = 0; done < item.bytes;) {
+      const bool doubles = done > 0 && !queue_.is_host();
+      const std::size_t more = std::min(doubles ? done : sizeof kZeros, item.bytes - done);
+      RODA_RETURN_IF_ERROR(queue_.copy(to + done, doubles ? to : kZeros, more));
+      done += more;
+    }
   }
   return {};
 }
 
-// What is zero already is the source of the next, so that a device is called a few times only.
-Status Bucket::zero(char* to, std::size_t bytes, void* stream) {
-  roda_error error = make_error();
-  std::size_t done = std::min(sizeof kZeros, bytes);
-  RODA_RETURN_IF_ERROR(Status::from(device_->copy(to, kZeros, done, stream, &error), error));
-  while (done < bytes) {
-    const std::size_t more = std::min(stream == nullptr ? sizeof kZeros : done, bytes - done);
-    const char* from = stream == nullptr ? kZeros : to;
-    RODA_RETURN_IF_ERROR(Status::from(device_->copy(to + done, from, more, stream, &error), error));
-    done += more;
+Status Bucket::pack(void* buffer, double prescale) {
+  RODA_RETURN_IF_ERROR(zero(zeros_, buffer));
+  if (prescale != 1.0 && queue_.device->pack_scaled != nullptr) {
+    return invoke(queue_.device->pack_scaled, buffer, in_.data(), in_.size(), dtype_, prescale, queue_.stream);
   }
-  return {};
-}
-
-Status Bucket::pack(void* buffer, double prescale, void* stream) {
-  RODA_RETURN_IF_ERROR(zero(zeros_, buffer, stream));
-  roda_error error = make_error();
-  if (prescale != 1.0 && device_->pack_scaled != nullptr) {
-    return Status::from(device_->pack_scaled(buffer, in_.data(), in_.size(), dtype_, prescale, stream, &error), error);
-  }
-  RODA_RETURN_IF_ERROR(Status::from(device_->pack(buffer, in_.data(), in_.size(), stream, &error), error));
-  if (prescale == 1.0) return {};
+  RODA_RETURN_IF_ERROR(queue_.pack(buffer, in_.data(), in_.size()));
   char* own = static_cast<char*>(buffer) + own_begin_ * roda_dtype_size(dtype_);
-  return Status::from(device_->scale(own, own_elements_, dtype_, prescale, stream, &error), error);
+  return queue_.scale(own, own_elements_, dtype_, prescale);
 }
 
-Status Bucket::unpack(void* buffer, double postscale, void* stream) {
-  roda_error error = make_error();
-  if (postscale != 1.0 && device_->unpack_scaled != nullptr) {
-    return Status::from(device_->unpack_scaled(buffer, out_.data(), out_.size(), dtype_, postscale, stream, &error),
-                        error);
+Status Bucket::unpack(void* buffer, double postscale) {
+  if (postscale != 1.0 && queue_.device->unpack_scaled != nullptr) {
+    return invoke(queue_.device->unpack_scaled, buffer, out_.data(), out_.size(), dtype_, postscale, queue_.stream);
   }
-  if (postscale != 1.0) {
-    RODA_RETURN_IF_ERROR(Status::from(device_->scale(buffer, out_elements_, dtype_, postscale, stream, &error), error));
-  }
-  return Status::from(device_->unpack(buffer, out_.data(), out_.size(), stream, &error), error);
+  RODA_RETURN_IF_ERROR(queue_.scale(buffer, out_elements_, dtype_, postscale));
+  return queue_.unpack(buffer, out_.data(), out_.size());
 }
-
-namespace {
-
-// Items are in order; the first one that ends after `begin`.
-std::vector<roda_pack_item>::const_iterator first_after(const std::vector<roda_pack_item>& items, std::size_t begin) {
-  return std::partition_point(items.begin(), items.end(),
-                              [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
-}
-
-// Where the range begins in the tensor that holds all of it, null when none does.
-char* inside(const std::vector<roda_pack_item>& items, std::size_t begin, std::size_t bytes) {
-  const auto item = first_after(items, begin);
-  if (item == items.end() || item->offset > begin || begin + bytes > item->offset + item->bytes) return nullptr;
-  return static_cast<char*>(item->tensor) + (begin - item->offset);
-}
-
-}  // namespace
 
 bool Bucket::lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void** input, void** output) const {
   *input = inside(in_, begin, bytes);
   *output = inside(out_, begin, bytes);
   return *input != nullptr && *output != nullptr;
-}
-
-Status Bucket::scale(void* data, std::size_t bytes, double factor) {
-  if (factor == 1.0 || bytes == 0) return {};
-  roda_error error = make_error();
-  const std::size_t count = bytes / roda_dtype_size(dtype_);
-  return Status::from(device_->scale(data, count, dtype_, factor, nullptr, &error), error);
 }
 
 // What of the items lies in the range, with offsets from its beginning.
@@ -188,18 +164,16 @@ const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item
 }
 
 Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale) {
-  RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part, nullptr));
+  RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part));
   const auto& items = clip(in_, begin, bytes);
-  roda_error error = make_error();
-  RODA_RETURN_IF_ERROR(Status::from(device_->pack(part, items.data(), items.size(), nullptr, &error), error));
+  RODA_RETURN_IF_ERROR(queue_.pack(part, items.data(), items.size()));
   return scale(part, bytes, prescale);
 }
 
 Status Bucket::unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale) {
   RODA_RETURN_IF_ERROR(scale(part, bytes, postscale));
   const auto& items = clip(out_, begin, bytes);
-  roda_error error = make_error();
-  return Status::from(device_->unpack(part, items.data(), items.size(), nullptr, &error), error);
+  return queue_.unpack(part, items.data(), items.size());
 }
 
 }  // namespace roda::execute

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -32,10 +32,8 @@ std::size_t aligned_elements(std::size_t count, int dtype);
 
 class Bucket {
  public:
-  // `device` does the copies and the scaling; it outlives the bucket.
-  explicit Bucket(const roda_device* device) : device_(device) {}
-  // From the next layout on another one does.
-  void use(const roda_device* device) { device_ = device; }
+  // From the next layout on the copies and the scaling go there; in host memory before that.
+  void use(const DeviceQueue& queue) { queue_ = queue; }
 
   // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
   // order; equal counts on all ranks.
@@ -54,27 +52,28 @@ class Bucket {
   std::size_t own_begin() const { return own_begin_; }
 
   // Inputs into `buffer`, then times `prescale` unless it is 1.
-  Status pack(void* buffer, double prescale, void* stream);
+  Status pack(void* buffer, double prescale);
   // The same for bytes [begin, begin + bytes) of the buffer alone, which lie at `part`: whoever moves the data in
-  // pieces packs, scales and unpacks each while it is in the cache. allreduce only.
+  // slices packs, scales and unpacks each while it is in the cache. allreduce in host memory only.
   Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale);
   Status unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale);
   // True when the range is a part of one tensor, and where that part is: it need not be packed then.
   bool lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void** input, void** output) const;
-  Status scale(void* data, std::size_t bytes, double factor);
+  Status scale(void* data, std::size_t bytes, double factor) const {
+    return queue_.scale(data, bytes / roda_dtype_size(dtype_), dtype_, factor);
+  }
   // `buffer` (reduce-scatter: this rank's result) times `postscale` unless it is 1, then out to the outputs.
-  Status unpack(void* buffer, double postscale, void* stream);
+  Status unpack(void* buffer, double postscale);
 
  private:
   void begin(int dtype);
   void add_in(const void* tensor, std::size_t offset, std::size_t bytes);
   void add_out(void* tensor, std::size_t offset, std::size_t bytes);
-  Status zero(const std::vector<roda_pack_item>& items, void* buffer, void* stream);
-  Status zero(char* to, std::size_t bytes, void* stream);
+  Status zero(const std::vector<roda_pack_item>& items, void* buffer) const;
   const std::vector<roda_pack_item>& clip(const std::vector<roda_pack_item>& items, std::size_t begin,
                                           std::size_t bytes);
 
-  const roda_device* device_;
+  DeviceQueue queue_;
   int dtype_ = RODA_FLOAT32;
   std::size_t elements_ = 0;
   std::size_t own_begin_ = 0;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "plugins/base/status.h"
@@ -16,6 +17,20 @@ namespace roda::execute {
 
 class Bucket;
 struct DeviceQueue;
+struct Program;
+class TransportGroup;
+
+// The sizes that shape execution, in bytes. All but test_bytes must be equal on all ranks of a group.
+struct ExecuteOptions {
+  std::size_t slice_bytes = 1 << 20;         // of the whole tensor: messages are pipelined in slices of it
+  std::uint32_t slices_in_flight = 4;        // W
+  std::size_t segment_bytes = 256 << 10;     // longest message; longer ones go in parts
+  std::size_t block_bytes = 256 << 10;       // staging block per rank (one-sided schedules)
+  std::size_t get_bytes = 256 << 10;         // longest transport get or put
+  std::size_t level_bytes = 2 << 20;         // slice of composed schedules: levels work on different slices at a time
+  std::size_t device_level_bytes = 8 << 20;  // on a device: its collectives cost more to begin and less to move
+  std::size_t test_bytes = 1 << 20;          // data moved by one test()
+};
 
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
@@ -32,11 +47,8 @@ struct StageArgs {
   // The objects that input and output lie in; null for plain host memory.
   const roda_memory* input_memory = nullptr;
   const roda_memory* output_memory = nullptr;
-  // One-sided schedules: input and output lie in memory that windows can be opened over on every rank (handed out by
-  // the group's transport, or any where it has RODA_CAP_WINDOW_ANY), so nothing need be staged.
-  bool reachable = false;
   // For a stage that takes_buckets(), in place of input and output: tensors laid out for an allreduce of `count`
-  // elements in host memory. They are packed, scaled, reduced and unpacked piece by piece, so no fusion buffer is
+  // elements in host memory. They are packed, scaled, reduced and unpacked slice by slice, so no fusion buffer is
   // needed. Lives until the stage is done; belongs to no other stage meanwhile.
   Bucket* bucket = nullptr;
   double prescale = 1.0;  // of the bucket
@@ -52,7 +64,7 @@ struct StageArgs {
   std::size_t tensors = 0;
   const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
   std::uint64_t launch = 0;                 // increasing
-  std::uint32_t stage = 0;                  // index in the plan, < 16
+  std::uint32_t stage = 0;                  // index in the plan, < Tag::kMaxStages
   // Which in-flight instance: no two stages that are running on one group at a time share a slot, and the stages of one
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;
@@ -60,6 +72,23 @@ struct StageArgs {
   // Where input and output lie, and the stream on which the work goes; null: host memory. Lives until the stage is
   // done.
   const DeviceQueue* queue = nullptr;
+};
+
+// Which in-flight operation a message belongs to. Nothing in flight collides: the fields wrap far beyond what can be
+// outstanding.
+struct Tag {
+  std::uint64_t generation = 0;
+  std::uint64_t launch = 0;
+  std::uint32_t stage = 0;
+  std::uint32_t lane = 0;
+  std::uint64_t slice = 0;
+
+  static constexpr std::uint32_t kMaxStages = 1u << 4;
+
+  std::uint64_t packed() const {
+    return (generation & 0xff) << 56 | (launch & 0xffffff) << 32 | std::uint64_t{stage & 0xf} << 28 |
+           std::uint64_t{lane & 0xff} << 20 | (slice & 0xfffff);
+  }
 };
 
 // One reusable run of a collective. start, then test until done; then start again.
@@ -92,5 +121,9 @@ class Stage {
   // What it waits for now, for the stall report: "ring over gloo: recv from rank 3, step 4 of 12".
   virtual std::string describe() const = 0;
 };
+
+// The two kinds that do the work. `group` and `options` outlive them.
+std::unique_ptr<Stage> make_native_stage(TransportGroup& group);
+std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options, Program program);
 
 }  // namespace roda::execute

@@ -1,14 +1,12 @@
 // Makes stages and keeps them for reuse: none is built, and nothing allocated, for a combination that ran before.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/execute/group.h"
-#include "core/execute/options.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
 
@@ -21,11 +19,22 @@ struct StageRelease {
 };
 using StageHandle = std::unique_ptr<Stage, StageRelease>;
 
+// A stage for one user after the other. Outlives its handles.
+struct KeptStage {
+  explicit KeptStage(std::unique_ptr<Stage> made) : stage(std::move(made)) {}
+  std::unique_ptr<Stage> stage;
+  bool busy = false;
+
+  StageHandle take() {
+    busy = true;
+    return {stage.get(), StageRelease{&busy}};
+  }
+};
+
 // The stages of one group. Outlives its handles; the group outlives it. Threads: the holder of the engine's baton.
 class StagePool {
  public:
-  StagePool(TransportGroup& group, const ExecuteOptions& options);
-  ~StagePool();
+  StagePool(TransportGroup& group, const ExecuteOptions& options) : group_(group), options_(options) {}
 
   // `algorithm`: "native" or a name from schedule::algorithms(). Fails with RODA_ERR_UNSUPPORTED when the transport
   // lacks what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
@@ -33,10 +42,14 @@ class StagePool {
   Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
 
   TransportGroup& group() { return group_; }
-  const ExecuteOptions& options() const { return options_; }
 
  private:
-  struct Entry;
+  struct Entry {
+    int collective;
+    int root;
+    std::string algorithm;
+    KeptStage kept;
+  };
   Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Stage>* stage);
 
   TransportGroup& group_;

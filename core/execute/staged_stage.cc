@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "core/execute/schedule/layout.h"
-
 namespace roda::execute {
 namespace {
 
@@ -40,8 +38,6 @@ std::size_t StagedStage::output_bytes() const {
   return (extent == RODA_ALL_PARTS ? sum(args_.recv_counts, size_) : args_.count) * element;
 }
 
-Status StagedStage::prepare() { return way_ == Way::kThroughHost ? prepare_buffers() : point_to_device(); }
-
 StagedStage::~StagedStage() {
   if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
 }
@@ -51,8 +47,7 @@ Status StagedStage::open_own_stream() {
   if (!own_queue_.is_host() && own_queue_.number == queue.number) return {};
   if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
   own_queue_ = DeviceQueue{queue.device, queue.number, nullptr};
-  roda_error error = make_error();
-  return Status::from(queue.device->stream_create(queue.number, &own_queue_.stream, &error), error);
+  return invoke(queue.device->stream_create, queue.number, &own_queue_.stream);
 }
 
 Status StagedStage::point_to_device() {
@@ -104,7 +99,7 @@ Status StagedStage::copy_up() {
 Status StagedStage::start(const StageArgs& args) {
   args_ = args;
   failure_ = Status();
-  RODA_RETURN_IF_ERROR(prepare());
+  RODA_RETURN_IF_ERROR(way_ == Way::kThroughHost ? prepare_buffers() : point_to_device());
   RODA_RETURN_IF_ERROR(copy_down());
   phase_ = Phase::kDown;
   return {};
@@ -121,10 +116,8 @@ Status StagedStage::advance(bool* waits) {
       if (over) is_inside_ = true;
       break;
     case Phase::kInside:
-      if (const Status status = inner_->test(&over); !status.ok()) {
-        is_inside_ = false;
-        return status;
-      }
+      is_inside_ = false;
+      RODA_RETURN_IF_ERROR(inner_->test(&over));
       is_inside_ = !over;
       if (over && way_ == Way::kThroughHost) RODA_RETURN_IF_ERROR(copy_up());
       break;

@@ -10,7 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
+#include "core/execute/memory.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {
@@ -42,7 +43,6 @@ class StagedStage final : public Stage {
  private:
   enum class Phase : std::uint8_t { kIdle, kDown, kInside, kUp };
 
-  Status prepare();
   Status prepare_buffers();
   Status point_to_device();
   Status open_own_stream();

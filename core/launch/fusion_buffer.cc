@@ -1,30 +1,23 @@
 #include "core/launch/fusion_buffer.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <string>
 
 namespace roda::engine {
-namespace {
-
-// Powers of two, so that buckets of many sizes are served by few allocations.
-std::size_t rounded_up(std::size_t bytes) {
-  std::size_t length = std::size_t{64} << 10;
-  while (length < bytes) length *= 2;
-  return length;
-}
-
-}  // namespace
-
 Status FusionBuffer::ensure(const execute::DeviceQueue& queue, execute::TransportGroup* group, std::size_t bytes) {
+  // Powers of two, so that buckets of many sizes are served by few allocations.
+  const std::size_t length = std::bit_ceil(std::max(bytes, std::size_t{64} << 10));
   is_on_device_ = !queue.is_host();
   if (is_on_device_) {
-    return on_device_.reserve(queue, execute::DeviceMemory::Place::kDevice, rounded_up(bytes));
+    return on_device_.reserve(queue, execute::DeviceMemory::Place::kDevice, length);
   }
   const bool from_group = group != nullptr && group->context().has(RODA_CAP_ALLOCATE);
   const bool same_source = from_group ? group_ == group : group_ == nullptr;
   if (memory_.address != nullptr && same_source && memory_.length >= bytes) return {};
   release();
-  return ensure_host(from_group ? group : nullptr, rounded_up(bytes));
+  return ensure_host(from_group ? group : nullptr, length);
 }
 
 Status FusionBuffer::ensure_host(execute::TransportGroup* group, std::size_t length) {

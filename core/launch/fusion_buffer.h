@@ -3,8 +3,9 @@
 
 #include <cstddef>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
 #include "core/execute/group.h"
+#include "core/execute/memory.h"
 
 namespace roda::engine {
 
@@ -18,13 +19,13 @@ class FusionBuffer {
   // At least `bytes` where the queue's work goes: of its device; or host memory, from `group` when that hands out
   // memory. Contents are lost. Without memory the error says how much was asked for and what to do.
   Status ensure(const execute::DeviceQueue& queue, execute::TransportGroup* group, std::size_t bytes);
-  // Of a device: the group's library may prepare for it (execute::Registrations).
+  // Of a device: the group's library may prepare for it (execute::DeviceMemory).
   void register_with(execute::TransportGroup& group) { on_device_.register_with(group); }
   void forget(execute::TransportGroup& group) { on_device_.forget(group); }
   void release();
-  roda_memory* memory() { return &memory_; }
   void* data() const { return is_on_device_ ? on_device_.data() : memory_.address; }
-  bool is_transports() const { return group_ != nullptr; }
+  // Null where it is not the group's.
+  const roda_memory* memory() const { return is_on_device_ || group_ == nullptr ? nullptr : &memory_; }
 
  private:
   Status ensure_host(execute::TransportGroup* group, std::size_t length);

@@ -75,7 +75,7 @@ Status LaunchRun::wait_for_producers() {
   for (const Operation* op : operations_) {
     if (op == nullptr || op->ready.get() == last) continue;
     last = op->ready.get();
-    RODA_RETURN_IF_ERROR(queue_.wait_for(last));
+    if (last != nullptr) RODA_RETURN_IF_ERROR(last->hold(queue_.stream));
   }
   return {};
 }

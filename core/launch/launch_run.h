@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
 #include "core/execute/stage_pool.h"
 #include "core/launch/payload.h"
 #include "core/launch/plan_binding.h"

@@ -6,6 +6,26 @@
 
 namespace roda::engine {
 
+DeviceStreams::~DeviceStreams() {
+  for (auto& [number, of_device] : devices_) {
+    for (void* stream : of_device.streams) device_->stream_destroy(stream);
+  }
+}
+
+Status DeviceStreams::next(std::int32_t number, execute::DeviceQueue* queue) {
+  if (device_ == nullptr) return Status::unavailable("no usable plugin for GPUs' memory; `roda-info` says why");
+  OfDevice& of_device = devices_[number];
+  const std::size_t turn = of_device.turn % most_;
+  if (turn == of_device.streams.size()) {
+    void* stream = nullptr;
+    RODA_RETURN_IF_ERROR(execute::invoke(device_->stream_create, number, &stream));
+    of_device.streams.push_back(stream);
+  }
+  ++of_device.turn;
+  *queue = {device_, number, of_device.streams[turn], &of_device.reduces};
+  return {};
+}
+
 Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& options)
     : owner_(owner),
       planner_(planner),

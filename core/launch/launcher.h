@@ -11,13 +11,38 @@
 #include <memory>
 #include <vector>
 
-#include "core/launch/device_streams.h"
+#include "core/execute/device_queue.h"
 #include "core/launch/launch_run.h"
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/planner.h"
 
 namespace roda::engine {
+
+// The engine's streams on the devices that this rank's tensors lie on.
+class DeviceStreams {
+ public:
+  // `device`: of the memory that is not the host's; null: there is none here. `most`: streams of each device, which
+  // launches take in turn.
+  DeviceStreams(const roda_device* device, int most) : device_(device), most_(static_cast<std::size_t>(most)) {}
+  // Nothing may be under way.
+  ~DeviceStreams();
+  DeviceStreams(const DeviceStreams&) = delete;
+  DeviceStreams& operator=(const DeviceStreams&) = delete;
+
+  // The next stream of the device.
+  Status next(std::int32_t number, execute::DeviceQueue* queue);
+
+ private:
+  struct OfDevice {
+    std::vector<void*> streams;
+    std::size_t turn = 0;
+    std::optional<bool> reduces;  // DeviceQueue::can_reduce()
+  };
+  const roda_device* device_;
+  std::size_t most_;
+  std::map<std::int32_t, OfDevice> devices_;  // by number
+};
 
 class Launcher {
  public:

@@ -17,15 +17,13 @@ std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
   return rows / size + (rank < rows % size ? 1 : 0);
 }
 
-Payload::Payload() : bucket_(roda_cpu_device()) {}
-
 void Payload::begin(const negotiate::Launch& launch, std::vector<Operation*>* operations, const Membership& members,
                     const execute::DeviceQueue& queue) {
   launch_ = &launch;
   operations_ = operations;
   members_ = members;
   queue_ = queue;
-  bucket_.use(queue.device);
+  bucket_.use(queue);
 }
 
 double Payload::postscale() const {
@@ -95,7 +93,7 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
   }
   Operation* op = operations_->front();
   if (!is_fused() && op != nullptr) {
-    args->count = static_cast<std::size_t>(head().elements(0));
+    args->count = count();
     args->input = op->input;
     args->output = op->output;
     if (prescale() == 1.0) return {};
@@ -105,9 +103,9 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
   }
   if (!is_fused()) return prepare_zeros(args);
   RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
-  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale(), queue_.stream));
+  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale()));
   args->input = args->output = fused_.data();
-  if (fused_.is_transports()) args->input_memory = args->output_memory = fused_.memory();
+  args->input_memory = args->output_memory = fused_.memory();
   return {};
 }
 
@@ -116,9 +114,9 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
 Status Payload::prepare_zeros(execute::StageArgs* args) {
   FusionBuffer& zeros = queue_.is_host() ? fused_ : zeros_;
   RODA_RETURN_IF_ERROR(zeros.ensure(queue_, means_.group, bucket_.bytes()));
-  RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale(), queue_.stream));
+  RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale()));
   args->input = args->output = zeros.data();
-  if (zeros.is_transports()) args->input_memory = args->output_memory = zeros.memory();
+  args->input_memory = args->output_memory = zeros.memory();
   return {};
 }
 
@@ -147,7 +145,7 @@ Status Payload::prepare_broadcast(execute::StageArgs* args) {
   Operation* op = operations_->front();
   args->input = op->input;
   args->output = op->output;
-  args->count = static_cast<std::size_t>(head().elements(0));
+  args->count = count();
   op->result_shape = op->request.shape;
   return {};
 }
@@ -217,7 +215,7 @@ Status Payload::prepare_reducescatter(execute::StageArgs* args) {
   RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
   op->result_shape = op->request.shape;
   op->result_shape[0] = reducescatter_rows(head().rows[0], size(), members_.rank);
-  args->count = static_cast<std::size_t>(head().elements(0));
+  args->count = count();
   args->recv_counts = recv_counts_.data();
   args->input = op->input;
   args->output = op->output;
@@ -231,7 +229,7 @@ Status Payload::prepare_reduce(execute::StageArgs* args) {
   if (is_root()) RODA_RETURN_IF_ERROR(allocate_result(op, op->bytes()));
   args->input = op->input;
   args->output = is_root() ? op->output : nullptr;
-  args->count = static_cast<std::size_t>(head().elements(0));
+  args->count = count();
   return scale_input(args);
 }
 
@@ -242,23 +240,22 @@ Status Payload::scale_input(execute::StageArgs* args) {
   RODA_RETURN_IF_ERROR(ensure_fused(op->bytes()));
   RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
   args->input = fused_.data();
-  if (fused_.is_transports()) args->input_memory = fused_.memory();
+  args->input_memory = fused_.memory();
   return scale(fused_.data(), args->count, prescale());
 }
 
 Status Payload::finish() {
-  if (is_fused() && !reduces_all()) return unpack_bucket();
+  if (is_fused() && !reduces_all()) {
+    return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0);
+  }
   Operation* op = operations_->front();
   if (head().collective == RODA_REDUCESCATTER) {
     return scale(op->output, recv_counts_[static_cast<std::size_t>(members_.rank)], postscale());
   }
-  if (head().collective == RODA_REDUCE && is_root()) {
-    return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
-  }
+  if (head().collective == RODA_REDUCE && is_root()) return scale(op->output, count(), postscale());
   if (!reduces_all() || bucket_given_) return {};
-  if (is_fused()) return bucket_.unpack(fused_.data(), postscale(), queue_.stream);
-  if (op == nullptr) return {};
-  return scale(op->output, static_cast<std::size_t>(head().elements(0)), postscale());
+  if (is_fused()) return bucket_.unpack(fused_.data(), postscale());
+  return op == nullptr ? Status() : scale(op->output, count(), postscale());
 }
 
 // A set of one: every collective is a copy and the factors.
@@ -281,6 +278,96 @@ Status Payload::run_locally(const Work& work) {
     RODA_RETURN_IF_ERROR(scale(op->output, count, prescale()));
     RODA_RETURN_IF_ERROR(scale(op->output, count, postscale()));
   }
+  return {};
+}
+
+// --- several small tensors of one allgather, reduce-scatter or broadcast in one buffer
+// --------------------------------
+
+// Fills the tensor's counts per rank and its result's shape; returns the result's elements.
+std::size_t Payload::shape_result(std::size_t index) {
+  const negotiate::Agreed& tensor = *launch_->tensors[index];
+  const int self = members_.rank;
+  Operation* op = (*operations_)[index];
+  op->result_shape = op->request.shape;
+  std::int64_t rows = 0;
+  for (int m = 0; m < size(); ++m) {
+    const bool gathers = tensor.collective == RODA_ALLGATHER;
+    const std::int64_t part =
+        gathers ? tensor.rows[static_cast<std::size_t>(m)] : reducescatter_rows(tensor.rows[0], size(), m);
+    if (gathers || m == self) rows += part;
+    counts_.push_back(static_cast<std::size_t>(part * tensor.row_elements));
+  }
+  op->result_shape[0] = rows;
+  return static_cast<std::size_t>(rows * tensor.row_elements);
+}
+
+Status Payload::prepare_bucket(execute::StageArgs* args) {
+  counts_.clear();
+  tensors_.clear();
+  const std::size_t element = roda_dtype_size(head().dtype);
+  if (head().collective != RODA_BROADCAST) {
+    for (std::size_t i = 0; i < operations_->size(); ++i) {
+      RODA_RETURN_IF_ERROR(allocate_result((*operations_)[i], shape_result(i) * element));
+    }
+  }
+  for (std::size_t i = 0; i < operations_->size(); ++i) {
+    const Operation& op = *(*operations_)[i];
+    const auto elements = static_cast<std::size_t>(launch_->tensors[i]->elements(0));
+    const std::size_t* counts = counts_.empty() ? nullptr : &counts_[i * static_cast<std::size_t>(size())];
+    tensors_.push_back({op.input, op.output, elements, counts});
+  }
+  if (head().collective == RODA_ALLGATHER) return pack_allgather(args);
+  return head().collective == RODA_BROADCAST ? pack_broadcast(args) : pack_reducescatter(args);
+}
+
+// The buffer holds what all ranks give, and behind that this rank's part, from where it travels.
+Status Payload::pack_allgather(execute::StageArgs* args) {
+  const auto self = static_cast<std::size_t>(members_.rank);
+  bucket_.lay_out_allgather(tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
+  const std::size_t element = roda_dtype_size(head().dtype);
+  const std::size_t own = execute::align_up(bucket_.bytes());
+  RODA_RETURN_IF_ERROR(ensure_fused(own + bucket_.recv_counts()[self] * element));
+  char* buffer = static_cast<char*>(fused_.data());
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0));
+  RODA_RETURN_IF_ERROR(
+      copy(buffer + own, buffer + bucket_.own_begin() * element, bucket_.recv_counts()[self] * element));
+  args->input = buffer + own;
+  args->output = unpacked_from_ = buffer;
+  args->recv_counts = bucket_.recv_counts();
+  args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+// The buffer holds this rank's input, and behind that its part of the result.
+Status Payload::pack_reducescatter(execute::StageArgs* args) {
+  const auto self = static_cast<std::size_t>(members_.rank);
+  bucket_.lay_out_reduce_scatter(tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
+  const std::size_t result = execute::align_up(bucket_.bytes());
+  const std::size_t element = roda_dtype_size(head().dtype);
+  RODA_RETURN_IF_ERROR(ensure_fused(result + bucket_.recv_counts()[self] * element));
+  char* buffer = static_cast<char*>(fused_.data());
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale()));
+  args->input = buffer;
+  args->output = unpacked_from_ = buffer + result;
+  args->count = bucket_.elements();
+  args->recv_counts = bucket_.recv_counts();
+  args->input_memory = args->output_memory = fused_.memory();
+  return {};
+}
+
+// The root's tensors back to back, as an allreduce's would lie.
+Status Payload::pack_broadcast(execute::StageArgs* args) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].input == nullptr) tensors_[i].input = tensors_[i].output;
+    (*operations_)[i]->result_shape = (*operations_)[i]->request.shape;
+  }
+  bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype);
+  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
+  if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0));
+  args->output = unpacked_from_ = fused_.data();
+  args->count = bucket_.elements();
+  args->output_memory = fused_.memory();
   return {};
 }
 

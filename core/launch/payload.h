@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
 #include "core/execute/pack.h"
 #include "core/execute/stage.h"
 #include "core/launch/fusion_buffer.h"
@@ -30,8 +30,6 @@ struct Work {
 
 class Payload {
  public:
-  Payload();
-
   // The members of the process set, and which of them this rank is.
   struct Membership {
     std::span<const std::int32_t> ranks;
@@ -60,6 +58,7 @@ class Payload {
  private:
   const negotiate::Agreed& head() const { return *launch_->tensors.front(); }
   bool reduces_all() const { return work_.collective == RODA_ALLREDUCE || work_.collective == RODA_ADASUM_ALLREDUCE; }
+  std::size_t count() const { return static_cast<std::size_t>(head().elements(0)); }
   bool is_fused() const { return launch_->tensors.size() > 1; }
   int size() const { return static_cast<int>(members_.ranks.size()); }
   bool is_root() const { return head().root == members_.ranks[static_cast<std::size_t>(members_.rank)]; }
@@ -76,13 +75,11 @@ class Payload {
   Status prepare_broadcast(execute::StageArgs* args);
   Status prepare_reduce(execute::StageArgs* args);
   Status scale_input(execute::StageArgs* args);
-  // The same for several tensors in one buffer (payload_bucket.cc).
+  // The same for several tensors in one buffer.
   Status prepare_bucket(execute::StageArgs* args);
   Status pack_allgather(execute::StageArgs* args);
   Status pack_reducescatter(execute::StageArgs* args);
   Status pack_broadcast(execute::StageArgs* args);
-  Status unpack_bucket();
-  execute::BucketTensor tensor_of(std::size_t index) const;
   std::size_t shape_result(std::size_t index);
   Status copy(void* to, const void* from, std::size_t bytes) const { return queue_.copy(to, from, bytes); }
   Status scale(void* data, std::size_t count, double factor) const {

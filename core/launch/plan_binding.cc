@@ -3,41 +3,53 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/execute/schedule/program.h"
 #include "core/execute/staged_stage.h"
+#include "plugins/base/log.h"
 
 namespace roda::engine {
+
+using execute::StepData;
+
+namespace {
+
+bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNative; }
+
+}  // namespace
 
 void PlanBinding::begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
   head_ = launch.tensors.front();
   bytes_ = launch.bytes;
   set_ = set;
   queue_ = queue;
-  devices_.clear();
-  for (const std::int32_t device : head_->devices) devices_ += "." + std::to_string(device);
+  use_.devices.clear();
+  for (const std::int32_t device : head_->devices) use_.devices += "." + std::to_string(device);
   work_ = {head_->collective, head_->op, false};
   plan_ = nullptr;
 }
 
 void PlanBinding::release() {
   head_.reset();
-  pools_.clear();
-  on_device_.clear();
+  route_ = nullptr;
 }
 
 Status PlanBinding::connect(Planner* planner, Contexts* contexts, bool* ready) {
   if (plan_ == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
-  RODA_RETURN_IF_ERROR(find_pools(contexts, ready));
-  if (*ready) find_groups_on_device();
+  SetRuntime::Route& route = set_->route(use_);
+  if (route.groups.empty()) lay_out(&route);
+  if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
+  *ready = !route.pools.empty();
+  if (*ready) route_ = &route;
   return {};
 }
 
 // An average is the transport's own where the plan is one collective of a transport that has it on the device; else the
 // sum is scaled.
 Status PlanBinding::find_plan(Planner* planner) {
-  root_ = 0;
+  use_.root = 0;
   if (roda_collective_is(head_->collective, RODA_ROOTED) != 0) {
     const auto& ranks = set_->options().ranks;
-    root_ = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head_->root) - ranks.begin());
+    use_.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head_->root) - ranks.begin());
   }
   PlanQuery query;
   query.collective = head_->collective;
@@ -55,103 +67,117 @@ Status PlanBinding::find_plan(Planner* planner) {
   }
   query.op = work_.stage_op();
   RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));
+  use_.plan = plan_->id;
   if (is_adasum() && plan_->is_composed()) work_.averaged = static_cast<int>(query.shape->table().front().size());
   return {};
 }
 
-SetRuntime::Route PlanBinding::make_route() const {
-  SetRuntime::Route route;
-  route.groups.resize(plan_->stages.size());
-  if (!plan_->is_composed() && !plan_->staged) return route;
+void PlanBinding::lay_out(SetRuntime::Route* route) const {
+  route->groups.resize(plan_->stages.size());
+  if (is_plain()) return;
   const Shape& shape = set_->options().shape;
-  route.schedule = std::make_shared<const schedule::Schedule>(schedule_of(*plan_, shape, shape.self(), root_));
-  for (const schedule::Call& call : route.schedule->calls) {
-    if (plan_->is_composed()) route.groups[static_cast<std::size_t>(call.stage)] = *call.members;
+  route->schedule = std::make_shared<const schedule::Schedule>(schedule_of(*plan_, shape, shape.self(), use_.root));
+  for (const schedule::Call& call : route->schedule->calls) {
+    if (plan_->is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
   }
-  return route;
 }
 
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
-Status PlanBinding::find_pools(Contexts* contexts, bool* ready) {
-  *ready = true;
-  SetRuntime::Route& route = set_->route(use(root_));
-  if (route.groups.empty()) route = make_route();
-  pools_ = route.pools;
-  data_ = route.data;
-  if (!pools_.empty()) return {};
+Status PlanBinding::find_pools(Contexts* contexts, SetRuntime::Route* route) const {
+  std::vector<execute::StagePool*> pools;
+  bool is_formed = true;
   for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
-    RODA_RETURN_IF_ERROR(find_pool(i, route, contexts, ready));
+    pools.push_back(nullptr);
+    if (plan_->is_composed() && route->groups[i].empty()) continue;
+    execute::TransportContext* context = nullptr;
+    RODA_RETURN_IF_ERROR(contexts->get(plan_->stages[i].transport, &context));
+    const bool is_on_device = !queue_.is_host() && !plan_->stages[i].staged;
+    const SetRuntime::GroupPlace place{route->groups[i], is_on_device ? use_.devices : "",
+                                       is_on_device ? queue_.number : -1};
+    RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
+    is_formed = is_formed && pools.back() != nullptr;
   }
-  if (!*ready) return {};
-  route.pools = pools_;
-  data_ = route.data = find_data();
+  if (!is_formed) return {};
+  route->pools = std::move(pools);
+  if (queue_.is_host()) return {};
+  for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+    execute::StagePool* pool = route->pools[i];
+    route->data.push_back(find_data(plan_->stages[i], pool));
+    if (pool != nullptr && route->data[i] != StepData::kStaged) route->on_device.push_back(&pool->group());
+  }
   return {};
 }
 
-Status PlanBinding::find_pool(std::size_t stage, const SetRuntime::Route& route, Contexts* contexts, bool* ready) {
-  pools_.push_back(nullptr);
-  if (plan_->is_composed() && route.groups[stage].empty()) return {};
-  execute::TransportContext* context = nullptr;
-  RODA_RETURN_IF_ERROR(contexts->get(plan_->stages[stage].transport, &context));
-  SetRuntime::GroupPlace place{route.groups[stage], "", -1};
-  const bool is_on_device = !queue_.is_host() && !plan_->stages[stage].staged;
-  if (is_on_device) place = {route.groups[stage], devices_, queue_.number};
-  bool is_formed = false;
-  RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools_.back(), &is_formed));
-  *ready = *ready && is_formed;
-  return {};
+// The plan, which is the same on every rank, says what runs. Whether a stage between hosts copies the data to host
+// memory for it is each machine's own affair: the messages are the same, and one end does not see in what memory the
+// other has them. A schedule that needs nothing but messages works there over a transport that takes the device's
+// memory on this machine.
+StepData PlanBinding::find_data(const PlanStage& stage, execute::StagePool* pool) const {
+  if (!plan_->staged && !stage.staged) return StepData::kOnStream;
+  if (pool == nullptr) return StepData::kDirect;
+  const auto* algorithm =
+      schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
+  if (algorithm == nullptr || execute::one_sided(algorithm->needs)) return StepData::kStaged;
+  if (stage.collective == RODA_ADASUM_ALLREDUCE) return StepData::kStaged;
+  if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return StepData::kStaged;
+  const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
+  RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
+           is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
+  return is_direct ? StepData::kDirect : StepData::kStaged;
 }
 
 // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
 void PlanBinding::find_needs() {
-  const auto is_native = [](const PlanStage& stage) { return stage.algorithm == schedule::kNative; };
   const bool is_composed = plan_->stages.size() > 1;
   needs_whole_group_ = false;
-  needs_whole_device_ = is_composed && std::any_of(plan_->stages.begin(), plan_->stages.end(), is_native);
-  for (std::size_t i = 0; i < pools_.size(); ++i) {
-    if (pools_[i] == nullptr) continue;
+  for (std::size_t i = 0; i < pools().size(); ++i) {
+    if (pools()[i] == nullptr) continue;
     const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]);
-    needs_whole_group_ = needs_whole_group_ || pools_[i]->group().slots() == 1 || is_ordered;
+    needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
   }
-  needs_whole_device_ = !queue_.is_host() && (needs_whole_device_ || (needs_whole_group_ && is_composed));
+  const bool has_native = std::any_of(plan_->stages.begin(), plan_->stages.end(), is_native);
+  needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
 }
 
 Status PlanBinding::acquire(execute::StageHandle* stage) {
   find_needs();
-  const bool is_plain = !plan_->is_composed() && !plan_->staged;
-  if (is_plain) return pools_.front()->acquire(work_.collective, plan_->stages.front().algorithm, root_, stage);
-  const auto make = [&](std::unique_ptr<execute::Stage>* made) { return make_stage(made); };
-  return set_->composed(use(root_), make, stage);
-}
-
-Payload::Means PlanBinding::means(const execute::Stage& stage) const {
-  return {only_group(), on_device_, queue_.is_host() && stage.takes_buckets(), pools_.size() > 1};
-}
-
-std::uint32_t PlanBinding::slot(std::uint32_t of_launch) const {
-  const bool is_divided = pools_.size() == 1 && !plan_->staged && only_group()->slots() != 0;
-  return is_divided ? of_launch % only_group()->slots() : of_launch;
-}
-
-Status PlanBinding::make_stage(std::unique_ptr<execute::Stage>* stage) {
-  std::unique_ptr<execute::Stage> made = make_composed();
-  const bool is_staged = plan_->staged && plan_->is_composed() && !works_directly();
-  *stage = is_staged ? std::make_unique<execute::StagedStage>(std::move(made), set_->options().rank, set_->size())
-                     : std::move(made);
+  if (is_plain()) return pools().front()->acquire(work_.collective, plan_->stages.front().algorithm, use_.root, stage);
+  for (const auto& kept : route_->stages) {
+    if (kept->busy) continue;
+    *stage = kept->take();
+    return {};
+  }
+  route_->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
+  *stage = route_->stages.back()->take();
   return {};
 }
 
-// A collective that is staged as a whole is cut, so that copies and messages overlap.
-std::unique_ptr<execute::Stage> PlanBinding::make_composed() const {
-  const execute::ExecuteOptions& execute = set_->options().execute;
-  const bool is_on_device = !queue_.is_host() && (!plan_->is_composed() || !plan_->staged || works_directly());
+Payload::Means PlanBinding::means(const execute::Stage& stage) const {
+  return {only_group(), route_->on_device, queue_.is_host() && stage.takes_buckets(), pools().size() > 1};
+}
+
+std::uint32_t PlanBinding::slot(std::uint32_t of_launch) const {
+  const bool is_divided = pools().size() == 1 && !plan_->staged && only_group()->slots() != 0;
+  return is_divided ? of_launch % only_group()->slots() : of_launch;
+}
+
+// A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages can't
+// all get at the device's memory is staged around all of it.
+std::unique_ptr<execute::Stage> PlanBinding::make_stage() const {
+  const std::vector<StepData>& data = route_->data;
+  const bool is_direct = std::all_of(data.begin(), data.end(), [](StepData d) { return d == StepData::kDirect; });
+  const bool is_wrapped = plan_->staged && plan_->is_composed() && !is_direct;
+  const bool is_on_device = !queue_.is_host() && !is_wrapped;
+  const execute::ExecuteOptions& sizes = set_->options().execute;
   execute::ComposedStage::Options options;
-  options.slice_bytes = is_on_device ? execute.device_piece_bytes : execute.level_bytes;
+  options.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes;
   options.launches = kLaunchesInFlight;
-  if (is_on_device) options.data = data_;
-  options.groups_on_device = on_device_;
-  return std::make_unique<execute::ComposedStage>(plan_->text, set_->route(use(root_)).schedule, pools_,
-                                                  std::move(options));
+  if (is_on_device) options.data = data;
+  options.groups_on_device = route_->on_device;
+  auto made =
+      std::make_unique<execute::ComposedStage>(plan_->text, route_->schedule, route_->pools, std::move(options));
+  if (!is_wrapped) return made;
+  return std::make_unique<execute::StagedStage>(std::move(made), set_->options().rank, set_->size());
 }
 
 }  // namespace roda::engine

@@ -3,20 +3,19 @@
 #include <algorithm>
 
 #include "core/bootstrap/exchange.h"
+#include "plugins/base/hash.h"
 
 namespace roda::engine {
 
 Status Contexts::get(const roda_transport* transport, execute::TransportContext** context) {
-  for (const auto& c : contexts_) {
-    if (&c->transport() == transport) {
-      *context = c.get();
-      return {};
-    }
+  const auto is_it = [&](const auto& made) { return &made->transport() == transport; };
+  auto found = std::find_if(contexts_.begin(), contexts_.end(), is_it);
+  if (found == contexts_.end()) {
+    std::unique_ptr<execute::TransportContext> made;
+    RODA_RETURN_IF_ERROR(execute::TransportContext::create(transport, host_, &made));
+    found = contexts_.insert(contexts_.end(), std::move(made));
   }
-  std::unique_ptr<execute::TransportContext> made;
-  RODA_RETURN_IF_ERROR(execute::TransportContext::create(transport, host_, &made));
-  *context = made.get();
-  contexts_.push_back(std::move(made));
+  *context = found->get();
   return {};
 }
 
@@ -36,9 +35,9 @@ namespace {
 std::string shortened(const std::string& text) {
   constexpr std::size_t kLongest = 40;
   if (text.size() <= kLongest) return text;
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return ".x" + std::to_string(hash);
+  Hash hash;
+  hash.add(text);
+  return ".x" + std::to_string(hash.value());
 }
 
 bool is_communicator(execute::TransportGroup& group) {
@@ -54,45 +53,49 @@ SetRuntime::~SetRuntime() = default;
 
 // Equal on all members of the group and no one else's: the members by number, as a hash where they are many.
 std::string SetRuntime::group_name(const execute::TransportContext& context, const GroupPlace& place) const {
-  const Members& members = place.members;
+  const std::vector<std::int32_t>& members = place.members;
   std::string name = options_.name + "/" + context.name();
   if (!place.devices.empty()) name += "/devices" + shortened(place.devices);
+  if (members.empty()) return name;
   constexpr std::size_t kMostNumbers = 16;
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  Hash hash;
   std::string numbers;
   for (const std::int32_t member : members) {
-    hash = (hash ^ static_cast<std::uint32_t>(member)) * 0x100000001b3u;
-    if (members.size() <= kMostNumbers) numbers += "." + std::to_string(member);
+    hash.add(static_cast<std::uint32_t>(member));
+    numbers += "." + std::to_string(member);
   }
-  if (members.empty()) return name;
-  if (numbers.empty()) numbers = "." + std::to_string(members.front()) + "x" + std::to_string(hash);
-  return name + "/group" + numbers;
+  if (members.size() <= kMostNumbers) return name + "/group" + numbers;
+  return name + "/group." + std::to_string(members.front()) + "x" + std::to_string(hash.value());
 }
 
-Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool,
-                          bool* ready) {
-  *ready = false;
-  const Members& members = place.members;
-  std::unique_ptr<Group>& entry = groups_[{context.name(), members, place.devices}];
-  if (entry == nullptr) {
-    auto made = std::make_unique<Group>();
-    execute::GroupOptions group;
-    group.name = group_name(context, place);
-    group.device = place.device;
-    for (const int member : members) group.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
-    group.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
-    if (members.empty()) {
-      group.world_ranks = options_.ranks;
-      group.rank = options_.rank;
-    }
-    group.generation = options_.generation;
-    group.timeout_ns = options_.timeout_ns;
-    made->exchange =
-        std::make_unique<StoreExchange>(*store_, group.name, group.rank, static_cast<int>(group.world_ranks.size()));
-    group.exchange = made->exchange->table();
-    RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(group), &made->group));
-    entry = std::move(made);
+Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& place,
+                        std::unique_ptr<Group>* out) const {
+  const std::vector<std::int32_t>& members = place.members;
+  execute::GroupOptions options;
+  options.name = group_name(context, place);
+  options.device = place.device;
+  options.world_ranks = options_.ranks;
+  options.rank = options_.rank;
+  if (!members.empty()) {
+    options.world_ranks.clear();
+    for (const int member : members) options.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
+    options.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
   }
+  options.generation = options_.generation;
+  options.timeout_ns = options_.timeout_ns;
+  auto made = std::make_unique<Group>();
+  made->exchange = std::make_unique<StoreExchange>(*store_, options.name, options.rank,
+                                                   static_cast<int>(options.world_ranks.size()));
+  options.exchange = made->exchange->table();
+  RODA_RETURN_IF_ERROR(execute::TransportGroup::create(context, std::move(options), &made->group));
+  *out = std::move(made);
+  return {};
+}
+
+Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool) {
+  *pool = nullptr;
+  std::unique_ptr<Group>& entry = groups_[{context.name(), place.members, place.devices}];
+  if (entry == nullptr) RODA_RETURN_IF_ERROR(form(context, place, &entry));
   if (entry->pool == nullptr) {
     bool formed = false;
     RODA_RETURN_IF_ERROR(entry->group->test(&formed));
@@ -100,13 +103,12 @@ Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& 
     entry->pool = std::make_unique<execute::StagePool>(*entry->group, options_.execute);
   }
   *pool = entry->pool.get();
-  *ready = true;
   return {};
 }
 
 void SetRuntime::abort(const Status& cause) {
   for (auto& [key, entry] : groups_) {
-    if (entry != nullptr && entry->group != nullptr) entry->group->abort(cause);
+    if (entry != nullptr) entry->group->abort(cause);
   }
 }
 
@@ -119,7 +121,6 @@ std::vector<execute::TransportGroup*> SetRuntime::communicators() const {
 }
 
 void SetRuntime::end_communicators() {
-  composed_.clear();
   routes_.clear();
   std::erase_if(groups_, [](const auto& each) {
     const std::unique_ptr<Group>& entry = each.second;
@@ -129,12 +130,9 @@ void SetRuntime::end_communicators() {
 
 void SetRuntime::complete(std::uint64_t sequence) {
   early_.insert(std::lower_bound(early_.begin(), early_.end(), sequence), sequence);
-  std::size_t used = 0;
-  while (used < early_.size() && early_[used] == completed_ + 1) {
-    ++completed_;
-    ++used;
-  }
-  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(used));
+  auto used = early_.begin();
+  for (; used != early_.end() && *used == completed_ + 1; ++used) ++completed_;
+  early_.erase(early_.begin(), used);
 }
 
 }  // namespace roda::engine

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -56,42 +55,27 @@ class SetRuntime {
     std::string devices;                // of all members of the set, in words that are equal on them; "": host memory
     std::int32_t device = -1;           // of this rank
   };
-  // The stages over that transport in the group. It is formed at the first call. *ready false: ask again later.
-  Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool, bool* ready);
-  // A plan at work: what routes and composed stages are kept by.
+  // The stages over that transport in the group, which is formed at the first call. Null: it is forming; ask again
+  // later.
+  Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool);
+  // A plan at work.
   struct Use {
-    std::uint32_t plan = 0;    // Plan::id
-    int root = 0;              // of the set
-    std::string_view devices;  // as in GroupPlace
+    std::uint32_t plan = 0;  // Plan::id
+    int root = 0;            // of the set
+    std::string devices;     // as in GroupPlace
     auto operator<=>(const Use&) const = default;
   };
-  // What a plan runs over. Made by whoever asks for it first.
+  // What a plan runs over. Laid out by whoever asks for it first.
   struct Route {
     std::shared_ptr<const schedule::Schedule> schedule;  // of a composition, or of a collective that is cut into slices
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
-    std::vector<execute::StagePool*> pools;         // once they are formed
-    std::vector<execute::StepData> data;            // [stage] then, of data on devices: as this machine has it
+    // Once the groups are formed.
+    std::vector<execute::StagePool*> pools;                   // [stage] null where there is nothing to do
+    std::vector<execute::StepData> data;                      // [stage] of data on devices: as this machine has it
+    std::vector<execute::TransportGroup*> on_device;          // of the stages: they work on the device's memory
+    std::vector<std::unique_ptr<execute::KeptStage>> stages;  // that run the schedule
   };
-  Route& route(const Use& use) {
-    const auto found = routes_.find(use);
-    return found != routes_.end() ? found->second : routes_[KeptUse(use)];
-  }
-  // A composed stage of that use that no launch has, made by `make` if there is none yet.
-  template <typename Make>
-  Status composed(const Use& use, Make make, execute::StageHandle* stage) {
-    for (const auto& kept : composed_) {
-      if (kept->busy || kept->use != use) continue;
-      kept->busy = true;
-      *stage = execute::StageHandle(kept->stage.get(), execute::StageRelease{&kept->busy});
-      return {};
-    }
-    auto made = std::make_unique<Composed>(use);
-    RODA_RETURN_IF_ERROR(make(&made->stage));
-    made->busy = true;
-    *stage = execute::StageHandle(made->stage.get(), execute::StageRelease{&made->busy});
-    composed_.push_back(std::move(made));
-    return {};
-  }
+  Route& route(const Use& use) { return routes_[use]; }
   // Every group, formed or forming, ends with `cause`.
   void abort(const Status& cause);
   // Groups of transports that offer collectives and nothing else: libraries' communicators, which hold memory of a
@@ -112,32 +96,14 @@ class SetRuntime {
 
  private:
   struct Group;
-  // With text of its own.
-  struct KeptUse {
-    explicit KeptUse(const Use& use) : plan(use.plan), root(use.root), devices(use.devices) {}
-    operator Use() const { return {plan, root, devices}; }  // NOLINT(google-explicit-constructor)
-    std::uint32_t plan;
-    int root;
-    std::string devices;
-  };
-  struct Composed {
-    explicit Composed(const Use& u) : use(u) {}
-    KeptUse use;
-    std::unique_ptr<execute::Stage> stage;
-    bool busy = false;
-  };
-  Options options_;
-  Store* store_;
-  using Members = std::vector<std::int32_t>;
   std::string group_name(const execute::TransportContext& context, const GroupPlace& place) const;
+  Status form(execute::TransportContext& context, const GroupPlace& place, std::unique_ptr<Group>* out) const;
 
-  std::map<std::tuple<std::string, Members, std::string>, std::unique_ptr<Group>> groups_;  // by transport and devices
-  struct ByUse {  // found without making a key of its own
-    using is_transparent = void;
-    bool operator()(const Use& a, const Use& b) const { return a < b; }
-  };
-  std::map<KeptUse, Route, ByUse> routes_;
-  std::vector<std::unique_ptr<Composed>> composed_;  // over the groups
+  const Options options_;
+  Store* const store_;
+  // By transport, members and devices.
+  std::map<std::tuple<std::string, std::vector<std::int32_t>, std::string>, std::unique_ptr<Group>> groups_;
+  std::map<Use, Route> routes_;  // over the groups
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending
 };

@@ -6,7 +6,7 @@
 
 #include "algorithms/plan/plan.h"
 #include "algorithms/schedule/sim/simulate.h"
-#include "core/execute/options.h"
+#include "core/execute/stage.h"
 
 namespace roda::engine {
 namespace {

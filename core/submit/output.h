@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/execute/device/device_queue.h"
+#include "core/execute/device_queue.h"
 
 namespace roda::engine {
 

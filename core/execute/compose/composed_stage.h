@@ -1,7 +1,7 @@
 // Runs a composed schedule (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
 // schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
-// A call of a slice starts when the one before it has ended and it is its turn (start_order.h).
+// A call of a slice starts when the one before it has ended and it is its turn (StartOrder).
 // Threads: the holder of the engine's baton.
 #pragma once
 
@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
-#include "core/execute/compose/slice_map.h"
 #include "core/execute/compose/slice_run.h"
-#include "core/execute/compose/start_order.h"
+#include "core/execute/compose/slices.h"
 #include "core/execute/stage.h"
 #include "core/execute/stage_pool.h"
 #include "core/execute/staged_stage.h"

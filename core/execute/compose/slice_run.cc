@@ -1,10 +1,7 @@
 #include "core/execute/compose/slice_run.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-
-#include "core/execute/schedule/layout.h"
 
 namespace roda::execute {
 
@@ -18,21 +15,17 @@ using schedule::StepKind;
 
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-// Buffers on devices are of few sizes, so that launches of many sizes are served by few allocations.
-constexpr std::size_t kLeastOnDevice = std::size_t{64} << 10;
-
 // One copy more, or a longer last one where it goes on from there.
 void add(char* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_pack_item>* items) {
   if (bytes == 0) return;
-  if (!items->empty()) {
-    roda_pack_item& last = items->back();
-    const bool goes_on = static_cast<char*>(last.tensor) + last.bytes == tensor && last.offset + last.bytes == offset;
-    if (goes_on) last.bytes += bytes;
-    if (goes_on) return;
+  const auto goes_on = [&](const roda_pack_item& last) {
+    return static_cast<char*>(last.tensor) + last.bytes == tensor && last.offset + last.bytes == offset;
+  };
+  if (!items->empty() && goes_on(items->back())) {
+    items->back().bytes += bytes;
+  } else {
+    items->push_back({tensor, offset, bytes});
   }
-  items->push_back({tensor, offset, bytes});
 }
 
 }  // namespace
@@ -40,24 +33,18 @@ void add(char* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_p
 SliceRun::SliceRun(const schedule::Schedule& schedule, const SliceMap& map)
     : schedule_(schedule), map_(map), buffer_of_(schedule.scratch.size()), scratch_begins_(schedule.scratch.size()) {
   for (const Region& region : schedule.regions) {
-    buffers_.resize(std::max(buffers_.size(), at(region.buffer) + 1));
+    buffers_.resize(std::max(buffers_.size(), index(region.buffer) + 1));
     std::fill_n(buffer_of_.begin() + region.first, region.count, region.buffer);
   }
 }
 
 std::size_t SliceRun::most_bytes(const Range& range) const {
-  return map_.most_bytes(map_.blocks(range.space).data() + range.first, at(range.count));
+  return map_.most_bytes(map_.blocks(range.space).data() + range.first, index(range.count));
 }
 
-Status SliceRun::reserve(SliceBuffer* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const {
-  if (args_.queue == nullptr) {
-    buffer->data = buffer->host.reserve(std::max(bytes, kLine));
-    return {};
-  }
-  const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
-  RODA_RETURN_IF_ERROR(buffer->on_device.reserve(*args_.queue, DeviceMemory::Place::kDevice, length));
-  for (TransportGroup* group : groups) buffer->on_device.register_with(*group);
-  buffer->data = buffer->on_device.data();
+Status SliceRun::reserve(WorkMemory* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const {
+  RODA_RETURN_IF_ERROR(buffer->reserve(args_.queue, std::max(bytes, kLine)));
+  for (TransportGroup* group : groups) buffer->register_with(*group);
   return {};
 }
 
@@ -66,15 +53,15 @@ Status SliceRun::reserve(const StageArgs& args, const std::vector<TransportGroup
   if (args_.input == nullptr) args_.input = args_.output;
   std::vector<std::size_t> bytes(buffers_.size());
   for (const Region& region : schedule_.regions) {
-    std::size_t& most = bytes[at(region.buffer)];
+    std::size_t& most = bytes[index(region.buffer)];
     most = std::max(most, most_bytes({Space::kScratch, region.first, region.count}));
   }
   for (std::size_t i = 0; i < buffers_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&buffers_[i], bytes[i], groups));
   std::size_t in = 0, out = 0;
   for (const Step& step : schedule_.lanes.front().steps) {
     if (step.kind != StepKind::kCall) continue;
-    if (!map_.is_contiguous(step.src) && step.src.space != Space::kScratch) in = std::max(in, most_bytes(step.src));
-    if (!map_.is_contiguous(step.dst) && step.dst.space != Space::kScratch) out = std::max(out, most_bytes(step.dst));
+    if (!lies_together(step.src)) in = std::max(in, most_bytes(step.src));
+    if (!lies_together(step.dst)) out = std::max(out, most_bytes(step.dst));
   }
   if (in > 0) RODA_RETURN_IF_ERROR(reserve(&gathered_, in, groups));
   return out > 0 ? reserve(&scattered_, out, groups) : Status();
@@ -85,8 +72,8 @@ void SliceRun::begin(std::size_t slice) {
   for (const Region& region : schedule_.regions) {
     std::size_t begin = 0;
     for (std::int32_t chunk = region.first; chunk < region.first + region.count; ++chunk) {
-      scratch_begins_[at(chunk)] = begin;
-      begin += map_.length(schedule_.scratch[at(chunk)], slice);
+      scratch_begins_[index(chunk)] = begin;
+      begin += map_.length(schedule_.scratch[index(chunk)], slice);
     }
   }
 }
@@ -94,8 +81,8 @@ void SliceRun::begin(std::size_t slice) {
 // An empty range may begin behind the last chunk.
 char* SliceRun::address(Space space, std::int32_t chunk) const {
   if (space == Space::kScratch) {
-    if (at(chunk) >= buffer_of_.size()) return buffers_.front().data;
-    return buffers_[at(buffer_of_[at(chunk)])].data + scratch_begins_[at(chunk)] * map_.element();
+    if (index(chunk) >= buffer_of_.size()) return buffers_.front().data();
+    return buffers_[index(buffer_of_[index(chunk)])].data() + scratch_begins_[index(chunk)] * map_.element();
   }
   auto* user = static_cast<char*>(space == Space::kInput ? const_cast<void*>(args_.input) : args_.output);
   if (user == nullptr) return nullptr;  // of a reduce, off the root
@@ -103,7 +90,7 @@ char* SliceRun::address(Space space, std::int32_t chunk) const {
 }
 
 std::size_t SliceRun::bytes(Space space, std::int32_t chunk) const {
-  return map_.length(map_.blocks(space)[at(chunk)], slice_) * map_.element();
+  return map_.length(map_.blocks(space)[index(chunk)], slice_) * map_.element();
 }
 
 std::size_t SliceRun::elements(const Range& range) const {
@@ -122,8 +109,7 @@ void SliceRun::add_items(const Range& user, std::size_t offset) {
 
 Status SliceRun::copy(const Step* steps, std::size_t count) {
   if (count == 0) return {};
-  const Range& first = steps[0].dst;
-  const bool packs = first.space == Space::kScratch;
+  const bool packs = steps[0].dst.space == Space::kScratch;
   if (!packs && steps[0].src.space != Space::kScratch) {
     for (std::size_t i = 0; i < count; ++i) {
       for (std::int32_t c = 0; c < steps[i].src.count; ++c) {
@@ -138,10 +124,10 @@ Status SliceRun::copy(const Step* steps, std::size_t count) {
   items_.clear();
   for (std::size_t i = 0; i < count; ++i) {
     const Range& inside = packs ? steps[i].dst : steps[i].src;
-    add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[at(inside.first)] * map_.element());
+    add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[index(inside.first)] * map_.element());
   }
   const Range& region = packs ? steps[0].dst : steps[0].src;
-  char* base = buffers_[at(buffer_of_[at(region.first)])].data;
+  char* base = buffers_[index(buffer_of_[index(region.first)])].data();
   return packs ? queue().pack(base, items_.data(), items_.size()) : queue().unpack(base, items_.data(), items_.size());
 }
 
@@ -157,14 +143,13 @@ void SliceRun::count(Space space, std::int32_t first, const std::vector<std::int
 }
 
 Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
-  const bool gathers = !map_.is_contiguous(step.src) && step.src.space != Space::kScratch;
-  const bool scatters = !map_.is_contiguous(step.dst) && step.dst.space != Space::kScratch;
-  args->input = gathers ? gathered_.data : address(step.src.space, step.src.first);
-  args->output = scatters ? scattered_.data : address(step.dst.space, step.dst.first);
+  const bool gathers = !lies_together(step.src);
+  args->input = gathers ? gathered_.data() : address(step.src.space, step.src.first);
+  args->output = lies_together(step.dst) ? address(step.dst.space, step.dst.first) : scattered_.data();
   if (gathers) {
     items_.clear();
     add_items(step.src, 0);
-    RODA_RETURN_IF_ERROR(queue().pack(gathered_.data, items_.data(), items_.size()));
+    RODA_RETURN_IF_ERROR(queue().pack(gathered_.data(), items_.data(), items_.size()));
   }
   count(step.src.space, step.src.first, call.src_ends, &send_counts_);
   count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts_);
@@ -178,7 +163,7 @@ Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
     args->recv_counts = send_counts_.data();
   } else if (schedule::is_between_pairs(call.collective)) {
     args->send_counts = send_counts_.data();
-    args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * at(call.most_blocks);
+    args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * index(call.most_blocks);
   }
   if (call.collective == Collective::kAdasum) find_tensors(step.src, args);
   return {};
@@ -186,7 +171,7 @@ Status SliceRun::prepare(const Call& call, const Step& step, StageArgs* args) {
 
 // Where the tensors begin in a share of the data: those before and behind it have no elements there.
 void SliceRun::find_tensors(const Range& share, StageArgs* args) {
-  const std::int32_t first = map_.blocks(share.space)[at(share.first)].to;
+  const std::int32_t first = map_.blocks(share.space)[index(share.first)].to;
   const std::size_t begin = map_.in_user(Space::kOutput, first, slice_).begin;
   tensor_begins_.clear();
   for (std::size_t i = 0; i < args_.tensors; ++i) {
@@ -198,10 +183,10 @@ void SliceRun::find_tensors(const Range& share, StageArgs* args) {
 }
 
 Status SliceRun::finish(const Step& step) {
-  if (map_.is_contiguous(step.dst) || step.dst.space == Space::kScratch) return {};
+  if (lies_together(step.dst)) return {};
   items_.clear();
   add_items(step.dst, 0);
-  return queue().unpack(scattered_.data, items_.data(), items_.size());
+  return queue().unpack(scattered_.data(), items_.data(), items_.size());
 }
 
 }  // namespace roda::execute

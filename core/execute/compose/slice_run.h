@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/execute/buffer.h"
-#include "core/execute/compose/slice_map.h"
-#include "core/execute/device/device_queue.h"
+#include "core/execute/compose/slices.h"
+#include "core/execute/device_queue.h"
+#include "core/execute/memory.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {
@@ -33,15 +33,12 @@ class SliceRun {
   Status finish(const schedule::Step& step);
 
  private:
-  // Only grows.
-  struct SliceBuffer {
-    Buffer host;
-    DeviceMemory on_device;
-    char* data = nullptr;
-  };
   DeviceQueue queue() const { return args_.queue == nullptr ? DeviceQueue() : *args_.queue; }
-  Status reserve(SliceBuffer* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const;
+  Status reserve(WorkMemory* buffer, std::size_t bytes, const std::vector<TransportGroup*>& groups) const;
   std::size_t most_bytes(const schedule::Range& range) const;
+  bool lies_together(const schedule::Range& range) const {
+    return range.space == schedule::Space::kScratch || map_.is_contiguous(range);
+  }
   char* address(schedule::Space space, std::int32_t chunk) const;
   std::size_t bytes(schedule::Space space, std::int32_t chunk) const;
   void add_items(const schedule::Range& user, std::size_t offset);
@@ -55,8 +52,8 @@ class SliceRun {
   const SliceMap& map_;
   StageArgs args_;
   std::size_t slice_ = 0;
-  std::vector<SliceBuffer> buffers_;
-  SliceBuffer gathered_, scattered_;         // in the place of chunks that do not lie side by side
+  std::vector<WorkMemory> buffers_;
+  WorkMemory gathered_, scattered_;          // in the place of chunks that do not lie side by side
   std::vector<std::int32_t> buffer_of_;      // [scratch chunk]
   std::vector<std::size_t> scratch_begins_;  // [scratch chunk] elements before it in its region
   std::vector<std::size_t> send_counts_, recv_counts_, tensor_begins_;

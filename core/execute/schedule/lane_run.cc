@@ -1,8 +1,8 @@
 #include "core/execute/schedule/lane_run.h"
 
-namespace roda::execute {
+#include <algorithm>
 
-using schedule::Space;
+namespace roda::execute {
 
 LaneRun::LaneRun(const RunView& view, const LaneProgram& lane, std::uint32_t index)
     : view_(view), lane_(lane), index_(index) {
@@ -18,36 +18,32 @@ void LaneRun::restart() {
 Status LaneRun::advance(Effort* effort) {
   while (next_ < lane_.ops.size()) {
     const Op& op = lane_.ops[next_];
-    Turn turn = Turn::kDone;
-    if (!state_.entered) RODA_RETURN_IF_ERROR(enter(op, &turn));
-    if (turn == Turn::kBlocked) return {};
-    RODA_RETURN_IF_ERROR(step(op, effort, &turn));
-    if (turn == Turn::kBlocked) return {};
+    if (!state_.entered) RODA_RETURN_IF_ERROR(enter(op));
+    if (!state_.entered) return {};
+    bool done = false;
+    RODA_RETURN_IF_ERROR(step(op, effort, &done));
+    if (!done) return {};
     state_ = OpState();
     ++next_;
     ++effort->moves;
   }
+  if (sends_.empty()) return {};
   bool clear = true;
-  if (!sends_.empty()) {
-    const std::size_t before = sends_.size();
-    RODA_RETURN_IF_ERROR(reap_sends(nullptr, nullptr, &clear));
-    effort->moves += before - sends_.size();
-  }
+  const std::size_t before = sends_.size();
+  RODA_RETURN_IF_ERROR(reap_sends(nullptr, nullptr, &clear));
+  effort->moves += before - sends_.size();
   return {};
 }
 
 // An op begins when no send of the lane still reads what it is going to write.
-Status LaneRun::enter(const Op& op, Turn* turn) {
+Status LaneRun::enter(const Op& op) {
   const bool writes = op.kind == OpKind::kRecv || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kCombine ||
                       op.kind == OpKind::kDots || op.kind == OpKind::kWeigh;
   if (writes && !sends_.empty()) {
     const char* begin = view_.address(op.dst);
     bool clear = true;
     RODA_RETURN_IF_ERROR(reap_sends(begin, begin + view_.bytes(op.dst), &clear));
-    if (!clear) {
-      *turn = Turn::kBlocked;
-      return {};
-    }
+    if (!clear) return {};
   }
   if (op.kind == OpKind::kCombine) map_sources(op);
   if (op.kind == OpKind::kPut) state_.mapped = view_.group->map(op.peer, view_.window(op.dst)) != nullptr;
@@ -55,83 +51,169 @@ Status LaneRun::enter(const Op& op, Turn* turn) {
   return {};
 }
 
-Status LaneRun::step(const Op& op, Effort* effort, Turn* turn) {
+Status LaneRun::step(const Op& op, Effort* effort, bool* done) {
   switch (op.kind) {
     case OpKind::kSend:
-      return send(op, effort, turn);
+      return send(op, effort, done);
     case OpKind::kRecv:
-      return recv(op, effort, turn);
     case OpKind::kRecvReduce:
-      return recv_reduce(op, effort, turn);
+      return recv(op, effort, done);
     case OpKind::kCombine:
-      if (view_.queue != nullptr) return combine_on_device(op, turn);
-      return state_.mapped ? combine_mapped(op, effort, turn) : combine_by_gets(op, effort, turn);
+      if (view_.queue != nullptr) return combine_on_device(op, done);
+      return state_.mapped ? combine_mapped(op, effort, done) : combine_by_gets(op, effort, done);
     case OpKind::kPut:
-      return put(op, effort, turn);
+      return put(op, effort, done);
     case OpKind::kSignal:
-      return signal(op, effort, turn);
     case OpKind::kWait:
-      return wait(op, effort, turn);
+      return signal_or_wait(op, effort, done);
     case OpKind::kDots:
     case OpKind::kWeigh:
-      return combine_vectors(op, effort, turn);
+      return combine_vectors(op, effort, done);
   }
   return {};
 }
 
-void LaneRun::push(roda_request* request, std::size_t offset, std::size_t bytes) {
-  pending_[(head_ + count_++) % kMostPending] = {request, offset, bytes};
+// --- messages -------------------------------------------------------------------------------------------------------
+
+Tag LaneRun::tag() const {
+  Tag tag = view_.tag;
+  tag.lane = index_;
+  return tag;
+}
+
+// Messages longer than a segment go in parts under one tag. A range of no chunks is a message without data; chunks
+// that happen to be empty are not sent at all, as both sides know.
+Status LaneRun::send(const Op& op, Effort* effort, bool* done) {
+  const std::size_t total = view_.bytes(op.src);
+  const char* data = view_.address(op.src);
+  while (!all_posted(op.src, total)) {
+    const std::size_t bytes = std::min(view_.options->segment_bytes, total - state_.posted);
+    roda_request* request = nullptr;
+    const char* begin = data == nullptr ? nullptr : data + state_.posted;
+    const int code = view_.group->send(op.peer, tag().packed(), begin, bytes, view_.memory(op.src), &request);
+    if (code == RODA_AGAIN) return {};
+    RODA_RETURN_IF_ERROR(view_.group->error(code));
+    if (request != nullptr) sends_.push_back({request, begin, begin + bytes});
+    state_.posted += bytes;
+    state_.empty_sent = true;
+    ++effort->moves;
+  }
+  *done = true;
+  return {};
+}
+
+// Drops the sends that have ended; *clear says that none of the others overlaps [begin, end).
+Status LaneRun::reap_sends(const char* begin, const char* end, bool* clear) {
+  *clear = true;
+  std::size_t kept = 0;
+  Status failed;
+  for (std::size_t i = 0; i < sends_.size(); ++i) {
+    const Send& pending = sends_[i];
+    const int code = failed.ok() ? view_.group->test_request(pending.request) : int{RODA_IN_PROGRESS};
+    if (code < 0) failed = view_.group->error(code);
+    if (code != RODA_IN_PROGRESS) continue;
+    if (pending.begin < end && begin < pending.end) *clear = false;
+    sends_[kept++] = pending;
+  }
+  sends_.resize(kept);
+  return failed;
+}
+
+// Starts receives, in order, until `most` are pending.
+Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
+  const std::size_t segment = view_.options->segment_bytes;
+  const std::size_t total = view_.bytes(op.dst);
+  char* dst = view_.address(op.dst);
+  while (count_ < most && !all_posted(op.dst, total)) {
+    const std::size_t bytes = std::min(segment, total - state_.posted);
+    char* data = bounced ? bounce(state_.posted, segment) : dst == nullptr ? nullptr : dst + state_.posted;
+    const roda_memory* memory = bounced ? bounce_.memory() : view_.memory(op.dst);
+    roda_request* request = nullptr;
+    const int code = view_.group->recv(op.peer, tag().packed(), data, bytes, memory, &request);
+    if (code == RODA_AGAIN) return {};
+    RODA_RETURN_IF_ERROR(view_.group->error(code));
+    push(request, bytes);
+    state_.empty_sent = true;
+  }
+  return {};
+}
+
+Status LaneRun::recv(const Op& op, Effort* effort, bool* done) {
+  const bool reduces = op.kind == OpKind::kRecvReduce;
+  if (reduces) RODA_RETURN_IF_ERROR(reserve_bounce(view_.options->segment_bytes));
+  while (true) {
+    bool idle = true;
+    RODA_RETURN_IF_ERROR(is_device_idle(&idle));
+    if (!idle) return {};
+    RODA_RETURN_IF_ERROR(post_recv(op, reduces ? 2 : kMostPending, reduces));
+    if (count_ == 0) {
+      *done = all_posted(op.dst, view_.bytes(op.dst));
+      return {};
+    }
+    std::optional<Pending> finished;
+    if (!reduces || effort->budget > 0) RODA_RETURN_IF_ERROR(reap(effort, &finished));
+    if (!finished) return {};
+    if (reduces && finished->bytes > 0) RODA_RETURN_IF_ERROR(add_message(op, *finished));
+  }
+}
+
+Status LaneRun::add_message(const Op& op, const Pending& message) {
+  char* dst = view_.address(op.dst) + message.offset;
+  const char* src = view_.address(op.src) + message.offset;
+  const char* received = bounce(message.offset, view_.options->segment_bytes);
+  if (op.dst.space != schedule::Space::kProducts) return reduce(dst, src, received, message.bytes);
+  // Adasum's. Both sides of an exchange add the same two numbers, so all ranks come to the same sums.
+  const roda_host& host = view_.group->context().host();
+  host.reduce(host.self, dst, src, received, message.bytes / sizeof(double), RODA_FLOAT64, RODA_SUM);
+  return {};
+}
+
+void LaneRun::push(roda_request* request, std::size_t bytes) {
+  pending_[(head_ + count_++) % kMostPending] = {request, state_.posted, bytes};
+  state_.posted += bytes;
 }
 
 // Takes the oldest pending request if it has ended.
-Status LaneRun::reap(Effort* effort, Pending* finished, bool* got) {
-  *got = false;
+Status LaneRun::reap(Effort* effort, std::optional<Pending>* finished) {
   if (count_ == 0) return {};
-  Pending& oldest = pending_[head_];
+  const Pending& oldest = pending_[head_];
   const int code = oldest.request == nullptr ? int{RODA_OK} : view_.group->test_request(oldest.request);
   if (code == RODA_IN_PROGRESS) return {};
   *finished = oldest;
-  *got = true;
   head_ = (head_ + 1) % kMostPending;
   --count_;
-  effort->spend(finished->bytes);
+  effort->spend(oldest.bytes);
   return view_.group->error(code);
 }
 
-Status LaneRun::signal(const Op& op, Effort* effort, Turn* turn) {
-  const std::uint32_t index = view_.group->signal_index(view_.block_index, op.signal);
+// --- signals --------------------------------------------------------------------------------------------------------
+
+int LaneRun::peers_of(const Op& op) const { return op.peer == schedule::kAllPeers ? view_.program->size - 1 : 1; }
+
+// Each rank begins with its right neighbour, so that no rank is everybody's first.
+int LaneRun::next_peer(const Op& op) const {
+  if (op.peer != schedule::kAllPeers) return op.peer;
+  return (view_.program->rank + 1 + state_.peer) % view_.program->size;
+}
+
+Status LaneRun::signal_or_wait(const Op& op, Effort* effort, bool* done) {
+  const std::uint32_t signal = view_.group->signal_index(view_.block_index, op.signal);
   const std::uint64_t value = view_.sequence << 16 | op.value;
-  const int size = view_.program->size;
-  const int last = op.peer == schedule::kAllPeers ? size - 1 : 1;
-  // Each rank begins with its right neighbour, so that no rank is everybody's first.
-  for (; state_.peer < last; ++state_.peer) {
-    const int peer = op.peer == schedule::kAllPeers ? (view_.program->rank + 1 + state_.peer) % size : op.peer;
-    const int code = view_.group->signal(peer, index, value);
-    if (code == RODA_AGAIN) {
-      *turn = Turn::kBlocked;
-      return {};
+  for (const int last = peers_of(op); state_.peer < last; ++state_.peer) {
+    if (op.kind == OpKind::kWait) {
+      if (view_.group->signal_value(next_peer(op), signal) < value) return {};
+    } else {
+      const int code = view_.group->signal(next_peer(op), signal, value);
+      if (code == RODA_AGAIN) return {};
+      RODA_RETURN_IF_ERROR(view_.group->error(code));
     }
-    RODA_RETURN_IF_ERROR(view_.group->error(code));
     ++effort->moves;
   }
+  *done = true;
   return {};
 }
 
-Status LaneRun::wait(const Op& op, Effort* effort, Turn* turn) {
-  const std::uint32_t index = view_.group->signal_index(view_.block_index, op.signal);
-  const std::uint64_t value = view_.sequence << 16 | op.value;
-  const int size = view_.program->size;
-  const int last = op.peer == schedule::kAllPeers ? size - 1 : 1;
-  for (; state_.peer < last; ++state_.peer) {
-    const int peer = op.peer == schedule::kAllPeers ? (view_.program->rank + 1 + state_.peer) % size : op.peer;
-    if (view_.group->signal_value(peer, index) < value) {
-      *turn = Turn::kBlocked;
-      return {};
-    }
-    ++effort->moves;
-  }
-  return {};
-}
+// --- data -----------------------------------------------------------------------------------------------------------
 
 Status LaneRun::no_reduction(int code) const {
   return Status(
@@ -154,10 +236,40 @@ void LaneRun::copy(char* dst, const char* src, std::size_t bytes) const {
   host.copy(host.self, dst, src, bytes);
 }
 
-char* LaneRun::bounce(std::uint32_t half, std::size_t half_bytes) {
-  const std::size_t stride = align_up(half_bytes);
-  char* base = view_.queue == nullptr ? bounce_.reserve(2 * stride) : bounce_on_device_.data();
-  return base + half * stride;
+Status LaneRun::reserve_bounce(std::size_t half_bytes) {
+  RODA_RETURN_IF_ERROR(bounce_.reserve(view_.queue, 2 * align_up(half_bytes)));
+  bounce_.register_with(*view_.group);
+  return {};
+}
+
+// Copies and reductions on a device are put on the stream, and the lane goes on when they are over: what it sends next
+// was made by them, and a message must not come where they still read.
+Status LaneRun::is_device_idle(bool* idle) {
+  if (device_work_ == nullptr) return {};
+  RODA_RETURN_IF_ERROR(device_work_->test(idle));
+  if (*idle) device_work_.reset();
+  return {};
+}
+
+Status LaneRun::reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes) {
+  const DeviceQueue& queue = *view_.queue;
+  return invoke(queue.device->reduce, dst, a, b, bytes / view_.element, view_.dtype, view_.op, queue.stream);
+}
+
+// Schedules of messages combine what is local.
+Status LaneRun::combine_on_device(const Op& op, bool* done) {
+  const std::size_t total = view_.bytes(op.dst);
+  char* dst = view_.address(op.dst);
+  if (total != 0 && state_.done == 0) {
+    if (op.sources == 1) RODA_RETURN_IF_ERROR(view_.queue->copy(dst, local(0), total));
+    for (std::uint32_t s = 1; s < op.sources; ++s) {
+      RODA_RETURN_IF_ERROR(reduce_on_device(dst, s == 1 ? local(0) : dst, local(s), total));
+    }
+    RODA_RETURN_IF_ERROR(DeviceEvent::record(*view_.queue, &device_work_));
+    state_.done = total;
+  }
+  *done = true;
+  return is_device_idle(done);
 }
 
 bool LaneRun::release() {
@@ -181,14 +293,10 @@ std::string LaneRun::describe() const {
   if (next_ == lane_.ops.size()) return sends_.empty() ? "done" : "waits for its sends to leave";
   static const char* const kinds[] = {"send to", "recv from", "recv from", "read from", "put to", "signal", "wait for"};
   const Op& op = lane_.ops[next_];
-  if (op.kind == OpKind::kDots || op.kind == OpKind::kWeigh) return "computes, step " + std::to_string(op.step + 1);
-  std::string text = kinds[static_cast<std::size_t>(op.kind)];
-  int peer = op.peer;
-  if (peer == schedule::kAllPeers && state_.peer < view_.program->size - 1) {
-    peer = (view_.program->rank + 1 + state_.peer) % view_.program->size;
-  }
-  text += " rank " + std::to_string(view_.group->world_rank(peer));
-  return text + ", step " + std::to_string(op.step + 1);
+  const std::string step = ", step " + std::to_string(op.step + 1);
+  if (op.kind == OpKind::kDots || op.kind == OpKind::kWeigh) return "computes" + step;
+  return std::string(kinds[static_cast<std::size_t>(op.kind)]) + " rank " +
+         std::to_string(view_.group->world_rank(next_peer(op))) + step;
 }
 
 }  // namespace roda::execute

@@ -1,4 +1,5 @@
-// One lane of one run on its way through its ops.
+// One lane of one run on its way through its ops, and what the lanes of a run share: the program, the group, and where
+// its memory lies.
 #pragma once
 
 #include <roda/abi/transport.h>
@@ -6,15 +7,91 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/execute/buffer.h"
+#include "core/execute/group.h"
+#include "core/execute/memory.h"
+#include "core/execute/schedule/layout.h"
 #include "core/execute/schedule/program.h"
-#include "core/execute/schedule/run_view.h"
+#include "core/execute/stage.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
+
+// Index 0: Input, 1: Output.
+struct RunView {
+  TransportGroup* group = nullptr;
+  const Program* program = nullptr;
+  const ExecuteOptions* options = nullptr;
+  bool staged = false;  // one-sided: what peers touch lies in the block
+  std::int32_t dtype = RODA_FLOAT32;
+  std::int32_t op = RODA_SUM;
+  std::size_t element = 4;
+  Tag tag;
+
+  SpaceMap map[2];
+  char* user[2] = {};
+  const roda_memory* user_memory[2] = {};
+  bool bucket = false;  // staged without exception: the user's memory is not in one piece
+  char* block[2] = {};
+  const roda_memory* block_memory = nullptr;
+  // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
+  const DeviceQueue* queue = nullptr;
+  WorkMemory scratch;
+  std::size_t scratch_stride = 0;
+  // Of Adasum: where tensors begin in the vector, and the products, with whole lines for a chunk.
+  const std::size_t* tensor_begins = nullptr;
+  std::size_t tensors = 0;
+  WorkMemory products;
+
+  std::uint32_t block_index = 0;
+  std::uint64_t sequence = 0;  // of this use of the block
+
+  static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
+  bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
+
+  std::size_t product_bytes() const { return 3 * sizeof(double) * tensors; }
+  std::size_t bytes(const Operand& operand) const {
+    if (operand.space == schedule::Space::kProducts) return product_bytes();
+    return operand.count == 0 ? 0 : map[which(operand.extent)].bytes(operand.first, operand.count);
+  }
+
+  char* address(const Operand& operand) const {
+    if (operand.count == 0) return nullptr;
+    if (operand.space == schedule::Space::kProducts) {
+      return products.data() + index(operand.first) * align_up(product_bytes());
+    }
+    const SpaceMap& extent = map[which(operand.extent)];
+    if (operand.space == schedule::Space::kScratch) {
+      return scratch.data() + index(operand.unit) * scratch_stride +
+             extent.bytes(operand.unit_first, operand.first - operand.unit_first);
+    }
+    const std::size_t w = which(operand.space);
+    return in_user(operand) ? user[w] + extent.user[index(operand.first)]
+                            : block[w] + extent.block[index(operand.first)];
+  }
+
+  // Where peers will look for what `op` makes in the user's memory, null when they won't.
+  char* published(const Op& op) const {
+    return !op.publishes || bucket ? nullptr : block[1] + map[1].block[index(op.dst.first)];
+  }
+
+  const roda_memory* memory(const Operand& operand) const {
+    if (operand.space == schedule::Space::kScratch) return scratch.memory();
+    if (operand.space == schedule::Space::kProducts) return nullptr;
+    return in_user(operand) ? user_memory[which(operand.space)] : block_memory;
+  }
+
+  // Where the chunks begin in a peer's window; ranks lay their blocks out alike.
+  std::size_t window_offset(const Operand& operand) const {
+    return map[which(operand.space)].block[index(operand.first)];
+  }
+  std::uint32_t window(const Operand& operand) const {
+    return TransportGroup::window_index(block_index, static_cast<int>(which(operand.space)));
+  }
+};
 
 // What is left of the work that one test() may do, in bytes, and a count of things that moved.
 struct Effort {
@@ -42,8 +119,6 @@ class LaneRun {
   std::string describe() const;
 
  private:
-  enum class Turn { kDone, kBlocked };
-
   struct Pending {
     roda_request* request = nullptr;
     std::size_t offset = 0;
@@ -64,38 +139,48 @@ class LaneRun {
     std::size_t posted = 0;
     std::size_t done = 0;
     std::uint32_t source = 0;  // or tensor
-    int peer = 0;
+    int peer = 0;              // of the op's, how many are through
   };
 
-  Status enter(const Op& op, Turn* turn);
-  Status step(const Op& op, Effort* effort, Turn* turn);
-  Status send(const Op& op, Effort* effort, Turn* turn);
-  Status recv(const Op& op, Effort* effort, Turn* turn);
-  Status recv_reduce(const Op& op, Effort* effort, Turn* turn);
-  Status combine_mapped(const Op& op, Effort* effort, Turn* turn);
-  Status combine_by_gets(const Op& op, Effort* effort, Turn* turn);
-  Status get_source(const Op& op, const Source& source, Effort* effort, Turn* turn);
-  Status put(const Op& op, Effort* effort, Turn* turn);
-  Status combine_vectors(const Op& op, Effort* effort, Turn* turn);  // kDots, kWeigh
-  Status signal(const Op& op, Effort* effort, Turn* turn);
-  Status wait(const Op& op, Effort* effort, Turn* turn);
+  // Each goes as far as it can: *done stays false where the op has to wait, or the budget is spent.
+  Status step(const Op& op, Effort* effort, bool* done);
+  Status send(const Op& op, Effort* effort, bool* done);
+  Status recv(const Op& op, Effort* effort, bool* done);  // kRecvReduce too
+  Status combine_mapped(const Op& op, Effort* effort, bool* done);
+  Status combine_by_gets(const Op& op, Effort* effort, bool* done);
+  Status get_source(const Op& op, const Source& source, Effort* effort, bool* done);
+  Status combine_on_device(const Op& op, bool* done);
+  Status put(const Op& op, Effort* effort, bool* done);
+  Status combine_vectors(const Op& op, Effort* effort, bool* done);  // kDots, kWeigh
+  Status signal_or_wait(const Op& op, Effort* effort, bool* done);
 
+  Status enter(const Op& op);
+  int peers_of(const Op& op) const;
+  int next_peer(const Op& op) const;
+  // All messages of the op, which are this long together, are on their way.
+  bool all_posted(const Operand& operand, std::size_t total) const {
+    return state_.posted == total && (operand.count > 0 || state_.empty_sent);
+  }
+  Tag tag() const;
   Status reap_sends(const char* begin, const char* end, bool* clear);
-  Status reap(Effort* effort, Pending* finished, bool* got);
-  Status post_recv(const Op& op, std::uint32_t most, bool bounce);
-  void push(roda_request* request, std::size_t offset, std::size_t bytes);
+  Status reap(Effort* effort, std::optional<Pending>* finished);
+  Status post_recv(const Op& op, std::uint32_t most, bool bounced);
+  Status add_message(const Op& op, const Pending& message);
+  void push(roda_request* request, std::size_t bytes);
   const char* local(std::uint32_t index) const { return static_cast<const char*>(mapped_[index]); }
   Status no_reduction(int code) const;
   Status reduce(char* dst, const char* a, const char* b, std::size_t bytes);
-  void add_products(char* dst, const char* a, const char* b, std::size_t bytes) const;
-  Status combine_on_device(const Op& op, Turn* turn);
   Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
   // What was put on the device's stream last is over.
   Status is_device_idle(bool* idle);
   void copy(char* dst, const char* src, std::size_t bytes) const;
   void map_sources(const Op& op);
-  char* bounce(std::uint32_t half, std::size_t half_bytes);
+  // Two halves, so that one is worked on while the next message arrives in the other; `offset`: of the message in the
+  // op's data.
   Status reserve_bounce(std::size_t half_bytes);
+  char* bounce(std::size_t offset, std::size_t half_bytes) const {
+    return bounce_.data() + offset / half_bytes % 2 * align_up(half_bytes);
+  }
   const Source& source(const Op& op, std::uint32_t index) const { return view_.program->sources[op.source + index]; }
 
   const RunView& view_;
@@ -108,8 +193,7 @@ class LaneRun {
   std::uint32_t count_ = 0;
   std::vector<Send> sends_;
   std::vector<const void*> mapped_;  // sources of the combine under way, null: must be fetched
-  Buffer bounce_;
-  DeviceMemory bounce_on_device_;
+  WorkMemory bounce_;
   std::shared_ptr<DeviceEvent> device_work_;  // behind the copies and reductions under way there
 };
 

@@ -16,10 +16,6 @@ std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t c
 
 namespace {
 
-std::size_t sum(const std::size_t* counts, int size) {
-  return counts == nullptr ? 0 : std::accumulate(counts, counts + size, std::size_t{0});
-}
-
 std::size_t largest(const std::size_t* counts, int size) {
   return counts == nullptr || size == 0 ? 0 : *std::max_element(counts, counts + size);
 }
@@ -33,22 +29,22 @@ void resize(SpaceMap* map, std::size_t chunks) {
 
 }  // namespace
 
-// Pieces of whole lines, no longer than wanted and alike in length.
+// Slices of whole lines, no longer than wanted and alike in length.
 void Layout::cut(std::size_t whole, std::size_t wanted) {
   const std::size_t line = kLine / element_;
   const std::size_t limit = std::max(wanted / element_ / line * line, line);
-  pieces_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
-  unit_ = std::max(line, ((whole + pieces_ - 1) / pieces_ + line - 1) / line * line);
+  slices_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
+  unit_ = std::max(line, ((whole + slices_ - 1) / slices_ + line - 1) / line * line);
 }
 
-// Where counts are given every piece has a part of every chunk.
+// Where counts are given every slice has a part of every chunk.
 void Layout::cut_chunks(std::size_t longest, std::size_t wanted) {
-  if (in_blocks_) return cut(longest, wanted / static_cast<std::size_t>(size_));
-  pieces_ = 1;
+  if (in_blocks_) return cut(longest, wanted / index(size_));
+  slices_ = 1;
   unit_ = std::max<std::size_t>(longest, 1);
 }
 
-void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t piece_bytes,
+void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes,
                   bool in_blocks) {
   collective_ = static_cast<Collective>(args.collective);
   element_ = roda_dtype_size(args.dtype);
@@ -59,49 +55,32 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   size_ = size;
   chunks_ = chunks;
   in_blocks_ = in_blocks;
-  contribution_begin_ = 0;
   const roda_collective_entry& data = schedule::entry_of(collective_);
-  input_bytes_ = elements(data.input, send_counts_) * element_;
-  output_bytes_ = elements(data.output, recv_counts_) * element_;
   if (data.input == RODA_NOTHING) {
-    pieces_ = unit_ = 1;
+    slices_ = unit_ = 1;
   } else if (data.input == RODA_WHOLE) {
-    cut(count_, collective_ == Collective::kAdasum ? SIZE_MAX / 2 : piece_bytes);  // products are of whole vectors
+    cut(count_, collective_ == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes);  // products are of whole vectors
   } else if (schedule::is_between_pairs(collective_)) {
     const std::size_t longest = std::max(largest(send_counts_, size), largest(recv_counts_, size));
-    cut_chunks(in_blocks ? args.max_count : longest, piece_bytes);
+    cut_chunks(in_blocks ? args.max_count : longest, slice_bytes);
   } else {
-    cut_chunks(largest(recv_counts_, size), piece_bytes);
+    cut_chunks(largest(recv_counts_, size), slice_bytes);
   }
-  if (data.input == RODA_OWN_PART) contribution_begin_ = sum(recv_counts_, rank) * element_;
-}
-
-// Of Input or Output. Where ranks' parts are as long for all, one array of counts says so for both.
-std::size_t Layout::elements(int extent, const std::size_t* counts) const {
-  if (extent == RODA_WHOLE) return count_;
-  if (extent == RODA_OWN_PART) return recv_counts_[rank_];
-  if (extent == RODA_NOTHING) return 0;
-  return sum(schedule::is_between_pairs(collective_) ? counts : recv_counts_, size_);
+  contribution_begin_ = 0;
+  if (data.input == RODA_OWN_PART)
+    contribution_begin_ = std::accumulate(recv_counts_, recv_counts_ + rank, std::size_t{0}) * element_;
 }
 
 std::size_t Layout::block_bytes(Space space) const {
   const std::size_t chunk = align_up(unit_ * element_);
-  const roda_collective_entry& data = schedule::entry_of(collective_);
-  if (data.input == RODA_WHOLE) return chunk;
-  switch (space == Space::kInput ? data.input : data.output) {
-    case RODA_ALL_PARTS:
-      return chunk * static_cast<std::size_t>(size_);
-    case RODA_OWN_PART:  // of an input in the place where the output has it
-      return space == Space::kOutput ? chunk : 0;
-    default:
-      return 0;
-  }
+  if (schedule::is_cut(collective_)) return chunk;
+  return chunk * index(chunks_of(collective_, space, 1, size_));
 }
 
-void Layout::balanced(std::size_t piece, SpaceMap* map) const {
-  const auto chunks = static_cast<std::size_t>(chunks_);
+void Layout::balanced(std::size_t slice, SpaceMap* map) const {
+  const auto chunks = index(chunks_);
   resize(map, chunks);
-  const std::size_t begin = std::min(count_, piece * unit_);
+  const std::size_t begin = std::min(count_, slice * unit_);
   const std::size_t count = std::min(count_ - begin, unit_);
   for (std::size_t c = 0; c <= chunks; ++c) map->prefix[c] = balanced_begin(count, element_, chunks, c) * element_;
   for (std::size_t c = 0; c < chunks; ++c) {
@@ -113,13 +92,13 @@ void Layout::balanced(std::size_t piece, SpaceMap* map) const {
 
 // Chunks whose lengths are given. In a block they lie back to back, or `stride` apart where ranks don't know each
 // other's lengths.
-void Layout::counted(const std::size_t* counts, std::size_t piece, bool stride, SpaceMap* map) const {
-  const auto size = static_cast<std::size_t>(size_);
+void Layout::counted(const std::size_t* counts, std::size_t slice, bool stride, SpaceMap* map) const {
+  const auto size = index(size_);
   resize(map, size);
   std::size_t start = 0;
   map->prefix[0] = 0;
   for (std::size_t c = 0; c < size; ++c) {
-    const std::size_t begin = std::min(counts[c], piece * unit_);
+    const std::size_t begin = std::min(counts[c], slice * unit_);
     const std::size_t bytes = std::min(counts[c] - begin, unit_) * element_;
     map->user[c] = (start + begin) * element_;
     map->block[c] = stride ? c * align_up(unit_ * element_) : map->prefix[c];
@@ -129,27 +108,27 @@ void Layout::counted(const std::size_t* counts, std::size_t piece, bool stride, 
   }
 }
 
-void Layout::map(std::size_t piece, SpaceMap* input, SpaceMap* output) const {
+void Layout::map(std::size_t slice, SpaceMap* input, SpaceMap* output) const {
   const roda_collective_entry& data = schedule::entry_of(collective_);
   if (data.input == RODA_NOTHING) {
     resize(input, 0);
     resize(output, 0);
   } else if (data.input == RODA_WHOLE) {
-    balanced(piece, output);
-    balanced(piece, input);
+    balanced(slice, output);
+    balanced(slice, input);
   } else if (schedule::is_between_pairs(collective_)) {
-    counted(send_counts_, piece, true, input);
-    counted(recv_counts_, piece, true, output);
+    counted(send_counts_, slice, true, input);
+    counted(recv_counts_, slice, true, output);
   } else if (data.input == RODA_OWN_PART) {
-    counted(recv_counts_, piece, false, output);
+    counted(recv_counts_, slice, false, output);
     resize(input, 0);
   } else {
-    counted(recv_counts_, piece, false, input);
+    counted(recv_counts_, slice, false, input);
     resize(output, 1);
-    const auto own = static_cast<std::size_t>(rank_);
+    const auto own = index(rank_);
     output->prefix[1] = input->prefix[own + 1] - input->prefix[own];
     output->prefix[0] = output->block[0] = 0;
-    output->user[0] = std::min(recv_counts_[own], piece * unit_) * element_;
+    output->user[0] = std::min(recv_counts_[own], slice * unit_) * element_;
     output->longest = output->prefix[1];
   }
 }

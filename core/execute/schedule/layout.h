@@ -6,55 +6,49 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
+#include "core/execute/memory.h"
+#include "core/execute/schedule/program.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {
-
-inline constexpr std::size_t kLine = 64;
-
-constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 // First element of chunk `chunk` when `count` elements are cut into `chunks` balanced ones that begin on 64-byte
 // multiples. chunk == chunks gives count.
 std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk);
 
-// The chunks of Input or Output in one piece of the data, in bytes.
+// The chunks of Input or Output in one slice of the data, in bytes.
 struct SpaceMap {
-  std::vector<std::size_t> prefix;  // [chunks + 1] bytes of this piece before the chunk; the chunks' lengths
+  std::vector<std::size_t> prefix;  // [chunks + 1] bytes of this slice before the chunk; the chunks' lengths
   std::vector<std::size_t> user;    // [chunks] where the chunk's part lies in the user's memory
   std::vector<std::size_t> block;   // [chunks] where it lies in a staging block
   std::size_t longest = 0;          // chunk
 
   std::size_t bytes(std::int32_t first, std::int32_t count) const {
-    return prefix[static_cast<std::size_t>(first + count)] - prefix[static_cast<std::size_t>(first)];
+    return prefix[index(first + count)] - prefix[index(first)];
   }
 };
 
-// How one stage's data is cut into pieces, each a run of the same schedule.
+// How one stage's data is cut into slices, each a run of the same schedule.
 class Layout {
  public:
-  // `in_blocks`: pieces are as large as a staging block, `piece_bytes` for all chunks together; otherwise they are
-  // slices of `piece_bytes`, and only allreduce and broadcast are cut. An Adasum is one piece.
-  void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t piece_bytes, bool in_blocks);
+  // `in_blocks`: `slice_bytes` are a staging block's, for all chunks together; otherwise only allreduce and broadcast
+  // are cut. An Adasum is one slice.
+  void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks);
 
-  std::size_t pieces() const { return pieces_; }
-  // Fills the maps for one piece; no allocation once they have grown.
-  void map(std::size_t piece, SpaceMap* input, SpaceMap* output) const;
-  // Bytes of the user's Input and Output.
-  std::size_t input_bytes() const { return input_bytes_; }
-  std::size_t output_bytes() const { return output_bytes_; }
-  // Bytes of Input and Output in a staging block, the same for every piece and rank.
+  std::size_t slices() const { return slices_; }
+  // Fills the maps for one slice; no allocation once they have grown.
+  void map(std::size_t slice, SpaceMap* input, SpaceMap* output) const;
+  // Bytes of Input and Output in a staging block, the same for every slice and rank.
   std::size_t block_bytes(schedule::Space space) const;
   // Where this rank's contribution begins in Output (allgather: its own chunk), and so how far the user's input is from
   // the user's output offsets.
   std::size_t contribution_begin() const { return contribution_begin_; }
 
  private:
-  std::size_t elements(int extent, const std::size_t* counts) const;
   void cut(std::size_t whole, std::size_t wanted);
   void cut_chunks(std::size_t longest, std::size_t wanted);
-  void balanced(std::size_t piece, SpaceMap* map) const;
-  void counted(const std::size_t* counts, std::size_t piece, bool stride, SpaceMap* map) const;
+  void balanced(std::size_t slice, SpaceMap* map) const;
+  void counted(const std::size_t* counts, std::size_t slice, bool stride, SpaceMap* map) const;
 
   schedule::Collective collective_ = schedule::Collective::kAllreduce;
   std::size_t element_ = 1;
@@ -65,10 +59,8 @@ class Layout {
   int size_ = 1;
   std::int32_t chunks_ = 1;
   bool in_blocks_ = false;
-  std::size_t pieces_ = 1;
-  std::size_t unit_ = 0;  // elements of a piece: of the whole, or of each chunk where counts are given
-  std::size_t input_bytes_ = 0;
-  std::size_t output_bytes_ = 0;
+  std::size_t slices_ = 1;
+  std::size_t unit_ = 0;  // elements of a slice: of the whole, or of each chunk where counts are given
   std::size_t contribution_begin_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "core/execute/schedule/placement.h"
+#include "core/execute/schedule/compiler.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,8 +11,6 @@ using schedule::Collective;
 using schedule::Space;
 
 namespace {
-
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<bool> contributes(const Program& program) {
   const auto chunks = chunks_of(program.collective, Space::kOutput, program.chunks, program.size);

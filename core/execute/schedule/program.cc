@@ -5,9 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/execute/schedule/placement.h"
-#include "core/execute/schedule/replay.h"
-#include "core/execute/schedule/scratch_labels.h"
+#include "core/execute/schedule/compiler.h"
 
 namespace roda::execute {
 
@@ -34,8 +32,6 @@ std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, 
 
 namespace {
 
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 bool same_place(const Operand& a, const Operand& b) {
   return a.space == b.space && a.extent == b.extent && a.first == b.first && a.count == b.count && a.unit == b.unit &&
          a.unit_first == b.unit_first;
@@ -59,122 +55,103 @@ class LaneCompiler {
   }
 
  private:
-  Op op(OpKind kind, const Step& step) const {
-    Op op;
-    op.kind = kind;
-    op.peer = step.peer;
-    op.signal = step.signal;
-    op.step = step_;
-    return op;
-  }
-
   Status read(const Range& range, Operand* operand) const {
     const auto found = labels_.read(range);
-    if (!found)
-      return Status::unsupported(schedule_.algorithm + ": reads Scratch that does not hold one run of chunks");
+    if (!found) return Status::unsupported(schedule_.algorithm + kScatteredScratch);
     *operand = *found;
     return {};
   }
 
   Status add(const Step& step) {
+    Op op;
+    op.peer = step.peer;
+    op.signal = step.signal;
+    op.step = step_;
     switch (step.kind) {
-      case StepKind::kSend: {
-        Op send = op(OpKind::kSend, step);
-        RODA_RETURN_IF_ERROR(read(step.src, &send.src));
+      case StepKind::kSend:
+        op.kind = OpKind::kSend;
+        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
         ++out_.sends;
-        out_.ops.push_back(send);
-        return {};
-      }
-      case StepKind::kRecv: {
-        Op recv = op(OpKind::kRecv, step);
-        recv.dst = labels_.write(step.dst, received());
-        out_.ops.push_back(recv);
-        return {};
-      }
-      case StepKind::kRecvReduce: {
-        Op recv = op(OpKind::kRecvReduce, step);
-        RODA_RETURN_IF_ERROR(read(step.src, &recv.src));
-        recv.dst = labels_.write(step.dst, recv.src);
-        out_.bounces = true;
-        out_.ops.push_back(recv);
-        return {};
-      }
-      case StepKind::kPut: {
-        Op put = op(OpKind::kPut, step);
-        RODA_RETURN_IF_ERROR(read(step.src, &put.src));
-        put.dst = ScratchLabels(0).write(step.dst, put.src);
-        out_.ops.push_back(put);
-        return {};
-      }
+        break;
+      case StepKind::kRecv:
+        op.kind = OpKind::kRecv;
+        op.dst = labels_.write(step.dst, received());
+        break;
+      case StepKind::kRecvReduce:
+        op.kind = OpKind::kRecvReduce;
+        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
+        op.dst = labels_.write(step.dst, op.src);
+        break;
+      case StepKind::kPut:
+        op.kind = OpKind::kPut;
+        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
+        op.dst = ScratchLabels(0).write(step.dst, op.src);
+        break;
       case StepKind::kCopy:
       case StepKind::kReduce:
       case StepKind::kGet:
       case StepKind::kGetReduce:
-        return combine(step);
+        op.kind = OpKind::kCombine;
+        return combine(step, op);
       case StepKind::kDots:
-      case StepKind::kWeigh: {
-        Op adasum = op(step.kind == StepKind::kDots ? OpKind::kDots : OpKind::kWeigh, step);
-        RODA_RETURN_IF_ERROR(read(step.src, &adasum.src));
-        RODA_RETURN_IF_ERROR(read(step.other, &adasum.other));
-        adasum.dst = labels_.write(step.dst, adasum.src);
-        out_.ops.push_back(adasum);
-        return {};
-      }
+      case StepKind::kWeigh:
+        op.kind = step.kind == StepKind::kDots ? OpKind::kDots : OpKind::kWeigh;
+        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
+        RODA_RETURN_IF_ERROR(read(step.other, &op.other));
+        op.dst = labels_.write(step.dst, op.src);
+        break;
       case StepKind::kSignal:
       case StepKind::kWait:
-        count(step);
+        op.kind = step.kind == StepKind::kSignal ? OpKind::kSignal : OpKind::kWait;
+        count(op);
         return {};
       case StepKind::kCall:
         return Status::unsupported("a composed schedule runs as a ComposedStage");
     }
+    out_.ops.push_back(op);
     return {};
   }
 
   // Length of what a kRecv into Scratch receives.
   Operand received() const { return lane_ < facts_.steps.size() ? facts_.steps[lane_][step_].received : Operand(); }
 
-  Status combine(const Step& step) {
+  Status combine(const Step& step, Op op) {
     const bool remote = step.kind == StepKind::kGet || step.kind == StepKind::kGetReduce;
     const bool starts = step.kind == StepKind::kCopy || step.kind == StepKind::kGet;
     Source source;
-    source.peer = remote ? step.peer : -1;
     if (remote) {
-      source.operand = *ScratchLabels(0).read(step.src);
+      source = {step.peer, *ScratchLabels(0).read(step.src)};
     } else {
       RODA_RETURN_IF_ERROR(read(step.src, &source.operand));
     }
-    Operand dst;
     if (starts) {
-      Operand like = source.operand;
-      // A chunk that this rank gets in an alltoall is as long as what it receives from that peer.
-      if (remote && schedule::is_between_pairs(schedule_.collective) && like.extent == Space::kInput) {
-        like.extent = Space::kOutput;
-        like.first = step.peer;
-      }
-      if (remote && schedule::entry_of(schedule_.collective).output == RODA_OWN_PART && like.extent == Space::kOutput) {
-        like.extent = Space::kInput;
-        like.first = step.peer;
-      }
-      dst = labels_.write(step.dst, like);
+      op.dst = labels_.write(step.dst, remote ? fetched(step, source.operand) : source.operand);
     } else {
-      RODA_RETURN_IF_ERROR(read(step.dst, &dst));
+      RODA_RETURN_IF_ERROR(read(step.dst, &op.dst));
     }
-    if (dst.count == 0) return {};
-    if (remote) out_.bounces = true;
-    if (!starts && extends(dst, source)) {
-      program_.sources.push_back(source);
+    if (op.dst.count == 0) return {};
+    if (!starts && extends(op.dst, source)) {
       ++out_.ops.back().sources;
     } else {
-      Op combine = op(OpKind::kCombine, step);
-      combine.dst = dst;
-      combine.source = static_cast<std::uint32_t>(program_.sources.size());
-      if (!starts) program_.sources.push_back({-1, dst});
-      program_.sources.push_back(source);
-      combine.sources = starts ? 1 : 2;
-      out_.ops.push_back(combine);
+      op.source = static_cast<std::uint32_t>(program_.sources.size());
+      op.sources = starts ? 1 : 2;
+      if (!starts) program_.sources.push_back({-1, op.dst});
+      out_.ops.push_back(op);
     }
+    program_.sources.push_back(source);
     program_.most_sources = std::max(program_.most_sources, out_.ops.back().sources);
     return {};
+  }
+
+  // A peer's chunk, as this rank knows its length: in an alltoall as long as what it receives from that peer, and a
+  // part of its own result as long as the peer's part of the input.
+  Operand fetched(const Step& step, Operand chunk) const {
+    const bool from_input = schedule::is_between_pairs(schedule_.collective) && chunk.extent == Space::kInput;
+    const bool is_part = schedule::entry_of(schedule_.collective).output == RODA_OWN_PART;
+    if (!from_input && !(is_part && chunk.extent == Space::kOutput)) return chunk;
+    chunk.extent = from_input ? Space::kOutput : Space::kInput;
+    chunk.first = step.peer;
+    return chunk;
   }
 
   // True when dst (op)= source can join the op before it and be done tile by tile with it.
@@ -184,22 +161,21 @@ class LaneCompiler {
   }
 
   // Signals to and waits for all peers become one op when they count alike for every peer.
-  void count(const Step& step) {
-    Op entry = op(step.kind == StepKind::kSignal ? OpKind::kSignal : OpKind::kWait, step);
+  void count(Op op) {
     const auto next = [&](int peer) {
-      return ++counts_[{step.kind == StepKind::kSignal, peer * schedule::kMaxSignals + step.signal}];
+      return ++counts_[{op.kind == OpKind::kSignal, peer * schedule::kMaxSignals + op.signal}];
     };
-    if (step.peer != schedule::kAllPeers) {
-      entry.value = next(step.peer);
-      out_.ops.push_back(entry);
+    if (op.peer != schedule::kAllPeers) {
+      op.value = next(op.peer);
+      out_.ops.push_back(op);
       return;
     }
     std::vector<Op> each;
     for (int peer = 0; peer < schedule_.size; ++peer) {
       if (peer == schedule_.rank) continue;
-      entry.peer = peer;
-      entry.value = next(peer);
-      each.push_back(entry);
+      op.peer = peer;
+      op.value = next(peer);
+      each.push_back(op);
     }
     const bool alike = std::all_of(each.begin(), each.end(), [&](const Op& o) { return o.value == each[0].value; });
     if (alike && !each.empty()) {

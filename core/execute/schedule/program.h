@@ -3,11 +3,13 @@
 // Pure: made once per (algorithm, rank, size, root) and shared by all runs of a stage.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
+#include "core/execute/memory.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -20,7 +22,7 @@ struct Operand {
   std::int32_t count = 0;
   std::int32_t unit = 0;        // Scratch only: chunk that the data was written from
   std::int32_t unit_first = 0;  // Scratch only: chunk of `extent` that lies at `unit`
-  bool in_user = false;         // when staging: lies in the user's memory, not in the block
+  bool in_user = false;         // one-sided: lies in the user's memory, not in the block
 };
 
 enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait, kDots, kWeigh };
@@ -39,7 +41,7 @@ struct Op {
   Operand src;               // kSend, kPut: what is sent; kRecvReduce: what the message is added to
   Operand dst;               // kPut: the peer's
   Operand other;             // kDots, kWeigh
-  bool publishes = false;    // kCombine, when staging: dst lies in the user's memory; a copy goes into the block
+  bool publishes = false;    // kCombine, one-sided: dst lies in the user's memory; a copy goes into the block
   std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
@@ -48,7 +50,6 @@ struct Op {
 struct LaneProgram {
   std::vector<Op> ops;
   std::uint32_t sends = 0;
-  bool bounces = false;  // receives into, or may get into, a buffer of the lane's
 };
 
 // Consecutive chunks of Input or Output.
@@ -86,7 +87,7 @@ struct Program {
 
   // Where this rank's contribution lies in Output at the start (it comes from the user's input).
   std::vector<ChunkRun> contribution;
-  // With staging: whether any chunk lies in the block; contribution to bring into the block, to carry straight to the
+  // One-sided: whether any chunk lies in the block; contribution to bring into the block, to carry straight to the
   // user's output, results to bring out.
   bool uses_block = false;
   std::vector<ChunkRun> copy_in;

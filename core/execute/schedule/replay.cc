@@ -1,4 +1,4 @@
-#include "core/execute/schedule/replay.h"
+#include "core/execute/schedule/compiler.h"
 
 #include <deque>
 #include <map>
@@ -6,16 +6,63 @@
 #include <string>
 #include <tuple>
 
-#include "core/execute/schedule/scratch_labels.h"
-
 namespace roda::execute {
-namespace {
 
 using schedule::Collective;
+using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
 using schedule::Step;
 using schedule::StepKind;
+
+namespace {
+
+Operand data_operand(const Range& range) {
+  Operand operand;
+  operand.space = operand.extent = range.space == Space::kScratch ? Space::kOutput : range.space;
+  operand.first = range.first;
+  operand.count = range.count;
+  return operand;
+}
+
+}  // namespace
+
+std::optional<Operand> ScratchLabels::read(const Range& range) const {
+  if (range.space != Space::kScratch || range.count == 0) return data_operand(range);
+  const Label& head = labels_[index(range.first)];
+  for (std::int32_t i = 0; i < range.count; ++i) {
+    const Label& label = labels_[index(range.first + i)];
+    const bool together = label.set && label.extent == head.extent && label.chunk == head.chunk + i &&
+                          label.unit == head.unit && label.unit_first == head.unit_first;
+    if (!together) return std::nullopt;
+  }
+  return Operand{Space::kScratch, head.extent, head.chunk, range.count, head.unit, head.unit_first, false};
+}
+
+Operand ScratchLabels::write(const Range& range, const Operand& like) {
+  if (range.space != Space::kScratch || range.count == 0) return data_operand(range);
+  const auto old = read(range);
+  if (old && old->extent == like.extent && old->first == like.first) return *old;
+  forget_neighbours(range);
+  for (std::int32_t i = 0; i < range.count; ++i) {
+    labels_[index(range.first + i)] = {true, like.extent, like.first + i, range.first, like.first};
+  }
+  return {Space::kScratch, like.extent, like.first, range.count, range.first, like.first, false};
+}
+
+// Chunks of one unit lie back to back from where it begins, not each in a place of its own, so writing a new unit over
+// a part of an old one may hit the rest of it.
+void ScratchLabels::forget_neighbours(const Range& range) {
+  for (std::int32_t i = 0; i < range.count; ++i) {
+    const Label hit = labels_[index(range.first + i)];
+    if (!hit.set) continue;
+    for (Label& label : labels_) {
+      if (label.unit == hit.unit && label.unit_first == hit.unit_first && label.extent == hit.extent) label.set = false;
+    }
+  }
+}
+
+namespace {
 
 // The length of a message in words that mean the same on both sides; see carried() and received().
 struct Message {
@@ -67,7 +114,6 @@ class Replay {
   }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   const std::string& name() const { return players_[index(rank_)].schedule.algorithm; }
 
   void prepare_result() {
@@ -159,14 +205,14 @@ class Replay {
     return all;
   }
 
-  std::optional<Operand> read(int r, const schedule::Range& range) {
+  std::optional<Operand> read(int r, const Range& range) {
     auto data = players_[index(r)].labels.read(range);
-    if (!data) error_ = Status::unsupported(name() + ": reads Scratch that does not hold one run of chunks");
+    if (!data) error_ = Status::unsupported(name() + kScatteredScratch);
     return data;
   }
 
   // `range` of the owner's window is touched by rank r.
-  void touch(int r, int owner, const schedule::Range& range, bool is_read) {
+  void touch(int r, int owner, const Range& range, bool is_read) {
     if (range.space == Space::kScratch) {
       error_ = Status::unsupported(name() + ": peers reach into Scratch");
       return;

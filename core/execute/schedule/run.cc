@@ -6,7 +6,6 @@
 
 namespace roda::execute {
 
-using schedule::Collective;
 using schedule::Space;
 
 Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& options)
@@ -14,45 +13,40 @@ Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& op
   view_.group = &group;
   view_.program = &program;
   view_.options = &options;
+  view_.staged = program.one_sided();
   for (std::size_t i = 0; i < program.lanes.size(); ++i) {
     lanes_.push_back(std::make_unique<LaneRun>(view_, program.lanes[i], static_cast<std::uint32_t>(i)));
   }
 }
 
-Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged) {
+Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice) {
   args_ = &args;
+  layout_ = &layout;
   view_.dtype = args.dtype;
   view_.op = args.op;
   view_.element = roda_dtype_size(args.dtype);
-  view_.tag = {args.generation, args.launch, args.stage, 0, piece};
-  view_.staged = staged;
+  view_.tag = {args.generation, args.launch, args.stage, 0, slice};
   view_.queue = args.queue;
   // Input is only read; the view has one type of pointer for both spaces.
   view_.user[0] = static_cast<char*>(const_cast<void*>(args.input));
   view_.user[1] = static_cast<char*>(args.output);
   view_.user_memory[0] = args.input_memory;
   view_.user_memory[1] = args.output_memory;
-  layout.map(piece, &view_.map[0], &view_.map[1]);
+  layout.map(slice, &view_.map[0], &view_.map[1]);
   view_.bucket = args.bucket != nullptr;
   if (view_.bucket) use_one_tensor();
-  user_bytes_[0] = layout.input_bytes();
-  user_bytes_[1] = layout.output_bytes();
-  block_bytes_[0] = layout.block_bytes(Space::kInput);
-  block_bytes_[1] = layout.block_bytes(Space::kOutput);
   // A missing input means that the contribution lies in the output already.
   contribution_ = view_.user[0] == nullptr
                       ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                       : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
-  RODA_RETURN_IF_ERROR(reserve_scratch());
   view_.tensor_begins = args.tensor_begins;
   view_.tensors = args.tensors;
-  const std::size_t products = static_cast<std::size_t>(program_.product_chunks) * align_up(view_.product_bytes());
-  if (products > 0) view_.products = products_.reserve(products);
+  RODA_RETURN_IF_ERROR(reserve_scratch());
   for (auto& lane : lanes_) lane->restart();
   copy_run_ = copy_offset_ = told_ = 0;
   copy_chunk_ = 0;
   phase_ = Phase::kCarry;
-  if (program_.one_sided()) {
+  if (view_.staged) {
     view_.block_index = group_.next_block(args.slot);
     view_.sequence = ++group_.block(view_.block_index).sequence;
     phase_ = Phase::kLinger;
@@ -61,18 +55,12 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t piece
 }
 
 Status Run::reserve_scratch() {
+  const std::size_t products = index(program_.product_chunks) * align_up(view_.product_bytes());
+  if (products > 0) RODA_RETURN_IF_ERROR(view_.products.reserve(nullptr, products));
   if (program_.scratch_chunks == 0) return {};
   view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
-  const std::size_t bytes = view_.scratch_stride * static_cast<std::size_t>(program_.scratch_chunks);
-  if (view_.queue == nullptr) {
-    view_.scratch = scratch_.reserve(bytes);
-    view_.scratch_memory = nullptr;
-    return {};
-  }
-  RODA_RETURN_IF_ERROR(scratch_on_device_.reserve(*view_.queue, DeviceMemory::Place::kDevice, std::max(bytes, kLine)));
-  scratch_on_device_.register_with(group_);
-  view_.scratch = scratch_on_device_.data();
-  view_.scratch_memory = scratch_on_device_.memory();
+  RODA_RETURN_IF_ERROR(view_.scratch.reserve(view_.queue, view_.scratch_stride * index(program_.scratch_chunks)));
+  view_.scratch.register_with(group_);
   return {};
 }
 
@@ -80,52 +68,47 @@ Status Run::advance(Effort* effort) {
   while (phase_ != Phase::kIdle) {
     bool done = true;
     Phase next = Phase::kIdle;
-    switch (phase_) {
-      case Phase::kLinger: {
-        auto& block = group_.block(view_.block_index);
-        done = block.linger_sequence == 0 || !readers_left(block.late_readers, block.linger_sequence);
-        if (done) block.linger_sequence = 0;
-        next = Phase::kOpen;
-        break;
-      }
-      case Phase::kOpen:
-        RODA_RETURN_IF_ERROR(open());
-        next = view_.staged ? Phase::kCopyIn : Phase::kCarry;
-        break;
-      case Phase::kCopyIn:
-        if (view_.bucket) {
-          RODA_RETURN_IF_ERROR(move_bucket(true, effort));
-        } else {
-          done = copy(program_.copy_in, Way::kIn, effort);
-        }
-        next = view_.bucket ? Phase::kLanes : Phase::kCarry;
-        break;
-      case Phase::kCarry:
-        RODA_RETURN_IF_ERROR(carry(effort, &done));
-        next = Phase::kLanes;
-        break;
-      case Phase::kLanes:
-        RODA_RETURN_IF_ERROR(lanes(effort, &done));
-        next = program_.one_sided() ? Phase::kTell : Phase::kIdle;
-        break;
-      case Phase::kTell:
-        RODA_RETURN_IF_ERROR(tell(&done));
-        next = view_.staged ? Phase::kCopyOut : Phase::kLeave;
-        break;
-      case Phase::kLeave:
-        done = !readers_left(program_.late_readers, view_.sequence);
-        break;
-      case Phase::kCopyOut:
-        RODA_RETURN_IF_ERROR(bring_out(effort, &done));
-        // Reads of the block may outlast the run, unless they need this rank's progress.
-        if (program_.one_sided() && group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) next = Phase::kLeave;
-        break;
-      case Phase::kIdle:
-        break;
-    }
+    RODA_RETURN_IF_ERROR(step(effort, &next, &done));
     if (!done) return {};
     phase_ = next;
     ++effort->moves;
+  }
+  return {};
+}
+
+Status Run::step(Effort* effort, Phase* next, bool* done) {
+  switch (phase_) {
+    case Phase::kLinger: {
+      auto& block = group_.block(view_.block_index);
+      *done = block.linger_sequence == 0 || !readers_left(block.late_readers, block.linger_sequence);
+      if (*done) block.linger_sequence = 0;
+      *next = Phase::kOpen;
+      return {};
+    }
+    case Phase::kOpen:
+      *next = Phase::kCopyIn;
+      return open();
+    case Phase::kCopyIn:
+      *next = view_.bucket ? Phase::kLanes : Phase::kCarry;
+      return bring_in(effort, done);
+    case Phase::kCarry:
+      *next = Phase::kLanes;
+      return carry(effort, done);
+    case Phase::kLanes:
+      *next = view_.staged ? Phase::kTell : Phase::kIdle;
+      return lanes(effort, done);
+    case Phase::kTell:
+      *next = Phase::kCopyOut;
+      return tell(done);
+    case Phase::kCopyOut:
+      // Reads of the block may outlast the run, unless they need this rank's progress.
+      if (group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) *next = Phase::kLeave;
+      return bring_out(effort, done);
+    case Phase::kLeave:
+      *done = !readers_left(program_.late_readers, view_.sequence);
+      return {};
+    case Phase::kIdle:
+      break;
   }
   return {};
 }
@@ -143,8 +126,7 @@ Status Run::carry_on_device(bool* done) {
   if (carried_ == nullptr) {
     const SpaceMap& map = view_.map[1];
     for (const ChunkRun& run : program_.contribution) {
-      for (auto chunk = static_cast<std::size_t>(run.first); chunk < static_cast<std::size_t>(run.first + run.count);
-           ++chunk) {
+      for (std::size_t chunk = index(run.first); chunk < index(run.first + run.count); ++chunk) {
         const auto* from = reinterpret_cast<const char*>(contribution_ + map.user[chunk]);
         RODA_RETURN_IF_ERROR(
             view_.queue->copy(view_.user[1] + map.user[chunk], from, map.prefix[chunk + 1] - map.prefix[chunk]));
@@ -157,24 +139,20 @@ Status Run::carry_on_device(bool* done) {
   return {};
 }
 
-// The windows of the use: over the block, or over the user's own memory.
+// The block, and windows over what peers touch of it.
 Status Run::open() {
-  if (view_.bucket || (view_.staged && program_.uses_block)) {
-    roda_memory* memory = nullptr;
-    const std::size_t input = align_up(block_bytes_[0]);
-    const std::size_t bytes = std::max(input + block_bytes_[1], view_.options->block_bytes);
-    RODA_RETURN_IF_ERROR(group_.staging(view_.block_index, bytes, &memory));
-    view_.block_memory = memory;
-    view_.block[0] = static_cast<char*>(memory->address);
-    view_.block[1] = view_.block[0] + input;
-  }
+  if (!view_.bucket && !program_.uses_block) return {};
+  const std::size_t bytes[2] = {layout_->block_bytes(Space::kInput), layout_->block_bytes(Space::kOutput)};
+  const std::size_t input = align_up(bytes[0]);
+  roda_memory* memory = nullptr;
+  RODA_RETURN_IF_ERROR(
+      group_.staging(view_.block_index, std::max(input + bytes[1], view_.options->block_bytes), &memory));
+  view_.block_memory = memory;
+  view_.block[0] = static_cast<char*>(memory->address);
+  view_.block[1] = view_.block[0] + input;
   for (int w = 0; w < 2; ++w) {
-    if (!program_.window[w]) continue;
-    void* base = view_.staged ? view_.block[w] : view_.user[w];
-    const std::size_t bytes = view_.staged ? block_bytes_[w] : user_bytes_[w];
-    const roda_memory* memory = view_.staged ? view_.block_memory : view_.user_memory[w];
-    if (bytes == 0) continue;
-    RODA_RETURN_IF_ERROR(group_.open_window(view_.block_index, w, base, bytes, memory));
+    if (!program_.window[w] || bytes[w] == 0) continue;
+    RODA_RETURN_IF_ERROR(group_.open_window(view_.block_index, w, view_.block[w], bytes[w], memory));
   }
   return {};
 }
@@ -197,7 +175,7 @@ Status Run::tell(bool* done) {
     if (!*done) return {};
     RODA_RETURN_IF_ERROR(group_.error(code));
   }
-  if (view_.staged && !program_.late_readers.empty()) {
+  if (!program_.late_readers.empty()) {
     auto& block = group_.block(view_.block_index);
     block.linger_sequence = view_.sequence;
     block.late_readers = program_.late_readers;
@@ -211,7 +189,7 @@ bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t s
                      [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
 }
 
-// A piece of a bucket that is a part of one tensor is staged like any tensor. (A factor before the sum would have to be
+// A slice of a bucket that is a part of one tensor is staged like any tensor. (A factor before the sum would have to be
 // applied to the user's input, which is only read.)
 void Run::use_one_tensor() {
   const std::size_t begin = view_.map[1].user.front();
@@ -227,21 +205,27 @@ void Run::use_one_tensor() {
   }
 }
 
-Status Run::bring_out(Effort* effort, bool* done) {
-  if (view_.bucket) return move_bucket(false, effort);
-  *done = copy(program_.copy_out, Way::kOut, effort);
-  if (!*done || args_->bucket == nullptr) return {};
-  return args_->bucket->scale(view_.user[1], view_.map[1].prefix.back(), args_->postscale);
+// A bucket's slice goes into the block, and the result out of it, at once: they are no longer than a block.
+Status Run::bring_in(Effort* effort, bool* done) {
+  if (!view_.bucket) {
+    *done = copy(program_.copy_in, Way::kIn, effort);
+    return {};
+  }
+  const SpaceMap& map = view_.map[1];
+  effort->spend(map.prefix.back());
+  char* to = view_.block[program_.in_place ? 1 : 0];
+  return args_->bucket->pack_part(to, map.user.front(), map.prefix.back(), args_->prescale);
 }
 
-// The piece of the bucket into the block, or the result out of it; a block's worth at once.
-Status Run::move_bucket(bool in, Effort* effort) {
+Status Run::bring_out(Effort* effort, bool* done) {
   const SpaceMap& map = view_.map[1];
-  const std::size_t begin = map.user.front();
-  const std::size_t bytes = map.prefix.back();
-  effort->spend(bytes);
-  if (!in) return args_->bucket->unpack_part(view_.block[1], begin, bytes, args_->postscale);
-  return args_->bucket->pack_part(view_.block[program_.in_place ? 1 : 0], begin, bytes, args_->prescale);
+  if (view_.bucket) {
+    effort->spend(map.prefix.back());
+    return args_->bucket->unpack_part(view_.block[1], map.user.front(), map.prefix.back(), args_->postscale);
+  }
+  *done = copy(program_.copy_out, Way::kOut, effort);
+  if (!*done || args_->bucket == nullptr) return {};
+  return args_->bucket->scale(view_.user[1], map.prefix.back(), args_->postscale);
 }
 
 // Copies the chunks one way, as far as the budget goes. True when all are copied.
@@ -252,7 +236,7 @@ bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
     const std::size_t w = RunView::which(run.space);
     const SpaceMap& map = view_.map[w];
     for (; copy_chunk_ < run.count; ++copy_chunk_, copy_offset_ = 0) {
-      const auto chunk = static_cast<std::size_t>(run.first + copy_chunk_);
+      const std::size_t chunk = index(run.first + copy_chunk_);
       const std::size_t total = map.prefix[chunk + 1] - map.prefix[chunk];
       const std::uintptr_t given = w == 1 ? contribution_ : reinterpret_cast<std::uintptr_t>(view_.user[0]);
       const char* from =

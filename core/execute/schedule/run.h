@@ -1,4 +1,4 @@
-// One run of a program over one piece of a stage's data: brings the data in, drives the lanes, brings it out.
+// One run of a program over one slice of a stage's data: brings the data in, drives the lanes, brings it out.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/execute/buffer.h"
 #include "core/execute/schedule/lane_run.h"
-#include "core/execute/schedule/layout.h"
-#include "core/execute/schedule/run_view.h"
-#include "core/execute/stage.h"
 
 namespace roda::execute {
 
@@ -22,9 +18,9 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Takes the piece on; `args` lives until it is done. Pieces of a one-sided program begin in the same order on every
-  // rank.
-  Status begin(const StageArgs& args, const Layout& layout, std::size_t piece, bool staged);
+  // Takes the slice on; `args` and `layout` live until it is done. Slices of a one-sided program begin in the same
+  // order on every rank.
+  Status begin(const StageArgs& args, const Layout& layout, std::size_t slice);
   // Moves on until it must wait, is done, or the budget is spent.
   Status advance(Effort* effort);
   bool idle() const { return phase_ == Phase::kIdle; }
@@ -33,15 +29,17 @@ class Run {
   std::string describe() const;
 
  private:
-  enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kLeave, kCopyOut, kIdle };
+  enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
   enum class Way { kIn, kCarry, kOut };
 
+  // Does what the phase is for. *next: the phase after it; *done false: not yet.
+  Status step(Effort* effort, Phase* next, bool* done);
   void use_one_tensor();
   Status open();
   Status lanes(Effort* effort, bool* done);
   Status tell(bool* done);
   bool readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence);
-  Status move_bucket(bool in, Effort* effort);
+  Status bring_in(Effort* effort, bool* done);
   Status bring_out(Effort* effort, bool* done);
   bool copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort);
   Status carry(Effort* effort, bool* done);
@@ -52,13 +50,10 @@ class Run {
   const Program& program_;
   RunView view_;
   std::vector<std::unique_ptr<LaneRun>> lanes_;
-  Buffer scratch_, products_;
-  DeviceMemory scratch_on_device_;
   std::shared_ptr<DeviceEvent> carried_;  // on a device: behind the copies under way
   Phase phase_ = Phase::kIdle;
-  std::size_t block_bytes_[2] = {};
-  std::size_t user_bytes_[2] = {};
   const StageArgs* args_ = nullptr;
+  const Layout* layout_ = nullptr;
   // Address that the contribution to Output's chunks would have if it lay at their offsets in the user's Output; not a
   // pointer, because for allgather it may lie before the input's beginning.
   std::uintptr_t contribution_ = 0;

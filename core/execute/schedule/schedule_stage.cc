@@ -1,29 +1,63 @@
-#include "core/execute/schedule/schedule_stage.h"
-
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "core/execute/schedule/run.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {
+namespace {
 
 using schedule::Collective;
-
-namespace {
 
 // Tests in a row without progress after which the group itself is asked: waiting for a signal alone never fails.
 constexpr std::uint32_t kIdleTests = 256;
 
-}  // namespace
+// Runs a schedule over the messages, signals and windows of a group, in slices with several in flight.
+//
+// Schedules of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
+// whose messages take it, all that came before on the queue's stream is over when the stage starts, and its copies and
+// reductions are over on the stream when it ends. One-sided ones run block by block through staging memory of the
+// transport.
+class ScheduleStage final : public Stage {
+ public:
+  ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
+      : group_(group), options_(options), program_(std::move(program)) {
+    std::uint32_t width = std::max(options.slices_in_flight, 1u);
+    if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
+    for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
+  }
 
-ScheduleStage::ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
-    : group_(group), options_(options), program_(std::move(program)) {
-  std::uint32_t width = std::max(options.slices_in_flight, 1u);
-  if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
-  for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
-}
+  bool takes_buckets() const override { return execute::takes_buckets(program_); }
+  Status start(const StageArgs& args) override;
+  Status test(bool* done) override;
+  void abort(const Status& cause) override {
+    if (running_ && failure_.ok()) failure_ = cause;
+    group_.abort(cause);
+  }
+  std::uint64_t moves() const override { return moves_; }
+  std::string describe() const override;
 
-bool ScheduleStage::takes_buckets() const { return execute::takes_buckets(program_); }
+ private:
+  Status check(const StageArgs& args) const;
+  Status advance(Effort* effort);
+  Status end_failed(bool* done);
+
+  TransportGroup& group_;
+  const ExecuteOptions& options_;
+  const Program program_;
+  std::vector<std::unique_ptr<Run>> runs_;  // slice k runs in runs_[k % size]
+  StageArgs args_;
+  Layout layout_;
+  bool running_ = false;
+  std::size_t begun_ = 0;  // slices
+  std::size_t ended_ = 0;  // slices before it have ended
+  std::uint64_t moves_ = 0;
+  std::uint32_t idle_tests_ = 0;  // in a row
+  Status failure_;
+};
 
 Status ScheduleStage::check(const StageArgs& args) const {
   if (args.collective != static_cast<int>(program_.collective)) {
@@ -64,14 +98,9 @@ Status ScheduleStage::check(const StageArgs& args) const {
 Status ScheduleStage::start(const StageArgs& args) {
   RODA_RETURN_IF_ERROR(check(args));
   args_ = args;
-  // Where one buffer may be input and output of an out-of-place schedule, and where ranks can't tell what lies where in
-  // each other's windows, the data is staged even though peers could reach it.
-  const bool aliases = program_.collective == Collective::kAllreduce && !program_.in_place;
-  staged_ = program_.one_sided() && program_.collective != Collective::kBarrier &&
-            (!args.reachable || aliases || args.bucket != nullptr || schedule::is_between_pairs(program_.collective));
-  const bool whole = program_.one_sided() && !staged_;
-  const std::size_t piece = whole ? SIZE_MAX / 2 : staged_ ? options_.block_bytes : options_.slice_bytes;
-  layout_.plan(args_, program_.rank, program_.size, program_.chunks, piece, staged_);
+  const bool in_blocks = program_.one_sided();
+  layout_.plan(args_, program_.rank, program_.size, program_.chunks,
+               in_blocks ? options_.block_bytes : options_.slice_bytes, in_blocks);
   begun_ = ended_ = 0;
   idle_tests_ = 0;
   failure_ = Status();
@@ -79,21 +108,15 @@ Status ScheduleStage::start(const StageArgs& args) {
   return {};
 }
 
-// Begins pieces in order, as runs become free.
-Status ScheduleStage::refill() {
-  while (begun_ < layout_.pieces() && begun_ - ended_ < runs_.size()) {
-    RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_, staged_));
-    ++begun_;
-  }
-  return {};
-}
-
+// Slices begin in order, as runs become free.
 Status ScheduleStage::advance(Effort* effort) {
-  while (ended_ < layout_.pieces()) {
-    RODA_RETURN_IF_ERROR(refill());
+  while (ended_ < layout_.slices()) {
+    for (; begun_ < layout_.slices() && begun_ - ended_ < runs_.size(); ++begun_) {
+      RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_));
+    }
     const std::uint64_t before = effort->moves;
-    for (std::size_t piece = ended_; piece < begun_; ++piece) {
-      RODA_RETURN_IF_ERROR(runs_[piece % runs_.size()]->advance(effort));
+    for (std::size_t slice = ended_; slice < begun_; ++slice) {
+      RODA_RETURN_IF_ERROR(runs_[slice % runs_.size()]->advance(effort));
     }
     while (ended_ < begun_ && runs_[ended_ % runs_.size()]->idle()) ++ended_;
     if (effort->moves == before || effort->budget == 0) break;
@@ -112,18 +135,14 @@ Status ScheduleStage::test(bool* done) {
     moves_ = effort.moves;
     if (status.ok() && idle_tests_ % kIdleTests == kIdleTests - 1) status = group_.health();
     if (status.ok()) {
-      *done = ended_ == layout_.pieces();
+      *done = ended_ == layout_.slices();
       running_ = !*done;
       return {};
     }
-    fail(status);
+    failure_ = status;
+    group_.abort(status);
   }
   return end_failed(done);
-}
-
-void ScheduleStage::fail(const Status& cause) {
-  failure_ = cause;
-  group_.abort(cause);
 }
 
 // A failed stage is done when nothing that it started is pending.
@@ -135,18 +154,19 @@ Status ScheduleStage::end_failed(bool* done) {
   return released ? failure_ : Status();
 }
 
-void ScheduleStage::abort(const Status& cause) {
-  if (running_ && failure_.ok()) failure_ = cause;
-  group_.abort(cause);
-}
-
 std::string ScheduleStage::describe() const {
   std::string text = program_.algorithm + " over " + group_.context().name();
   if (!running_) return text + ": idle";
-  text +=
-      ", piece " + std::to_string(std::min(ended_ + 1, layout_.pieces())) + " of " + std::to_string(layout_.pieces());
+  const std::size_t slices = layout_.slices();
+  text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
   if (ended_ < begun_) text += ": " + runs_[ended_ % runs_.size()]->describe();
   return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options, Program program) {
+  return std::make_unique<ScheduleStage>(group, options, std::move(program));
 }
 
 }  // namespace roda::execute

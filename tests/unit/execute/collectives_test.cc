@@ -46,7 +46,6 @@ struct Launches {
   void stamp(StageArgs* args, const TransportGroup& group) {
     args->launch = next++;
     args->slot = group.slots() == 0 ? 0 : static_cast<std::uint32_t>(args->launch % group.slots());
-    args->generation = group.generation();
   }
 };
 

@@ -36,12 +36,12 @@ TEST(BalancedBegin, ChunksDifferByALineAtMost) {
   EXPECT_LE(most - least, kLine / 4);
 }
 
-// Every piece's chunks together are the whole of the user's data, each byte once.
+// Every slice's chunks together are the whole of the user's data, each byte once.
 void expect_covers(const Layout& layout, Space space, std::size_t bytes) {
   std::vector<int> hits(bytes);
   SpaceMap maps[2];
-  for (std::size_t piece = 0; piece < layout.pieces(); ++piece) {
-    layout.map(piece, &maps[0], &maps[1]);
+  for (std::size_t slice = 0; slice < layout.slices(); ++slice) {
+    layout.map(slice, &maps[0], &maps[1]);
     const SpaceMap& map = maps[space == Space::kOutput];
     for (std::size_t c = 0; c < map.user.size(); ++c) {
       const std::size_t length = map.prefix[c + 1] - map.prefix[c];
@@ -53,35 +53,35 @@ void expect_covers(const Layout& layout, Space space, std::size_t bytes) {
   for (const int hit : hits) EXPECT_EQ(hit, 1);
 }
 
-TEST(Layout, PiecesOfAnAllreduceCoverIt) {
+TEST(Layout, SlicesOfAnAllreduceCoverIt) {
   StageArgs args;
   args.count = 5003;
   Layout layout;
   layout.plan(args, 1, 3, 3, 1024, true);
-  EXPECT_EQ(layout.pieces(), 20u);
+  EXPECT_EQ(layout.slices(), 20u);
   expect_covers(layout, Space::kOutput, 5003 * 4);
   expect_covers(layout, Space::kInput, 5003 * 4);
 }
 
-TEST(Layout, AnEmptyTensorIsOnePiece) {
+TEST(Layout, AnEmptyTensorIsOneSlice) {
   StageArgs args;
   Layout layout;
   layout.plan(args, 0, 2, 2, 1024, false);
-  EXPECT_EQ(layout.pieces(), 1u);
+  EXPECT_EQ(layout.slices(), 1u);
 }
 
-TEST(Layout, GatheredChunksKeepTheirPlacesOverPieces) {
+TEST(Layout, GatheredChunksKeepTheirPlacesOverSlices) {
   const std::size_t counts[] = {100, 0, 777, 3};
   StageArgs args;
   args.collective = RODA_ALLGATHER;
   args.recv_counts = counts;
   Layout layout;
   layout.plan(args, 2, 4, 4, 1024, true);
-  EXPECT_GT(layout.pieces(), 1u);
+  EXPECT_GT(layout.slices(), 1u);
   EXPECT_EQ(layout.contribution_begin(), 400u);
   expect_covers(layout, Space::kOutput, 880 * 4);
   layout.plan(args, 2, 4, 4, 1024, false);
-  EXPECT_EQ(layout.pieces(), 1u);
+  EXPECT_EQ(layout.slices(), 1u);
   expect_covers(layout, Space::kOutput, 880 * 4);
 }
 
@@ -109,7 +109,7 @@ TEST(Layout, AlltoallBlocksLieAlikeOnAllRanks) {
   SpaceMap input, output;
   layout.map(0, &input, &output);
   for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(input.block[c], output.block[c]);
-  EXPECT_EQ(layout.pieces(), 4u);
+  EXPECT_EQ(layout.slices(), 4u);
   expect_covers(layout, Space::kInput, 606 * 4);
   expect_covers(layout, Space::kOutput, 307 * 4);
 }

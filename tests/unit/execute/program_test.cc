@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/execute/schedule/run_view.h"
-#include "core/execute/schedule/scratch_labels.h"
+#include "core/execute/schedule/compiler.h"
+#include "core/execute/stage.h"
 
 namespace roda::execute {
 namespace {

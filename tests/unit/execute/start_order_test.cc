@@ -1,4 +1,4 @@
-// The order in which pieces of a composition begin their steps: equal on ranks that are differently fast, and never a
+// The order in which slices of a composition begin their steps: equal on ranks that are differently fast, and never a
 // ring of waits.
 #include <gtest/gtest.h>
 
@@ -6,17 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include "core/execute/compose/start_order.h"
+#include "core/execute/compose/slices.h"
 
 namespace roda::execute {
 namespace {
 
-using Begun = std::vector<std::pair<std::size_t, std::size_t>>;  // (step, piece) in the order in which they began
+using Begun = std::vector<std::pair<std::size_t, std::size_t>>;  // (step, slice) in the order in which they began
 
 struct Pipeline {
   std::size_t lanes;
   std::size_t steps;
-  std::size_t pieces;
+  std::size_t slices;
   std::vector<std::size_t> ordered;  // steps that share a group which needs one order
 
   std::vector<std::vector<std::size_t>> rivals() const {
@@ -34,26 +34,26 @@ struct Pipeline {
 // One rank on its own: its lanes move in random order, and a step that has begun ends at once or much later.
 Begun run(const Pipeline& pipeline, unsigned seed) {
   struct Lane {
-    std::size_t piece = 0;
+    std::size_t slice = 0;
     std::size_t step = 0;
     bool busy = false;
     bool runs = false;
   };
   std::mt19937 random(seed);
   StartOrder order(pipeline.lanes, pipeline.rivals());
-  order.reset(pipeline.pieces);
+  order.reset(pipeline.slices);
   std::vector<Lane> lanes(pipeline.lanes);
   Begun begun;
   std::size_t entered = 0;
   std::size_t ended = 0;
-  for (std::size_t idle = 0; ended < pipeline.pieces && idle < 1000; ++idle) {
+  for (std::size_t idle = 0; ended < pipeline.slices && idle < 1000; ++idle) {
     const std::size_t index = random() % lanes.size();
     Lane& lane = lanes[index];
-    if (!lane.busy && entered < pipeline.pieces && entered % lanes.size() == index) lane = {entered++, 0, true, false};
+    if (!lane.busy && entered < pipeline.slices && entered % lanes.size() == index) lane = {entered++, 0, true, false};
     if (!lane.busy) continue;
-    if (!lane.runs && order.may_begin(lane.step, lane.piece)) {
+    if (!lane.runs && order.may_begin(lane.step, lane.slice)) {
       order.begun(lane.step);
-      begun.emplace_back(lane.step, lane.piece);
+      begun.emplace_back(lane.step, lane.slice);
       lane.runs = true;
       idle = 0;
     } else if (lane.runs && random() % 4 == 0) {
@@ -63,7 +63,7 @@ Begun run(const Pipeline& pipeline, unsigned seed) {
       idle = 0;
     }
   }
-  EXPECT_EQ(ended, pipeline.pieces) << "nothing may begin any more";
+  EXPECT_EQ(ended, pipeline.slices) << "nothing may begin any more";
   return begun;
 }
 
@@ -105,9 +105,9 @@ TEST(StartOrder, ARivalGoesFirstWhereThePipelineHasItFirst) {
   order.reset(4);
   order.begun(0);
   order.begun(0);
-  EXPECT_FALSE(order.may_begin(0, 2));  // pieces 0 and 1 have a lane each, and piece 2 comes after the end of piece 0
+  EXPECT_FALSE(order.may_begin(0, 2));  // slices 0 and 1 have a lane each, and slice 2 comes after the end of slice 0
   order.begun(2);
-  EXPECT_FALSE(order.may_begin(0, 2));  // the same tick: the older piece first
+  EXPECT_FALSE(order.may_begin(0, 2));  // the same tick: the older slice first
   order.begun(2);
   EXPECT_TRUE(order.may_begin(0, 2));
 }

@@ -1,4 +1,4 @@
-#include "core/execute/compose/slice_map.h"
+#include "core/execute/compose/slices.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,12 +10,6 @@ namespace roda::execute {
 using schedule::Block;
 using schedule::Collective;
 using schedule::Space;
-
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 SliceMap::SliceMap(const schedule::Schedule& schedule, std::size_t slice_bytes)
     : schedule_(schedule),
@@ -49,7 +43,7 @@ Status SliceMap::begin(const StageArgs& args) {
   lay_out(output_, &output_begins_);
   slices_ = 1;
   if (!is_composed) return {};
-  const std::size_t ranks = at(schedule_.size);
+  const std::size_t ranks = index(schedule_.size);
   const std::size_t* counts = is_alltoall ? args.all_counts : args.recv_counts;
   const std::size_t blocks = is_alltoall ? ranks * ranks : ranks;
   longest_ = *std::max_element(counts, counts + blocks);
@@ -64,7 +58,7 @@ std::size_t SliceMap::whole_length(const Block& block) const {
   if (block.from < 0) return args_.recv_counts[block.to];
   if (block.from == schedule_.rank) return args_.send_counts[block.to];
   if (block.to == schedule_.rank) return args_.recv_counts[block.from];
-  return args_.all_counts[at(block.from) * at(schedule_.size) + at(block.to)];
+  return args_.all_counts[index(block.from) * index(schedule_.size) + index(block.to)];
 }
 
 Extent SliceMap::slice(std::size_t number) const {
@@ -75,7 +69,7 @@ Extent SliceMap::slice(std::size_t number) const {
 std::size_t SliceMap::length(const Block& block, std::size_t number) const {
   if (is_cut_) {
     const std::size_t count = slice(number).count;
-    const auto chunks = at(schedule_.chunks), chunk = at(block.to);
+    const auto chunks = index(schedule_.chunks), chunk = index(block.to);
     return balanced_begin(count, element_, chunks, chunk + 1) - balanced_begin(count, element_, chunks, chunk);
   }
   const std::size_t whole = whole_length(block);
@@ -86,12 +80,12 @@ Extent SliceMap::in_user(Space space, std::int32_t chunk, std::size_t number) co
   const bool is_input = space == Space::kInput;
   if (is_cut_) {
     const Extent cut = slice(number);
-    const std::size_t begin = balanced_begin(cut.count, element_, at(schedule_.chunks), at(chunk));
-    const std::size_t end = balanced_begin(cut.count, element_, at(schedule_.chunks), at(chunk) + 1);
+    const std::size_t begin = balanced_begin(cut.count, element_, index(schedule_.chunks), index(chunk));
+    const std::size_t end = balanced_begin(cut.count, element_, index(schedule_.chunks), index(chunk) + 1);
     return {cut.begin + begin, end - begin};
   }
-  const Block& block = (is_input ? input_ : output_)[at(chunk)];
-  const std::size_t begin = (is_input ? input_begins_ : output_begins_)[at(chunk)];
+  const Block& block = (is_input ? input_ : output_)[index(chunk)];
+  const std::size_t begin = (is_input ? input_begins_ : output_begins_)[index(chunk)];
   return {begin + balanced_begin(whole_length(block), element_, slices_, number), length(block, number)};
 }
 
@@ -99,7 +93,7 @@ Extent SliceMap::in_user(Space space, std::int32_t chunk, std::size_t number) co
 std::size_t SliceMap::most_bytes(const Block* blocks, std::size_t count) const {
   if (is_cut_) {
     const std::size_t lines = (std::min(slice_bytes_, args_.count * element_) + kLine - 1) / kLine + 1;
-    return ((lines * count + at(schedule_.chunks) - 1) / at(schedule_.chunks) + 1) * kLine;
+    return ((lines * count + index(schedule_.chunks) - 1) / index(schedule_.chunks) + 1) * kLine;
   }
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -113,6 +107,28 @@ std::size_t SliceMap::longest_part() const {
   const std::size_t line = kLine / element_;
   const std::size_t lines = (longest_ + line - 1) / line;
   return (lines + slices_ - 1) / slices_ * line;
+}
+
+StartOrder::StartOrder(std::size_t in_flight, std::vector<std::vector<std::size_t>> rivals)
+    : in_flight_(in_flight), rivals_(std::move(rivals)), next_(rivals_.size()) {}
+
+void StartOrder::reset(std::size_t slices) {
+  slices_ = slices;
+  std::fill(next_.begin(), next_.end(), 0);
+}
+
+// A slice enters the pipeline one tick after the one before it, and not before the last step of the one that had its
+// place in flight.
+std::pair<std::size_t, std::size_t> StartOrder::place(std::size_t step, std::size_t slice) const {
+  const std::size_t round = std::max(in_flight_, next_.size());
+  return {slice / in_flight_ * round + slice % in_flight_ + step, slice};
+}
+
+bool StartOrder::may_begin(std::size_t step, std::size_t slice) const {
+  if (next_[step] != slice) return false;
+  const auto mine = place(step, slice);
+  return std::none_of(rivals_[step].begin(), rivals_[step].end(),
+                      [&](std::size_t rival) { return next_[rival] < slices_ && place(rival, next_[rival]) < mine; });
 }
 
 }  // namespace roda::execute

@@ -1,0 +1,45 @@
+#include "core/execute/device_queue.h"
+
+#include "core/execute/memory.h"
+
+namespace roda::execute {
+
+bool DeviceQueue::can_reduce() const {
+  if (reduces->has_value()) return **reduces;
+  DeviceMemory one;
+  if (!one.reserve(*this, DeviceMemory::Place::kDevice, 64).ok()) return false;
+  return reduces->emplace(
+      device->reduce(one.data(), one.data(), one.data(), 1, RODA_FLOAT32, RODA_MAX, nullptr, nullptr) == RODA_OK);
+}
+
+Status DeviceQueue::copy(void* dst, const void* src, std::size_t bytes) const {
+  return dst == src || bytes == 0 ? Status() : invoke(device->copy, dst, src, bytes, stream);
+}
+
+Status DeviceQueue::pack(void* buffer, const roda_pack_item* items, std::size_t count) const {
+  return count == 0 ? Status() : invoke(device->pack, buffer, items, count, stream);
+}
+
+Status DeviceQueue::unpack(const void* buffer, const roda_pack_item* items, std::size_t count) const {
+  return count == 0 ? Status() : invoke(device->unpack, buffer, items, count, stream);
+}
+
+Status DeviceQueue::scale(void* data, std::size_t count, int dtype, double factor) const {
+  return factor == 1.0 || count == 0 ? Status() : invoke(device->scale, data, count, dtype, factor, stream);
+}
+
+Status DeviceEvent::record(const DeviceQueue& queue, std::shared_ptr<DeviceEvent>* event) {
+  void* made = nullptr;
+  RODA_RETURN_IF_ERROR(invoke(queue.device->event_record, queue.stream, &made));
+  event->reset(new DeviceEvent(queue.device, made));
+  return {};
+}
+
+Status DeviceEvent::test(bool* over) const {
+  roda_error error = make_error();
+  const int code = device_->event_test(event_, &error);
+  *over = code != RODA_IN_PROGRESS;
+  return Status::from(code, error);
+}
+
+}  // namespace roda::execute

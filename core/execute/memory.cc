@@ -1,0 +1,105 @@
+#include "core/execute/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "core/execute/group.h"
+
+namespace roda::execute {
+namespace {
+
+// Buffers on devices are of few sizes, so that launches of many sizes are served by few allocations.
+constexpr std::size_t kLeastOnDevice = std::size_t{64} << 10;
+
+void note_unregistered(TransportGroup& group, std::size_t bytes, const Status& why) {
+  const roda_host& host = group.context().host();
+  if (host.log == nullptr) return;
+  const std::string text = std::to_string(bytes) + " bytes are used by group " + group.name() + " over " +
+                           group.context().name() + " without being registered: " + why.message();
+  host.log(host.self, RODA_LOG_DEBUG, "execute", text.c_str());
+}
+
+}  // namespace
+
+DeviceMemory::Block::~Block() {
+  for (Registration& entry : registrations) {
+    if (entry.is_registered) entry.group->deregister_memory(&entry.memory);
+  }
+  if (device != nullptr) device->free(&memory);
+}
+
+bool DeviceMemory::Block::can_go() const {
+  return std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
+    return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
+  });
+}
+
+Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes) {
+  std::erase_if(outgrown_, [](const auto& old) { return old->can_go(); });
+  const bool is_there = block_ != nullptr && block_->device == queue.device && block_->memory.device == queue.number;
+  if (is_there && block_->memory.length >= bytes) return {};
+  if (block_ != nullptr && !block_->can_go()) outgrown_.push_back(std::move(block_));
+  block_.reset();
+  const Status status = allocate(queue, place, bytes);
+  if (status.ok() || outgrown_.empty()) return status;
+  outgrown_.clear();
+  return allocate(queue, place, bytes);
+}
+
+Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t bytes) {
+  auto made = std::make_unique<Block>();
+  made->memory.struct_size = sizeof made->memory;
+  const auto take = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
+  RODA_RETURN_IF_ERROR(invoke(take, queue.number, bytes, &made->memory));
+  made->device = queue.device;
+  block_ = std::move(made);
+  return {};
+}
+
+void DeviceMemory::release() {
+  outgrown_.clear();
+  block_.reset();
+}
+
+void DeviceMemory::register_with(TransportGroup& group) {
+  std::vector<Registration>& all = block_->registrations;
+  if (std::any_of(all.begin(), all.end(), [&](const Registration& r) { return r.group == &group; })) return;
+  Registration entry{&group, block_->memory, false};
+  const Status status = group.register_memory(&entry.memory);
+  entry.is_registered = status.ok();
+  if (!status.ok()) note_unregistered(group, entry.memory.length, status);
+  all.push_back(entry);
+}
+
+void DeviceMemory::forget(TransportGroup& group) {
+  const auto forget_in = [&](Block& block) {
+    const auto is_it = [&](const Registration& entry) { return entry.group == &group; };
+    const auto entry = std::find_if(block.registrations.begin(), block.registrations.end(), is_it);
+    if (entry == block.registrations.end()) return;
+    if (entry->is_registered) group.deregister_memory(&entry->memory);
+    block.registrations.erase(entry);
+  };
+  if (block_ != nullptr) forget_in(*block_);
+  for (const auto& old : outgrown_) forget_in(*old);
+}
+
+Status WorkMemory::reserve(const DeviceQueue* queue, std::size_t bytes) {
+  is_on_device_ = queue != nullptr;
+  if (is_on_device_) {
+    const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
+    const Status status = on_device_.reserve(*queue, DeviceMemory::Place::kDevice, length);
+    data_ = on_device_.data();
+    return status;
+  }
+  if (bytes > host_bytes_) {
+    host_.reset();
+    host_.reset(static_cast<char*>(std::aligned_alloc(kLine, align_up(bytes))));
+    host_bytes_ = host_ == nullptr ? 0 : align_up(bytes);
+  }
+  data_ = host_.get();
+  if (bytes <= host_bytes_) return {};
+  return Status::no_memory("there is not so much host memory: " + std::to_string(bytes) + " bytes");
+}
+
+}  // namespace roda::execute

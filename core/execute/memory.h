@@ -1,0 +1,92 @@
+// Memory of the engine's that only grows: on a device, staging memory beside one, or wherever a launch's work goes.
+//
+// Threads: the holder of the engine's baton.
+#pragma once
+
+#include <roda/abi/device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "core/execute/device_queue.h"
+#include "plugins/base/status.h"
+
+namespace roda::execute {
+
+class TransportGroup;
+
+// Chunks and ranks are numbered by 32-bit integers.
+constexpr std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+inline constexpr std::size_t kLine = 64;
+
+constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Memory of the queue's device, or host memory that the device reads and writes at full speed. What it has outgrown
+// goes at once, or, where a group's library would have to be waited for, at a later reserve().
+class DeviceMemory {
+ public:
+  enum class Place : std::uint8_t { kDevice, kStaging };
+
+  // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then.
+  Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes);
+  // Waits for what the groups' libraries have under way.
+  void release();
+  // The group's library may prepare for the memory, which stays until it grows or is released. After reserve().
+  // It is an offer: a group that can't, or doesn't, works on the memory as it is. One that must not go on after a
+  // failure (because its peers rely on the registration) ends by itself. The group outlives this, or is forgotten.
+  void register_with(TransportGroup& group);
+  // The group is about to go. No work of its library on the memory may be under way.
+  void forget(TransportGroup& group);
+  char* data() const { return block_ == nullptr ? nullptr : static_cast<char*>(block_->memory.address); }
+  const roda_memory* memory() const { return block_ == nullptr ? nullptr : &block_->memory; }
+
+ private:
+  struct Registration {
+    TransportGroup* group;
+    roda_memory memory;
+    bool is_registered;  // false: the group didn't want it
+  };
+  struct Block {
+    Block() = default;
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    ~Block();
+    bool can_go() const;  // without waiting for a library
+    const roda_device* device = nullptr;
+    roda_memory memory{};
+    std::vector<Registration> registrations;
+  };
+  Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes);
+
+  std::unique_ptr<Block> block_;
+  std::vector<std::unique_ptr<Block>> outgrown_;
+};
+
+// Memory where a queue's work goes: of its device, or of the host.
+class WorkMemory {
+ public:
+  // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory.
+  Status reserve(const DeviceQueue* queue, std::size_t bytes);
+  // Of a device: as DeviceMemory::register_with().
+  void register_with(TransportGroup& group) {
+    if (is_on_device_) on_device_.register_with(group);
+  }
+  char* data() const { return data_; }
+  const roda_memory* memory() const { return is_on_device_ ? on_device_.memory() : nullptr; }
+
+ private:
+  struct Free {
+    void operator()(char* data) const { std::free(data); }
+  };
+  char* data_ = nullptr;
+  bool is_on_device_ = false;
+  DeviceMemory on_device_;
+  std::unique_ptr<char, Free> host_;
+  std::size_t host_bytes_ = 0;
+};
+
+}  // namespace roda::execute
