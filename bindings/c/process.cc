@@ -1,6 +1,6 @@
 #include "bindings/c/process.h"
 
-#include "core/engine/start.h"
+#include "core/engine/engine.h"
 #include "plugins/base/fork_guard.h"
 
 namespace roda {

@@ -1,11 +1,16 @@
 #include "core/engine/baton.h"
 
 #include <linux/futex.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
+#include <cstring>
 #include <ctime>
+#include <utility>
 
 namespace roda::engine {
 
@@ -18,5 +23,49 @@ void Baton::wait_pulse(std::uint32_t seen, int limit_ms) {
 }
 
 void Baton::wake_sleepers() { syscall(SYS_futex, &pulse_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+
+Status Bells::open(Bells* bells) {
+  for (const auto& [poll, wake] :
+       {std::pair(&bells->engine_poll_, &bells->engine_wake_), std::pair(&bells->holder_poll_, &bells->holder_wake_)}) {
+    poll->reset(epoll_create1(EPOLL_CLOEXEC));
+    if (!*poll) return Status::system(std::string("epoll_create1 failed: ") + std::strerror(errno));
+    wake->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!*wake) return Status::system(std::string("eventfd failed: ") + std::strerror(errno));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = wake->get();
+    if (epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event) != 0) {
+      return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+void Bells::ring(const UniqueFd& eventfd) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(eventfd.get(), &one, sizeof one);
+}
+
+bool Bells::wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms) {
+  epoll_event events[8];
+  const int n = epoll_wait(poll.get(), events, 8, timeout_ms);
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.fd != wake.get()) continue;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake.get(), &count, sizeof count);
+  }
+  return n > 0;
+}
+
+Status Bells::watch(int fd) {
+  if (fd < 0) return {};
+  epoll_event event{};
+  event.data.fd = fd;
+  event.events = EPOLLIN;
+  bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  event.events = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
+  watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+}
 
 }  // namespace roda::engine

@@ -1,5 +1,6 @@
-// Who holds the engine. The state machine has one owner at a time: normally the engine's own thread, but a thread that
-// waits for a result takes over while it waits, because handing work to a sleeping thread costs tens of microseconds.
+// Who holds the engine, and what it sleeps on. The state machine has one owner at a time: normally the engine's own
+// thread, but a thread that waits for a result takes over while it waits, because handing work to a sleeping thread
+// costs tens of microseconds.
 //
 // Threads: any. What only the holder may touch says so (RODA_GUARDED_BY, RODA_REQUIRES).
 #pragma once
@@ -8,6 +9,8 @@
 #include <cstdint>
 
 #include "plugins/base/mutex.h"
+#include "plugins/base/status.h"
+#include "plugins/base/unique_fd.h"
 
 namespace roda::engine {
 
@@ -53,6 +56,34 @@ class RODA_CAPABILITY("baton") Baton {
   alignas(64) std::atomic<std::uint32_t> wanting_{0};
   std::atomic<std::uint32_t> pulse_{0};
   std::atomic<std::uint32_t> sleepers_{0};
+};
+
+// What the engine sleeps on. Its own thread and a waiting thread that holds the baton sleep on descriptors of their
+// own: each must see what wakes it, and the engine's thread must not be woken again and again by what a waiting thread
+// is dealing with (hence edge-triggered).
+class Bells {
+ public:
+  Bells() = default;  // rings nothing until it is opened
+  static Status open(Bells* bells);
+
+  // --- any thread ---
+  void wake_engine() const { ring(engine_wake_); }  // there is work and nobody else does it
+  void wake_holder() const { ring(holder_wake_); }  // a submission while a waiting thread sleeps with the baton
+
+  // --- the holder of the baton ---
+  // The descriptor wakes both from now on. Negative: nothing.
+  Status watch(int fd);
+
+  // Until something rings, at most that long; negative: for ever. True when something rang.
+  bool sleep_as_engine(int timeout_ms) const { return wait(engine_poll_, engine_wake_, timeout_ms); }
+  bool sleep_as_holder(int timeout_ms) const { return wait(holder_poll_, holder_wake_, timeout_ms); }
+
+ private:
+  static void ring(const UniqueFd& eventfd);
+  static bool wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms);
+
+  UniqueFd engine_poll_, engine_wake_;
+  UniqueFd holder_poll_, holder_wake_;
 };
 
 }  // namespace roda::engine

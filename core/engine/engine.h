@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "algorithms/topology/topology.h"
+#include "core/bootstrap/launched.h"
 #include "core/bootstrap/store.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
-#include "core/engine/bells.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
@@ -213,5 +213,12 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   std::thread thread_;
 };
+
+// From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every
+// rank gets an engine, or every rank that is still there gets an error. `round` counts the calls in this process: init,
+// shutdown, init. `static_sets`: process sets as the caller listed them; sorted here, and refused when a rank is out of
+// range or named twice. Blocks.
+Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets, int round,
+                    std::unique_ptr<Engine>* engine);
 
 }  // namespace roda::engine

@@ -118,7 +118,7 @@ bool Engine::drive() {
   put_in_log();
   if (shutting_down_ && !drained_said_ && !launcher_.moves_data()) {
     drained_said_ = true;
-    announcer_.plain(wire::Item::kDrained, 0);
+    announcer_.record().plain(wire::Item::kDrained, 0);
     put_in_log();
     moved = true;
   }
@@ -140,9 +140,9 @@ bool Engine::drive() {
 
 bool Engine::announce() {
   submissions_.take(&news_);
-  for (const auto& ranks : news_.sets_to_add) announcer_.add_set(ranks);
-  for (const std::int32_t id : news_.sets_to_remove) announcer_.plain(wire::Item::kRemoveSet, id);
-  if (news_.shutdown && !shutting_down_) announcer_.plain(wire::Item::kShutdown, 0);
+  for (const auto& ranks : news_.sets_to_add) announcer_.record().add_set(ranks);
+  for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
+  if (news_.shutdown && !shutting_down_) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
@@ -155,7 +155,7 @@ void Engine::say_finished(bool only_where_wanted) {
   for (const auto& [id, set] : launcher_.sets()) {
     if (!set->is_member() || set->completed() == set->reported) continue;
     if (only_where_wanted && !negotiator_.wants_finished(id)) continue;
-    announcer_.finished(id, set->completed());
+    announcer_.record().number(wire::Item::kFinished, id, set->completed());
     set->reported = set->completed();
   }
 }
@@ -208,7 +208,7 @@ void Engine::hold_ready_tensors() {
     const auto window = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(*cycle));
     const auto [it, fresh] = hold_until_.emplace(id, now + window);
     if (fresh || now < it->second) continue;
-    announcer_.flush(id, negotiator_.ready_count(id));
+    announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));
     hold_until_.erase(it);
   }
 }
@@ -222,7 +222,7 @@ void Engine::suspect(const Status& cause) {
       cause.code() == RODA_ERR_TIMEOUT || cause.code() == RODA_ERR_PEER || cause.code() == RODA_ERR_ABORTED;
   if (!is_hearsay) return parts_.control->abort(cause);
   if (!roll_call_.begin(cause, Clock::now())) return;
-  announcer_.plain(wire::Item::kRollCall, 0);
+  announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }
 
@@ -274,7 +274,7 @@ void Engine::doubt() {
                                            std::to_string(patience.count()) +
                                            " s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) for what it has submitted.");
   if (!roll_call_.begin_in_doubt(cause, waits_since, patience, Clock::now())) return;
-  announcer_.plain(wire::Item::kRollCall, 0);
+  announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }
 

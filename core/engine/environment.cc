@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "algorithms/select/table.h"
-#include "core/plan/device_choice.h"
+#include "algorithms/select/names.h"
+#include "core/plan/carriers.h"
 #include "core/plan/user_algorithms.h"
 #include "plugins/base/log.h"
 #include "plugins/devices/cpu/cpu_device.h"

@@ -1,4 +1,4 @@
-#include "core/engine/start.h"
+#include "core/engine/engine.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -76,14 +76,20 @@ Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
   return {};
 }
 
+// " shm tcp"
+std::string names_of(const Carriers::Transports& transports) {
+  std::string names;
+  for (const roda_transport* t : transports) names += std::string(" ") + t->name;
+  return names;
+}
+
 std::string device_transports(const Planner& planner) {
   std::string text;
   for (int collective = 0; collective < RODA_COLLECTIVE_COUNT; ++collective) {
     const roda_collective_entry& entry = *roda_collective_of(collective);
     if (entry.input == RODA_NOTHING || (entry.traits & RODA_SUBMITTED) == 0) continue;
-    text += (text.empty() ? "" : ", ") + std::string(roda_collective_name(collective)) + ":";
-    for (const roda_transport* t : planner.carriers().on_device(collective).transports)
-      text += std::string(" ") + t->name;
+    text += (text.empty() ? "" : ", ") + std::string(roda_collective_name(collective)) + ":" +
+            names_of(planner.carriers().on_device(collective).transports);
   }
   return text;
 }
@@ -95,12 +101,8 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const Topolo
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += "topology=" + topology::hash(topology) + "\n";
   text += user_algorithms_note();
-  text += "selection table=" + std::to_string(planner.table().hash()) + "\ntransports=";
-  const char* separator = "";
-  for (const roda_transport* t : planner.carriers().for_host()) {
-    text += std::string(separator) + t->name;
-    separator = " ";
-  }
+  text += "selection table=" + std::to_string(planner.table().hash()) +
+          "\ntransports=" + names_of(planner.carriers().for_host());
   text += "\ntransports on devices=" + device_transports(planner) + "\nprocess sets=";
   for (const auto& set : sets) {
     text += "[";
@@ -111,8 +113,7 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const Topolo
 }
 
 // Every rank says how it fared so far; the first failure becomes everybody's.
-Status vote(const Parts& parts, const std::string& step, const Status& mine,
-            std::chrono::steady_clock::time_point deadline) {
+Status vote(const Parts& parts, const std::string& step, const Status& mine, Deadline deadline) {
   std::string result;
   const std::string text =
       mine.ok() ? "" : std::to_string(mine.code()) + " " + std::to_string(mine.rank()) + " " + mine.message();
@@ -153,16 +154,14 @@ void show(const Parts& parts) {
     if (shortage.is_limit && is_mine) RODA_LOG(warning, "{}", shortage.text);
     if (!shortage.is_limit && rank == 0) RODA_LOG(info, "{}", shortage.text);
   }
-  if (rank != 0) return;
-  if (parts.knobs.topology_dump_file.empty()) return;
+  if (rank != 0 || parts.knobs.topology_dump_file.empty()) return;
   const Status written = topology::write_file(parts.knobs.topology_dump_file, parts.topology);
   if (!written.ok()) RODA_LOG(warning, "RODA_TOPOLOGY_DUMP_FILE: {}", written.message());
 }
 
 // The planner and the topology, once every rank has the same settings. `mine`: how this rank fared so far.
 Status agree(const topology::View& view, const std::vector<RankReport>& reports, Status mine,
-             const std::vector<std::vector<std::int32_t>>& sets, std::chrono::steady_clock::time_point deadline,
-             Parts* parts) {
+             const std::vector<std::vector<std::int32_t>>& sets, Deadline deadline, Parts* parts) {
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
@@ -264,15 +263,13 @@ void tell_of_start(const Parts& parts) {
   place.resize(place.find_last_not_of('\n') + 1);
   RODA_LOG(debug, "{}, on {}; {}", place, parts.topology.host_of(parts.rank).name, cores);
   if (parts.rank != 0 || !logging::enabled(logging::Level::info)) return;
-  std::string transports;
-  for (const roda_transport* t : parts.planner->carriers().for_host()) transports += std::string(" ") + t->name;
   const Shape shape(parts.topology.levels, parts.rank);
   PlanQuery query;
   query.lie_on(shape);
   RODA_LOG(info, "Roda {}: {} on {}; transports:{}; {}{}{}; {}", kVersion,
            counted(static_cast<std::size_t>(parts.topology.size()), "rank"),
-           counted(parts.topology.hosts.size(), "host"), transports, by_size(parts.planner.get(), query),
-           parts.device != nullptr ? "; on GPUs " : "",
+           counted(parts.topology.hosts.size(), "host"), names_of(parts.planner->carriers().for_host()),
+           by_size(parts.planner.get(), query), parts.device != nullptr ? "; on GPUs " : "",
            parts.device != nullptr ? device_transports(*parts.planner) : "", cores);
 }
 

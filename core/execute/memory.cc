@@ -84,7 +84,7 @@ void DeviceMemory::forget(TransportGroup& group) {
   for (const auto& old : outgrown_) forget_in(*old);
 }
 
-Status WorkMemory::reserve(const DeviceQueue* queue, std::size_t bytes) {
+Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes) {
   is_on_device_ = queue != nullptr;
   if (is_on_device_) {
     const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));

@@ -70,7 +70,10 @@ class DeviceMemory {
 class WorkMemory {
  public:
   // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory.
-  Status reserve(const DeviceQueue* queue, std::size_t bytes);
+  Status reserve(const DeviceQueue* queue, std::size_t bytes) {
+    const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_bytes_;
+    return is_there ? Status() : grow(queue, bytes);
+  }
   // Of a device: as DeviceMemory::register_with().
   void register_with(TransportGroup& group) {
     if (is_on_device_) on_device_.register_with(group);
@@ -79,6 +82,8 @@ class WorkMemory {
   const roda_memory* memory() const { return is_on_device_ ? on_device_.memory() : nullptr; }
 
  private:
+  Status grow(const DeviceQueue* queue, std::size_t bytes);
+
   struct Free {
     void operator()(char* data) const { std::free(data); }
   };

@@ -13,32 +13,27 @@ class NativeStage final : public Stage {
  public:
   explicit NativeStage(TransportGroup& group) : group_(group) {}
 
-  Status start(const StageArgs& args) override;
-  Status test(bool* done) override;
   bool is_on_stream() override {
-    return running_ && started_ && args_.stream != nullptr && group_.is_on_stream(request_);
-  }
-  void abort(const Status& cause) override {
-    if (running_ && failure_.ok()) failure_ = cause;
-    group_.abort(cause);
+    return is_running() && started_ && args_.stream != nullptr && group_.is_on_stream(request_);
   }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override;
 
  private:
-  Status finish(int code);
+  Status begin(const StageArgs& args) override;
+  Status advance(bool* done) override;
+  void abort_groups(const Status& cause) override { group_.abort(cause); }
+  bool release() override;
 
   TransportGroup& group_;
   roda_collective_args args_{};
   roda_request* request_ = nullptr;
-  bool running_ = false;
   std::uint64_t number_ = 0;  // among the collectives of the group
   bool started_ = false;      // false: it is not its turn, or the transport said RODA_AGAIN so far
   std::uint64_t moves_ = 0;
-  Status failure_;
 };
 
-Status NativeStage::start(const StageArgs& args) {
+Status NativeStage::begin(const StageArgs& args) {
   const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
   if (!group_.context().supports(args.collective, args.dtype, args.op, kind)) {
     return Status::unsupported(std::string(group_.context().name()) + " has no native " +
@@ -59,23 +54,15 @@ Status NativeStage::start(const StageArgs& args) {
   args_.tag = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();
   args_.stream = args.queue == nullptr ? nullptr : args.queue->stream;
   request_ = nullptr;
-  failure_ = Status();
   number_ = group_.draw_number();
-  running_ = true;
   started_ = false;
   return {};
 }
 
-Status NativeStage::test(bool* done) {
-  *done = !running_;
-  if (!running_) return failure_;
+Status NativeStage::advance(bool* done) {
   int code = RODA_OK;
   if (!started_) {
-    if (group_.aborted()) {
-      running_ = false;
-      *done = true;
-      return failure_ = group_.cause();
-    }
+    if (group_.aborted()) return group_.cause();
     if (!group_.is_next(number_)) return {};
     code = group_.start_collective(args_, &request_);
     if (code == RODA_AGAIN) return {};
@@ -84,24 +71,22 @@ Status NativeStage::test(bool* done) {
   }
   if (code >= 0 && request_ != nullptr) code = group_.test_request(request_);
   if (code == RODA_IN_PROGRESS) return {};
-  *done = true;
-  return finish(code);
-}
-
-Status NativeStage::finish(int code) {
-  running_ = false;
   request_ = nullptr;
   ++moves_;
-  const Status status = group_.error(code);
-  if (failure_.ok()) failure_ = status;
-  if (!failure_.ok()) group_.abort(failure_);
-  return failure_;
+  *done = true;
+  return group_.error(code);
+}
+
+bool NativeStage::release() {
+  if (request_ != nullptr && group_.test_request(request_) == RODA_IN_PROGRESS) return false;
+  request_ = nullptr;
+  return true;
 }
 
 std::string NativeStage::describe() const {
   const std::string text =
       std::string("native ") + roda_collective_name(args_.collective) + " over " + group_.context().name();
-  return text + (!running_ ? ": idle" : started_ ? ": under way" : ": not accepted yet");
+  return text + (!is_running() ? ": idle" : started_ ? ": under way" : ": not accepted yet");
 }
 
 }  // namespace

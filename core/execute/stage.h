@@ -94,32 +94,49 @@ struct Tag {
 // One reusable run of a collective. start, then test until done; then start again.
 class Stage {
  public:
+  Stage() = default;
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
 
   // Whether StageArgs::bucket may be given.
   virtual bool takes_buckets() const { return false; }
 
   // Begins. The stage is idle or done. An error leaves it idle; nothing was sent.
-  virtual Status start(const StageArgs& args) = 0;
+  Status start(const StageArgs& args);
 
   // Does a bounded amount of work (about ExecuteOptions::test_bytes of data moved) and says whether the stage has
   // ended. OK with *done false: test again, after progress of the context. An error comes with *done true: by then the
   // group was aborted with it, no request of the stage is pending, and the output is undefined. Ask
   // TransportGroup::quiesced() before the buffers are given back.
-  virtual Status test(bool* done) = 0;
+  Status test(bool* done);
 
   // Of a running stage on a device: whether all of its work lies on the stream, so that what the caller puts there next
   // comes after it. The stage is still to be tested to its end.
   virtual bool is_on_stream() { return false; }
 
   // Ends the stage with `cause`: aborts the group; test() says when it is over.
-  virtual void abort(const Status& cause) = 0;
+  void abort(const Status& cause);
 
   // Grows whenever something moved: renews the deadline of the operation.
   virtual std::uint64_t moves() const = 0;
 
   // What it waits for now, for the stall report: "ring over gloo: recv from rank 3, step 4 of 12".
   virtual std::string describe() const = 0;
+
+ protected:
+  bool is_running() const { return running_; }
+
+ private:
+  // start() and test() of a stage that has not failed. *done is false when advance() is called.
+  virtual Status begin(const StageArgs& args) = 0;
+  virtual Status advance(bool* done) = 0;
+  // A stage that failed, or was aborted, is over when nothing that it started is pending: whether that is so.
+  virtual void abort_groups(const Status& cause) = 0;
+  virtual bool release() = 0;
+
+  bool running_ = false;
+  Status failure_;
 };
 
 // The two kinds that do the work. `group` and `options` outlive them.

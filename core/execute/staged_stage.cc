@@ -96,64 +96,51 @@ Status StagedStage::copy_up() {
   return DeviceEvent::record(*args_.queue, &copied_);
 }
 
-Status StagedStage::start(const StageArgs& args) {
+Status StagedStage::begin(const StageArgs& args) {
   args_ = args;
-  failure_ = Status();
   RODA_RETURN_IF_ERROR(way_ == Way::kThroughHost ? prepare_buffers() : point_to_device());
   RODA_RETURN_IF_ERROR(copy_down());
   phase_ = Phase::kDown;
   return {};
 }
 
-// One phase further, unless something has to come first.
-Status StagedStage::advance(bool* waits) {
+// As many phases as go without waiting.
+Status StagedStage::advance(bool* done) {
   bool over = false;
-  switch (phase_) {
-    case Phase::kDown:
-      RODA_RETURN_IF_ERROR(copied_->test(&over));
-      over = over && may_enter_;
-      if (over) RODA_RETURN_IF_ERROR(inner_->start(inner_args_));
-      if (over) is_inside_ = true;
-      break;
-    case Phase::kInside:
-      is_inside_ = false;
-      RODA_RETURN_IF_ERROR(inner_->test(&over));
-      is_inside_ = !over;
-      if (over && way_ == Way::kThroughHost) RODA_RETURN_IF_ERROR(copy_up());
-      break;
-    default:
-      RODA_RETURN_IF_ERROR(copied_->test(&over));
-      break;
+  if (phase_ == Phase::kDown) {
+    RODA_RETURN_IF_ERROR(copied_->test(&over));
+    if (!over || !may_enter_) return {};
+    RODA_RETURN_IF_ERROR(inner_->start(inner_args_));
+    phase_ = Phase::kInside;
+    ++moves_;
   }
-  *waits = !over;
-  if (!over) return {};
-  ++moves_;
-  const bool goes_up = phase_ == Phase::kInside && way_ == Way::kThroughHost;
-  phase_ = phase_ == Phase::kDown ? Phase::kInside : goes_up ? Phase::kUp : Phase::kIdle;
+  if (phase_ == Phase::kInside) {
+    if (const Status status = inner_->test(&over); !status.ok() || !over) {
+      if (!status.ok()) phase_ = Phase::kIdle;
+      return status;
+    }
+    phase_ = Phase::kIdle;
+    ++moves_;
+    if (way_ == Way::kThroughHost) {
+      RODA_RETURN_IF_ERROR(copy_up());
+      phase_ = Phase::kUp;
+    }
+  }
+  if (phase_ == Phase::kUp) {
+    RODA_RETURN_IF_ERROR(copied_->test(&over));
+    if (!over) return {};
+    phase_ = Phase::kIdle;
+    ++moves_;
+  }
+  *done = true;
   return {};
 }
 
-Status StagedStage::test(bool* done) {
-  bool waits = phase_ == Phase::kIdle;
-  while (!waits && failure_.ok() && phase_ != Phase::kIdle) {
-    if (const Status status = advance(&waits); !status.ok()) {
-      failure_ = status;
-      inner_->abort(status);
-    }
-  }
-  if (!failure_.ok() && is_inside_) {
-    bool ended = false;
-    static_cast<void>(inner_->test(&ended));
-    is_inside_ = !ended;
-  }
-  if (!failure_.ok() && !is_inside_) phase_ = Phase::kIdle;
-  *done = phase_ == Phase::kIdle;
-  return *done ? failure_ : Status();
-}
-
-void StagedStage::abort(const Status& cause) {
-  if (phase_ != Phase::kIdle && failure_.ok()) failure_ = cause;
-  inner_->abort(cause);
+bool StagedStage::release() {
+  bool ended = true;
+  if (phase_ == Phase::kInside) static_cast<void>(inner_->test(&ended));
+  if (ended) phase_ = Phase::kIdle;
+  return ended;
 }
 
 std::string StagedStage::describe() const {

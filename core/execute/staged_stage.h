@@ -24,8 +24,6 @@ class StagedStage final : public Stage {
   StagedStage(std::unique_ptr<Stage> stage, int rank, int size);
   // Around stages of others, one after the other: wrap() comes before each start().
   StagedStage() = default;
-  StagedStage(const StagedStage&) = delete;
-  StagedStage& operator=(const StagedStage&) = delete;
   ~StagedStage() override;
   void wrap(Stage* stage, int rank, int size, Way way = Way::kThroughHost);
 
@@ -34,9 +32,6 @@ class StagedStage final : public Stage {
   bool is_outside() const { return phase_ == Phase::kDown; }
   void let_in(bool may_enter) { may_enter_ = may_enter; }
 
-  Status start(const StageArgs& args) override;
-  Status test(bool* done) override;
-  void abort(const Status& cause) override;
   std::uint64_t moves() const override { return moves_ + (inner_ == nullptr ? 0 : inner_->moves()); }
   std::string describe() const override;
 
@@ -48,7 +43,10 @@ class StagedStage final : public Stage {
   Status open_own_stream();
   Status copy_down();
   Status copy_up();
-  Status advance(bool* waits);
+  Status begin(const StageArgs& args) override;
+  Status advance(bool* done) override;
+  void abort_groups(const Status& cause) override { inner_->abort(cause); }
+  bool release() override;
   bool is_one_of_many() const { return roda_collective_is(args_.collective, RODA_ROOTED) != 0 && rank_ != args_.root; }
   bool combines() const { return roda_collective_is(args_.collective, RODA_COMBINES) != 0; }
   bool reads_input() const { return combines() || !is_one_of_many(); }
@@ -69,9 +67,7 @@ class StagedStage final : public Stage {
   DeviceQueue own_queue_;                       // then
   std::shared_ptr<DeviceEvent> copied_;
   bool may_enter_ = true;
-  bool is_inside_ = false;  // the inner stage was started and has not ended
   std::uint64_t moves_ = 0;
-  Status failure_;
 };
 
 }  // namespace roda::execute

@@ -55,23 +55,33 @@ Status Payload::ensure_fused(std::size_t bytes) {
 Status Payload::prepare(const Work& work, const Means& means, execute::StageArgs* args) {
   work_ = work;
   means_ = means;
-  if (is_fused() && !reduces_all()) return prepare_bucket(args);
+  if (reduces_all()) return prepare_allreduce(args);
+  if (head().collective == RODA_BARRIER) return {};
+  if (is_fused()) return prepare_bucket(args);
+  Operation* op = operations_->front();
+  RODA_RETURN_IF_ERROR(prepare_one(op, args));
+  const bool is_for_others = head().collective == RODA_REDUCE && !is_root();
+  args->input = op->input;
+  args->output = is_for_others ? nullptr : op->output;
+  return head().collective == RODA_REDUCESCATTER || head().collective == RODA_REDUCE ? scale_input(args) : Status();
+}
+
+// Counts, and the result where the caller has no place for it.
+Status Payload::prepare_one(Operation* op, execute::StageArgs* args) {
+  op->result_shape = op->request.shape;
   switch (head().collective) {
-    case RODA_ALLREDUCE:
-    case RODA_ADASUM_ALLREDUCE:
-      return prepare_allreduce(args);
     case RODA_ALLGATHER:
-      return prepare_allgather(args);
+      return prepare_allgather(op, args);
     case RODA_ALLTOALL:
-      return prepare_alltoall(args);
+      return prepare_alltoall(op, args);
     case RODA_REDUCESCATTER:
-      return prepare_reducescatter(args);
+      return prepare_reducescatter(op, args);
     case RODA_BROADCAST:
-      return prepare_broadcast(args);
-    case RODA_REDUCE:
-      return prepare_reduce(args);
-    case RODA_BARRIER:
+      args->count = count();
       return {};
+    case RODA_REDUCE:
+      args->count = count();
+      return is_root() ? allocate_result(op, op->bytes()) : Status();
     default:
       return Status::unsupported(std::string(roda_collective_name(head().collective)) + " has no plan");
   }
@@ -141,17 +151,7 @@ void Payload::lay_out_bucket() {
   bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype, reads_gaps);
 }
 
-Status Payload::prepare_broadcast(execute::StageArgs* args) {
-  Operation* op = operations_->front();
-  args->input = op->input;
-  args->output = op->output;
-  args->count = count();
-  op->result_shape = op->request.shape;
-  return {};
-}
-
-Status Payload::prepare_allgather(execute::StageArgs* args) {
-  Operation* op = operations_->front();
+Status Payload::prepare_allgather(Operation* op, execute::StageArgs* args) {
   recv_counts_.clear();
   std::size_t total = 0;
   std::int64_t rows = 0;
@@ -161,16 +161,12 @@ Status Payload::prepare_allgather(execute::StageArgs* args) {
     rows += head().rows[m];
   }
   RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
-  op->result_shape = op->request.shape;
   op->result_shape[0] = rows;
-  args->input = op->input;
-  args->output = op->output;
   args->recv_counts = recv_counts_.data();
   return {};
 }
 
-Status Payload::prepare_alltoall(execute::StageArgs* args) {
-  Operation* op = operations_->front();
+Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
   const auto members = static_cast<std::size_t>(size());
   const auto self = static_cast<std::size_t>(members_.rank);
   const auto row = static_cast<std::size_t>(head().row_elements);
@@ -187,10 +183,7 @@ Status Payload::prepare_alltoall(execute::StageArgs* args) {
   }
   const std::int32_t largest = *std::max_element(head().splits.begin(), head().splits.end());
   RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
-  op->result_shape = op->request.shape;
   op->result_shape[0] = rows;
-  args->input = op->input;
-  args->output = op->output;
   args->send_counts = send_counts_.data();
   args->recv_counts = recv_counts_.data();
   args->max_count = static_cast<std::size_t>(largest) * row;
@@ -204,8 +197,7 @@ Status Payload::prepare_alltoall(execute::StageArgs* args) {
   return {};
 }
 
-Status Payload::prepare_reducescatter(execute::StageArgs* args) {
-  Operation* op = operations_->front();
+Status Payload::prepare_reducescatter(Operation* op, execute::StageArgs* args) {
   recv_counts_.clear();
   for (int m = 0; m < size(); ++m) {
     recv_counts_.push_back(
@@ -213,24 +205,10 @@ Status Payload::prepare_reducescatter(execute::StageArgs* args) {
   }
   const auto self = static_cast<std::size_t>(members_.rank);
   RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
-  op->result_shape = op->request.shape;
   op->result_shape[0] = reducescatter_rows(head().rows[0], size(), members_.rank);
   args->count = count();
   args->recv_counts = recv_counts_.data();
-  args->input = op->input;
-  args->output = op->output;
-  return scale_input(args);
-}
-
-// Off the root there is no output.
-Status Payload::prepare_reduce(execute::StageArgs* args) {
-  Operation* op = operations_->front();
-  op->result_shape = op->request.shape;
-  if (is_root()) RODA_RETURN_IF_ERROR(allocate_result(op, op->bytes()));
-  args->input = op->input;
-  args->output = is_root() ? op->output : nullptr;
-  args->count = count();
-  return scale_input(args);
+  return {};
 }
 
 // Where the input must stay as it is: in the fusion buffer.

@@ -69,11 +69,10 @@ class Payload {
   Status prepare_allreduce(execute::StageArgs* args);
   Status prepare_zeros(execute::StageArgs* args);
   void lay_out_bucket();
-  Status prepare_allgather(execute::StageArgs* args);
-  Status prepare_alltoall(execute::StageArgs* args);
-  Status prepare_reducescatter(execute::StageArgs* args);
-  Status prepare_broadcast(execute::StageArgs* args);
-  Status prepare_reduce(execute::StageArgs* args);
+  Status prepare_one(Operation* op, execute::StageArgs* args);
+  Status prepare_allgather(Operation* op, execute::StageArgs* args);
+  Status prepare_alltoall(Operation* op, execute::StageArgs* args);
+  Status prepare_reducescatter(Operation* op, execute::StageArgs* args);
   Status scale_input(execute::StageArgs* args);
   // The same for several tensors in one buffer.
   Status prepare_bucket(execute::StageArgs* args);

@@ -16,7 +16,7 @@
 #include "core/execute/compose/composed_stage.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
-#include "core/plan/shape.h"
+#include "core/plan/plan.h"
 
 namespace roda::engine {
 

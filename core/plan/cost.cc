@@ -1,4 +1,4 @@
-#include "core/plan/cost.h"
+#include "core/plan/explain.h"
 
 #include <algorithm>
 #include <utility>
@@ -63,9 +63,7 @@ bool copies_inside(const Plan& plan, const PlanQuery& q) {
     const PlanStage& stage = plan.stages[number];
     const std::int32_t axis = plan.is_composed() ? plan.composition.stages[number].axis : 0;
     if (plan.is_composed() && q.shape->grid(plan.composition.name).hosts(axis) > 1) continue;
-    const auto* algorithm =
-        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
-    if ((algorithm->needs & schedule::kNeedsMessages) != 0) return true;
+    if ((stage.find_algorithm()->needs & schedule::kNeedsMessages) != 0) return true;
   }
   return false;
 }
@@ -111,8 +109,7 @@ Links links_of(const Topology& topology) {
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
-    const auto collective = static_cast<schedule::Collective>(stage.collective);
-    if (schedule::find_algorithm(collective, stage.algorithm) == nullptr) return std::nullopt;
+    if (stage.find_algorithm() == nullptr) return std::nullopt;
   }
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options;

@@ -1,12 +1,46 @@
-// Words and JSON for `roda-info --explain`, and for the log: what would run, what lost and by how much.
+// Words and JSON for `roda-info --explain`, and for the log: what would run, what lost and by how much, and what plans
+// are predicted to cost: the simulator's model over links that stand for a cluster's. Nothing is selected by that.
+//
+// A prediction, not a measurement. Pure functions, any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "core/plan/cost.h"
+#include "algorithms/topology/topology.h"
 #include "core/plan/planner.h"
 
 namespace roda::engine {
+
+// One kind of link, as in sim::Level.
+struct Link {
+  double latency_us = 0;
+  double overhead_us = 0;
+  double GBps = 1;
+};
+
+// Of an ordinary machine.
+struct Links {
+  Link memory{0.3, 0.2, 8};   // ranks of one host, by a transport that reaches only their host
+  Link loopback{12, 6, 3};    // ranks of one host, by one that reaches all
+  Link network{30, 8, 1.25};  // of one host's interface: 10 Gbit/s Ethernet
+  double reduce_GBps = 6;     // of one rank
+  double copy_GBps = 10;
+  std::string source = "assumed";  // where the figures are from, in words
+};
+
+// The network's bandwidth from the fastest interface that is up on every host of several, and InfiniBand's latency
+// where that is it; the rest as assumed.
+Links links_of(const Topology& topology);
+
+struct Prediction {
+  double seconds = 0;
+  double inside_bytes = 0;  // between ranks of one host, all ranks together
+  double between_bytes = 0;
+};
+
+// nullopt: it can't be predicted (a library's own collective, or more than about a second of one core).
+std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links);
 
 // `links`: that predictions go by.
 std::string explain(const Planner& planner, const PlanQuery& query, const Links& links, bool as_json);

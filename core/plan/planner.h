@@ -4,18 +4,47 @@
 // query, all of which are equal on all ranks. Not thread-safe: owned by the holder of the baton (or by a tool).
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/select/table.h"
 #include "core/plan/carriers.h"
 #include "core/plan/composer.h"
 #include "core/plan/plan.h"
-#include "core/plan/plan_cache.h"
 #include "core/plan/ranking.h"
 #include "plugins/base/status.h"
 
 namespace roda::engine {
+
+// The plans that were made: each is kept once, and found again by what asks for it.
+class PlanCache {
+ public:
+  // `edges`: sizes at which the selection table's answer may change, ascending.
+  explicit PlanCache(std::vector<std::size_t> edges) : table_edges_(std::move(edges)) {}
+
+  // Sizes at which what is best for such queries may change, ascending: the table's, and where a stage passes one of
+  // them. Valid for the cache's life.
+  const std::vector<std::size_t>& edges_of(const PlanQuery& query);
+
+  // Null: none is known for the query, nor for one of another size between the same two edges.
+  const Plan* find(const PlanQuery& query);
+  // Takes what was made for the query, numbers it and names it. Valid for the cache's life; equal plans are one.
+  const Plan* keep(const PlanQuery& query, Plan plan);
+
+ private:
+  static constexpr std::size_t kMostKeys = 4096;
+
+  PlanQuery key_of(const PlanQuery& query);
+
+  std::vector<std::size_t> table_edges_;
+  std::map<std::uint64_t, std::vector<std::size_t>> edges_;  // by shape: where some stage's choice may change
+  std::map<PlanQuery, const Plan*> known_;
+  std::vector<std::unique_ptr<const Plan>> plans_;  // every one that was handed out, once
+};
 
 class Planner {
  public:

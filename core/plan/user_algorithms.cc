@@ -12,6 +12,7 @@
 
 #include "algorithms/schedule/user.h"
 #include "algorithms/text/schedule_file.h"
+#include "plugins/base/hash.h"
 
 namespace roda::engine {
 namespace {
@@ -70,12 +71,6 @@ struct Found {
   std::string digest;
 };
 
-std::string hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return std::to_string(hash);
-}
-
 Status read_file(const std::string& path, std::map<Key, Found>* all) {
   std::string text;
   RODA_RETURN_IF_ERROR(read_text(path, &text));
@@ -95,7 +90,10 @@ Status read_file(const std::string& path, std::map<Key, Found>* all) {
     return refused(path, found.sources + " has " + key.second + " for " + std::to_string(first.size) + " ranks, too");
   }
   found.sources += (found.sources.empty() ? "" : ", ") + path;
-  found.digest = hash_of(found.digest + text);
+  Hash hash;
+  hash.add(found.digest);
+  hash.add(text);
+  found.digest = std::to_string(hash.value());
   return {};
 }
 

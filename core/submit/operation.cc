@@ -5,27 +5,17 @@
 
 namespace roda::engine {
 
-OutputBlock* OutputBlock::allocate(std::size_t bytes) {
-  const std::size_t total = (kHeader + bytes + 63) / 64 * 64;
-  void* memory = std::aligned_alloc(64, total);
-  if (memory == nullptr) return nullptr;
-  return new (memory) OutputBlock;
-}
-
 Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block) {
-  OutputBlock* made = allocate(queue.is_host() ? bytes : 0);
-  if (made == nullptr) return Status::no_memory("there is not so much host memory");
+  const std::size_t behind = queue.is_host() ? bytes : 0;
+  void* memory = std::aligned_alloc(64, (kHeader + behind + 63) / 64 * 64);
+  if (memory == nullptr) return Status::no_memory("there is not so much host memory");
+  OutputRef made(new (memory) OutputBlock);
   if (!queue.is_host()) {
-    roda_error error = make_error();
     made->memory.struct_size = sizeof made->memory;
-    const int code = queue.device->alloc(queue.number, bytes, &made->memory, &error);
-    if (code < 0) {
-      made->release();
-      return Status::from(code, error);
-    }
+    RODA_RETURN_IF_ERROR(execute::invoke(queue.device->alloc, queue.number, bytes, &made->memory));
     made->device = queue.device;
   }
-  *block = made;
+  *block = made.release();
   return {};
 }
 
@@ -58,24 +48,27 @@ HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
   return state;
 }
 
-HandleState* HandleTable::find(std::uint64_t handle) const {
-  const MutexLock lock(mutex_);
+HandleTable::Slot* HandleTable::find_locked(std::uint64_t handle) {
   const auto index = static_cast<std::uint32_t>(handle);
   if (index >= slots_.size()) return nullptr;
-  const Slot& slot = slots_[index];
-  return slot.live && slot.generation == handle >> 32 ? slot.state.get() : nullptr;
+  Slot& slot = slots_[index];
+  return slot.live && slot.generation == handle >> 32 ? &slot : nullptr;
+}
+
+HandleState* HandleTable::find(std::uint64_t handle) {
+  const MutexLock lock(mutex_);
+  const Slot* slot = find_locked(handle);
+  return slot == nullptr ? nullptr : slot->state.get();
 }
 
 void HandleTable::release(std::uint64_t handle) {
   const MutexLock lock(mutex_);
-  const auto index = static_cast<std::uint32_t>(handle);
-  if (index >= slots_.size()) return;
-  Slot& slot = slots_[index];
-  if (!slot.live || slot.generation != handle >> 32) return;
-  slot.live = false;
-  ++slot.generation;
-  slot.state->operations.clear();
-  free_.push_back(index);
+  Slot* slot = find_locked(handle);
+  if (slot == nullptr) return;
+  slot->live = false;
+  ++slot->generation;
+  slot->state->operations.clear();
+  free_.push_back(static_cast<std::uint32_t>(handle));
 }
 
 }  // namespace roda::engine

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/execute/device_queue.h"
 #include "core/negotiate/request.h"
-#include "core/submit/output.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
@@ -17,6 +17,26 @@ namespace roda::engine {
 // Barriers and joins have no name of their own: one at a time per process set.
 inline constexpr const char* kJoinName = "join.noname";
 inline constexpr const char* kBarrierName = "barrier.noname";
+
+// Memory of results whose size is known only after negotiation, on the host or on a device: it outlives the engine. A
+// block has its count in front. Threads: the count is atomic; the contents belong to whoever owns the result.
+struct OutputBlock {
+  std::atomic<std::uint32_t> references{1};
+  const roda_device* device = nullptr;  // that `memory` is of; null: the contents lie behind this header
+  roda_memory memory{};
+  void* data() { return device == nullptr ? reinterpret_cast<std::byte*>(this) + kHeader : memory.address; }
+  static constexpr std::size_t kHeader = 128;
+
+  // Where the queue's work goes.
+  static Status allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block);
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+};
+
+struct OutputRelease {
+  void operator()(OutputBlock* block) const { block->release(); }
+};
+using OutputRef = std::unique_ptr<OutputBlock, OutputRelease>;
 
 struct HandleState;
 
@@ -54,7 +74,7 @@ class HandleTable {
  public:
   // A fresh state with `count` operations. The pointer is valid until release().
   HandleState* create(std::size_t count, std::uint64_t* handle);
-  HandleState* find(std::uint64_t handle) const;
+  HandleState* find(std::uint64_t handle);
   void release(std::uint64_t handle);
 
  private:
@@ -63,7 +83,9 @@ class HandleTable {
     std::uint32_t generation = 1;  // in the handle's upper half: a released number is never taken for a live one
     bool live = false;
   };
-  mutable Mutex mutex_;
+  Slot* find_locked(std::uint64_t handle) RODA_REQUIRES(mutex_);
+
+  Mutex mutex_;
   std::vector<Slot> slots_ RODA_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> free_ RODA_GUARDED_BY(mutex_);
 };

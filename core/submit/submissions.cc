@@ -117,7 +117,8 @@ std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& laun
   operations.reserve(launch.tensors.size());
   const MutexLock lock(mutex_);
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
-    Operation* op = tensor->cache_bit < 0 ? nullptr : announcer->settle(launch.set, tensor->cache_bit, tensor->name);
+    Operation* op =
+        tensor->cache_bit < 0 ? nullptr : announcer->take_announced(launch.set, tensor->cache_bit, tensor->name);
     if (op == nullptr) op = find_locked(launch.set, tensor->name);
     if (op != nullptr) op->launched = true;
     operations.push_back(op);

@@ -100,16 +100,14 @@ bool ComposedStage::slot_is_free(std::uint32_t index) const {
   return true;
 }
 
-Status ComposedStage::start(const StageArgs& args) {
+Status ComposedStage::begin(const StageArgs& args) {
   args_ = args;
-  failure_ = Status();
   begun_ = ended_ = 0;
   RODA_RETURN_IF_ERROR(map_.begin(args_));
   for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
     RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
   }
   order_.reset(map_.slices());
-  running_ = true;
   return {};
 }
 
@@ -174,7 +172,7 @@ Status ComposedStage::end_stage(Slice* slice) {
 }
 
 // Moves one slice on as far as it goes without waiting.
-Status ComposedStage::advance(std::uint32_t index, bool* moved) {
+Status ComposedStage::advance(std::uint32_t index) {
   Slice& slice = *slices_[index];
   while (slice.busy) {
     if (slice.handle == nullptr) {
@@ -184,7 +182,6 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
         RODA_RETURN_IF_ERROR(start_call(index));
       }
       order_.begun(slice.stage);
-      *moved = true;
     }
     bool done = true;
     if (slice.handle != nullptr) {
@@ -196,12 +193,11 @@ Status ComposedStage::advance(std::uint32_t index, bool* moved) {
     }
     if (!done) return {};
     RODA_RETURN_IF_ERROR(end_stage(&slice));
-    *moved = true;
   }
   return {};
 }
 
-Status ComposedStage::advance(bool* moved) {
+Status ComposedStage::advance(bool* done) {
   for (std::uint32_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = *slices_[i];
     if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
@@ -210,41 +206,23 @@ Status ComposedStage::advance(bool* moved) {
       slice.busy = true;
       slice.run.begin(slice.number);
     }
-    RODA_RETURN_IF_ERROR(advance(i, moved));
+    RODA_RETURN_IF_ERROR(advance(i));
   }
+  *done = ended_ == map_.slices();
   return {};
 }
 
-Status ComposedStage::test(bool* done) {
-  *done = !running_;
-  if (!running_) return failure_;
-  if (failure_.ok()) {
-    bool moved = false;
-    const Status status = advance(&moved);
-    if (status.ok()) {
-      *done = ended_ == map_.slices();
-      running_ = !*done;
-      return {};
-    }
-    failure_ = status;
-    abort_groups(status);
-  }
-  return end_failed(done);
-}
-
-// A failed run is over when all of its calls are.
-Status ComposedStage::end_failed(bool* done) {
-  *done = true;
+bool ComposedStage::release() {
+  bool released = true;
   for (const auto& slice : slices_) {
     bool ended = true;
     if (slice->handle != nullptr) static_cast<void>(slice->runs->test(&ended));
-    *done = *done && ended;
+    released = released && ended;
     if (!ended) continue;
     slice->handle.reset();
     slice->busy = false;
   }
-  running_ = !*done;
-  return *done ? failure_ : Status();
+  return released;
 }
 
 void ComposedStage::abort_groups(const Status& cause) {
@@ -254,11 +232,6 @@ void ComposedStage::abort_groups(const Status& cause) {
   for (const Part& part : parts_) {
     if (part.pool != nullptr) part.pool->group().abort(cause);
   }
-}
-
-void ComposedStage::abort(const Status& cause) {
-  if (running_ && failure_.ok()) failure_ = cause;
-  abort_groups(cause);
 }
 
 std::uint64_t ComposedStage::moves() const {
@@ -271,7 +244,7 @@ std::uint64_t ComposedStage::moves() const {
 
 std::string ComposedStage::describe() const {
   std::string text = name_;
-  if (!running_) return text + ": idle";
+  if (!is_running()) return text + ": idle";
   const std::size_t slices = map_.slices();
   text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
   const Slice& oldest = *slices_[ended_ % slices_.size()];

@@ -40,9 +40,6 @@ class ComposedStage final : public Stage {
   ComposedStage(std::string name, std::shared_ptr<const schedule::Schedule> schedule,
                 const std::vector<StagePool*>& pools, Options options);
 
-  Status start(const StageArgs& args) override;
-  Status test(bool* done) override;
-  void abort(const Status& cause) override;
   std::uint64_t moves() const override;
   std::string describe() const override;
 
@@ -68,8 +65,11 @@ class ComposedStage final : public Stage {
   };
   static std::vector<Part> lay_out(const schedule::Schedule& schedule, const std::vector<StagePool*>& pools,
                                    Part* tail);
-  Status advance(bool* moved);
-  Status advance(std::uint32_t index, bool* moved);
+  Status begin(const StageArgs& args) override;
+  Status advance(bool* done) override;
+  void abort_groups(const Status& cause) override;
+  bool release() override;
+  Status advance(std::uint32_t index);
   // Slots of the stage's group that one launch may use. 0: calls need none.
   std::uint32_t slots_per_launch(const Part& part) const;
   bool needs_order(const Part& part) const;
@@ -83,8 +83,6 @@ class ComposedStage final : public Stage {
   StageArgs call_args(std::uint32_t index) const;
   Status start_call(std::uint32_t index);
   Status end_stage(Slice* slice);
-  Status end_failed(bool* done);
-  void abort_groups(const Status& cause);
 
   std::string name_;
   std::shared_ptr<const schedule::Schedule> schedule_;
@@ -97,9 +95,7 @@ class ComposedStage final : public Stage {
   StageArgs args_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;
-  bool running_ = false;
   std::uint64_t moves_ = 0;  // of the calls that have ended, and one for each of them
-  Status failure_;
 };
 
 }  // namespace roda::execute

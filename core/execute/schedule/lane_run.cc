@@ -188,26 +188,26 @@ Status LaneRun::reap(Effort* effort, std::optional<Pending>* finished) {
 
 // --- signals --------------------------------------------------------------------------------------------------------
 
-int LaneRun::peers_of(const Op& op) const { return op.peer == schedule::kAllPeers ? view_.program->size - 1 : 1; }
-
 // Each rank begins with its right neighbour, so that no rank is everybody's first.
 int LaneRun::next_peer(const Op& op) const {
   if (op.peer != schedule::kAllPeers) return op.peer;
-  return (view_.program->rank + 1 + state_.peer) % view_.program->size;
+  const int peer = view_.program->rank + 1 + state_.peer, size = view_.program->size;
+  return peer < size ? peer : peer - size;
 }
 
 Status LaneRun::signal_or_wait(const Op& op, Effort* effort, bool* done) {
-  const std::uint32_t signal = view_.group->signal_index(view_.block_index, op.signal);
+  TransportGroup& group = *view_.group;
+  const std::uint32_t signal = group.signal_index(view_.block_index, op.signal);
   const std::uint64_t value = view_.sequence << 16 | op.value;
-  for (const int last = peers_of(op); state_.peer < last; ++state_.peer) {
-    if (op.kind == OpKind::kWait) {
-      if (view_.group->signal_value(next_peer(op), signal) < value) return {};
-    } else {
-      const int code = view_.group->signal(next_peer(op), signal, value);
-      if (code == RODA_AGAIN) return {};
-      RODA_RETURN_IF_ERROR(view_.group->error(code));
-    }
-    ++effort->moves;
+  const int peers = op.peer == schedule::kAllPeers ? view_.program->size - 1 : 1;
+  const bool waits = op.kind == OpKind::kWait;
+  for (; state_.peer < peers; ++state_.peer, ++effort->moves) {
+    const int peer = next_peer(op);
+    if (waits && group.signal_value(peer, signal) < value) return {};
+    if (waits) continue;
+    const int code = group.signal(peer, signal, value);
+    if (code == RODA_AGAIN) return {};
+    RODA_RETURN_IF_ERROR(group.error(code));
   }
   *done = true;
   return {};

@@ -155,7 +155,6 @@ class LaneRun {
   Status signal_or_wait(const Op& op, Effort* effort, bool* done);
 
   Status enter(const Op& op);
-  int peers_of(const Op& op) const;
   int next_peer(const Op& op) const;
   // All messages of the op, which are this long together, are on their way.
   bool all_posted(const Operand& operand, std::size_t total) const {

@@ -68,47 +68,48 @@ Status Run::advance(Effort* effort) {
   while (phase_ != Phase::kIdle) {
     bool done = true;
     Phase next = Phase::kIdle;
-    RODA_RETURN_IF_ERROR(step(effort, &next, &done));
+    switch (phase_) {
+      case Phase::kLinger: {
+        auto& block = group_.block(view_.block_index);
+        done = block.linger_sequence == 0 || !readers_left(block.late_readers, block.linger_sequence);
+        if (done) block.linger_sequence = 0;
+        next = Phase::kOpen;
+        break;
+      }
+      case Phase::kOpen:
+        RODA_RETURN_IF_ERROR(open());
+        next = Phase::kCopyIn;
+        break;
+      case Phase::kCopyIn:
+        RODA_RETURN_IF_ERROR(bring_in(effort, &done));
+        next = view_.bucket ? Phase::kLanes : Phase::kCarry;
+        break;
+      case Phase::kCarry:
+        RODA_RETURN_IF_ERROR(carry(effort, &done));
+        next = Phase::kLanes;
+        break;
+      case Phase::kLanes:
+        RODA_RETURN_IF_ERROR(lanes(effort, &done));
+        next = view_.staged ? Phase::kTell : Phase::kIdle;
+        break;
+      case Phase::kTell:
+        RODA_RETURN_IF_ERROR(tell(&done));
+        next = Phase::kCopyOut;
+        break;
+      case Phase::kCopyOut:
+        RODA_RETURN_IF_ERROR(bring_out(effort, &done));
+        // Reads of the block may outlast the run, unless they need this rank's progress.
+        if (group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) next = Phase::kLeave;
+        break;
+      case Phase::kLeave:
+        done = !readers_left(program_.late_readers, view_.sequence);
+        break;
+      case Phase::kIdle:
+        break;
+    }
     if (!done) return {};
     phase_ = next;
     ++effort->moves;
-  }
-  return {};
-}
-
-Status Run::step(Effort* effort, Phase* next, bool* done) {
-  switch (phase_) {
-    case Phase::kLinger: {
-      auto& block = group_.block(view_.block_index);
-      *done = block.linger_sequence == 0 || !readers_left(block.late_readers, block.linger_sequence);
-      if (*done) block.linger_sequence = 0;
-      *next = Phase::kOpen;
-      return {};
-    }
-    case Phase::kOpen:
-      *next = Phase::kCopyIn;
-      return open();
-    case Phase::kCopyIn:
-      *next = view_.bucket ? Phase::kLanes : Phase::kCarry;
-      return bring_in(effort, done);
-    case Phase::kCarry:
-      *next = Phase::kLanes;
-      return carry(effort, done);
-    case Phase::kLanes:
-      *next = view_.staged ? Phase::kTell : Phase::kIdle;
-      return lanes(effort, done);
-    case Phase::kTell:
-      *next = Phase::kCopyOut;
-      return tell(done);
-    case Phase::kCopyOut:
-      // Reads of the block may outlast the run, unless they need this rank's progress.
-      if (group_.context().has(RODA_CAP_ACTIVE_WINDOWS)) *next = Phase::kLeave;
-      return bring_out(effort, done);
-    case Phase::kLeave:
-      *done = !readers_left(program_.late_readers, view_.sequence);
-      return {};
-    case Phase::kIdle:
-      break;
   }
   return {};
 }

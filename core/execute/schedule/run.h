@@ -32,8 +32,6 @@ class Run {
   enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
   enum class Way { kIn, kCarry, kOut };
 
-  // Does what the phase is for. *next: the phase after it; *done false: not yet.
-  Status step(Effort* effort, Phase* next, bool* done);
   void use_one_tensor();
   Status open();
   Status lanes(Effort* effort, bool* done);

@@ -31,19 +31,16 @@ class ScheduleStage final : public Stage {
   }
 
   bool takes_buckets() const override { return execute::takes_buckets(program_); }
-  Status start(const StageArgs& args) override;
-  Status test(bool* done) override;
-  void abort(const Status& cause) override {
-    if (running_ && failure_.ok()) failure_ = cause;
-    group_.abort(cause);
-  }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override;
 
  private:
   Status check(const StageArgs& args) const;
+  Status begin(const StageArgs& args) override;
+  Status advance(bool* done) override;
   Status advance(Effort* effort);
-  Status end_failed(bool* done);
+  void abort_groups(const Status& cause) override { group_.abort(cause); }
+  bool release() override;
 
   TransportGroup& group_;
   const ExecuteOptions& options_;
@@ -51,12 +48,10 @@ class ScheduleStage final : public Stage {
   std::vector<std::unique_ptr<Run>> runs_;  // slice k runs in runs_[k % size]
   StageArgs args_;
   Layout layout_;
-  bool running_ = false;
   std::size_t begun_ = 0;  // slices
   std::size_t ended_ = 0;  // slices before it have ended
   std::uint64_t moves_ = 0;
   std::uint32_t idle_tests_ = 0;  // in a row
-  Status failure_;
 };
 
 Status ScheduleStage::check(const StageArgs& args) const {
@@ -95,7 +90,7 @@ Status ScheduleStage::check(const StageArgs& args) const {
   return {};
 }
 
-Status ScheduleStage::start(const StageArgs& args) {
+Status ScheduleStage::begin(const StageArgs& args) {
   RODA_RETURN_IF_ERROR(check(args));
   args_ = args;
   const bool in_blocks = program_.one_sided();
@@ -103,8 +98,6 @@ Status ScheduleStage::start(const StageArgs& args) {
                in_blocks ? options_.block_bytes : options_.slice_bytes, in_blocks);
   begun_ = ended_ = 0;
   idle_tests_ = 0;
-  failure_ = Status();
-  running_ = true;
   return {};
 }
 
@@ -124,39 +117,26 @@ Status ScheduleStage::advance(Effort* effort) {
   return {};
 }
 
-Status ScheduleStage::test(bool* done) {
-  *done = !running_;
-  if (!running_) return failure_;
-  if (failure_.ok() && group_.aborted()) failure_ = group_.cause();
-  if (failure_.ok()) {
-    Effort effort{options_.test_bytes, moves_};
-    Status status = advance(&effort);
-    idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
-    moves_ = effort.moves;
-    if (status.ok() && idle_tests_ % kIdleTests == kIdleTests - 1) status = group_.health();
-    if (status.ok()) {
-      *done = ended_ == layout_.slices();
-      running_ = !*done;
-      return {};
-    }
-    failure_ = status;
-    group_.abort(status);
-  }
-  return end_failed(done);
+Status ScheduleStage::advance(bool* done) {
+  if (group_.aborted()) return group_.cause();
+  Effort effort{options_.test_bytes, moves_};
+  RODA_RETURN_IF_ERROR(advance(&effort));
+  idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
+  moves_ = effort.moves;
+  if (idle_tests_ % kIdleTests == kIdleTests - 1) RODA_RETURN_IF_ERROR(group_.health());
+  *done = ended_ == layout_.slices();
+  return {};
 }
 
-// A failed stage is done when nothing that it started is pending.
-Status ScheduleStage::end_failed(bool* done) {
+bool ScheduleStage::release() {
   bool released = true;
   for (auto& run : runs_) released &= run->release();
-  *done = released;
-  running_ = !released;
-  return released ? failure_ : Status();
+  return released;
 }
 
 std::string ScheduleStage::describe() const {
   std::string text = program_.algorithm + " over " + group_.context().name();
-  if (!running_) return text + ": idle";
+  if (!is_running()) return text + ": idle";
   const std::size_t slices = layout_.slices();
   text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
   if (ended_ < begun_) text += ": " + runs_[ended_ % runs_.size()]->describe();

@@ -1,5 +1,5 @@
 // What is remembered of plans, without a planner to make them.
-#include "core/plan/plan_cache.h"
+#include "core/plan/planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Levels, and the grids of a set's members on them.
-#include "core/plan/shape.h"
+#include "core/plan/plan.h"
 
 #include <gtest/gtest.h>
 
