@@ -96,8 +96,9 @@ typedef struct roda_op {
   const void* input;
   /* ALLREDUCE: may equal input. BROADCAST: the buffer on every rank (input is ignored unless it differs on the root,
    * whose input is then copied). NULL for ALLGATHER, ALLTOALL and REDUCESCATTER: the engine owns the output, see
-   * roda_output. A non-NULL REDUCESCATTER output must have the size that roda_reducescatter_rows gives. REDUCE: on the
-   * root it may equal input, or be NULL: the engine owns it then; elsewhere it is ignored, and there is none. */
+   * roda_output. A non-NULL REDUCESCATTER output holds this rank's rows: the input's divided by the ranks, of which the
+   * first ones get one more where that leaves a rest. REDUCE: on the root it may equal input, or be NULL: the engine
+   * owns it then; elsewhere it is ignored, and there is none. */
   void* output;
   int32_t device; /* -1: host. JOIN: where to supply zeros for tensors on GPUs; -1: on the GPU used last */
   int32_t op;     /* roda_reduce_op */
