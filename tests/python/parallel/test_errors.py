@@ -151,8 +151,14 @@ def test_other_wrong_arguments_are_told_as_they_were_given() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(TypeError, match="op is one of hvd.Average, Sum, .*, not 'sum'"):
         hvd.DistributedOptimizer(optimizer, op="sum")
-    with pytest.raises(TypeError, match="compression is a Compressor as hvd.Compression.fp16, not 'fp16'"):
+    compressors = "compression is hvd.Compression.none, hvd.Compression.fp16, .*, not 'fp16'"
+    with pytest.raises(TypeError, match=compressors):
         hvd.DistributedOptimizer(optimizer, compression="fp16")
+    with pytest.raises(TypeError, match=compressors):
+        hvd.allreduce(torch.ones(1), compression="fp16")
+    for rooted in (hvd.broadcast, hvd.broadcast_async_, hvd.reduce):
+        with pytest.raises(TypeError, match="root_rank is a rank's number, not '0'"):
+            rooted(torch.ones(1), "0")
     with pytest.raises(TypeError, match=r"process_set is an hvd.ProcessSet, not \[0\]"):
         hvd.allreduce(torch.ones(1), process_set=[0])
     with pytest.raises(TypeError, match=r"takes a torch.optim.Optimizer, and got Linear"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,14 @@ def set_id_of(process_set: ProcessSet) -> int:
     if set_id is None:
         raise ValueError(f"Process set provided does not exist, or has not been registered: {process_set}")
     return set_id
+
+
+def root_of(root_rank: int) -> int:
+    """Return a root's rank; TypeError for what is no whole number."""
+    try:
+        return operator.index(root_rank)
+    except TypeError:
+        raise TypeError(f"root_rank is a rank's number, not {root_rank!r:.60}.") from None
 
 
 def check_adasum(process_set: ProcessSet) -> None:

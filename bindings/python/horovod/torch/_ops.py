@@ -14,7 +14,7 @@ import torch
 from horovod import _roda
 from horovod.common import operations
 from horovod.common.basics import Adasum
-from horovod.common.operations import Collect, check_adasum, member_names, set_id_of, tensor_name
+from horovod.common.operations import Collect, check_adasum, member_names, root_of, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _tensors
 from horovod.torch._tensors import adopt, check_tensor, reachable, request, require_tensor, write_back
@@ -143,9 +143,8 @@ def prepare_broadcast(
     set_id = set_id_of(process_set)
     source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
-    entry = request(
-        operations.BROADCAST, tensor_name("broadcast", name, process_set), dtype, source, result, set_id, root=root_rank
-    )
+    name = tensor_name("broadcast", name, process_set)
+    entry = request(operations.BROADCAST, name, dtype, source, result, set_id, root=root_of(root_rank))
     return [entry], 0, _result(tensor, source, result, in_place)
 
 
@@ -167,10 +166,10 @@ def prepare_reduce(
     set_id = set_id_of(process_set)
     source = reachable(tensor)
     name = tensor_name("reduce", name, process_set)
-    is_root = root_rank == _roda.rank()
-    result = None if not is_root else source if in_place else torch.empty_like(source)
+    root = root_of(root_rank)
+    result = None if root != _roda.rank() else source if in_place else torch.empty_like(source)
     prescale, postscale = float(prescale_factor), float(postscale_factor)
-    entry = request(operations.REDUCE, name, dtype, source, result, set_id, op, prescale, postscale, root_rank)
+    entry = request(operations.REDUCE, name, dtype, source, result, set_id, op, prescale, postscale, root)
     if result is None:
         return [entry], 0, lambda _, keep=source: tensor if in_place else None
     return [entry], 0, _result(tensor, source, result, in_place)

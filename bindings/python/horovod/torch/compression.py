@@ -21,6 +21,14 @@ class Compressor:
         raise NotImplementedError
 
 
+def compressor_of(compression: type[Compressor]) -> type[Compressor]:
+    """Return `compression`; TypeError for what has no compress and decompress."""
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        known = ", ".join(f"hvd.Compression.{name}" for name in vars(Compression) if not name.startswith("_"))
+        raise TypeError(f"compression is {known} or a class of your own like them, not {compression!r:.60}.")
+    return compression
+
+
 class NoneCompressor(Compressor):
     """Leaves tensors as they are."""
 

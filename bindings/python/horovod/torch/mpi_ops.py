@@ -35,8 +35,12 @@ from horovod.torch._autograd import (
     HorovodGroupedReducescatter,
     HorovodReducescatter,
 )
+from horovod.torch._reduce import reduce as reduce
+from horovod.torch._reduce import reduce_ as reduce_
+from horovod.torch._reduce import reduce_async as reduce_async
+from horovod.torch._reduce import reduce_async_ as reduce_async_
 from horovod.torch._tensors import start
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.compression import Compression, Compressor, compressor_of
 
 Tensor = torch.Tensor
 
@@ -129,7 +133,7 @@ def allreduce(
         New, with the dtype and device of `tensor`.
     """
     op = handle_average_backwards_compatibility(op, average)
-    compressed, context = compression.compress(tensor)
+    compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, prescale_factor, postscale_factor, process_set)
     if _needs_gradient(compressed):
         reduced = HorovodAllreduce.apply(compressed, None, name, *arguments)
@@ -194,7 +198,7 @@ def grouped_allreduce(
 ) -> list[Tensor]:
     """Reduce several tensors that complete together; differentiable. Parameters as in :func:`allreduce`."""
     op = handle_average_backwards_compatibility(op, average)
-    pairs = [compression.compress(tensor) for tensor in tensors]
+    pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
     arguments = (op, prescale_factor, postscale_factor, process_set)
     if _needs_gradient(*compressed):
@@ -359,86 +363,6 @@ def broadcast_(
     return _ops.execute(_ops.prepare_broadcast(tensor, True, root_rank, name, process_set))
 
 
-# --- reduce ---
-
-
-def reduce_async(
-    tensor: Tensor,
-    root_rank: int,
-    name: str | None = None,
-    op: int = Average,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start a reduce into a new tensor on the root; see :func:`reduce`."""
-    factors = (prescale_factor, postscale_factor)
-    return start(*_ops.prepare_reduce(tensor, False, root_rank, name, op, *factors, process_set))
-
-
-def reduce(
-    tensor: Tensor,
-    root_rank: int,
-    name: str | None = None,
-    op: int = Average,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tensor | None:
-    """Reduce a tensor over all ranks of a process set; the root alone gets the result. Not differentiable.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Contiguous, the same shape and dtype on all ranks. It is not changed.
-    root_rank : int
-        World rank, also for a process set.
-    name : str, optional
-        What the ranks match by.
-    op : int
-        ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``.
-    prescale_factor, postscale_factor : float
-        Applied to every rank's input, and to the result.
-    process_set : ProcessSet
-        Who takes part.
-
-    Returns
-    -------
-    torch.Tensor or None
-        The reduction on the root, None on the other ranks.
-    """
-    factors = (prescale_factor, postscale_factor)
-    return _ops.execute(_ops.prepare_reduce(tensor, False, root_rank, name, op, *factors, process_set))
-
-
-def reduce_async_(
-    tensor: Tensor,
-    root_rank: int,
-    name: str | None = None,
-    op: int = Average,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start a reduce into the root's tensor; see :func:`reduce_`."""
-    factors = (prescale_factor, postscale_factor)
-    return start(*_ops.prepare_reduce(tensor, True, root_rank, name, op, *factors, process_set))
-
-
-def reduce_(
-    tensor: Tensor,
-    root_rank: int,
-    name: str | None = None,
-    op: int = Average,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tensor:
-    """Reduce into the root's tensor and return `tensor`; the other ranks' stay as they are. See :func:`reduce`."""
-    factors = (prescale_factor, postscale_factor)
-    return _ops.execute(_ops.prepare_reduce(tensor, True, root_rank, name, op, *factors, process_set))
-
-
 # --- alltoall ---
 
 
@@ -524,7 +448,7 @@ def reducescatter(
     prescale_factor, postscale_factor : float
         Applied to every rank's input, and to the result.
     """
-    compressed, context = compression.compress(tensor)
+    compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, process_set, prescale_factor, postscale_factor)
     if _needs_gradient(compressed):
         reduced = HorovodReducescatter.apply(compressed, name, *arguments)
@@ -555,7 +479,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[Tensor]:
     """Reducescatter several tensors that complete together; differentiable. Parameters as in :func:`reducescatter`."""
-    pairs = [compression.compress(tensor) for tensor in tensors]
+    pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
     arguments = (op, process_set, prescale_factor, postscale_factor)
     if _needs_gradient(*compressed):

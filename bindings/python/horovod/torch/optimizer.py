@@ -13,7 +13,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch._adasum_optimizer import DistributedAdasumMixin
 from horovod.torch._distributed_optimizer import DistributedMixin
 from horovod.torch._sharded_optimizer import ShardedMixin
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.compression import Compression, Compressor, compressor_of
 from horovod.torch.mpi_ops import rocm_built, size
 
 
@@ -69,8 +69,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         raise ValueError("The optimizer is distributed already: give DistributedOptimizer() the one that it wraps.")
     if op not in (Average, Sum, Adasum, Min, Max, Product):
         raise TypeError(f"op is one of hvd.Average, Sum, Adasum, Min, Max and Product, not {op!r}")
-    if not hasattr(compression, "compress"):
-        raise TypeError(f"compression is a Compressor as hvd.Compression.fp16, not {compression!r:.60}")
+    compressor_of(compression)
     if gradient_predivide_factor != 1.0:
         if rocm_built():
             raise ValueError("gradient_predivide_factor not supported yet with ROCm")
