@@ -43,7 +43,7 @@ def test_python_is_clean():
 
 def test_headers_say_pragma_once():
     headers = [path for path in arrows.sources(*FOLDERS) if path.endswith((".h", ".hpp"))]
-    headers.remove("tests/headers/tests.h")  # compiled by itself, where compilers warn of it
+    headers = [path for path in headers if not path.startswith("headers/compiled/")]  # compilers warn of it there
     missing = [path for path in headers if "#pragma once" not in (arrows.ROOT / path).read_text()]
     assert not missing, missing
 

@@ -1,0 +1,1 @@
+// The libraries that carry the compiled headers hold nothing else.

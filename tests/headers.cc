@@ -1,1 +1,0 @@
-// The library that carries the compiled headers holds nothing else.
