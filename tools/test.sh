@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test, or the suites named on the command line: structure native python hosts faults curves vm fuzz
-# sanitizers; or `quick`, what to run before each commit. Does all the set-up itself. The last line is the sum over all
-# suites; the exit status is 0 only if nothing failed.
+# sanitizers; or `threads`, half an hour; or `quick`, what to run before each commit. Does all the set-up itself. The last
+# line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -65,6 +65,14 @@ suite_sanitizers() {
   build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
+}
+
+# Data races: the same tests under the thread sanitizer, half an hour, and so not part of every run. Of the libraries only
+# gloo is in it: the others' own threads look like races to it, because they are not built with it.
+suite_threads() {
+  build_folder build/tsan engine-tests -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 \
+    -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo || { step_failed "threads: build" && return; }
+  meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
 }
 
 # pytest_report NAME FOLDER OPTIONS…: tests that need one process and start whatever else they need.
@@ -185,7 +193,7 @@ suite_fuzz() {
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} quick " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}, and quick"
+  [[ " ${SUITES[*]} quick threads " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}, threads and quick"
 done
 
 ensure_all
