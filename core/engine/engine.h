@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "algorithms/topology/topology.h"
-#include "core/bootstrap/launched.h"
+#include "core/bootstrap/join.h"
 #include "core/bootstrap/store.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"

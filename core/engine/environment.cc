@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "algorithms/select/names.h"
+#include "algorithms/select/table.h"
 #include "core/plan/carriers.h"
 #include "core/plan/user_algorithms.h"
 #include "plugins/base/log.h"

@@ -4,9 +4,8 @@
 
 #include "algorithms/collectives/ranks.h"
 #include "algorithms/plan/compile.h"
-#include "algorithms/plan/compose.h"
-#include "algorithms/ranks/fold.h"
-#include "algorithms/select/names.h"
+#include "algorithms/plan/plan.h"
+#include "algorithms/select/table.h"
 #include "core/execute/stage.h"
 
 namespace roda::engine {

@@ -5,7 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "algorithms/select/names.h"
+#include "algorithms/schedule/schedule.h"
+#include "algorithms/select/table.h"
 #include "core/execute/schedule/program.h"
 
 namespace roda::engine {

@@ -1,5 +1,5 @@
-// The standard headers that most sources include, compiled once for all of them (meson.build). Sources include what they
-// use all the same: nothing may depend on this.
+// The standard headers that most sources include, compiled once for all of them (meson.build). Sources include what
+// they use all the same: nothing may depend on this.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -10,7 +10,7 @@ from pathlib import Path
 import arrows
 import pytest
 
-FOLDERS = ("plugins", "transports", "algorithms", "core", "bindings", "tools", "tests", "examples")
+FOLDERS = ("plugins", "transports", "headers", "algorithms", "core", "bindings", "tools", "tests", "examples")
 
 
 def find_program(name, version=""):

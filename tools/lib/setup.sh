@@ -22,7 +22,7 @@ TORCH_TESTED=2.13.0
 export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # Everything that ends up in the installed product.
-PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml core transports algorithms plugins bindings share tools/meson.build
+PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml headers core transports algorithms plugins bindings share tools/meson.build
   tools/info tools/perf)
 
 say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
