@@ -184,7 +184,7 @@ suite_fuzz() {
     return
   fi
   CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
-    -Dtransports=loop -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
+    -Dtransports=loop,tcp -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
     "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']" || { step_failed "fuzz: build" && return; }
   python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-10}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"

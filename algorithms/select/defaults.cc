@@ -15,6 +15,8 @@ namespace {
 //
 // The last options are for RODA_DETERMINISTIC, which excludes those before them.
 //
+// MPI's own reduce is behind ours at every size: each of its many rounds waits until both ends call MPI again.
+//
 // oneshot makes every rank read everybody's data, so its limit falls as ranks rise.
 constexpr const char* kDefaults = R"(
 allreduce@host:0-64K[1-8] = */oneshot
@@ -42,7 +44,8 @@ allgather = */native, */ring, */bruck, */direct
 
 reduce@host = levels/hierarchical
 reduce@host:0-64K = */direct, tcp/binomial, */binomial, */native
-reduce@host:64K-inf = */direct, tcp/double_binary_tree, */native, */double_binary_tree
+reduce@host:64K-4M[1-4] = */direct, tcp/binomial, */binomial, */native
+reduce@host:64K-inf = */direct, tcp/double_binary_tree, */double_binary_tree, */native
 reduce@cuda = */native, levels/hierarchical
 reduce = */native, */double_binary_tree, */binomial, */direct, tcp/ordered, */ordered
 
