@@ -1,4 +1,4 @@
-// From a plan to what each rank does: one schedule for each, which is proved (verify.h), simulated, printed and run.
+// From a plan to what each rank does: one schedule for each, which is proved (verifier.h), simulated, printed and run.
 //
 // Its steps are copies, which bring data into the order in which it is sent, and calls: the plan's stages, each over
 // the rank's group along the stage's axis. Data that a stage leaves for the next lies in Scratch, in regions:

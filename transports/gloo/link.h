@@ -217,7 +217,7 @@ class Link {
     return count;
   }
 
-  // link_send.cc
+  // As the sender.
   bool must_wait(Sends::const_iterator message) const;
   bool goes_after(const Sending& earlier, const Request& request) const;
   // True when it is done already; to be asked only once.
@@ -231,7 +231,7 @@ class Link {
   void answer(const FrameHeader& question);
   void answer_late(const Request& request);
 
-  // link_receive.cc
+  // As the receiver.
   int end_long_receives();
   int take_frames();
   void take(const Frame& frame);

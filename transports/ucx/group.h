@@ -162,7 +162,7 @@ class Group {
   std::uint64_t number_for(Peer& peer, std::uint64_t tag);
   void number_arrived(Peer& peer, std::uint64_t tag, std::uint64_t number);
 
-  // --- ends.cc ---
+  // --- messages.cc: how operations end ---
   static void on_end(void* handle, ucs_status_t status, void* request);
   static void on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
   // UCX is through with it.
@@ -170,18 +170,18 @@ class Group {
   std::int32_t collect(Request& request);
   sdk::Failure end_of(const Request& request) const;
 
-  // --- one_sided.cc ---
+  // --- messages.cc: windows ---
   RemoteWindow& remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes);
   void say(Peer& peer, Word word, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
            const std::vector<char>& data = {});
   void announce_windows(Peer& peer);
   void window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes);
 
-  // --- settling.cc ---
+  // --- group.cc: settling ---
   void ask_for_last_words();
   bool buffers_are_empty();
 
-  // --- ending.cc ---
+  // --- group.cc: the end ---
   void act_on_abort();
   void cancel(Request* request);
   void cancel_receives_from_leavers();

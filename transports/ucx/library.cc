@@ -67,7 +67,7 @@ Config read_config(Reach reach) {
   for (const Setting& setting : kSettings) {
     if (environment(setting.unless) == nullptr) ucp_config_modify(raw, setting.name, setting.value);
   }
-  // A flush of the worker must not become one of its endpoints, which may need the peers' progress (settling.cc).
+  // A flush of the worker must not become one of its endpoints, which may need the peers' progress (Group::settle).
   ucp_config_modify(raw, "FLUSH_WORKER_EPS", "n");
   if (reach == Reach::kHost && loopback_suffices()) ucp_config_modify(raw, "NET_DEVICES", "lo");
   return config;

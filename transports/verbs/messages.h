@@ -62,7 +62,7 @@ class Messages {
   void ask(Request& receive);
   Request* find(const Link& link, std::uint32_t id, Request::Kind kind);
 
-  // transfer.cc: memory and work
+  // Memory and work.
   Request& begin(Request::Kind kind, Link& link, const void* data, std::size_t bytes, std::uint64_t tag = 0);
   // Registers the data unless they lie in known memory. Gives the request back when that fails.
   void attach(Request& request, int access, int memory_kind);
@@ -72,7 +72,7 @@ class Messages {
   bool post_flush(Request& request, int rail);
   int rail_of(const Request& request, int part) const;
 
-  // ends.cc
+  // How requests end.
   void end_hold(Request& request);
   void finish(Request& request, const sdk::Failure& end = {RODA_OK, {}});
   void unlist(Request& request);

@@ -2,7 +2,7 @@
 // includes it. On the include path only where Gloo's own is not there.
 //
 // The names let headers be parsed. Objects with these inside are made and destroyed by the library; what matters here
-// is their size, for classes that are derived from Gloo's (silent_pairs.cc): that of a shared or weak pointer, as
+// is their size, for classes that are derived from Gloo's (mesh.cc): that of a shared or weak pointer, as
 // Gloo's.
 #pragma once
 
