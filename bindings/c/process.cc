@@ -26,14 +26,15 @@ Status Process::engine(engine::Engine** out) const {
   return *out != nullptr ? Status() : Status::precondition("Horovod has not been initialized; use hvd.init().");
 }
 
-Status Process::init(const Members& members, std::vector<std::vector<std::int32_t>> sets) {
+Status Process::init(const Members& members, std::vector<std::vector<std::int32_t>> sets, std::uint64_t generation) {
   if (is_forked_child()) return Status::precondition(kForked);
   const MutexLock lock(mutex_);
   if (running() != nullptr) return {};
   latest_.store(nullptr, std::memory_order_release);
   owned_.reset();
   std::unique_ptr<engine::Engine> engine;
-  RODA_RETURN_IF_ERROR(engine::start_engine(members, std::move(sets), ++round_, &engine));
+  generation_ = generation != 0 ? generation : generation_ + 1;
+  RODA_RETURN_IF_ERROR(engine::start_engine(members, std::move(sets), generation_, &engine));
   owned_ = std::move(engine);
   latest_.store(owned_.get(), std::memory_order_release);
   running_.store(owned_.get(), std::memory_order_release);

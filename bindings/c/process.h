@@ -16,7 +16,8 @@ class Process {
  public:
   static Process& get();
 
-  Status init(const Members& members, std::vector<std::vector<std::int32_t>> sets);
+  // `generation`: 0 for one more than the last time.
+  Status init(const Members& members, std::vector<std::vector<std::int32_t>> sets, std::uint64_t generation);
   void shutdown();
 
   // Null before init and after shutdown.
@@ -32,7 +33,7 @@ class Process {
   std::unique_ptr<engine::Engine> owned_ RODA_GUARDED_BY(mutex_);
   std::atomic<engine::Engine*> running_{nullptr};
   std::atomic<engine::Engine*> latest_{nullptr};
-  int round_ RODA_GUARDED_BY(mutex_) = 0;
+  std::uint64_t generation_ RODA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace roda

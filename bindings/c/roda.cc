@@ -2,9 +2,11 @@
 #include "bindings/c/roda.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "bindings/c/process.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store_server.h"
 #include "core/engine/version.h"
 
@@ -43,8 +45,10 @@ const char* roda_version(void) { return roda::engine::kVersion; }
 int32_t roda_init(const roda_init_options* options, roda_error* error) {
   roda::Members members;
   std::vector<std::vector<std::int32_t>> sets;
+  std::uint64_t generation = 0;
   if (options != nullptr) {
-    const bool knows_communicators = options->struct_size >= sizeof *options;
+    const bool knows_communicators = options->struct_size >= offsetof(roda_init_options, generation);
+    if (options->struct_size >= sizeof *options) generation = options->generation;
     if (knows_communicators && options->has_communicator != 0) members.communicator = options->communicator;
     members.ranks.assign(options->ranks, options->ranks + options->num_ranks);
     const int32_t* next = options->process_set_ranks;
@@ -53,7 +57,7 @@ int32_t roda_init(const roda_init_options* options, roda_error* error) {
       next += options->process_set_sizes[i];
     }
   }
-  return Process::get().init(members, std::move(sets)).to(error);
+  return Process::get().init(members, std::move(sets), generation).to(error);
 }
 
 void roda_shutdown(void) { Process::get().shutdown(); }
@@ -230,6 +234,10 @@ int32_t roda_rendezvous_start(const char* address, int32_t port, const void* sec
   *bound_port = made->server->address().port();
   *server = made.release();
   return RODA_OK;
+}
+
+void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const char* reason) {
+  server->server->retire(roda::scope_of(generation), Status::aborted(reason));
 }
 
 void roda_rendezvous_stop(roda_rendezvous* server) { delete server; }

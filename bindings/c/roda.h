@@ -30,6 +30,9 @@ typedef struct roda_init_options {
    * MPI brings the job together; not beside `ranks`. */
   int32_t has_communicator;
   int32_t communicator;
+  /* Of the job's membership, the same on all its ranks; those of another generation are refused. 0: this process has
+   * come as often to init as the others. */
+  uint64_t generation;
 } roda_init_options;
 
 /* Collective over the job. Blocks until the engine runs or failed. A second call while running returns RODA_OK. */
@@ -193,6 +196,9 @@ typedef struct roda_rendezvous roda_rendezvous;
 /* Listens on `address` (text, "" for loopback) and `port` (0: any free). `secret` is the job's, at least 16 bytes. */
 RODA_API int32_t roda_rendezvous_start(const char* address, int32_t port, const void* secret, size_t secret_bytes,
                                        roda_rendezvous** server, int32_t* bound_port, roda_error* error);
+/* Ends a generation (roda_init_options): its ranks that are not together yet, or still come, get `reason` as the error.
+ */
+RODA_API void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const char* reason);
 RODA_API void roda_rendezvous_stop(roda_rendezvous* server);
 
 #ifdef __cplusplus

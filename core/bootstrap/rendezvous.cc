@@ -13,6 +13,8 @@
 
 namespace roda {
 
+std::string scope_of(std::uint64_t generation) { return roda::format("roda/{}", generation); }
+
 Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* store) {
   if (knobs.rendezvous_addr.empty()) {
     if (knobs.size.value_or(1) > 1) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
@@ -16,6 +17,9 @@ namespace roda {
 // As the settings say. Without a rendezvous address: a job of one process, a LocalStore and a generated secret. With
 // one: the launcher's secret and a TcpStore, connected within gloo_timeout_seconds. Blocks.
 Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* store);
+
+// The store's keys of one generation of a job begin with "<scope>/" (store.h).
+std::string scope_of(std::uint64_t generation);
 
 // What rank 0 tells the others where no launcher tells them: where the store is, and its secret. Plain bytes: it
 // travels between processes of one build, which is checked later. Wiped when it goes.

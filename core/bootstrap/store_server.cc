@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 #include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
 #include "plugins/base/log.h"
+#include "plugins/base/mutex.h"
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
 
@@ -31,7 +33,7 @@ using store_wire::Op;
 using store_wire::Outcome;
 
 constexpr std::uint64_t kListener = 0;
-constexpr std::uint64_t kStop = 1;
+constexpr std::uint64_t kOrders = 1;
 constexpr std::chrono::milliseconds kPause{100};  // of accepting, after running out of descriptors
 
 // Takes the number that the text begins with, and the space behind it; -1: it begins with none.
@@ -56,13 +58,16 @@ class StoreServer::Loop {
     connection_options_.handshake_timeout = options.handshake_timeout;
   }
 
-  Status open(UniqueFd listener, int stop_fd) {
+  Status open(UniqueFd listener) {
+    wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) return Status::system(roda::format("eventfd: {}", std::strerror(errno)));
     listener_ = std::move(listener);
     listener_guard_ = ForkGuard(listener_.get());
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll_) return Status::system(roda::format("epoll_create1: {}", std::strerror(errno)));
     epoll_guard_ = ForkGuard(epoll_.get());
-    if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN) || !watch(EPOLL_CTL_ADD, stop_fd, kStop, EPOLLIN)) {
+    if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN) ||
+        !watch(EPOLL_CTL_ADD, wake_.get(), kOrders, EPOLLIN)) {
       return Status::system(roda::format("epoll_ctl: {}", std::strerror(errno)));
     }
     return {};
@@ -78,7 +83,8 @@ class StoreServer::Loop {
       }
       for (int i = 0; i < count; ++i) {
         std::uint64_t id = events[i].data.u64;
-        if (id == kStop) {
+        if (id == kOrders) {
+          if (carry_out_orders()) continue;
           RODA_LOG(debug, "rendezvous ends after {} requests", requests());
           return;
         }
@@ -95,6 +101,22 @@ class StoreServer::Loop {
   }
 
   std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
+
+  // Any thread.
+  void ask_to_stop() {
+    {
+      const MutexLock lock(orders_mutex_);
+      is_to_stop_ = true;
+    }
+    ::eventfd_write(wake_.get(), 1);
+  }
+  void ask_to_retire(const std::string& scope, const Status& reason) {
+    {
+      const MutexLock lock(orders_mutex_);
+      to_retire_.emplace_back(scope, store_wire::text_of(reason));
+    }
+    ::eventfd_write(wake_.get(), 1);
+  }
 
  private:
   struct Client {
@@ -117,6 +139,30 @@ class StoreServer::Loop {
     auto deadline = clients_.at(*strangers_.begin()).connection->handshake_deadline();
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SecureConnection::Clock::now());
     return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+  }
+
+  // False: the server is to end.
+  bool carry_out_orders() {
+    eventfd_t ignored = 0;
+    ::eventfd_read(wake_.get(), &ignored);
+    std::vector<std::pair<std::string, std::string>> scopes;
+    {
+      const MutexLock lock(orders_mutex_);
+      scopes.swap(to_retire_);
+      if (is_to_stop_) return false;
+    }
+    for (const auto& [scope, reason] : scopes) {
+      const std::string prefix = scope + "/";
+      fail(scope, reason);
+      retired_.insert(prefix);
+      table_.remove(prefix);
+    }
+    return true;
+  }
+
+  bool is_retired(std::string_view key) const {
+    const auto after = retired_.upper_bound(key);
+    return after != retired_.begin() && key.starts_with(*std::prev(after));
   }
 
   void accept_all() {
@@ -200,6 +246,10 @@ class StoreServer::Loop {
       if (request.op == Op::kTakeAll) offset = static_cast<std::size_t>(take_number(&rest));
       if (number < 0 || offset > INT32_MAX) return Status::invalid("it sent a request without its number");
     }
+    if (is_retired(request.key)) {
+      refuse(id, request);
+      return {};
+    }
     Status status;
     switch (request.op) {
       case Op::kPutIfAbsent:
@@ -228,6 +278,13 @@ class StoreServer::Loop {
     }
     if (!status.ok()) answer(id, {request.id, Outcome::kError, status.message()});
     return {};
+  }
+
+  void refuse(std::uint64_t id, const store_wire::Request& request) {
+    if (request.op == Op::kMissing) return answer(id, {request.id, Outcome::kValue, "-1"});
+    if (request.op != Op::kGet && request.op != Op::kTake && request.op != Op::kTakeAll) return;
+    const std::string& scope = *std::prev(retired_.upper_bound(request.key));
+    answer(id, {request.id, Outcome::kFailed, failures_.at(scope)});
   }
 
   Status put(const store_wire::Request& request) {
@@ -367,9 +424,15 @@ class StoreServer::Loop {
   std::set<std::uint64_t> strangers_;            // ids grow, so the first is the oldest
   std::map<std::uint64_t, Status> doomed_;       // to be dropped once nothing refers to them
   std::map<std::string, std::string> failures_;  // by scope with its slash: the first failure there, as it is answered
-  std::uint64_t next_id_ = kStop + 1;
+  std::set<std::string, std::less<>> retired_;   // scopes with their slashes; each has its failure
+  std::uint64_t next_id_ = kOrders + 1;
   std::uint64_t refused_ = 0;
   std::atomic<std::uint64_t> requests_{0};
+
+  UniqueFd wake_;
+  Mutex orders_mutex_;
+  bool is_to_stop_ RODA_GUARDED_BY(orders_mutex_) = false;
+  std::vector<std::pair<std::string, std::string>> to_retire_ RODA_GUARDED_BY(orders_mutex_);
 };
 
 Status StoreServer::start(const SocketAddress& address, const Secret& secret, const StoreServerOptions& options,
@@ -380,16 +443,14 @@ Status StoreServer::start(const SocketAddress& address, const Secret& secret, co
   UniqueFd listener;
   SocketAddress bound;
   RODA_RETURN_IF_ERROR(tcp::listen_on(address, &listener, &bound));
-  UniqueFd stop_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_fd) return Status::system(roda::format("eventfd: {}", std::strerror(errno)));
   auto loop = std::make_unique<Loop>(secret, options);
-  RODA_RETURN_IF_ERROR(loop->open(std::move(listener), stop_fd.get()));
-  server->reset(new StoreServer(bound, std::move(stop_fd), std::move(loop)));
+  RODA_RETURN_IF_ERROR(loop->open(std::move(listener)));
+  server->reset(new StoreServer(bound, std::move(loop)));
   return {};
 }
 
-StoreServer::StoreServer(const SocketAddress& address, UniqueFd stop_fd, std::unique_ptr<Loop> loop)
-    : address_(address), stop_fd_(std::move(stop_fd)), loop_(std::move(loop)) {
+StoreServer::StoreServer(const SocketAddress& address, std::unique_ptr<Loop> loop)
+    : address_(address), loop_(std::move(loop)) {
   // Signals belong to the threads of the program that runs the server.
   sigset_t all, before;
   sigfillset(&all);
@@ -402,9 +463,13 @@ StoreServer::~StoreServer() { stop(); }
 
 std::uint64_t StoreServer::requests() const { return loop_ != nullptr ? loop_->requests() : 0; }
 
+void StoreServer::retire(const std::string& scope, const Status& reason) {
+  if (loop_ != nullptr) loop_->ask_to_retire(scope, reason);
+}
+
 void StoreServer::stop() {
   if (!thread_.joinable()) return;
-  ::eventfd_write(stop_fd_.get(), 1);
+  loop_->ask_to_stop();
   thread_.join();
   loop_.reset();
 }

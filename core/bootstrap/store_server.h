@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "plugins/base/address.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/status.h"
-#include "plugins/base/unique_fd.h"
 
 namespace roda {
 
@@ -37,16 +37,18 @@ class StoreServer {
   const SocketAddress& address() const { return address_; }
   // Answered or carried out so far. Any thread.
   std::uint64_t requests() const;
+  // Nobody meets in that scope (store.h) any more: what is there goes, what still comes is dropped, and whoever asks
+  // there gets `reason` as the error. Any thread.
+  void retire(const std::string& scope, const Status& reason);
   // Ends the thread and closes every connection. Idempotent.
   void stop();
 
  private:
   class Loop;
 
-  StoreServer(const SocketAddress& address, UniqueFd stop_fd, std::unique_ptr<Loop> loop);
+  StoreServer(const SocketAddress& address, std::unique_ptr<Loop> loop);
 
   SocketAddress address_;
-  UniqueFd stop_fd_;
   std::unique_ptr<Loop> loop_;
   std::thread thread_;
 };

@@ -136,6 +136,20 @@ std::vector<StoreTable::Waiter> StoreTable::take_waiters(std::string_view prefix
   return taken;
 }
 
+void StoreTable::remove(std::string_view prefix) {
+  static_cast<void>(take_waiters(prefix));
+  auto at = values_.lower_bound(prefix);
+  while (at != values_.end() && at->first.starts_with(prefix)) {
+    bytes_ -= at->first.size() + at->second.size() + kOverhead;
+    at = values_.erase(at);
+  }
+  auto g = gatherings_.lower_bound(prefix);
+  while (g != gatherings_.end() && g->first.starts_with(prefix)) {
+    bytes_ -= g->second.bytes;
+    g = gatherings_.erase(g);
+  }
+}
+
 void StoreTable::forget_waiters(std::uint64_t connection) {
   std::erase_if(waiters_, [&](const auto& entry) {
     if (entry.second.connection != connection) return false;

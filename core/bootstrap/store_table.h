@@ -43,6 +43,9 @@ class StoreTable {
   // -1: none.
   int first_missing(std::string_view key, int count) const;
 
+  // Every key that begins so, with who waits there.
+  void remove(std::string_view prefix);
+
   void forget_waiters(std::uint64_t connection);
   // Those who wait for keys that begin so; they are forgotten here.
   std::vector<Waiter> take_waiters(std::string_view prefix);

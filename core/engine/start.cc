@@ -275,8 +275,8 @@ void tell_of_start(const Parts& parts) {
 
 }  // namespace
 
-Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets, int round,
-                    std::unique_ptr<Engine>* engine) {
+Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
+                    std::uint64_t generation, std::unique_ptr<Engine>* engine) {
   Parts parts;
   Status status;
   parts.knobs = Knobs::from_environment(&status);
@@ -291,11 +291,11 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
-  if (round == 1) warn_of_settings(parts.knobs, environment.loader());
+  if (generation == 1) warn_of_settings(parts.knobs, environment.loader());
 
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
-  parts.job_key = "roda/" + std::to_string(round);
-  parts.generation = static_cast<std::uint64_t>(round);
+  parts.job_key = scope_of(generation);
+  parts.generation = generation;
   // From here on until it leaves, the others hear at once of this rank's end.
   RODA_RETURN_IF_ERROR(parts.store->enter(parts.job_key, rank));
   status = claim_rank(*parts.store, rank, this_host(parts.knobs.hostname), parts.job_key, deadline);

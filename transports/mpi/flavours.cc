@@ -95,6 +95,7 @@ Launch find_launch(Flavour flavour, const Getter& variable) {
 }
 
 std::string why_no_common_world(const Launch& launch, const Getter& variable) {
+  if (number_of(variable, "HOROVOD_ELASTIC") > 0) return "the job is elastic, and MPI takes in no processes later";
   const int size = number_of(variable, "HOROVOD_SIZE");
   if (size <= 1) return "";
   const std::string advice = "start the job with `horovodrun --mpi` or mpirun, or use another transport";

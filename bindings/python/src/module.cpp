@@ -23,7 +23,7 @@ namespace roda::python {
 namespace {
 
 void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<std::int32_t>>& process_sets,
-          std::optional<std::int32_t> communicator) {
+          std::optional<std::int32_t> communicator, std::uint64_t generation) {
   std::vector<std::int32_t> sizes;
   std::vector<std::int32_t> members;
   for (const auto& set : process_sets) {
@@ -39,6 +39,7 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
   options.process_set_ranks = members.data();
   options.has_communicator = communicator.has_value() ? 1 : 0;
   options.communicator = communicator.value_or(0);
+  options.generation = generation;
   roda_error error = make_error();
   std::int32_t code = RODA_OK;
   {
@@ -168,6 +169,10 @@ class RendezvousServer {
 
   std::int32_t port() const { return port_; }
 
+  void retire(std::uint64_t generation, const std::string& reason) {
+    if (server_ != nullptr) roda_rendezvous_retire(server_, generation, reason.c_str());
+  }
+
   void stop() {
     roda_rendezvous* server = std::exchange(server_, nullptr);
     if (server == nullptr) return;
@@ -182,7 +187,7 @@ class RendezvousServer {
 
 void bind_life_cycle(nb::module_& m) {
   m.def("version", [] { return std::string(roda_version()); });
-  m.def("init", &init, "ranks"_a, "process_sets"_a, "communicator"_a = nb::none(),
+  m.def("init", &init, "ranks"_a, "process_sets"_a, "communicator"_a = nb::none(), "generation"_a = 0,
         "Start the engine; collective over the job. An empty `ranks` means every rank.");
   m.def("shutdown", &roda_shutdown, nb::call_guard<nb::gil_scoped_release>());
   m.def(
@@ -246,6 +251,7 @@ void bind_introspection(nb::module_& m) {
   nb::class_<RendezvousServer>(m, "RendezvousServer")
       .def(nb::init<const std::string&, std::int32_t, nb::bytes>(), "address"_a, "port"_a, "secret"_a)
       .def_prop_ro("port", &RendezvousServer::port)
+      .def("retire", &RendezvousServer::retire, "generation"_a, "reason"_a)
       .def("stop", &RendezvousServer::stop);
 }
 

@@ -96,8 +96,12 @@ def test_wrong_command_lines(argv: list[str]) -> None:
         (["-np", "4", "-H", "localhost:2", "t"], "Requested more processes (4) than there are available slots (2)"),
         (["-np", "2", "-H", "localhost:2:3", "t"], "Invalid host input"),
         (["-np", "2", "--hostfile", "/nowhere", "t"], "--hostfile /nowhere: No such file or directory"),
-        (["-np", "2", "--min-np", "1", "t"], "Elastic training (--min-np) is not available"),
-        (["-np", "2", "--host-discovery-script", "x", "t"], "Elastic training (--host-discovery-script) is not avail"),
+        (["-np", "2", "--min-np", "3", "t"], "--min-np 3 must be at least 1, and at most -np 2"),
+        (["-np", "4", "--min-np", "1", "--max-np", "3", "t"], "--max-np 3 must be at least -np 4"),
+        (["-np", "2", "--min-np", "1", "--reset-limit", "-1", "t"], "--reset-limit -1 must be >= 0"),
+        (["-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "9", "5", "t"], "blacklist_cooldown_range=9 5"),
+        (["-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "0", "5", "t"], "within 1 and 3600"),
+        (["-np", "2", "--min-np", "1", "--mpi", "t"], "Gloo support is required to use elastic training"),
     ],
 )
 def test_wrong_usage_is_told_in_a_line(capsys: pytest.CaptureFixture[str], argv: list[str], told: str) -> None:
@@ -116,7 +120,7 @@ def test_a_number_in_a_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None
         make_settings(parse_args(["-np", "3", "train"]))
 
 
-NEEDS_ELASTIC = "has no effect: elastic training is not available in this version"
+NEEDS_ELASTIC = "has no effect: it needs --min-np or --host-discovery-script"
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,21 @@ def test_another_model_is_saved_when_it_is_set(lone_rank: Callable[[int, int], N
     assert torch.equal(replacement.weight, weight)
 
 
+def test_what_was_synchronised_is_gone_back_to(
+    lone_rank: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def receive(params: dict[str, torch.Tensor], root_rank: int) -> None:
+        for tensor in params.values():
+            tensor.fill_(5.0)
+
+    monkeypatch.setattr(state_module, "broadcast_parameters", receive)
+    state = TorchState(model=torch.nn.Linear(1, 1))
+    state.sync()
+    torch.nn.init.zeros_(state.model.weight)
+    state.restore()
+    assert state.model.weight.item() == 5.0
+
+
 def test_a_model_that_is_not_given_is_a_plain_attribute(lone_rank: Callable[[int, int], None]) -> None:
     state = TorchState(batch=0)
     assert (state.model, state.optimizer) == (None, None)

@@ -57,6 +57,8 @@ TEST(MpiLaunchTest, RanksOfAnotherLauncherHaveNoCommonWorld) {
   EXPECT_EQ(why_no_common_world(enough, getter(horovodrun)), "");
   const Variables alone{{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "1"}};
   EXPECT_EQ(why_no_common_world({}, getter(alone)), "");
+  const Variables elastic{{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "1"}, {"HOROVOD_ELASTIC", "1"}};
+  EXPECT_NE(why_no_common_world({}, getter(elastic)), "");
 }
 
 TEST(MpiPiecesTest, CoverTheWholeInOrder) {

@@ -261,6 +261,33 @@ TEST_F(StoreServerTest, WhoHasLeftMayEndAndWhoFailsSaysWhy) {
   EXPECT_EQ(heard.message(), "Rank 2: no space left");
 }
 
+TEST_F(StoreServerTest, WhoComesToAScopeThatIsOverIsToldWhy) {
+  auto early = connect(), late = connect();
+  ASSERT_TRUE(early->enter("job/1", 0).ok());
+  ASSERT_TRUE(early->put("job/1/there", "value").ok());
+  ASSERT_TRUE(early->put("job/10/there", "another").ok());
+  ASSERT_TRUE(early->give("job/1/all", 0, "mine").ok());
+  std::thread waiter([&] {
+    std::string value;
+    const Status told = early->wait("job/1/never", soon(), &value);
+    EXPECT_EQ(told.code(), RODA_ERR_ABORTED);
+    EXPECT_EQ(told.message(), "generation 1 is over");
+  });
+  std::string value;
+  bool found = false;
+  while (!found) ASSERT_TRUE(late->get("job/1/there", &value, &found).ok());
+  server_->retire("job/1", Status::aborted("generation 1 is over"));
+  waiter.join();
+  EXPECT_EQ(late->wait("job/1/there", soon(), &value).message(), "generation 1 is over");
+  ASSERT_TRUE(late->put("job/1/there", "too late").ok());
+  ASSERT_TRUE(late->give("job/1/all", 1, "too late").ok());
+  std::vector<std::string> all;
+  EXPECT_EQ(late->wait_all("job/1/all", 2, soon(), &all).message(), "generation 1 is over");
+  EXPECT_EQ(late->first_missing("job/1/all", 2), -1);
+  ASSERT_TRUE(late->wait("job/10/there", soon(), &value).ok());
+  EXPECT_EQ(value, "another");
+}
+
 TEST_F(StoreServerTest, AWrongSecretIsRefusedByName) {
   EXPECT_EQ(connect(2), nullptr);
   EXPECT_EQ(last_.code(), RODA_ERR_AUTH);

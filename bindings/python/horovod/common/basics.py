@@ -24,6 +24,7 @@ from horovod.common.process_sets import (
     find_duplicate,
     forget_process_sets,
 )
+from horovod.runner.elastic.worker import notification_manager
 
 _NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
 
@@ -119,7 +120,7 @@ class HorovodBasics:
             lists = [list(process_set.ranks or ()) for process_set in sets]
         try:
             with _ended_by_interrupt():
-                _roda.init(ranks, lists, communicator)
+                self._start(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"Horovod initialization failed. {error}") from None
         atexit.register(_shutdown_at_exit, os.getpid())
@@ -131,6 +132,16 @@ class HorovodBasics:
                 raise
         bind_static_process_sets(sets)
         self._compare_threads_with_cores()
+
+    @staticmethod
+    def _start(ranks: list[int], sets: list[list[int]], communicator: int | None) -> None:
+        channel = notification_manager.channel()
+        if channel is None:
+            _roda.init(ranks, sets, communicator)
+        else:
+            channel.join(
+                lambda generation: _roda.init(ranks, sets, communicator, generation), as_guest=not (ranks or sets)
+            )
 
     def _compare_threads_with_cores(self) -> None:
         """Warn, once a host, where compute threads outnumber cores: ranks slow each other down many times then."""
@@ -179,29 +190,33 @@ class HorovodBasics:
             raise ValueError(NOT_INITIALIZED)
         return value
 
+    def _number(self, value: int, variable: str) -> int:
+        # The engine of a worker that sets up beside an elastic job is alone.
+        return int(os.environ[variable]) if notification_manager.is_guest() else self._known(value)
+
     def rank(self) -> int:
         """Return this process's rank."""
-        return self._known(_roda.rank())
+        return self._number(_roda.rank(), "HOROVOD_RANK")
 
     def size(self) -> int:
         """Return the number of processes."""
-        return self._known(_roda.size())
+        return self._number(_roda.size(), "HOROVOD_SIZE")
 
     def local_rank(self) -> int:
         """Return this process's rank among those of its host."""
-        return self._known(_roda.local_rank())
+        return self._number(_roda.local_rank(), "HOROVOD_LOCAL_RANK")
 
     def local_size(self) -> int:
         """Return the number of processes on this host."""
-        return self._known(_roda.local_size())
+        return self._number(_roda.local_size(), "HOROVOD_LOCAL_SIZE")
 
     def cross_rank(self) -> int:
         """Return this host's index among the hosts that have a process with this local rank."""
-        return self._known(_roda.cross_rank())
+        return self._number(_roda.cross_rank(), "HOROVOD_CROSS_RANK")
 
     def cross_size(self) -> int:
         """Return the number of hosts that have a process with this local rank."""
-        return self._known(_roda.cross_size())
+        return self._number(_roda.cross_size(), "HOROVOD_CROSS_SIZE")
 
     def is_homogeneous(self) -> bool:
         """Tell whether every host runs the same number of processes."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import queue
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from horovod.runner.elastic.worker import HostUpdateResult, WorkerNotificationManager
-
-notification_manager = WorkerNotificationManager()
+from horovod.runner.elastic.worker import HostUpdateResult, notification_manager
 
 
 class State:
@@ -119,6 +118,16 @@ class ObjectState(State):
             self._set_attrs()
 
 
+def _join_the_others(state: State, reset: Callable[[], None]) -> None:
+    names = [f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")]
+    expected = [os.environ[name] for name in names]
+    notification_manager.leave(sync=True)
+    reset()
+    if [os.environ[name] for name in names] != expected:
+        state.on_reset()
+    notification_manager.resume(sync=True)
+
+
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
     """Return `func` in a loop that starts it again after a failure or a change of hosts.
 
@@ -133,27 +142,33 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
     -------
     callable
         Takes the same arguments and returns what `func` returned in the end. After HorovodInternalError the state goes
-        back to its last commit; after HostsUpdatedInterrupt it goes on as it is. Other exceptions pass.
+        back to its last commit; after HostsUpdatedInterrupt it goes on as it is. Where any worker needs to, all
+        synchronise their state before they go on. Other exceptions pass.
     """
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         notification_manager.init()
         notification_manager.register_listener(state)
-        skip_sync = False
+        sync, lost_rank = True, None
+        if notification_manager.is_guest():
+            _join_the_others(state, reset)
         try:
             while True:
                 try:
-                    if not skip_sync:
+                    if sync:
                         state.sync()
+                        notification_manager.synced()
                     return func(state, *args, **kwargs)
-                except HorovodInternalError:
+                except HorovodInternalError as error:
                     state.restore()
-                    skip_sync = False
+                    sync, lost_rank = True, error.lost_rank
                 except HostsUpdatedInterrupt as interrupt:
-                    skip_sync = interrupt.skip_sync
+                    sync, lost_rank = not interrupt.skip_sync, None
+                notification_manager.leave(sync, lost_rank)
                 reset()
                 state.on_reset()
+                sync = notification_manager.resume(sync)
         finally:
             notification_manager.remove_listener(state)
 

@@ -7,7 +7,14 @@ class HorovodInternalError(RuntimeError):
     """A collective failed on the ranks together: they disagreed, a peer died, or the engine was shut down.
 
     Elastic mode answers it with a reset. An in-place output is undefined afterwards.
+
+    Attributes
+    ----------
+    lost_rank : int or None
+        The rank that does not answer, where that is the cause.
     """
+
+    lost_rank: int | None = None
 
 
 class HostsUpdatedInterrupt(RuntimeError):

@@ -61,6 +61,8 @@ def run(
         Its arguments.
     num_proc : int
         Number of processes.
+    min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script
+        Of an elastic job, as the flags of ``horovodrun``. Only the results of `min_num_proc` ranks are returned.
     hosts, hostfile : str, optional
         Where: ``host:slots,host:slots``, or a file with lines ``<host> slots=<n>``; by default this host.
     start_timeout, ssh_port, ssh_identity_file, output_filename, verbose, use_gloo, use_mpi, network_interfaces
@@ -106,4 +108,5 @@ def run(
     job.nics = network_interfaces if network_interface is None else network_interface
     job.command = [executable or sys.executable, "-m", "horovod.runner.run_task"]
     results = _run(job, cloudpickle.dumps((func, tuple(args), dict(kwargs or {}))))
-    return [cloudpickle.loads(results[rank]) for rank in range(job.num_proc)]
+    count = min(len(results), job.min_num_proc) if job.min_num_proc else job.num_proc
+    return [cloudpickle.loads(results[rank]) for rank in range(count)]

@@ -4,21 +4,25 @@ The launcher starts one agent per host, on its own host as a child and elsewhere
 file's text, so a remote host needs a Python and nothing else from us. It uses the standard library alone.
 
 Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of
-one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them. End of file means that the
-launcher is gone and acts like ``T``. Standard output carries, after a greeting, frames to the launcher: kind (1
-byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what a rank wrote, ``r`` what a
-rank's function returned, ``x`` exit status.
+one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them, ``J`` comes before a length
+and a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
+``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a greeting,
+frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what
+a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status. In an elastic job the
+rank in a frame is the number that the launcher gave the worker for its life.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
 """
 
+import contextlib
 import ctypes
 import errno
 import json
 import os
 import selectors
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -130,6 +134,9 @@ class Agent:
         self.rank_of_pid = {}
         self.results = {}
         self.kill_at = None
+        self.kill_one_at = {}  # by process id: workers that were asked to end
+        self.channels = {}  # by number: where a worker of an elastic job is told something
+        self.commands = b""
         self.launcher_gone = False
         self.stopping = False
         # Ranks get a descriptor, too, for where /proc shows no other processes; programs that they start may not.
@@ -164,7 +171,7 @@ class Agent:
         environment = dict(os.environ) if self.job["add_to_environment"] else {}
         environment.update(self.job["environment"])
         environment.update(slot["environment"])
-        self.share_cores(environment)
+        self.share_cores(environment, slot.get("sharers", len(self.job["slots"])))
         inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
         environment["HOROVOD_SECRET_FD"] = str(inherited[0])
         environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
@@ -173,6 +180,11 @@ class Agent:
             result_read, result_write = os.pipe()
             inherited += [memory_file(bytes.fromhex(self.job["function"])), result_write]
             environment["_RODA_TASK_FDS"] = f"{inherited[1]},{inherited[2]}"
+        channel = None
+        if self.job.get("elastic"):
+            channel, theirs = socket.socketpair()
+            inherited.append(theirs.detach())
+            environment["_RODA_ELASTIC_FD"] = str(inherited[-1])
         try:
             process = subprocess.Popen(
                 self.job["command"],
@@ -187,6 +199,8 @@ class Agent:
         except OSError as error:
             text = f"horovodrun: cannot start {self.job['command'][0]}: {error.strerror}\n"
             self.send(b"e", rank, text.encode())
+            if channel is not None:
+                channel.close()
             self.report_exit(rank, 127 if error.errno == errno.ENOENT else 126)
             return
         finally:
@@ -199,10 +213,13 @@ class Agent:
             pipe.close()
         if result_read is not None:
             self.watch(result_read, b"r", rank)
+        if channel is not None:
+            self.watch(os.dup(channel.fileno()), b"m", rank)
+            self.channels[rank] = channel
 
-    def share_cores(self, environment):
+    def share_cores(self, environment, ranks):
         """Give a rank its share of the cores: frameworks take all of them, and ranks then slow each other down."""
-        cores, ranks = count_cores(), len(self.job["slots"])
+        cores = count_cores()
         if ranks == 1 and cores == len(os.sched_getaffinity(0)):
             return  # what a framework takes by itself
         threads = environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // ranks)))
@@ -252,6 +269,20 @@ class Agent:
             except OSError:
                 continue  # it ended meanwhile
 
+    def end_one(self, number, with_signal):
+        """End one worker and what it started: at once by SIGKILL, else SIGKILL follows after the grace time."""
+        for pid, rank in self.rank_of_pid.items():
+            if rank == number:
+                self.signal_group(pid, with_signal)
+                if with_signal != signal.SIGKILL:
+                    self.kill_one_at[pid] = time.monotonic() + self.job["grace"]
+
+    @staticmethod
+    def signal_group(pid, number):
+        """Signal a worker's process group, whether or not the worker itself is still there."""
+        with contextlib.suppress(OSError):  # all of it has ended
+            os.killpg(pid, number)
+
     # --- the loop ---
 
     def reap(self):
@@ -265,6 +296,10 @@ class Agent:
                 return True
             rank = self.rank_of_pid.pop(pid, None)
             if rank is not None:
+                if rank in self.channels:
+                    self.channels.pop(rank).close()
+                    self.kill_one_at.pop(pid, None)
+                    self.signal_group(pid, signal.SIGKILL)  # the others of its group would keep its memory and devices
                 self.forward_all(rank)  # a rank's last words come before its exit
                 if self.results.get(rank):
                     self.send(b"r", rank, bytes(self.results[rank]))
@@ -305,10 +340,29 @@ class Agent:
             self.selector.unregister(0)
             self.launcher_gone = True
             self.terminate()
-        elif b"K" in data:
-            self.kill()
-        elif b"T" in data:
-            self.terminate()
+        self.commands += data
+        while self.commands:
+            letter, length = self.commands[:1], 1
+            if letter == b"J":
+                if len(self.commands) < 9 or len(self.commands) < 9 + int(self.commands[1:9]):
+                    return
+                length = 9 + int(self.commands[1:9])
+                self.obey(json.loads(self.commands[9:length]))
+            elif letter == b"K":
+                self.kill()
+            elif letter == b"T":
+                self.terminate()
+            self.commands = self.commands[length:]
+
+    def obey(self, order):
+        """Do what concerns one worker; one that has ended meanwhile does not mind."""
+        if "start" in order and not self.stopping:
+            self.start(order["start"])
+        elif "tell" in order and order["tell"] in self.channels:
+            with contextlib.suppress(OSError):  # it has ended, or has not read for thousands of messages
+                self.channels[order["tell"]].send(order["text"].encode() + b"\n", socket.MSG_DONTWAIT)
+        elif "end" in order:
+            self.end_one(order["end"], order["signal"])
 
     def run(self):
         """Work until every process is gone and all that they wrote is forwarded."""
@@ -323,11 +377,14 @@ class Agent:
         self.selector.register(0, selectors.EVENT_READ, "command")
         self.selector.register(wake_read, selectors.EVENT_READ, "wake")
         self.start_all()
-        while self.reap():
-            if not self.rank_of_pid:
+        while self.reap() or (self.job.get("elastic") and not self.stopping):
+            if not self.rank_of_pid and not self.job.get("elastic"):
                 self.terminate()  # the ranks ended by themselves: so must what they left behind
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 self.kill()
+            for pid in [pid for pid, when in self.kill_one_at.items() if time.monotonic() >= when]:
+                del self.kill_one_at[pid]
+                self.signal_group(pid, signal.SIGKILL)
             for key, _ in self.selector.select(self.pause()):
                 if key.data == "command":
                     self.command()
@@ -340,7 +397,8 @@ class Agent:
     def pause(self):
         """Seconds until something must be done that no descriptor announces."""
         if self.kill_at is None:
-            return None
+            next_kill = min(self.kill_one_at.values(), default=None)
+            return None if next_kill is None else max(0.05, next_kill - time.monotonic())
         return max(0.05, self.kill_at - time.monotonic()) if self.kill_at else 0.05
 
 

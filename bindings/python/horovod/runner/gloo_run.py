@@ -10,6 +10,10 @@ from horovod.runner.common.util import secret
 from horovod.runner.common.util.env import exportable
 from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.elastic.discovery import FixedHosts
+from horovod.runner.elastic.generation import Publish, Welcome
+from horovod.runner.elastic.job import ElasticJob
+from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import HostJob, Job
 from horovod.runner.output import MultiFile as MultiFile
 from horovod.runner.util import network
@@ -137,6 +141,112 @@ def launch_gloo(
         return job.results
     finally:
         server.stop()
+
+
+class _Places:
+    """Where the workers of an elastic job find the rendezvous and one another."""
+
+    def __init__(self, settings: ElasticSettings, key: bytes) -> None:
+        self._nics = settings.nics
+        known = isinstance(settings.discovery, FixedHosts) and settings.discovery.find_available_hosts_and_slots()
+        address = "0.0.0.0"  # noqa: S104 (hosts that are not known yet may come)
+        if self._nics:
+            address = network.interface_address(self._nics[0])
+        elif known and not network.filter_local_addresses(known):
+            address = "127.0.0.1"
+        self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(address, 0, key)
+        self._port = self.server.port
+
+    def retire(self, generation: int, reason: str) -> None:
+        """Refuse workers that still come to that generation."""
+        if self.server is not None:
+            self.server.retire(generation, reason)
+
+    def close(self) -> None:
+        """End the rendezvous; threads that are still busy may hold this object."""
+        if self.server is not None:
+            self.server.stop()
+        self.server = None
+
+    def is_local(self, hostname: str) -> bool:
+        return not network.filter_local_addresses([hostname])
+
+    def address_for(self, hostname: str) -> str:
+        """Return the launcher's address for a host."""
+        if self._nics:
+            return network.interface_address(self._nics[0])
+        if self.is_local(hostname):
+            return "127.0.0.1"
+        is_known = network.resolve_host_address(hostname) is not None
+        return network.address_towards(hostname) if is_known else network.outward_address()
+
+    def environment_of(self, hostname: str) -> dict[str, str]:
+        """Return the variables of a host's workers."""
+        variables = create_run_env_vars(self.address_for(hostname), self._nics, self._port, elastic=True)
+        return {**variables, "HOROVOD_HOSTNAME": hostname}
+
+    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+        """Return the variables that tell a worker its numbers in a generation."""
+        first = place.first_host
+        if not self.is_local(first):
+            master = network.resolve_host_address(first) or first
+        elif self.is_local(place.worker.host):
+            master = "127.0.0.1"
+        else:
+            master = self.address_for(place.worker.host)
+        port = 20_000 + (self._port + place.generation) % 10_000  # a guess: nobody has asked that host
+        return {**create_torch_env_vars(place.slot, master, port), **create_slot_env_vars(place.slot)}
+
+
+def launch_gloo_elastic(
+    command: Sequence[str], settings: ElasticSettings, env: Mapping[str, str], function: bytes | None = None
+) -> dict[int, bytes]:
+    """Start workers wherever there are slots, and go on while there are enough; wait for the end.
+
+    Parameters
+    ----------
+    command : sequence of str
+        What every worker executes.
+    settings : ElasticSettings
+        Options, with the discovery of hosts.
+    env : mapping
+        The launcher's environment; what is exportable reaches the workers.
+    function : bytes, optional
+        A pickled call for ``horovod.runner.run_task``.
+
+    Returns
+    -------
+    dict
+        By rank of the last generation: what ``run_task`` returned, pickled.
+
+    Raises
+    ------
+    RuntimeError
+        When the job could not start or go on; see :class:`horovod.runner.elastic.job.ElasticJob`.
+    """
+    key = secret.make_secret_key()
+    places = _Places(settings, key)
+    try:
+        job = ElasticJob(
+            settings,
+            command,
+            dict(exportable(env)),
+            key,
+            is_local=places.is_local,
+            environment_of=places.environment_of,
+            place_of=places.place_of,
+            retire=places.retire,
+            function=function,
+        )
+        job.run()
+        return job.results
+    finally:
+        places.close()
+
+
+def gloo_run_elastic(settings: ElasticSettings, env: Mapping[str, str], command: Sequence[str]) -> None:
+    """Launch with Horovod's signature."""
+    launch_gloo_elastic(command, settings, env)
 
 
 def gloo_run(

@@ -25,7 +25,7 @@ from horovod.runner.output import LineForwarder, open_rank_file
 from horovod.runner.util import network
 
 _HEADER = struct.Struct(">cII")
-_EXIT = struct.Struct(">i")
+EXIT = struct.Struct(">i")
 _GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
 _ATTEMPTS = 5
 _HANG_UP_SECONDS = 10.0
@@ -63,13 +63,13 @@ class JobFailedError(RuntimeError):
 
     Attributes
     ----------
-    rank : int
-        The first one that did.
+    rank : int or str
+        The first one that did; a worker of an elastic job as ``host[slot]``.
     exit_code : int
         Its status, 128 + n for one that signal n ended.
     """
 
-    def __init__(self, rank: int, status: int) -> None:
+    def __init__(self, rank: int | str, status: int) -> None:
         super().__init__(
             "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
             f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {_exit_code(status)}\n"
@@ -97,7 +97,7 @@ class HostJob:
 
 
 @dataclass
-class _Connection:
+class Connection:
     """A running agent."""
 
     host: HostJob
@@ -108,6 +108,12 @@ class _Connection:
         """Write to the agent; one that is gone does not mind."""
         with contextlib.suppress(OSError):
             os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
+
+    def send_all(self, data: bytes) -> None:
+        """The same for what does not go into a pipe at once."""
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
 
     def frames(self, data: bytes) -> Any:
         """Yield the frames that `data` completes."""
@@ -121,7 +127,9 @@ class _Connection:
             yield kind, rank, payload
 
 
-def _framed(data: bytes) -> bytes:
+def framed(text: bytes | str) -> bytes:
+    """Return what an agent reads as one text."""
+    data = text.encode() if isinstance(text, str) else text
     return b"%08d" % len(data) + data
 
 
@@ -191,7 +199,7 @@ class Job:
             "grace": settings.termination_grace,
         }
         self._selector = selectors.DefaultSelector()
-        self._connections: list[_Connection] = []
+        self._connections: list[Connection] = []
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._ended: set[int] = set()
@@ -281,7 +289,7 @@ class Job:
                 print(f"Could not reach host {host.hostname}: {errors[host.hostname]}{hint}", file=sys.stderr)
             raise RuntimeError("could not connect to some hosts via ssh")
 
-    def _start_agent(self, host: HostJob) -> _Connection:
+    def _start_agent(self, host: HostJob) -> Connection:
         process = subprocess.Popen(
             _agent_command(self._settings, host),
             stdin=subprocess.PIPE,
@@ -289,12 +297,12 @@ class Job:
             bufsize=0,
             start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
         )
-        connection = _Connection(host, process)
+        connection = Connection(host, process)
         text = resources.files("horovod.runner").joinpath("agent.py").read_bytes()
-        connection.send(_framed(text))
+        connection.send(framed(text))
         return connection
 
-    def _await_hello(self, connection: _Connection, deadline: float) -> str | None:
+    def _await_hello(self, connection: Connection, deadline: float) -> str | None:
         """Wait for the agent's greeting, past whatever the host's shell prints; return what went wrong, or None."""
         out = connection.process.stdout.fileno()  # type: ignore[union-attr]
         seen = b""
@@ -314,10 +322,7 @@ class Job:
     def _send_specs(self) -> None:
         for connection in self._connections:
             spec = dict(self._spec, slots=connection.host.slots, add_to_environment=not connection.host.is_local)
-            data = _framed(json.dumps(spec).encode())
-            out, sent = connection.process.stdin.fileno(), 0  # type: ignore[union-attr]
-            while sent < len(data):
-                sent += os.write(out, data[sent:])
+            connection.send_all(framed(json.dumps(spec)))
             self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
         if self._stopping:
             self._stop(b"T")
@@ -365,7 +370,7 @@ class Job:
         elif kind == b"r":
             self.results[rank] = payload
         elif kind == b"x":
-            (code,) = _EXIT.unpack(payload)
+            (code,) = EXIT.unpack(payload)
             self._rank_ended(rank, code)
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
@@ -376,7 +381,7 @@ class Job:
             if self._settings.output_filename:
                 copy = open_rank_file(self._settings.output_filename, rank, self._settings.num_proc, stream)
             forwarder = LineForwarder(
-                _writer(sys.stdout if kind == b"o" else sys.stderr),
+                writer(sys.stdout if kind == b"o" else sys.stderr),
                 rank,
                 stream,
                 self._settings.prefix_output_with_timestamp,
@@ -398,7 +403,7 @@ class Job:
             self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
         self._failures.append((rank, status))
 
-    def _agent_ended(self, connection: _Connection) -> None:
+    def _agent_ended(self, connection: Connection) -> None:
         """Count ranks that were never reported as failed: their host or its connection is gone."""
         lost = [slot["rank"] for slot in connection.host.slots if slot["rank"] not in self._ended]
         for rank in lost:
@@ -407,7 +412,8 @@ class Job:
             self._rank_ended(rank, 255)
 
 
-def _writer(stream: Any) -> Any:
+def writer(stream: Any) -> Any:
+    """Return what writes text to a stream of this process."""
     binary = getattr(stream, "buffer", None)
 
     def write(text: str) -> None:

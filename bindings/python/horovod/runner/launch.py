@@ -15,11 +15,19 @@ from horovod.common.util import gloo_built, mpi_built
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts
 from horovod.runner.common.util.settings import Settings
-from horovod.runner.gloo_run import launch_gloo
+from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.elastic.discovery import (
+    FixedHosts,
+    HostDiscovery,
+    HostDiscoveryScript,
+    check_cooldown_range,
+)
+from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.gloo_run import launch_gloo, launch_gloo_elastic
 from horovod.runner.job import JobFailedError, JobInterruptedError
 from horovod.runner.mpi_run import MpirunFailedError, launch_mpi
 
-# Options that nothing reads: until there are elastic jobs, beside another launcher.
+# Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
 _OUR_LAUNCHERS = ("start_timeout", "termination_grace_seconds")
 _MPIRUNS = ("mpi_args", "binding_args")
@@ -317,7 +325,7 @@ def _worker_environment(args: argparse.Namespace) -> dict[str, str]:
 
 def _without_effect(args: argparse.Namespace) -> list[str]:
     """Return a line for every option that was given and that nothing will read."""
-    reasons = dict.fromkeys(_ELASTIC, "elastic training is not available in this version")
+    reasons = {} if is_elastic(args) else dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
     others = _OUR_LAUNCHERS if args.use_mpi else _MPIRUNS
     reasons.update(dict.fromkeys(others, "mpirun has no such option" if args.use_mpi else "only --mpi reads it"))
     for option in config_parser.OPTIONS:
@@ -331,11 +339,52 @@ def _flag_of(dest: str) -> str:
     return max(next(flags), key=lambda flag: (flag.startswith("--"), -len(flag)))
 
 
+def is_elastic(args: argparse.Namespace) -> bool:
+    """Tell whether parsed arguments ask for a job that may lose and gain workers."""
+    return bool(args.host_discovery_script or args.min_num_proc)
+
+
+def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
+    """Return the settings of an elastic job that parsed arguments ask for."""
+    settings = make_settings(args)
+    least, most = args.min_num_proc or args.num_proc, args.max_num_proc
+    if not 1 <= least <= args.num_proc:
+        raise ValueError(f"--min-np {least} must be at least 1, and at most -np {args.num_proc}")
+    if most is not None and most < args.num_proc:
+        raise ValueError(f"--max-np {most} must be at least -np {args.num_proc}")
+    if args.reset_limit is not None and args.reset_limit < 0:
+        raise ValueError(f"--reset-limit {args.reset_limit} must be >= 0")
+    check_cooldown_range(args.blacklist_cooldown_range)
+    if args.host_discovery_script:
+        discovery: HostDiscovery = HostDiscoveryScript(args.host_discovery_script, args.slots_per_host)
+    else:
+        discovery = FixedHosts({host.hostname: host.slots for host in parse_hosts(settings.hosts)})
+    return ElasticSettings(
+        **vars(settings),
+        discovery=discovery,
+        min_num_proc=least,
+        max_num_proc=most,
+        elastic_timeout=_number(args.elastic_timeout, "HOROVOD_ELASTIC_TIMEOUT", 600),
+        reset_limit=args.reset_limit,
+        cooldown_range=args.blacklist_cooldown_range,
+    )
+
+
+def _run_elastic(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
+    if args.use_mpi or args.use_jsrun:
+        raise ValueError(
+            "Gloo support is required to use elastic training: horovodrun itself starts its workers. Leave out "
+            "--mpi and --jsrun."
+        )
+    for line in _without_effect(args):
+        print(f"horovodrun: {line}", file=sys.stderr)
+    return launch_gloo_elastic(args.command, make_elastic_settings(args), _worker_environment(args), function)
+
+
 def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
     """Run the job that parsed arguments describe; return what its function returned, by rank."""
-    for name in ("host_discovery_script", "min_num_proc"):
-        if getattr(args, name):
-            raise ValueError(f"Elastic training ({_flag_of(name)}) is not available in this version.")
+    if is_elastic(args):
+        return _run_elastic(args, function)
     for line in _without_effect(args):
         print(f"horovodrun: {line}", file=sys.stderr)
     if args.log_level:
@@ -371,7 +420,7 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
     except MpirunFailedError as error:
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except (ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError, TimeoutException) as error:
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, ValueError) else 1)  # what was asked for can't be, or it did not work
 

@@ -41,8 +41,8 @@ class LineForwarder:
     ----------
     write : callable
         Takes text.
-    index : int or None
-        The rank; None: no prefix.
+    index : int, str or None
+        The rank, or what stands for it; None: no prefix.
     stream : str or None
         ``stdout`` or ``stderr``; None: no prefix.
     with_timestamp : bool
@@ -54,17 +54,23 @@ class LineForwarder:
     def __init__(
         self,
         write: Callable[[str], Any],
-        index: int | None,
+        index: int | str | None,
         stream: str | None,
         with_timestamp: bool = False,
         copy: IO[bytes] | None = None,
     ) -> None:
         self._write = write
+        self._stream = stream
         self._prefix = "" if index is None or stream is None else f"[{index}]<{stream}>:"
         self._with_timestamp = with_timestamp and bool(self._prefix)
         self._copy = copy
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._partial = ""
+
+    def rename(self, index: int) -> None:
+        """Prefix lines so from now on: a worker of an elastic job has another rank."""
+        if self._prefix:
+            self._prefix = f"[{index}]<{self._stream}>:"
 
     def feed(self, data: bytes) -> None:
         """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""

@@ -1,9 +1,19 @@
-"""How a worker learns that the hosts of its elastic job changed."""
+"""A worker of an elastic job: how it comes into a generation, and how it learns that the hosts changed."""
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import socket
+import sys
 import threading
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from horovod.common.exceptions import HorovodInternalError
+
+_FD_VARIABLE = "_RODA_ELASTIC_FD"
 
 
 class HostUpdateResult:
@@ -13,6 +23,91 @@ class HostUpdateResult:
     removed = 1
     added = 2
     mixed = removed | added
+
+
+class Channel:
+    """Ties this process to the launcher of its elastic job. A line of JSON each way is a message.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of a stream socket.
+    on_hosts_updated : callable
+        ``on_hosts_updated(generation, timestamp, flags)``, called on a thread of the channel's.
+    """
+
+    def __init__(self, descriptor: int, on_hosts_updated: Callable[[int, float, int], None]) -> None:
+        self.generation = 0
+        self.syncs = True  # the generation begins with a synchronisation
+        self.is_guest = False  # alone while it sets up, and has the numbers that it would get
+        self._on_hosts_updated = on_hosts_updated
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._leaving: dict[str, Any] = {"sync": True, "lost": None, "ready": False}
+        threading.Thread(target=self._read, name="horovod-elastic", daemon=True).start()
+
+    def leave(self, sync: bool, lost_rank: int | None) -> None:
+        """Note why the generation is left: tell it with the next :meth:`join`."""
+        self._leaving = {"sync": sync, "lost": lost_rank, "ready": True}
+
+    def tell(self, **message: Any) -> None:
+        """Send the launcher a message; one that is gone does not mind: this process ends with it."""
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            return
+
+    def join(self, start: Callable[[int], None], as_guest: bool) -> None:
+        """Become a rank of the next generation, or of the first after it that forms. Blocks.
+
+        Parameters
+        ----------
+        start : callable
+            ``start(generation)`` starts the engine.
+        as_guest : bool
+            A worker that comes later than the others may begin alone, so that nobody waits while it sets up.
+
+        Raises
+        ------
+        ValueError
+            When the workers can't come together, with the reason.
+        SystemExit
+            When this worker has no place in the job any more.
+        """
+        if not as_guest:
+            self._leaving["ready"] = True
+        self.tell(left=self.generation, **self._leaving)
+        while True:
+            order = self._orders.get()
+            if "removed" in order:
+                print(f"horovod: {order['removed']}", file=sys.stderr, flush=True)
+                raise SystemExit(0)
+            if "refused" in order:
+                raise ValueError(order["refused"])
+            os.environ.update(order["environment"])
+            self.is_guest = "place" in order
+            try:
+                start(order["generation"])
+                os.environ.update(order.get("place", {}))
+            except HorovodInternalError as error:
+                self.tell(failed=order["generation"], text=str(error), lost=error.lost_rank)
+                continue
+            if self.is_guest:
+                return
+            self.generation, self.syncs = order["generation"], order["sync"]
+            self._leaving = {"sync": True, "lost": None, "ready": True}
+            self.tell(formed=self.generation)
+            return
+
+    def _read(self) -> None:
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "hosts" in message:
+                    self._on_hosts_updated(message["generation"], message["time"], message["hosts"])
+                else:
+                    self._orders.put(message)
 
 
 class Listener(Protocol):
@@ -28,9 +123,22 @@ class WorkerNotificationManager:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
+        self._channel: Channel | None = None
+        self._owner = 0
+        self._is_leaving = False
+        self._held: list[tuple[int, float, int]] = []  # what came while a generation was left for the next
 
     def init(self) -> None:
-        """Get ready for notices. Nothing to do: whoever receives them calls :meth:`handle_hosts_updated`."""
+        """Get ready for notices; without a launcher of elastic jobs nobody sends any."""
+        self.channel()
+
+    def channel(self) -> Channel | None:
+        """Return what ties this process to the launcher; None in a job that is not elastic, and in a forked child."""
+        with self._lock:
+            descriptor = os.environ.pop(_FD_VARIABLE, None)
+            if descriptor is not None:
+                self._channel, self._owner = Channel(int(descriptor), self._on_notice), os.getpid()
+            return self._channel if self._owner == os.getpid() else None
 
     def register_listener(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
@@ -48,3 +156,50 @@ class WorkerNotificationManager:
             listeners = list(self._listeners)
         for listener in listeners:
             listener.on_hosts_updated(timestamp, update_res)
+
+    # --- from one generation to the next ---
+
+    def is_guest(self) -> bool:
+        """Tell whether this worker is not among the others yet."""
+        channel = self._channel
+        return channel is not None and channel.is_guest and self._owner == os.getpid()
+
+    def leave(self, sync: bool, lost_rank: int | None = None) -> None:
+        """Hold notices from now on, and note why this worker leaves its generation."""
+        with self._lock:
+            self._is_leaving = True
+        channel = self.channel()
+        if channel is not None:
+            channel.leave(sync, lost_rank)
+
+    def resume(self, sync: bool) -> bool:
+        """Hand on what came for the new generation meanwhile; tell whether all its workers synchronise their state.
+
+        Parameters
+        ----------
+        sync : bool
+            Whether this worker wants to, which decides in a job that is not elastic.
+        """
+        channel = self.channel()
+        with self._lock:
+            held, self._held, self._is_leaving = self._held, [], False
+        for generation, timestamp, flags in held:
+            if channel is not None and generation == channel.generation:
+                self.handle_hosts_updated(timestamp, flags)
+        return sync if channel is None else channel.syncs
+
+    def synced(self) -> None:
+        """Tell the launcher that this worker has the job's state."""
+        channel = self.channel()
+        if channel is not None:
+            channel.tell(synced=channel.generation)
+
+    def _on_notice(self, generation: int, timestamp: float, flags: int) -> None:
+        with self._lock:
+            if self._is_leaving:
+                self._held.append((generation, timestamp, flags))
+                return
+        self.handle_hosts_updated(timestamp, flags)
+
+
+notification_manager = WorkerNotificationManager()

@@ -65,6 +65,7 @@ class ModelStateHandler(_StateDictHandler):
     def sync(self) -> None:
         """Broadcast parameters and buffers."""
         broadcast_parameters(self.value.state_dict(), root_rank=0)
+        self.save()
 
 
 class OptimizerStateHandler(_StateDictHandler):
@@ -73,6 +74,7 @@ class OptimizerStateHandler(_StateDictHandler):
     def sync(self) -> None:
         """Broadcast options and state."""
         broadcast_optimizer_state(self.value, root_rank=0)
+        self.save()
 
 
 class SamplerStateHandler(_StateDictHandler):

@@ -1,0 +1,175 @@
+"""Where an elastic job may run: what a script says each second, and which hosts and slots have failed."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+_LINE = re.compile(r"^([\w.-]+)(?::([0-9]+))?$")
+_SCRIPT_SECONDS = 10.0  # then a script counts as hanging
+_SHOWN = 200  # characters of a script's output in an error
+_COOLDOWN_BOUNDS = (1, 3600)
+
+
+class DiscoveryError(RuntimeError):
+    """The hosts could not be found out; the text names the script and what it did."""
+
+
+class HostDiscovery:
+    """Says which hosts there are. Subclasses do."""
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Return the slots by host, in the order in which ranks are to be given out."""
+        raise NotImplementedError
+
+
+class FixedHosts(HostDiscovery):
+    """Hosts that were given; :meth:`set` gives others.
+
+    Parameters
+    ----------
+    available_hosts : mapping
+        Slots by host.
+    """
+
+    def __init__(self, available_hosts: Mapping[str, int]) -> None:
+        self._hosts = dict(available_hosts)
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Return what was given last."""
+        return dict(self._hosts)
+
+    def set(self, available_hosts: Mapping[str, int]) -> None:
+        """Give other hosts."""
+        self._hosts = dict(available_hosts)
+
+
+def parse_hosts_and_slots(output: str, default_slots: int | None, source: str) -> dict[str, int]:
+    """Return the slots by host of lines ``host`` or ``host:slots``; equal lines count once.
+
+    Parameters
+    ----------
+    output : str
+        The lines.
+    default_slots : int, optional
+        Of hosts whose line has none.
+    source : str
+        Whose output it is, for errors.
+
+    Raises
+    ------
+    DiscoveryError
+        When a line is neither, has no slots, or says something else of a host than one before it.
+    """
+    hosts: dict[str, int] = {}
+    for line in filter(None, map(str.strip, output.splitlines())):
+        match = _LINE.match(line)
+        if match is None:
+            raise DiscoveryError(f"{source} printed {line[:_SHOWN]!r}, which is neither `host` nor `host:slots`.")
+        name = match[1]
+        slots = default_slots if match[2] is None else int(match[2])
+        if slots is None:
+            raise DiscoveryError(f"{source} printed {line!r} without slots: print {line}:N, or give --slots-per-host.")
+        if hosts.setdefault(name, slots) != slots:
+            raise DiscoveryError(f"{source} printed two numbers of slots of {name}: {hosts[name]} and {slots}.")
+    return hosts
+
+
+class HostDiscoveryScript(HostDiscovery):
+    """Runs a command that prints a line ``host`` or ``host:slots`` for each host.
+
+    Parameters
+    ----------
+    discovery_script : str
+        A command line for the shell.
+    slots : int, optional
+        Of hosts whose line has none.
+    timeout : float
+        Seconds after which it is ended, with all that it started.
+    """
+
+    def __init__(self, discovery_script: str, slots: int | None = None, timeout: float = _SCRIPT_SECONDS) -> None:
+        self._script = discovery_script
+        self._slots = slots
+        self._timeout = timeout
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Run the command.
+
+        Raises
+        ------
+        DiscoveryError
+            When it fails, hangs, or prints something else.
+        """
+        named = f"Failed to execute discovery script: {self._script}"
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", self._script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise DiscoveryError(f"{named} has not ended within {self._timeout:g} seconds.") from None
+        if process.returncode != 0:
+            told = f": {errors.strip()[-_SHOWN:]}" if errors.strip() else ""
+            hint = " Make it executable (chmod +x)." if process.returncode == 126 else ""
+            raise DiscoveryError(f"{named} ended with status {process.returncode}{told}.{hint}")
+        return parse_hosts_and_slots(output, self._slots, f"Discovery script {self._script}")
+
+
+# --- what has failed ---
+
+
+def check_cooldown_range(cooldown_range: Sequence[int] | None) -> None:
+    """Refuse bounds that are out of order or out of range with a ValueError."""
+    if cooldown_range is None:
+        return
+    least, most = cooldown_range
+    low, high = _COOLDOWN_BOUNDS
+    if not low <= least <= most <= high:
+        raise ValueError(
+            f"blacklist_cooldown_range={least} {most} must be two numbers of seconds, the smaller first, within "
+            f"{low} and {high}"
+        )
+
+
+class Cooldown:
+    """Tells when what has failed may be used again: never without a range, else after a time that doubles.
+
+    Parameters
+    ----------
+    cooldown_range : pair of int, optional
+        Least and most seconds.
+    draw : callable
+        Returns a number from 0 to 1: of the least time, so much is added, so that not all come back at once.
+    """
+
+    def __init__(self, cooldown_range: Sequence[int] | None = None, draw: Callable[[], float] = random.random) -> None:
+        self._range = cooldown_range
+        self._draw = draw
+        self._failures = 0
+        self.until: float | None = None  # when it may be used again; infinity for never
+
+    def fail(self, now: float) -> None:
+        """It has failed, now."""
+        if self._range is None:
+            self.until = float("inf")
+            return
+        least, most = self._range
+        self.until = now + min(max(least * 2**self._failures + self._draw() * least, least), most)
+        self._failures += 1
+
+    def is_usable(self, now: float) -> bool:
+        """Tell whether it has not failed, or may be used again."""
+        return self.until is None or now >= self.until

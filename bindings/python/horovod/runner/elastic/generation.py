@@ -1,0 +1,175 @@
+"""What a generation of an elastic job is made of: workers, their ranks, and what is to be done with them. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from horovod.runner.common.util.hosts import SlotInfo
+
+_OWN_GENERATIONS = 1 << 32
+
+
+class Stage(Enum):
+    """Where a worker stands."""
+
+    STARTING = "starting"  # it sets up and has not asked for a generation yet
+    WAITING = "waiting"  # for the next generation
+    FORMING = "forming"  # one: it was told its rank
+    TRAINING = "training"  # as a rank of one
+    REMOVED = "removed"  # told to end
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process of the job."""
+
+    number: int
+    host: str
+    slot: int
+    stage: Stage = Stage.STARTING
+    has_state: bool = False  # has been synchronised with the others
+    since: float = 0.0  # the stage
+    failure: str = ""  # why it could not form its last generation
+    lost_rank: int | None = None  # which rank of that it did not hear
+
+    @property
+    def name(self) -> str:
+        """As errors call it."""
+        return f"{self.host}[{self.slot}]"
+
+    @property
+    def own_generation(self) -> int:
+        """The number of the generation that it is alone in while it sets up; no other has it."""
+        return _OWN_GENERATIONS + self.number
+
+
+# --- what is to be done ---
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start a worker's process."""
+
+    worker: Worker
+    sharers: int  # workers that its host has room for
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Send a worker a message."""
+
+    worker: Worker
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Tell a worker its place in a generation."""
+
+    worker: Worker
+    generation: int
+    slot: SlotInfo
+    first_host: str
+    sync: bool
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """Let a newcomer set up, alone, with the numbers that it would get if it joined now."""
+
+    worker: Worker
+    slot: SlotInfo
+    first_host: str
+
+    @property
+    def generation(self) -> int:
+        """In which it is alone."""
+        return self.worker.own_generation
+
+
+@dataclass(frozen=True)
+class End:
+    """End a worker's process: politely, or at once."""
+
+    worker: Worker
+    at_once: bool
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Whoever still comes to that generation is told why it is over."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Say:
+    """Tell the user."""
+
+    text: str
+
+
+Action = Start | Tell | Publish | Welcome | End | Retire | Say
+
+
+class WorkersFailedError(RuntimeError):
+    """A worker ended with a non-zero status, and the job can't go on without it."""
+
+    def __init__(self, name: str, status: int) -> None:
+        super().__init__(f"{name} {status}")
+        self.name = name
+        self.status = status
+
+
+# --- ranks ---
+
+
+def assign(survivors: Sequence[Worker], newcomers: Sequence[Worker]) -> list[Worker]:
+    """Return the workers in the order of their ranks.
+
+    Survivors come in the order of their last ranks, newcomers behind those of their host. Ranks of a host follow one
+    another. The first survivor that has the job's state is rank 0, from where it is given to newcomers.
+    """
+    ordered = list(survivors)
+    for i, worker in enumerate(ordered):
+        if worker.has_state:
+            ordered.insert(0, ordered.pop(i))
+            break
+    by_host: dict[str, list[Worker]] = {}
+    for worker in [*ordered, *newcomers]:
+        by_host.setdefault(worker.host, []).append(worker)
+    return [worker for workers in by_host.values() for worker in workers]
+
+
+def slots_of(ranked: Sequence[Worker]) -> list[SlotInfo]:
+    """Return the numbers of workers that are given in the order of their ranks.
+
+    Local ranks follow the slots: where a host is full, a worker's local rank is its slot, also that of one that came
+    into another's place.
+    """
+    on_host: dict[str, list[Worker]] = defaultdict(list)
+    for worker in sorted(ranked, key=lambda worker: worker.slot):
+        on_host[worker.host].append(worker)
+    local = {worker.number: i for workers in on_host.values() for i, worker in enumerate(workers)}
+    hosts = list(dict.fromkeys(worker.host for worker in ranked))
+    crosses = defaultdict(list)
+    for host in hosts:
+        for i in range(len(on_host[host])):
+            crosses[i].append(host)
+    return [
+        SlotInfo(
+            hostname=worker.host,
+            rank=rank,
+            local_rank=local[worker.number],
+            cross_rank=crosses[local[worker.number]].index(worker.host),
+            size=len(ranked),
+            local_size=len(on_host[worker.host]),
+            cross_size=len(crosses[local[worker.number]]),
+        )
+        for rank, worker in enumerate(ranked)
+    ]

@@ -1,0 +1,334 @@
+"""An elastic job: agents on hosts that come and go, the workers that they run, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.elastic.discovery import Cooldown, DiscoveryError, HostDiscovery, check_cooldown_range
+from horovod.runner.elastic.generation import (
+    End,
+    Publish,
+    Retire,
+    Say,
+    Start,
+    Tell,
+    Welcome,
+    Worker,
+    WorkersFailedError,
+)
+from horovod.runner.elastic.membership import Limits, Membership
+from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.job import (
+    EXIT,
+    Connection,
+    HostJob,
+    Job,
+    JobFailedError,
+    JobInterruptedError,
+    framed,
+    writer,
+)
+from horovod.runner.output import LineForwarder, open_rank_file
+
+DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
+_ATTEMPTS = 3  # at a host, before it counts as lost
+
+
+class ElasticJob(Job):
+    """Runs a command or function as workers that may come and go.
+
+    Parameters
+    ----------
+    settings : ElasticSettings
+        Options of the job.
+    command : sequence of str
+        What every worker executes.
+    environment : dict
+        Variables that all workers get.
+    secret : bytes
+        The job's.
+    is_local : callable
+        Whether a host is this one.
+    environment_of : callable
+        ``environment_of(hostname)``: variables of a host's workers.
+    place_of : callable
+        ``place_of(action)``: the variables that tell a worker its place, of what a `Publish` or a `Welcome` says.
+    retire : callable
+        ``retire(generation, reason)``: refuses workers that still come to that generation.
+    function : bytes, optional
+        A pickled call for ``horovod.runner.run_task``.
+    """
+
+    def __init__(
+        self,
+        settings: ElasticSettings,
+        command: Sequence[str],
+        environment: dict[str, str],
+        secret: bytes,
+        *,
+        is_local: Callable[[str], bool],
+        environment_of: Callable[[str], dict[str, str]],
+        place_of: Callable[[Publish | Welcome], dict[str, str]],
+        retire: Callable[[int, str], None],
+        function: bytes | None = None,
+    ) -> None:
+        super().__init__(settings, [], command, environment, secret, function)
+        check_cooldown_range(settings.cooldown_range)
+        least = settings.min_num_proc or settings.num_proc
+        self._spec.update(elastic=True, slots=[])
+        self._discovery: HostDiscovery = settings.discovery  # type: ignore[assignment]
+        self._is_local, self._environment_of = is_local, environment_of
+        self._place_of, self._retire = place_of, retire
+        self._membership = Membership(
+            Limits(
+                num_proc=settings.num_proc,
+                min_num_proc=least,
+                max_num_proc=settings.max_num_proc,
+                elastic_timeout=settings.elastic_timeout,
+                reset_limit=settings.reset_limit,
+                make_cooldown=lambda: Cooldown(settings.cooldown_range),
+            )
+        )
+        self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
+        self._waiting_starts: dict[str, list[Start]] = {}
+        self._lines: dict[int, bytes] = {}  # by number: the begin of a message
+        self._results_by_number: dict[int, bytes] = {}
+        self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        self._has_ended = threading.Event()
+        self._last_time = 0.0
+
+    def run(self) -> None:
+        """Run to the end.
+
+        Raises
+        ------
+        JobFailedError
+            When workers ended with a non-zero status and the job could not go on.
+        JobInterruptedError
+            When SIGINT, SIGTERM or SIGHUP came.
+        DiscoveryError
+            When the hosts could not be found out at the start.
+        TimeoutException, RuntimeError
+            When there were too few slots for too long, or the limit of resets was reached.
+        """
+        hosts = self._discovery.find_available_hosts_and_slots()
+        restore = self._catch_signals()
+        self._selector.register(self._wake_read, selectors.EVENT_READ, "news")
+        finder = threading.Thread(target=self._find_hosts, args=(hosts,), name="horovod-discovery", daemon=True)
+        try:
+            self._membership.hosts_found(hosts, time.monotonic())
+            finder.start()
+            self._pump()
+        finally:
+            self._has_ended.set()
+            self._hang_up()
+            restore()
+        if self._interrupted is not None:
+            raise JobInterruptedError(self._interrupted)
+        error = self._membership.error
+        if isinstance(error, WorkersFailedError):
+            raise JobFailedError(error.name, error.status)
+        if error is not None:
+            raise error
+        for rank, worker in enumerate(self._membership.members):
+            if worker.number in self._results_by_number:
+                self.results[rank] = self._results_by_number[worker.number]
+
+    # --- threads ---
+
+    def _post(self, *news: Any) -> None:
+        """Hand something to the loop; any thread."""
+        self._news.put(news)
+        os.write(self._wake_write, b"n")
+
+    def _find_hosts(self, hosts: Mapping[str, int]) -> None:
+        """Ask for the hosts again and again, and post what changed."""
+        last: Any = dict(hosts)
+        while not self._has_ended.wait(DISCOVER_HOSTS_FREQUENCY_SECS):
+            try:
+                found: Any = self._discovery.find_available_hosts_and_slots()
+            except (DiscoveryError, OSError) as error:
+                found = str(error)
+            if found != last:
+                last = found
+                self._post("hosts" if isinstance(found, dict) else "say", found)
+
+    def _connect(self, host: HostJob) -> None:
+        error: str | None = ""
+        for _ in range(_ATTEMPTS):
+            if self._has_ended.is_set():
+                break
+            connection = self._start_agent(host)
+            error = self._await_hello(connection, time.monotonic() + self._settings.start_timeout)
+            if error is None:
+                return self._post("connected", connection)
+        return self._post("unreachable", host.hostname, error)
+
+    # --- the loop ---
+
+    def _pump(self) -> None:
+        while True:
+            self._carry_out()
+            if self._membership.is_over and not self._stopping:
+                self._stop(b"T")
+            if self._stopping and not any(self._by_host.values()):
+                return
+            deadline = self._membership.next_deadline()
+            limit = None if deadline is None or self._stopping else max(0.0, deadline - time.monotonic())
+            for key, _ in self._selector.select(limit):
+                if key.data is None or key.data == "news":
+                    os.read(key.fd, 4096)
+                    continue
+                data = os.read(key.fd, 1 << 16)
+                for frame in key.data.frames(data):
+                    self._handle(*frame)
+                if not data:
+                    self._selector.unregister(key.fileobj)
+                    self._agent_ended(key.data)
+            while not self._news.empty():
+                self._take(*self._news.get())
+            self._membership.look(time.monotonic())
+
+    def _take(self, kind: str, *news: Any) -> None:
+        if kind == "hosts":
+            self._membership.hosts_found(news[0], time.monotonic())
+        elif kind == "say":
+            self._say(f"{news[0]} The hosts that were found last stay.")
+        elif kind == "connected":
+            self._connected(news[0])
+        else:
+            del self._by_host[news[0]]
+            self._waiting_starts.pop(news[0], None)
+            self._membership.host_lost(news[0], f"could not be started: {news[1]}", time.monotonic())
+
+    def _connected(self, connection: Connection) -> None:
+        host = connection.host.hostname
+        self._connections.append(connection)
+        self._by_host[host] = connection
+        connection.send_all(framed(json.dumps(dict(self._spec, add_to_environment=not connection.host.is_local))))
+        self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
+        for start in self._waiting_starts.pop(host, []):
+            self._start(start)
+        if self._stopping:
+            connection.send(b"T")
+
+    def _handle(self, kind: bytes, number: int, payload: bytes) -> None:
+        now = time.monotonic()
+        if kind in (b"o", b"e"):
+            self._forwarder(number, kind).feed(payload)
+        elif kind == b"r":
+            self._results_by_number[number] = payload
+        elif kind == b"x":
+            (status,) = EXIT.unpack(payload)
+            self._membership.ended(number, status, now)
+        elif kind == b"m":
+            *lines, rest = (self._lines.get(number, b"") + payload).split(b"\n")
+            self._lines[number] = rest
+            for line in lines:
+                self._hear(number, json.loads(line), now)
+
+    def _hear(self, number: int, message: dict[str, Any], now: float) -> None:
+        if "left" in message and not message["ready"]:
+            self._membership.arrived(number, now)
+        elif "left" in message:
+            self._membership.left(number, message["sync"], message["lost"], now)
+        elif "formed" in message:
+            self._membership.formed(number, message["formed"], now)
+        elif "failed" in message:
+            self._membership.failed_to_form(number, message["failed"], message["text"], message["lost"], now)
+        elif "synced" in message:
+            self._membership.synced(number)
+
+    def _agent_ended(self, connection: Connection) -> None:
+        host = connection.host.hostname
+        del self._by_host[host]
+        if not self._stopping:
+            self._membership.host_lost(host, f"was lost: the connection to host {host} ended", time.monotonic())
+
+    # --- what is to be done ---
+
+    def _carry_out(self) -> None:
+        for action in self._membership.take_actions():
+            if self._stopping:
+                continue
+            if isinstance(action, Say):
+                self._say(action.text)
+            elif isinstance(action, Start):
+                self._start(action)
+            elif isinstance(action, Publish):
+                self._publish(action)
+            elif isinstance(action, Welcome):
+                self._welcome(action)
+            elif isinstance(action, Tell):
+                self._tell(action.worker, action.message)
+            elif isinstance(action, Retire):
+                self._retire(action.generation, action.reason)
+            elif isinstance(action, End):
+                self._order(action.worker, {"end": action.worker.number, "signal": 9 if action.at_once else 15})
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"horovodrun: {text}", file=sys.stderr, flush=True)
+
+    def _start(self, start: Start) -> None:
+        worker = start.worker
+        if worker.host not in self._by_host:
+            self._by_host[worker.host] = None
+            host = HostJob(worker.host, self._is_local(worker.host), [])
+            threading.Thread(target=self._connect, args=(host,), name="horovod-connect", daemon=True).start()
+        if self._by_host[worker.host] is None:
+            self._waiting_starts.setdefault(worker.host, []).append(start)
+            return
+        variables = {**self._environment_of(worker.host), "HOROVOD_LOCAL_RANK": str(worker.slot)}
+        slot = {"rank": worker.number, "environment": variables, "sharers": start.sharers}
+        self._order(worker, {"start": slot})
+
+    def _publish(self, action: Publish) -> None:
+        for kind in (b"o", b"e"):
+            self._forwarder(action.worker.number, kind).rename(action.slot.rank)
+        place = {"generation": action.generation, "sync": action.sync, "environment": self._place_of(action)}
+        self._tell(action.worker, place)
+
+    def _welcome(self, action: Welcome) -> None:
+        alone = self._place_of(replace(action, slot=SlotInfo(action.worker.host, 0, 0, 0, 1, 1, 1)))
+        place = {"generation": action.generation, "environment": alone, "place": self._place_of(action)}
+        self._tell(action.worker, place)
+
+    def _tell(self, worker: Worker, message: dict[str, Any]) -> None:
+        # One clock for all notices, whichever worker is rank 0; no two are equal.
+        self._last_time = max(time.time(), self._last_time + 1e-6)
+        text = json.dumps({**message, "time": self._last_time})
+        self._order(worker, {"tell": worker.number, "text": text})
+
+    def _order(self, worker: Worker, order: dict[str, Any]) -> None:
+        connection = self._by_host.get(worker.host)
+        if connection is not None:
+            connection.send_all(b"J" + framed(json.dumps(order)))
+
+    def _forwarder(self, number: int, kind: bytes) -> LineForwarder:
+        """Files are named by the worker's number: ranks change, and several workers may have one in turn."""
+        if (number, kind) not in self._forwarders:
+            stream = "stdout" if kind == b"o" else "stderr"
+            copy = None
+            if self._settings.output_filename:
+                copy = open_rank_file(self._settings.output_filename, number, self._settings.num_proc, stream)
+            worker = self._membership.workers.get(number)
+            self._forwarders[number, kind] = LineForwarder(
+                writer(sys.stdout if kind == b"o" else sys.stderr),
+                number if worker is None else worker.name,
+                stream,
+                self._settings.prefix_output_with_timestamp,
+                copy,
+            )
+        return self._forwarders[number, kind]

@@ -1,0 +1,430 @@
+"""Who belongs to an elastic job: generations of workers, and what each event means for them. No I/O, clock, thread.
+
+A generation is a set of workers with ranks and a number. It ends in two phases: first all of its workers that live have
+left it, then the next one is published, with the workers that wait then. A worker that dies in between is left out; one
+that dies after is a reason for a further generation. What :class:`Membership` wants done it returns as actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
+from horovod.runner.elastic.discovery import Cooldown
+from horovod.runner.elastic.generation import (
+    Action,
+    End,
+    Publish,
+    Retire,
+    Say,
+    Stage,
+    Start,
+    Tell,
+    Welcome,
+    Worker,
+    WorkersFailedError,
+    assign,
+    slots_of,
+)
+from horovod.runner.elastic.worker import HostUpdateResult
+
+_SUSPECT_SECONDS = 5.0  # for a worker that others don't hear to leave its generation, too
+_EXIT_NEWS_SECONDS = 1.0  # a worker's death may be told later than what it did to the others
+_NEWCOMER_SECONDS = 10.0  # newcomers that are ready wait so long for others that are starting
+_REMOVED_SECONDS = 30.0  # for a worker that was told to go
+
+
+@dataclass
+class Limits:
+    """Numbers that the user gave; see :class:`horovod.runner.elastic.settings.ElasticSettings`."""
+
+    num_proc: int
+    min_num_proc: int
+    max_num_proc: int | None = None
+    elastic_timeout: float = 600.0
+    reset_limit: int | None = None
+    make_cooldown: Callable[[], Cooldown] = Cooldown
+
+
+class Membership:
+    """The job's workers. One thread at a time; every method that reports an event takes the time of it.
+
+    Attributes
+    ----------
+    generation : int
+        The one that was published last, 0 for none.
+    members : list of Worker
+        Of it, by rank, with those that have ended since.
+    is_over : bool
+        The job has ended, with `error` or well.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.workers: dict[int, Worker] = {}  # that live
+        self.generation = 0
+        self.members: list[Worker] = []
+        self.is_over = False
+        self.error: Exception | None = None
+        self._hosts: dict[str, int] = {}
+        self._blacklist: dict[tuple[str, int], Cooldown] = {}
+        self._next_number = 0
+        self._resets = 0
+        self._failures: list[tuple[str, int]] = []
+        self._is_finishing = False  # a worker has ended well
+        self._late_failure: WorkersFailedError | None = None  # the first after that
+        self._noticed = HostUpdateResult.no_update  # of changes that the workers were told of in this generation
+        self._sync = True  # a worker asked for it since the last generation, or has no state
+        self._deaths = 0  # of members of this generation
+        self._suspects: dict[int, float] = {}  # by number: when it is taken for dead
+        self._waits_since: float | None = None  # for slots
+        self._judge_at: float | None = None
+        self._said: set[str] = set()
+        self._actions: list[Action] = []
+
+    # --- events ---
+
+    def hosts_found(self, hosts: Mapping[str, int], now: float) -> None:
+        """Discovery found these slots by host."""
+        known = {host: hosts[host] for host in self._hosts if host in hosts}
+        self._hosts = {**known, **hosts}
+        self._look(now)
+
+    def arrived(self, number: int, now: float) -> None:
+        """Take a new worker: into the first generation, or it sets up alone until it waits for the next."""
+        worker = self.workers.get(number)
+        if worker is None or worker.stage != Stage.STARTING:
+            return None
+        if self.generation == 0:
+            return self.left(number, True, None, now)
+        living = [member for member in self.members if member.number in self.workers]
+        ranked = assign(living, [worker])
+        self._do(Welcome(worker, slots_of(ranked)[ranked.index(worker)], ranked[0].host))
+        return None
+
+    def left(self, number: int, sync: bool, lost_rank: int | None, now: float) -> None:
+        """Take a worker that waits for the next generation; `lost_rank`: one of its last that it does not hear."""
+        worker = self.workers.get(number)
+        if worker is None or worker.stage == Stage.REMOVED:
+            return
+        if worker.stage == Stage.STARTING and self.generation > 0:
+            self._do(Retire(worker.own_generation, f"{worker.name} joins the others"))
+        was = worker.stage
+        self._to(worker, Stage.WAITING, now)
+        self._sync = self._sync or sync
+        if was == Stage.TRAINING and lost_rank is not None:
+            self._suspect(lost_rank, worker, now)
+        self._look(now)
+
+    def formed(self, number: int, generation: int, now: float) -> None:
+        """Take note that a worker is a rank of that generation."""
+        worker = self.workers.get(number)
+        if worker is not None and generation == self.generation and worker.stage == Stage.FORMING:
+            self._to(worker, Stage.TRAINING, now)
+        self._look(now)
+
+    def failed_to_form(self, number: int, generation: int, text: str, lost_rank: int | None, now: float) -> None:
+        """Take a worker back that could not become a rank of that generation."""
+        worker = self.workers.get(number)
+        if worker is None or worker.stage == Stage.REMOVED:
+            return
+        self._to(worker, Stage.WAITING, now)
+        self._sync = True
+        if generation == self.generation:
+            worker.failure, worker.lost_rank = text, lost_rank
+            self._retire(f"{worker.name} could not come together with the others: {text}")
+        self._look(now)
+
+    def synced(self, number: int) -> None:
+        """Take note that a worker has the job's state."""
+        if number in self.workers:
+            self.workers[number].has_state = True
+
+    def ended(self, number: int, status: int, now: float, how: str = "") -> None:
+        """Take note that a worker's process has ended; a negative status is the signal that ended it."""
+        worker = self.workers.pop(number, None)
+        if worker is None:
+            return
+        self._suspects.pop(number, None)
+        if worker.stage != Stage.REMOVED:
+            if status == 0 and (worker in self.members or self.generation == 0):
+                self._is_finishing = True
+            else:
+                self._failed(worker, status, now, how)
+        self._look(now)
+
+    def host_lost(self, host: str, how: str, now: float) -> None:
+        """Take note that a host can't be reached: its workers are lost, and it is blacklisted."""
+        for slot in range(self._hosts.get(host, 0)):
+            if not any((worker.host, worker.slot) == (host, slot) for worker in self.workers.values()):
+                self._cooldown(host, slot).fail(now)
+        for worker in [worker for worker in self.workers.values() if worker.host == host]:
+            self.ended(worker.number, 255, now, how)
+        self._look(now)
+
+    def look(self, now: float) -> None:
+        """Do what is due by now."""
+        self._look(now)
+
+    def stop(self, error: Exception | None) -> None:
+        """End the job."""
+        self.is_over = True
+        self.error = self.error or error
+
+    def take_actions(self) -> list[Action]:
+        """Return what is to be done since the last time."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def next_deadline(self) -> float | None:
+        """Return when :meth:`look` is due next."""
+        times = [*self._suspects.values()]
+        times += [cooldown.until for cooldown in self._blacklist.values() if cooldown.until not in (None, float("inf"))]
+        if self._judge_at is not None:
+            times.append(self._judge_at)
+        if self._waits_since is not None:
+            times.append(self._waits_since + self._limits.elastic_timeout)
+        for worker in self.workers.values():
+            if worker.stage == Stage.WAITING:
+                times.append(worker.since + _NEWCOMER_SECONDS)
+            if worker.stage == Stage.REMOVED:
+                times.append(worker.since + _REMOVED_SECONDS)
+        return min(times, default=None)
+
+    # --- what follows from them ---
+
+    def _do(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._do(Say(text))
+
+    @staticmethod
+    def _to(worker: Worker, stage: Stage, now: float) -> None:
+        worker.stage, worker.since = stage, now
+
+    def _cooldown(self, host: str, slot: int) -> Cooldown:
+        if (host, slot) not in self._blacklist:
+            self._blacklist[host, slot] = self._limits.make_cooldown()
+        return self._blacklist[host, slot]
+
+    def _retire(self, reason: str) -> None:
+        if any(worker.stage == Stage.FORMING for worker in self.workers.values()):
+            self._do(Retire(self.generation, reason))
+
+    def _suspect(self, rank: int, by: Worker, now: float) -> None:
+        if by not in self.members or rank >= len(self.members):
+            return
+        suspect = self.members[rank]
+        if suspect is not by and suspect.number in self.workers and suspect.stage == Stage.TRAINING:
+            self._suspects.setdefault(suspect.number, now + _SUSPECT_SECONDS)
+
+    def _failed(self, worker: Worker, status: int, now: float, how: str) -> None:
+        if status != 0:
+            self._failures.append((worker.name, status))
+        self._cooldown(worker.host, worker.slot).fail(now)
+        if self._is_finishing and self._late_failure is None:
+            self._late_failure = WorkersFailedError(worker.name, status)
+        was_member = worker in self.members
+        rank = f", rank {self.members.index(worker)}" if was_member else ""
+        ended = how or (f"was ended by signal {-status}" if status < 0 else f"ended with status {status}")
+        self._do(Say(f"Worker {worker.name}{rank} {ended}."))
+        if was_member:
+            self._deaths += 1
+            self._retire(f"worker {worker.name}{rank} of it {ended}")
+
+    def _free_slots(self, now: float) -> list[tuple[str, int]]:
+        taken = {(worker.host, worker.slot) for worker in self.workers.values()}
+        return [place for place in self._usable_slots(now) if place not in taken]
+
+    def _usable_slots(self, now: float) -> list[tuple[str, int]]:
+        return [
+            (host, slot)
+            for host, slots in self._hosts.items()
+            for slot in range(slots)
+            if (host, slot) not in self._blacklist or self._blacklist[host, slot].is_usable(now)
+        ]
+
+    def _surplus(self, now: float) -> list[Worker]:
+        """Return the workers whose slot is gone; not the last one that has the job's state, none where too few stay."""
+        stays = [worker for worker in self.workers.values() if worker.stage != Stage.REMOVED]
+        gone = [worker for worker in stays if worker.slot >= self._hosts.get(worker.host, 0)]
+        if gone and len(stays) - len(gone) + len(self._free_slots(now)) < self._limits.min_num_proc:
+            self._say_once(
+                f"Discovery leaves fewer than {self._limits.min_num_proc} slots: the workers that there are go on."
+            )
+            return []
+        holders = [worker for worker in self.members if worker in stays and worker.has_state]
+        return gone if set(holders) - set(gone) else [worker for worker in gone if worker not in holders[:1]]
+
+    def _look(self, now: float) -> None:
+        if self.is_over:
+            return None
+        self._end_late(now)
+        if self._is_finishing:
+            return self._finish()
+        if self.generation > 0 and self._failures and not any(w in self.members for w in self.workers.values()):
+            return self.stop(WorkersFailedError(*self._failures[-1]))
+        surplus = self._surplus(now)
+        self._end_early_surplus(surplus, now)
+        self._start_workers(surplus, now)
+        if not self.workers and self._failures:
+            return self.stop(WorkersFailedError(*self._failures[0]))
+        living = [worker for worker in self.members if worker.number in self.workers]
+        is_ending = len(living) < len(self.members) or any(w.stage == Stage.WAITING for w in living)
+        if self.generation > 0 and not is_ending:
+            self._notice(living, surplus, now)
+        elif all(worker.stage in (Stage.WAITING, Stage.REMOVED) for worker in living):
+            self._gather(living, surplus, now)
+        return None
+
+    def _end_late(self, now: float) -> None:
+        for number in [number for number, when in self._suspects.items() if now >= when]:
+            del self._suspects[number]
+            worker = self.workers[number]
+            if worker.stage == Stage.TRAINING:
+                self._do(Say(f"Worker {worker.name} is not heard by the others and does not leave: it is ended."))
+                self._do(End(worker, at_once=True))
+        for worker in self.workers.values():
+            if worker.stage == Stage.REMOVED and now >= worker.since + _REMOVED_SECONDS:
+                self._to(worker, Stage.REMOVED, now)
+                self._do(End(worker, at_once=False))
+
+    def _finish(self) -> None:
+        """Some have ended well: those that lost them can't go on, the others end by themselves."""
+        for worker in self.workers.values():
+            if worker.stage in (Stage.STARTING, Stage.WAITING):
+                worker.stage = Stage.REMOVED
+                self._do(End(worker, at_once=False))
+        if not self.workers:
+            self.stop(self._late_failure)
+
+    def _end_early_surplus(self, surplus: Sequence[Worker], now: float) -> None:
+        for worker in surplus:
+            if worker not in self.members and worker.stage in (Stage.STARTING, Stage.WAITING):
+                self._to(worker, Stage.REMOVED, now)
+                self._do(End(worker, at_once=False))
+
+    def _start_workers(self, surplus: Sequence[Worker], now: float) -> None:
+        if not self._next_number and len(self._usable_slots(now)) < self._limits.num_proc:
+            return self._wait_for_slots(now, self._limits.num_proc)
+        staying = sum(worker.stage != Stage.REMOVED and worker not in surplus for worker in self.workers.values())
+        most = self._limits.max_num_proc
+        for host, slot in self._free_slots(now):
+            if most is not None and staying >= most:
+                break
+            worker = Worker(self._next_number, host, slot, since=now)
+            self._next_number += 1
+            staying += 1
+            self.workers[worker.number] = worker
+            self._do(Start(worker, self._hosts[host]))
+        return None
+
+    def _wait_for_slots(self, now: float, needed: int) -> None:
+        if self._waits_since is None:
+            self._waits_since = now
+        elif now >= self._waits_since + self._limits.elastic_timeout:
+            self.stop(
+                TimeoutException(
+                    f"Timed out waiting for slots to run on: there are {len(self._usable_slots(now))}, and the job "
+                    f"needs at least {needed} Horovod processes. Wait longer with --elastic-timeout "
+                    f"({self._limits.elastic_timeout:g} s), or ask for fewer with --min-np."
+                )
+            )
+
+    def _notice(self, living: Sequence[Worker], surplus: Sequence[Worker], now: float) -> None:
+        """Have the workers told that hosts changed, once newcomers can take part at once."""
+        if any(worker.stage != Stage.TRAINING for worker in living):
+            return
+        newcomers = [worker for worker in self.workers.values() if worker.stage == Stage.WAITING]
+        waited = any(now >= worker.since + _NEWCOMER_SECONDS for worker in newcomers)
+        flags = HostUpdateResult.no_update
+        if any(worker in living for worker in surplus):
+            flags |= HostUpdateResult.removed
+        if newcomers and (waited or all(worker.stage != Stage.STARTING for worker in self.workers.values())):
+            flags |= HostUpdateResult.added
+        if flags & ~self._noticed:
+            self._noticed |= flags
+            self._do(Tell(living[0], {"hosts": flags, "generation": self.generation}))
+
+    def _gather(self, living: Sequence[Worker], surplus: Sequence[Worker], now: float) -> None:
+        """Publish the next generation when enough workers wait for it."""
+        if self._judge_failures(living, now):
+            return None
+        waiting = [worker for worker in self.workers.values() if worker.stage == Stage.WAITING]
+        staying = [worker for worker in waiting if worker not in surplus]
+        is_first = self.generation == 0
+        needed = self._limits.num_proc if is_first else self._limits.min_num_proc
+        is_complete = not is_first or all(worker.stage == Stage.WAITING for worker in self.workers.values())
+        starting = sum(worker.stage == Stage.STARTING for worker in self.workers.values())
+        if len(staying) + starting < needed:
+            return self._wait_for_slots(now, needed)
+        self._waits_since = None
+        if len(staying) < needed or not is_complete:
+            return None
+        for worker in waiting:
+            if worker in surplus:
+                self._to(worker, Stage.REMOVED, now)
+                self._do(Tell(worker, {"removed": f"{worker.name} has been removed from elastic job"}))
+        survivors = [worker for worker in living if worker in staying]
+        newcomers = [worker for worker in staying if worker not in survivors]
+        most = self._limits.max_num_proc
+        room = len(newcomers) if most is None else max(0, most - len(survivors))
+        for worker in newcomers[room:]:
+            self._to(worker, Stage.REMOVED, now)
+            self._do(End(worker, at_once=False))
+        self._publish(survivors, newcomers[:room], now)
+        return None
+
+    def _judge_failures(self, living: Sequence[Worker], now: float) -> bool:
+        """After a generation that could not form though nobody died: leave out who was not heard, or end the job."""
+        failed = [worker for worker in living if worker.failure]
+        if not failed or self._deaths:
+            self._judge_at = None
+            return False
+        if self._judge_at is None:
+            self._judge_at = now + _EXIT_NEWS_SECONDS
+        if now < self._judge_at:
+            return True
+        self._judge_at = None
+        lost = {worker.lost_rank for worker in failed if worker.lost_rank is not None}
+        blamed = [self.members[rank] for rank in sorted(lost) if rank < len(self.members)]
+        blamed = [worker for worker in blamed if worker in living]
+        if blamed and len(blamed) < len(living):
+            for worker in blamed:
+                self._do(Say(f"Worker {worker.name} can't be reached by the others and is left out: {worker.failure}"))
+                self._do(End(worker, at_once=True))
+                worker.failure = ""
+            self._deaths += len(blamed)
+            for worker in blamed:
+                self.ended(worker.number, 255, now, "could not be reached")
+            return True
+        for worker in self.workers.values():
+            if worker.stage == Stage.WAITING:
+                self._do(Tell(worker, {"refused": worker.failure or failed[0].failure}))
+        for worker in living:
+            worker.failure = ""
+        return True
+
+    def _publish(self, survivors: Sequence[Worker], newcomers: Sequence[Worker], now: float) -> None:
+        if self.generation > 0:
+            self._resets += 1
+            if self._limits.reset_limit is not None and self._resets > self._limits.reset_limit:
+                return self.stop(RuntimeError(RESET_LIMIT_EXCEEDED_MESSAGE.format(self._limits.reset_limit)))
+            self._do(Retire(self.generation, f"generation {self.generation} of the job is over"))
+        self.generation += 1
+        self.members = assign(survivors, newcomers)
+        self._noticed, self._deaths, self._waits_since = HostUpdateResult.no_update, 0, None
+        self._suspects.clear()
+        self._said.clear()
+        sync = self._sync or any(not worker.has_state for worker in self.members)
+        self._sync = False
+        for worker, slot in zip(self.members, slots_of(self.members)):
+            self._to(worker, Stage.FORMING, now)
+            worker.failure, worker.lost_rank = "", None
+            self._do(Publish(worker, self.generation, slot, self.members[0].host, sync))
+        return None

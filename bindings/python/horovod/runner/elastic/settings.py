@@ -1,0 +1,36 @@
+"""What an elastic job was asked to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.elastic.discovery import HostDiscovery
+
+
+@dataclass
+class ElasticSettings(Settings):
+    """Options of an elastic job, besides those of every job.
+
+    Attributes
+    ----------
+    discovery : HostDiscovery
+        Says where it may run; asked each second.
+    min_num_proc, max_num_proc : int or None
+        With how many workers it goes on, at least and at most; by default ``num_proc`` and any number. It starts with
+        ``num_proc`` at least.
+    elastic_timeout : float
+        Seconds to wait for enough slots.
+    reset_limit : int or None
+        How often workers may form anew.
+    cooldown_range : pair of int or None
+        Seconds after which a slot that has failed is used again; never without.
+    """
+
+    discovery: HostDiscovery | None = None
+    min_num_proc: int | None = None
+    max_num_proc: int | None = None
+    elastic_timeout: float = 600.0
+    reset_limit: int | None = None
+    cooldown_range: Sequence[int] | None = None

@@ -1,0 +1,184 @@
+"""Elastic jobs: workers that die, slots that come and go, discovery that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import horovod
+import pytest
+from conftest import Launch
+
+# Every step, all ranks' samples are added to the state; FOLDER gets a line a generation and what the end came to.
+TRAINING = """
+import json, os, signal, sys, time
+import torch
+import horovod.torch as hvd
+from horovod.torch.elastic import ElasticSampler, TorchState
+
+folder, samples, plan = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+hvd.init()
+model = torch.nn.Linear(1, 1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+sampler = ElasticSampler(list(range(samples)), seed=3)
+state = TorchState(model=model, optimizer=optimizer, sampler=sampler, seen=[], sizes=[])
+
+
+def tell(kind, **what):
+    with open(os.path.join(folder, kind), "a") as file:
+        file.write(json.dumps(what) + "\\n")
+
+
+def polls():
+    return os.path.getsize(os.path.join(folder, "polls"))
+
+
+def mark(at):
+    return os.path.join(folder, f"done.{at}")
+
+
+def die_as_planned():
+    for at, action, value in plan:
+        if action == "kill" and hvd.rank() == value and len(state.seen) >= at and not os.path.exists(mark(at)):
+            open(mark(at), "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_waiting():
+    # On rank 0: until the workers are as many as the plan says, or discovery has seen the hosts that it gives. No time
+    # is assumed.
+    for at, action, value in plan:
+        if len(state.seen) < at or action == "kill":
+            continue
+        if action == "hosts" and not os.path.exists(mark(at)):
+            with open(os.path.join(folder, "hosts.new"), "w") as file:
+                file.write(value)
+            os.rename(os.path.join(folder, "hosts.new"), os.path.join(folder, "hosts"))
+            with open(mark(at), "w") as file:
+                file.write(str(polls()))
+        if action == "hosts" and polls() < int(open(mark(at)).read()) + 3:
+            return True
+        if action == "size" and not os.path.exists(mark(at)):
+            if hvd.size() != value:
+                return True
+            open(mark(at), "w").close()
+    return False
+
+
+@hvd.elastic.run
+def train(state):
+    tell("generations", pid=os.getpid(), rank=hvd.rank(), size=hvd.size(), local=hvd.local_rank(), seen=len(state.seen))
+    for i, sample in enumerate(sampler):
+        optimizer.zero_grad()
+        model(torch.ones(1, 1)).sum().backward()
+        optimizer.step()
+        seen = hvd.allgather_object(sample)
+        die_as_planned()
+        state.seen = state.seen + seen
+        if not state.sizes or state.sizes[-1] != hvd.size():
+            state.sizes = [*state.sizes, hvd.size()]
+        sampler.record_batch(i, 1)
+        state.commit()
+        while hvd.broadcast_object(hvd.rank() == 0 and is_waiting()):
+            time.sleep(0.05)
+            state.check_host_updates()
+    return len(state.seen)
+
+
+train(state)
+weights = hvd.allgather_object(model.weight.tolist())
+if hvd.rank() == 0:
+    tell("end", seen=state.seen, sizes=state.sizes, agree=all(w == weights[0] for w in weights))
+"""
+
+Run = Callable[..., "tuple[subprocess.CompletedProcess[str], Path]"]
+
+
+@pytest.fixture
+def train(horovodrun: Launch, tmp_path: Path) -> Run:
+    def run(hosts: str, samples: int, plan: list, *flags: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+        (tmp_path / "train.py").write_text(TRAINING)
+        (tmp_path / "hosts").write_text(hosts)
+        script = tmp_path / "discover"
+        script.write_text(f"#!/bin/sh\nprintf . >>{tmp_path}/polls\ncat {tmp_path}/hosts\n")
+        script.chmod(0o700)
+        job = [sys.executable, str(tmp_path / "train.py"), str(tmp_path), str(samples), json.dumps(plan)]
+        return horovodrun("--host-discovery-script", str(script), *flags, *job), tmp_path
+
+    return run
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def check_samples(end: dict, samples: int, replicas: int) -> None:
+    """None is lost; repeated are only those that fill up the epoch's last batch."""
+    assert set(end["seen"]) == set(range(samples))
+    assert samples <= len(end["seen"]) < samples + replicas
+
+
+def test_a_worker_dies_another_takes_its_place_and_the_slot_goes(train: Run) -> None:
+    plan = [
+        [20, "kill", 1],
+        [30, "size", 2],
+        [40, "hosts", "no hosts today!"],
+        [50, "hosts", "localhost:1"],
+        [60, "size", 1],
+    ]
+    flags = ("-np", "2", "--min-np", "1", "--max-np", "2", "--blacklist-cooldown-range", "1", "2")
+    done, folder = train("localhost:2", 90, plan, *flags)
+    assert done.returncode == 0, done.stderr
+    (end,) = lines(folder / "end")
+    check_samples(end, 90, 2)
+    assert end["agree"]
+    assert end["sizes"] == [2, 1, 2, 1]
+    generations = lines(folder / "generations")
+    (first,) = {line["pid"] for line in generations if line["rank"] == 0}  # the survivor has never started anew
+    assert len({line["pid"] for line in generations}) == 3
+    assert "Worker localhost[1], rank 1 was ended by signal 9." in done.stderr
+    assert "printed 'no hosts today!', which is neither `host` nor `host:slots`" in done.stderr
+    assert "localhost[1] has been removed from elastic job" in done.stderr
+
+
+def test_slots_are_added(train: Run) -> None:
+    plan = [[10, "hosts", "localhost:3"], [20, "size", 3]]
+    done, folder = train("localhost:2", 60, plan, "-np", "2", "--min-np", "2")
+    assert done.returncode == 0, done.stderr
+    (end,) = lines(folder / "end")
+    check_samples(end, 60, 3)
+    assert end["sizes"] == [2, 3]
+    generations = lines(folder / "generations")
+    assert {line["pid"] for line in generations[:2]} <= {line["pid"] for line in generations[2:]}
+    assert sorted(line["rank"] for line in generations[2:]) == [0, 1, 2]
+
+
+def test_too_few_workers_are_left(train: Run) -> None:
+    done, _ = train("localhost:2", 60, [[10, "kill", 1]], "-np", "2", "--min-np", "2", "--elastic-timeout", "1")
+    assert done.returncode == 1
+    assert "Timed out waiting for slots to run on: there are 1, and the job needs at least 2" in done.stderr
+
+
+def test_a_command_that_fails_at_once(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", "--min-np", "1", "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    assert "Process name: localhost[" in done.stderr
+
+
+def test_a_discovery_that_fails_at_the_start(horovodrun: Launch, tmp_path: Path) -> None:
+    done = horovodrun("-np", "2", "--host-discovery-script", f"{tmp_path}/nowhere", "true")
+    assert done.returncode == 1
+    assert f"Failed to execute discovery script: {tmp_path}/nowhere ended with status 127" in done.stderr
+
+
+def test_functions_return_what_min_np_ranks_did() -> None:
+    def train() -> tuple[int, int]:
+        import horovod.torch as hvd
+
+        hvd.init()
+        return hvd.rank(), hvd.size()
+
+    assert horovod.run(train, num_proc=2, min_num_proc=1) == [(0, 2)]

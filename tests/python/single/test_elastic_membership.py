@@ -1,0 +1,386 @@
+"""Generations of an elastic job, event by event, without processes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.elastic.discovery import Cooldown
+from horovod.runner.elastic.generation import (
+    End,
+    Publish,
+    Retire,
+    Say,
+    Stage,
+    Start,
+    Tell,
+    Welcome,
+    Worker,
+    WorkersFailedError,
+    assign,
+    slots_of,
+)
+from horovod.runner.elastic.membership import Limits, Membership
+from horovod.runner.elastic.worker import HostUpdateResult
+
+
+class Job:
+    """A membership whose workers do what they are told, as far as a test does not say otherwise."""
+
+    def __init__(self, hosts: dict[str, int], **limits: object) -> None:
+        limits = {"num_proc": 2, "min_num_proc": 1, **limits}
+        self.now = 0.0
+        self.it = Membership(Limits(**limits))
+        self.told: list[object] = []
+        self.published: list[list[str]] = []
+        self.syncs: list[bool] = []
+        self.do(self.it.hosts_found, hosts)
+
+    def do(self, event: object, *arguments: object) -> None:
+        event(*arguments, self.now)
+        self.follow()
+
+    def follow(self) -> None:
+        """Carry out what the membership wants, as a launcher and workers without faults."""
+        while actions := self.it.take_actions():
+            self.told += actions
+            places = [action for action in actions if isinstance(action, Publish)]
+            if places:
+                self.published.append([action.worker.name for action in places])
+                self.syncs.append(places[0].sync)
+            for action in places:
+                self.it.formed(action.worker.number, action.generation, self.now)
+                self.it.synced(action.worker.number)
+            for action in actions:
+                if isinstance(action, Tell) and "removed" in action.message:
+                    self.it.ended(action.worker.number, 0, self.now)
+                if isinstance(action, End):
+                    self.it.ended(action.worker.number, -9 if action.at_once else -15, self.now)
+
+    def ready(self, *names: str) -> None:
+        """Have newcomers ask for a generation."""
+        for worker in list(self.it.workers.values()):
+            if worker.stage == Stage.STARTING and (not names or worker.name in names):
+                self.do(self.it.left, worker.number, True, None)
+
+    def leave(self, *names: str, sync: bool = True, lost_rank: int | None = None) -> None:
+        """Have members leave their generation."""
+        for worker in list(self.it.members):
+            if worker.number in self.it.workers and (not names or worker.name in names):
+                self.do(self.it.left, worker.number, sync, lost_rank)
+
+    def end(self, name: str, status: int) -> None:
+        (number,) = (worker.number for worker in self.it.workers.values() if worker.name == name)
+        self.do(self.it.ended, number, status)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.do(self.it.look)
+
+    def of(self, kind: type) -> list:
+        return [action for action in self.told if isinstance(action, kind)]
+
+    def retired(self) -> list[Retire]:
+        """Return what was told of the generations that several workers share."""
+        return [retire for retire in self.of(Retire) if retire.generation < 1 << 32]
+
+
+def started(hosts: dict[str, int], **limits: object) -> Job:
+    job = Job(hosts, **limits)
+    job.ready()
+    return job
+
+
+def test_the_first_generation_waits_for_all_that_were_started() -> None:
+    job = Job({"a": 2, "b": 1}, max_num_proc=3)
+    assert [start.worker.name for start in job.of(Start)] == ["a[0]", "a[1]", "b[0]"]
+    job.ready("a[0]", "b[0]")
+    assert job.published == []
+    job.ready()
+    assert job.published == [["a[0]", "a[1]", "b[0]"]]
+    assert [(p.slot.rank, p.slot.local_rank, p.slot.cross_rank, p.slot.size) for p in job.of(Publish)] == [
+        (0, 0, 0, 3),
+        (1, 1, 0, 3),
+        (2, 0, 1, 3),
+    ]
+    assert job.syncs == [True]
+
+
+def test_a_job_waits_for_its_slots_and_not_forever() -> None:
+    job = Job({"a": 1}, num_proc=3, elastic_timeout=60)
+    assert job.of(Start) == []
+    job.wait(59)
+    job.do(job.it.hosts_found, {"a": 1, "b": 1})
+    assert job.it.next_deadline() == 60
+    job.wait(1)
+    assert isinstance(job.it.error, TimeoutException)
+    assert "there are 2, and the job needs at least 3" in str(job.it.error)
+
+
+def test_workers_that_only_start_slowly_are_waited_for() -> None:
+    job = Job({"a": 2}, elastic_timeout=60)
+    job.wait(1000)
+    job.ready()
+    assert job.published == [["a[0]", "a[1]"]]
+
+
+def test_survivors_form_the_next_generation_once_all_have_left() -> None:
+    job = started({"a": 3}, num_proc=3)
+    job.end("a[0]", -9)
+    job.leave("a[2]")
+    assert len(job.published) == 1
+    job.leave("a[1]")
+    assert job.published[1] == ["a[1]", "a[2]"]
+    assert job.syncs[1]
+    assert job.retired() == [Retire(1, "generation 1 of the job is over")]
+    assert [say.text for say in job.of(Say)] == ["Worker a[0], rank 0 was ended by signal 9."]
+    assert len(job.of(Start)) == 3  # a slot that failed is not used again
+
+
+def test_a_worker_that_dies_between_the_phases_is_left_out() -> None:
+    job = started({"a": 3}, num_proc=3)
+    job.end("a[0]", 1)
+    job.leave("a[1]")
+    job.end("a[2]", 1)
+    assert job.published[1] == ["a[1]"]
+
+
+def test_a_worker_that_dies_while_its_generation_forms() -> None:
+    job = started({"a": 3}, num_proc=3)
+    job.end("a[2]", 1)
+    job.leave("a[0]")
+    job.it.left(1, True, None, job.now)
+    actions = job.it.take_actions()
+    assert [action.worker.number for action in actions if isinstance(action, Publish)] == [0, 1]
+    job.it.ended(1, -9, job.now)
+    (retired,) = (action for action in job.it.take_actions() if isinstance(action, Retire))
+    assert (retired.generation, retired.reason) == (2, "worker a[1], rank 1 of it was ended by signal 9")
+    job.leave("a[0]")
+    assert job.published[-1] == ["a[0]"]
+    assert job.it.generation == 3
+
+
+def test_a_slot_comes_back_after_its_cooldown_and_a_newcomer_joins() -> None:
+    job = started({"a": 2}, make_cooldown=lambda: Cooldown((10, 20), lambda: 0.0))
+    job.end("a[0]", 1)
+    job.leave()
+    assert job.published[1] == ["a[1]"]
+    job.wait(9)
+    assert len(job.of(Start)) == 2
+    assert job.it.next_deadline() == 10
+    job.wait(1)
+    assert [start.worker.name for start in job.of(Start)][2:] == ["a[0]"]
+    assert job.of(Tell) == []  # nobody is disturbed before the newcomer is there
+    job.ready()
+    (notice,) = job.of(Tell)
+    assert (notice.worker.name, notice.message) == ("a[1]", {"hosts": HostUpdateResult.added, "generation": 2})
+    job.leave(sync=False)
+    assert job.published[2] == ["a[1]", "a[0]"]
+    assert [p.slot.local_rank for p in job.of(Publish)][-2:] == [1, 0]  # the local rank is the slot
+    assert job.syncs[2]  # though the survivor needs no synchronisation
+
+
+def test_a_newcomer_sets_up_alone_with_the_numbers_that_it_would_get() -> None:
+    job = started({"a": 1, "b": 1})
+    job.do(job.it.hosts_found, {"a": 2, "b": 1})
+    job.do(job.it.arrived, 2)
+    (welcome,) = job.of(Welcome)
+    numbers = welcome.slot
+    assert (welcome.worker.name, welcome.first_host) == ("a[1]", "a")
+    assert (numbers.rank, numbers.size, numbers.local_rank, numbers.local_size, numbers.cross_size) == (1, 3, 1, 2, 1)
+    assert job.of(Tell) == []
+    job.ready()
+    assert job.of(Retire) == [Retire(welcome.generation, "a[1] joins the others")]
+    assert job.of(Tell)[0].message["hosts"] == HostUpdateResult.added
+    job.leave()
+    assert job.published[1] == ["a[0]", "a[1]", "b[0]"]
+
+
+def test_a_newcomer_that_ends_before_it_joined_ends_no_job() -> None:
+    job = started({"a": 2}, num_proc=1, make_cooldown=lambda: Cooldown((10, 20), lambda: 0.0))
+    job.do(job.it.hosts_found, {"a": 3})
+    job.end("a[2]", 0)
+    job.wait(9)
+    assert len(job.of(Start)) == 3
+    job.wait(1)
+    assert len(job.of(Start)) == 4
+    assert not job.it.is_over
+
+
+def test_a_slot_that_is_removed() -> None:
+    job = started({"a": 2, "b": 1}, num_proc=3)
+    job.do(job.it.hosts_found, {"a": 1, "b": 1})
+    (notice,) = job.of(Tell)
+    assert notice.message["hosts"] == HostUpdateResult.removed
+    job.wait(1)
+    assert len(job.of(Tell)) == 1  # told once
+    job.leave(sync=False)
+    assert job.published[1] == ["a[0]", "b[0]"]
+    assert not job.syncs[1]
+    assert job.of(Tell)[1].message == {"removed": "a[1] has been removed from elastic job"}
+    assert job.it.error is None
+    assert not job.it.is_over
+
+
+def test_no_worker_is_removed_where_too_few_would_be_left() -> None:
+    job = started({"a": 2}, min_num_proc=2)
+    job.do(job.it.hosts_found, {})
+    job.do(job.it.hosts_found, {})
+    assert job.of(Tell) == []
+    assert [say.text for say in job.of(Say)] == [
+        "Discovery leaves fewer than 2 slots: the workers that there are go on."
+    ]
+    job.do(job.it.hosts_found, {"b": 2})
+    assert [start.worker.name for start in job.of(Start)][2:] == ["b[0]", "b[1]"]
+    job.ready()
+    assert job.of(Tell)[-1].message["hosts"] == HostUpdateResult.mixed
+    job.leave()
+    assert job.published[1] == ["a[0]", "b[0]", "b[1]"]  # somebody has to bring the state
+    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "generation": 2}
+    job.leave()
+    assert job.published[2] == ["b[0]", "b[1]"]
+
+
+def test_a_newcomer_that_is_not_needed_any_more_is_ended() -> None:
+    job = started({"a": 2})
+    job.do(job.it.hosts_found, {"a": 2, "b": 1})
+    job.do(job.it.hosts_found, {"a": 2})
+    assert [end.worker.name for end in job.of(End)] == ["b[0]"]
+    assert job.of(Tell) == []
+    assert list(job.it.workers) == [0, 1]
+
+
+def test_never_more_workers_than_asked_for() -> None:
+    job = started({"a": 2, "b": 9}, max_num_proc=3)
+    assert [start.worker.name for start in job.of(Start)] == ["a[0]", "a[1]", "b[0]"]
+    job.end("a[0]", 1)
+    assert [start.worker.name for start in job.of(Start)][3:] == ["b[1]"]
+
+
+def test_a_worker_that_is_not_heard_and_stays_is_ended() -> None:
+    job = started({"a": 3}, num_proc=3)
+    job.leave("a[0]", "a[2]", lost_rank=1)
+    job.wait(4.9)
+    assert job.of(End) == []
+    job.wait(0.2)
+    assert [(end.worker.name, end.at_once) for end in job.of(End)] == [("a[1]", True)]
+    assert job.published[1] == ["a[0]", "a[2]"]
+
+
+def failed_to_form(job: Job, *failures: tuple[int, int | None]) -> None:
+    """Have a second generation fail on all its workers: with whom they did not hear."""
+    for number in (0, 1, 2):
+        job.it.left(number, True, None, job.now)
+    job.it.take_actions()
+    for number, lost in failures:
+        job.it.failed_to_form(number, 2, f"text {number}", lost, job.now)
+    job.follow()
+
+
+def test_a_worker_that_the_others_cant_reach_is_left_out() -> None:
+    job = started({"a": 2, "b": 1}, num_proc=3)
+    failed_to_form(job, (0, 2), (1, 2), (2, None))
+    assert [retire.generation for retire in job.retired()] == [2, 2]
+    job.wait(1.1)
+    assert [end.worker.name for end in job.of(End)] == ["b[0]"]
+    assert job.published[-1] == ["a[0]", "a[1]"]
+
+
+def test_workers_that_cant_come_together_are_told_and_not_tried_again() -> None:
+    job = started({"a": 3}, num_proc=3)
+    failed_to_form(job, (0, None), (1, None), (2, None))
+    job.wait(1.1)
+    assert [tell.message for tell in job.of(Tell)] == [{"refused": f"text {number}"} for number in range(3)]
+    for name in ("a[0]", "a[1]", "a[2]"):
+        job.end(name, 1)
+    assert isinstance(job.it.error, WorkersFailedError)
+
+
+def test_the_limit_of_resets() -> None:
+    job = started({"a": 3}, num_proc=3, reset_limit=1)
+    job.end("a[0]", 1)
+    job.leave()
+    assert not job.it.is_over
+    job.end("a[1]", 1)
+    job.leave()
+    assert str(job.it.error) == "Horovod was shutdown because number of resets exceeded limit: 1."
+
+
+def test_a_lost_host_takes_its_workers_and_its_other_slots_with_it() -> None:
+    job = started({"a": 2, "b": 3}, num_proc=3, max_num_proc=4)
+    job.do(job.it.host_lost, "b", "was lost")
+    assert [say.text for say in job.of(Say)] == ["Worker b[0], rank 2 was lost.", "Worker b[1], rank 3 was lost."]
+    job.leave()
+    assert job.published[1] == ["a[0]", "a[1]"]
+    assert len(job.of(Start)) == 4
+    assert job.it.next_deadline() is None
+
+
+def test_the_end_of_a_job() -> None:
+    job = started({"a": 2})
+    job.end("a[0]", 0)
+    assert not job.it.is_over
+    job.end("a[1]", 0)
+    assert job.it.is_over
+    assert job.it.error is None
+
+
+def test_a_failure_after_the_first_has_ended_well_is_the_jobs() -> None:
+    job = started({"a": 2})
+    job.end("a[0]", 0)
+    job.end("a[1]", 3)
+    assert (job.it.error.name, job.it.error.status) == ("a[1]", 3)
+
+
+def test_all_workers_have_died() -> None:
+    job = started({"a": 2})
+    job.end("a[0]", -9)
+    job.end("a[1]", 7)
+    assert (job.it.error.name, job.it.error.status) == ("a[1]", 7)
+
+
+def test_ranks_of_survivors_and_newcomers() -> None:
+    old = [Worker(i, host, slot, has_state=True) for i, (host, slot) in enumerate([("a", 1), ("b", 0), ("b", 1)])]
+    new = [Worker(7, "a", 0), Worker(8, "c", 0), Worker(9, "b", 2)]
+    ranked = assign(old, new)
+    assert [worker.name for worker in ranked] == ["a[1]", "a[0]", "b[0]", "b[1]", "b[2]", "c[0]"]
+    numbers = slots_of(ranked)
+    assert [n.local_rank for n in numbers] == [1, 0, 0, 1, 2, 0]
+    assert [n.cross_rank for n in numbers] == [0, 0, 1, 1, 0, 2]
+    assert [n.cross_size for n in numbers] == [2, 3, 3, 2, 1, 3]
+    old[0].has_state = False  # it came last, and the others died before it was synchronised
+    assert assign(old, new)[0].name == "b[0]"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_happens_every_generation_is_whole(seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 (events, no secrets)
+    job = started({"a": 2, "b": 2}, num_proc=3, max_num_proc=5, make_cooldown=lambda: Cooldown((1, 4), draw.random))
+    for _ in range(60):
+        if job.it.is_over:
+            break
+        living = list(job.it.workers.values())
+        event = draw.choice(("kill", "leave", "leave", "ready", "ready", "hosts", "wait", "wait"))
+        if event == "kill" and living:
+            job.end(draw.choice(living).name, draw.choice((-9, 1)))
+        elif event == "leave":
+            job.leave(sync=draw.random() < 0.5)
+        elif event == "ready":
+            job.ready()
+        elif event == "hosts":
+            job.do(job.it.hosts_found, {host: draw.randrange(4) for host in draw.sample("abc", draw.randrange(4))})
+        else:
+            job.wait(draw.choice((0.1, 1.0, 5.0, 31.0)))
+        places = [(worker.host, worker.slot) for worker in job.it.workers.values()]
+        assert len(set(places)) == len(places)
+        assert len(job.it.members) <= 5
+    for names in job.published:
+        assert 1 <= len(names) == len(set(names))
+    publishes = job.of(Publish)
+    for generation in range(1, job.it.generation + 1):
+        ranks = [p.slot.rank for p in publishes if p.generation == generation]
+        assert ranks == list(range(len(ranks)))
+        known = {p.worker.number for p in publishes if p.generation < generation}
+        first = next(p.worker.number for p in publishes if p.generation == generation)
+        assert generation == 1 or first in known  # rank 0 has the job's state
