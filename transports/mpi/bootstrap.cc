@@ -12,6 +12,18 @@ namespace {
 constexpr int kJobTag = 0x4a;  // on MPI_COMM_WORLD, in MPI's own context for creating communicators
 constexpr std::chrono::seconds kPatience{1};
 
+Launch own_launch() {
+  return find_launch(kFlavour, [](const char* name) { return std::getenv(name); });
+}
+
+std::string who_must_come() {
+  const Launch launch = own_launch();
+  const std::string all = "all processes of the MPI job to come to MPI_Init";
+  if (!launch.found) return all;
+  return all + " (this is rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) + " of " +
+         launch.by + ", and each has to call init)";
+}
+
 }  // namespace
 
 // One thread at a time. Functions that block do so until all members came, at most as long as the options say; they
@@ -23,7 +35,7 @@ class Job {
     if (!runtime_.is_started()) {
       const auto job = std::make_unique<BlockingJob>();
       job->start([host, &runtime = runtime_] { runtime.start(host); });
-      wait_until([&] { return job->test(); }, "all processes of the MPI job to come to MPI_Init");
+      wait_until([&] { return job->test(); }, who_must_come());
     }
     if (options.has_communicator != 0) {
       duplicate(mpi_.comm_from_fortran(options.communicator));
@@ -131,12 +143,12 @@ class Job {
     }
   }
   template <typename Test>
-  void wait_until(Test&& is_over, const char* what) const {
+  void wait_until(Test&& is_over, const std::string& what) const {
     const Clock::time_point started = Clock::now();
     while (!is_over()) {
       if (timeout_.count() > 0 && Clock::now() - started > timeout_) {
         throw sdk::Failure(RODA_ERR_TIMEOUT,
-                           std::string("mpi: waited ") +
+                           "mpi: waited " +
                                std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
                                " s for " + what + "; if a rank is merely late, raise HOROVOD_GLOO_TIMEOUT_SECONDS");
       }
@@ -159,8 +171,7 @@ namespace {
 Job& job_of(roda_job* handle) { return *reinterpret_cast<Job*>(handle); }
 
 int32_t launched_here(const roda_host*) {
-  const Launch launch = find_launch(kFlavour, [](const char* name) { return std::getenv(name); });
-  if (launch.found) return 1;
+  if (own_launch().found) return 1;
   if (!Library::is_loaded()) return 0;
   int started = 0, size = 0;
   try {
