@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,11 +42,23 @@ def sources_with_locks(folder):
             if command["output"] in with_locks and "tests/" not in command["file"]}
 
 
-def check(command):
-    """Return what Clang says of one source; an empty text when it is right."""
+def kept(command):
+    """Return those of a compile command's arguments that the check takes over."""
     args = shlex.split(command["command"])
-    kept = [arg for before, arg in zip(args, args[1:]) if KEPT.fullmatch(arg) or before == "-isystem"]
-    done = subprocess.run([*CHECK, *kept, command["file"]], cwd=command["directory"],  # noqa: S603
+    return [arg for before, arg in zip(args, args[1:]) if KEPT.fullmatch(arg) or before == "-isystem"]
+
+
+def compile_headers(command, folder):
+    """Compile for Clang what the compiler of the product has compiled, too: headers that most sources include."""
+    compiled = folder / "product.pch"
+    subprocess.run([CLANG, *kept(command), "-x", "c++-header", ROOT / "headers/compiled/product.h", "-o", compiled],  # noqa: S603
+                   cwd=command["directory"], check=True)
+    return compiled
+
+
+def check(command, headers):
+    """Return what Clang says of one source; an empty text when it is right."""
+    done = subprocess.run([*CHECK, *kept(command), "-include-pch", headers, command["file"]], cwd=command["directory"],  # noqa: S603
                           capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr
 
@@ -71,8 +84,9 @@ def main():
     found = sources_with_locks(options.folder.resolve())
     if not found:
         sys.exit(f"no source that includes {HEADER} is compiled in {options.folder}")
-    with ThreadPoolExecutor(options.jobs) as pool:
-        wrong = [text for text in pool.map(check, found.values()) if text]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        headers = compile_headers(next(iter(found.values())), Path(folder))
+        wrong = [text for text in pool.map(lambda command: check(command, headers), found.values()) if text]
     print("\n".join(wrong), f"{len(found)} sources with locks, {len(wrong)} wrong", sep="")
     return 1 if wrong else 0
 

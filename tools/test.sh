@@ -17,6 +17,26 @@ step_failed() {
   FAILED_STEPS+=("$1")
 }
 
+# beside NAME COMMAND…: runs it while suites go on, until `done_beside NAME` waits for it or `stop_beside NAME` ends it.
+declare -A BESIDE=()
+beside() {
+  local name=$1
+  shift
+  set -m # a process group of its own, to end it by
+  "$@" >"build/logs/beside-$name.log" 2>&1 </dev/null &
+  BESIDE[$name]=$!
+  set +m
+}
+done_beside() {
+  [[ -z ${BESIDE[$1]:-} ]] || wait "${BESIDE[$1]}" || true
+  unset "BESIDE[$1]"
+}
+stop_beside() {
+  [[ -z ${BESIDE[$1]:-} ]] || kill -- "-${BESIDE[$1]}" 2>/dev/null || true
+  done_beside "$1"
+}
+trap 'for name in "${!BESIDE[@]}"; do stop_beside "$name"; done' EXIT
+
 # build_folder DIR TARGET OPTIONS…: configures once, then compiles the target.
 build_folder() {
   local dir=$1 target=$2
@@ -62,6 +82,7 @@ build_sanitizers() {
 }
 
 suite_sanitizers() {
+  stop_beside builds
   build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
@@ -160,35 +181,50 @@ suite_curves() {
 }
 
 # RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had. The machine keeps one
-# core busy: the build of the sanitizers, which comes next, begins on the others.
+# core busy and the suites after it go on beside it.
 suite_vm() {
-  local beside=""
   build_native || { step_failed "vm: build" && return; }
-  if [[ $JOBS -gt 1 && " ${chosen[*]} " == *" sanitizers "* ]]; then
-    set -m # a process group of its own, to end it by
-    (renice -n 10 "$BASHPID" && JOBS=$((JOBS - 1)) build_sanitizers) >/dev/null 2>&1 &
-    beside=$!
-    set +m
-  fi
-  tests/vm/run.sh build/native "$RESULTS/vm.xml" </dev/null || true
-  if [[ -n $beside ]]; then
-    kill -- "-$beside" 2>/dev/null || true
-    wait "$beside" || true
-  fi
+  beside vm tests/vm/run.sh build/native "$RESULTS/vm.xml"
+}
+
+end_vm() {
+  [[ -n ${BESIDE[vm]:-} ]] || return 0
+  say "Waiting for suite: vm"
+  done_beside vm
+  cat build/logs/beside-vm.log
   [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
 }
 
 # Readers of bytes from elsewhere, FUZZ_SECONDS of each target; what is built is the readers alone.
+build_fuzz() {
+  CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
+    -Dtransports=loop,tcp -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
+    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']"
+}
+
 suite_fuzz() {
   if ! command -v clang++-16 >/dev/null; then
     say "Skipped: clang++-16 is not installed"
     return
   fi
-  CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
-    -Dtransports=loop,tcp -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
-    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']" || { step_failed "fuzz: build" && return; }
+  stop_beside builds
+  build_fuzz || { step_failed "fuzz: build" && return; }
+  build_beside
   python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-10}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
+}
+
+is_chosen() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
+
+# What later suites are built of, while earlier ones leave cores idle.
+build_later() {
+  renice -n 10 "$BASHPID"
+  JOBS=1
+  if is_chosen fuzz && command -v clang++-16 >/dev/null; then build_fuzz; fi
+  if is_chosen sanitizers; then build_sanitizers; fi
+}
+build_beside() {
+  [[ $JOBS -eq 1 || -n ${BESIDE[builds]:-} ]] || beside builds build_later
 }
 
 chosen=("$@")
@@ -200,12 +236,15 @@ done
 ensure_all
 ensure_checkers
 rm -rf "$RESULTS"
-mkdir -p "$RESULTS"
+mkdir -p "$RESULTS" build/logs
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
+  [[ structure,native,quick,threads != *$suite* ]] && build_beside
   "suite_$suite"
   printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
 done
+stop_beside builds
+end_vm
 say "All suites took $SECONDS s"
 exec python tools/count_tests.py "$RESULTS" "${FAILED_STEPS[@]}"

@@ -212,7 +212,7 @@ Status ControlPlane::look() {
 }
 
 Status ControlPlane::service(bool thorough) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = CoarseClock::now();
   Status status;
   if (thorough || now >= next_look_) {
     next_look_ = now + kLook;

@@ -22,6 +22,7 @@
 #include "core/control/host_links.h"
 #include "core/control/host_segment.h"
 #include "core/wire/combiner.h"
+#include "plugins/base/coarse_clock.h"
 #include "plugins/base/secret.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
@@ -104,7 +105,7 @@ class ControlPlane {
   UniqueFd timer_;
   std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
   UniqueFd poll_;
-  std::chrono::steady_clock::time_point next_look_{};
+  CoarseClock::time_point next_look_{};
   bool abort_sent_ = false;
   std::vector<std::byte> held_;                // on its way down: a record that the log had no room for yet
   std::deque<std::vector<std::byte>> unsent_;  // this rank's own

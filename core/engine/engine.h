@@ -30,6 +30,7 @@
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
 #include "core/submit/submissions.h"
+#include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/wait_policy.h"
 
@@ -204,7 +205,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // The record being applied changed something for sleeping ranks.
   bool news_for_others_ RODA_GUARDED_BY(baton_) = false;
   std::map<std::int32_t, Clock::time_point> hold_until_ RODA_GUARDED_BY(baton_);  // per set, with HOROVOD_CYCLE_TIME
-  Clock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
+  CoarseClock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
   RollCall roll_call_ RODA_GUARDED_BY(baton_);
   observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
   bool shutting_down_ RODA_GUARDED_BY(baton_) = false;

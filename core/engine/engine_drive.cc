@@ -11,7 +11,7 @@ namespace {
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
 
-constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+constexpr auto kNever = CoarseClock::time_point::max();
 
 }  // namespace
 
@@ -132,7 +132,7 @@ bool Engine::drive() {
     watch_deadlines();
     if (!moved) watch_stalls();
     if (roll_call_.is_under_way()) {
-      if (const auto verdict = roll_call_.verdict(Clock::now())) parts_.control->abort(*verdict);
+      if (const auto verdict = roll_call_.verdict(CoarseClock::now())) parts_.control->abort(*verdict);
     }
   }
   return moved;
@@ -221,14 +221,14 @@ void Engine::suspect(const Status& cause) {
   const bool is_hearsay =
       cause.code() == RODA_ERR_TIMEOUT || cause.code() == RODA_ERR_PEER || cause.code() == RODA_ERR_ABORTED;
   if (!is_hearsay) return parts_.control->abort(cause);
-  if (!roll_call_.begin(cause, Clock::now())) return;
+  if (!roll_call_.begin(cause, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }
 
 void Engine::watch_deadlines() {
   if (!launcher_.busy()) return;
-  const auto now = Clock::now();
+  const auto now = CoarseClock::now();
   if (now < next_deadline_look_) return;
   next_deadline_look_ = now + std::chrono::milliseconds(kBusyTimeoutMs);
   const auto limit = std::chrono::seconds(parts_.knobs.gloo_timeout_seconds);
@@ -244,7 +244,7 @@ void Engine::watch_deadlines() {
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
   if (parts_.knobs.stall_check_disable) return;
-  const auto now = Clock::now();
+  const auto now = CoarseClock::now();
   if (!stall_watch_.is_due(now)) return;
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
@@ -273,7 +273,7 @@ void Engine::doubt() {
   const Status cause(RODA_ERR_TIMEOUT, "Rank " + std::to_string(parts_.rank) + " waits for more than " +
                                            std::to_string(patience.count()) +
                                            " s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) for what it has submitted.");
-  if (!roll_call_.begin_in_doubt(cause, waits_since, patience, Clock::now())) return;
+  if (!roll_call_.begin_in_doubt(cause, waits_since, patience, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }

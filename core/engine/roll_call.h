@@ -11,13 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/base/coarse_clock.h"
 #include "plugins/base/status.h"
 
 namespace roda::engine {
 
 class RollCall {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CoarseClock;
 
   // `way_up`: the ranks through which what this one says reaches the log, the nearest first.
   RollCall(std::int32_t rank, std::int32_t size, std::vector<std::int32_t> way_up)

@@ -18,7 +18,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   is_local_ = has_ended_ = has_groups_ = false;
   broken = false;
   seen_moves = 0;
-  moved_at = std::chrono::steady_clock::now();
+  moved_at = {};
 }
 
 Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {

@@ -21,6 +21,7 @@
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/submit/operation.h"
+#include "plugins/base/coarse_clock.h"
 
 namespace roda::engine {
 
@@ -62,7 +63,7 @@ class LaunchRun {
 
   // Deadline bookkeeping of the engine.
   std::uint64_t seen_moves = 0;
-  std::chrono::steady_clock::time_point moved_at{};
+  CoarseClock::time_point moved_at{};
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }

@@ -192,10 +192,9 @@ void Launcher::end_removed_sets() {
   });
 }
 
-const LaunchRun* Launcher::find_overdue(std::chrono::steady_clock::time_point now,
-                                        std::chrono::steady_clock::duration limit) {
+const LaunchRun* Launcher::find_overdue(CoarseClock::time_point now, CoarseClock::duration limit) {
   for (const auto& run : running_) {
-    if (run->moved_at == std::chrono::steady_clock::time_point{}) run->moved_at = now;
+    if (run->moved_at == CoarseClock::time_point{}) run->moved_at = now;
     if (now - run->moved_at >= limit) return run.get();
   }
   return nullptr;

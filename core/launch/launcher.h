@@ -16,6 +16,7 @@
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/planner.h"
+#include "plugins/base/coarse_clock.h"
 
 namespace roda::engine {
 
@@ -93,7 +94,7 @@ class Launcher {
   bool is_connecting() const { return next_run_ != nullptr; }
   bool is_on_device() const;
   // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
-  const LaunchRun* find_overdue(std::chrono::steady_clock::time_point now, std::chrono::steady_clock::duration limit);
+  const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration limit);
 
   // Ends everything with `cause`, until nothing reaches the operations' buffers any more. What can't be ended in time
   // is returned; null: nothing.

@@ -11,11 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/base/coarse_clock.h"
+
 namespace roda::observe {
 
 class StallWatch {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CoarseClock;
   // Tensors waiting longer than `warn` are reported, again every `warn`; longer than `shut_down` (zero: never) end the
   // job. A `shut_down` below `warn` is ignored.
   StallWatch(std::chrono::seconds warn, std::chrono::seconds shut_down) : warn_(warn), shut_down_(shut_down) {}

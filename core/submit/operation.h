@@ -9,6 +9,7 @@
 
 #include "core/execute/device_queue.h"
 #include "core/negotiate/request.h"
+#include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
@@ -53,7 +54,7 @@ struct Operation {
   std::int32_t value = 0;  // join: the rank that joined last
   int bit = -1;            // announced by this cache bit, -1: in full or not yet
   bool launched = false;   // part of a launch: it ends with that
-  std::chrono::steady_clock::time_point submitted;
+  CoarseClock::time_point submitted;
   HandleState* handle = nullptr;
 
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }

@@ -11,7 +11,7 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
   if (!closed_.ok()) return closed_;
   for (Operation& op : handle->operations) {
     op.request.rank = rank;
-    op.submitted = std::chrono::steady_clock::now();
+    op.submitted = CoarseClock::now();
     if (in_flight_.emplace(Key{op.request.set, op.request.name}, &op).second) continue;
     // All or none: those of this group that were entered before go out again.
     for (Operation& entered : handle->operations) {
@@ -157,8 +157,8 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
   return pending;
 }
 
-std::chrono::steady_clock::time_point Submissions::waits_since() const {
-  auto oldest = std::chrono::steady_clock::time_point::max();
+CoarseClock::time_point Submissions::waits_since() const {
+  auto oldest = CoarseClock::time_point::max();
   const MutexLock lock(mutex_);
   for (const auto& [key, op] : in_flight_) {
     if (!op->launched) oldest = std::min(oldest, op->submitted);

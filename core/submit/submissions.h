@@ -17,6 +17,7 @@
 #include "core/negotiate/negotiator.h"
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
+#include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
@@ -63,7 +64,7 @@ class Submissions {
   // joined.
   std::vector<Operation*> take_launched(const negotiate::Launch& launch, Announcer* announcer);
   // Since when the oldest operation waits that was not launched; max(): none does.
-  std::chrono::steady_clock::time_point waits_since() const;
+  CoarseClock::time_point waits_since() const;
   void end(const std::vector<Operation*>& operations, const Status& status);
   void end_all(const Status& status);
   // Nothing can be asked for any more; the first reason stays. What was asked for and not launched is returned.
