@@ -243,9 +243,9 @@ void Engine::watch_deadlines() {
 
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
-  if (parts_.knobs.stall_check_disable) return;
   const auto now = CoarseClock::now();
   if (!stall_watch_.is_due(now)) return;
+  if (parts_.knobs.stall_check_disable) return parts_.knobs.elastic ? doubt() : void();
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
     const auto& members = negotiator_.members(w.set);
@@ -264,15 +264,20 @@ void Engine::watch_stalls() {
 }
 
 // What this rank says may reach the log through other ranks, and nobody misses it when one of them is stopped. Nor does
-// anybody miss a rank for which those wait that have joined.
+// anybody miss a rank for which those wait that have joined. Where the others can go on without it, nobody waits for
+// ever for a rank that is stopped.
 void Engine::doubt() {
-  const auto patience = std::chrono::seconds(parts_.knobs.stall_shutdown_seconds);
-  if (patience.count() == 0) return;
+  const bool is_limited = parts_.knobs.stall_shutdown_seconds > 0 && !parts_.knobs.stall_check_disable;
+  if (!is_limited && !parts_.knobs.elastic) return;
+  const auto patience =
+      std::chrono::seconds(is_limited ? parts_.knobs.stall_shutdown_seconds : parts_.knobs.gloo_timeout_seconds);
   const auto waits_since = submissions_.waits_since();
   if (waits_since == kNever) return;
-  const Status cause(RODA_ERR_TIMEOUT, "Rank " + std::to_string(parts_.rank) + " waits for more than " +
-                                           std::to_string(patience.count()) +
-                                           " s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) for what it has submitted.");
+  const Status cause(RODA_ERR_TIMEOUT,
+                     "Rank " + std::to_string(parts_.rank) + " waits for more than " +
+                         std::to_string(patience.count()) + " s (" +
+                         (is_limited ? "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS" : "HOROVOD_GLOO_TIMEOUT_SECONDS") +
+                         ") for what it has submitted.");
   if (!roll_call_.begin_in_doubt(cause, waits_since, patience, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();

@@ -61,6 +61,7 @@ struct Knobs {
   std::string timeline;  // path, or DYNAMIC; empty: off
   bool timeline_mark_cycles{};
   bool stall_check_disable{};
+  bool elastic{};
   int stall_check_seconds{};
   int stall_shutdown_seconds{};  // 0: never
   std::string log_level;

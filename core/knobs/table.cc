@@ -37,7 +37,7 @@ const Row kRows[] = {
   {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, kNoMember, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
-  {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kLauncher, kNoMember, "The job may lose and gain processes; set by horovodrun."},
+  {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kCore, &Knobs::elastic, "The job may lose and gain processes; set by horovodrun."},
   {"HOROVOD_THREAD_AFFINITY", kText, "", "core ids", kFree, kNobody, kNoMember, "Core of the engine's thread, by local rank, separated by commas."},
 
   // --- what carries the data

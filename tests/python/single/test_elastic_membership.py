@@ -79,7 +79,11 @@ class Job:
         self.do(self.it.look)
 
     def of(self, kind: type) -> list:
-        return [action for action in self.told if isinstance(action, kind)]
+        return [action for action in self.told if isinstance(action, kind) and action not in self.asked()]
+
+    def asked(self) -> list[Tell]:
+        """Return the questions whether a worker lives."""
+        return [action for action in self.told if isinstance(action, Tell) and "ask" in action.message]
 
     def retired(self) -> list[Retire]:
         """Return what was told of the generations that several workers share."""
@@ -268,6 +272,20 @@ def test_a_worker_that_is_not_heard_and_stays_is_ended() -> None:
     assert job.published[1] == ["a[0]", "a[2]"]
 
 
+def test_a_stopped_worker_that_nobody_names_is_ended_and_a_busy_one_is_not() -> None:
+    job = started({"a": 4}, num_proc=4)
+    job.end("a[0]", -9)
+    job.leave("a[1]", lost_rank=0)
+    assert [tell.worker.name for tell in job.asked()] == ["a[2]", "a[3]"]
+    job.do(job.it.answered, 2)
+    job.wait(10.1)
+    assert [end.worker.name for end in job.of(End)] == ["a[3]"]
+    job.wait(1000)
+    assert len(job.of(End)) == 1
+    job.leave("a[2]")
+    assert job.published[1] == ["a[1]", "a[2]"]
+
+
 def failed_to_form(job: Job, *failures: tuple[int, int | None]) -> None:
     """Have a second generation fail on all its workers: with whom they did not hear."""
     for number in (0, 1, 2):
@@ -284,6 +302,14 @@ def test_a_worker_that_the_others_cant_reach_is_left_out() -> None:
     assert [retire.generation for retire in job.retired()] == [2, 2]
     job.wait(1.1)
     assert [end.worker.name for end in job.of(End)] == ["b[0]"]
+    assert job.published[-1] == ["a[0]", "a[1]"]
+
+
+def test_a_worker_that_is_stopped_while_its_generation_forms_is_ended() -> None:
+    job = started({"a": 3}, num_proc=3)
+    failed_to_form(job, (0, 2), (1, 2))
+    job.wait(5.1)
+    assert [end.worker.name for end in job.of(End)] == ["a[2]"]
     assert job.published[-1] == ["a[0]", "a[1]"]
 
 

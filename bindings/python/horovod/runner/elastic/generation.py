@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.elastic.discovery import Cooldown
 
 _OWN_GENERATIONS = 1 << 32
 
@@ -173,3 +174,15 @@ def slots_of(ranked: Sequence[Worker]) -> list[SlotInfo]:
         )
         for rank, worker in enumerate(ranked)
     ]
+
+
+@dataclass
+class Limits:
+    """Numbers that the user gave; see :class:`horovod.runner.elastic.settings.ElasticSettings`."""
+
+    num_proc: int
+    min_num_proc: int
+    max_num_proc: int | None = None
+    elastic_timeout: float = 600.0
+    reset_limit: int | None = None
+    make_cooldown: Callable[[], Cooldown] = Cooldown

@@ -247,6 +247,8 @@ class ElasticJob(Job):
             self._membership.formed(number, message["formed"], now)
         elif "failed" in message:
             self._membership.failed_to_form(number, message["failed"], message["text"], message["lost"], now)
+        elif "lives" in message:
+            self._membership.answered(number, now)
         elif "synced" in message:
             self._membership.synced(number)
 

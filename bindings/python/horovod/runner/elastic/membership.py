@@ -7,8 +7,7 @@ that dies after is a reason for a further generation. What :class:`Membership` w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
@@ -16,6 +15,7 @@ from horovod.runner.elastic.discovery import Cooldown
 from horovod.runner.elastic.generation import (
     Action,
     End,
+    Limits,
     Publish,
     Retire,
     Say,
@@ -31,21 +31,12 @@ from horovod.runner.elastic.generation import (
 from horovod.runner.elastic.worker import HostUpdateResult
 
 _SUSPECT_SECONDS = 5.0  # for a worker that others don't hear to leave its generation, too
+_ANSWER_SECONDS = 10.0  # for one that does not leave, and may only be busy, to say that it lives
 _EXIT_NEWS_SECONDS = 1.0  # a worker's death may be told later than what it did to the others
 _NEWCOMER_SECONDS = 10.0  # newcomers that are ready wait so long for others that are starting
 _REMOVED_SECONDS = 30.0  # for a worker that was told to go
 
-
-@dataclass
-class Limits:
-    """Numbers that the user gave; see :class:`horovod.runner.elastic.settings.ElasticSettings`."""
-
-    num_proc: int
-    min_num_proc: int
-    max_num_proc: int | None = None
-    elastic_timeout: float = 600.0
-    reset_limit: int | None = None
-    make_cooldown: Callable[[], Cooldown] = Cooldown
+_PRESENT = (Stage.FORMING, Stage.TRAINING)  # in the generation, which it has not left
 
 
 class Membership:
@@ -79,6 +70,7 @@ class Membership:
         self._sync = True  # a worker asked for it since the last generation, or has no state
         self._deaths = 0  # of members of this generation
         self._suspects: dict[int, float] = {}  # by number: when it is taken for dead
+        self._asked: dict[int, float] = {}  # by number: when it should have answered
         self._waits_since: float | None = None  # for slots
         self._judge_at: float | None = None
         self._said: set[str] = set()
@@ -134,8 +126,16 @@ class Membership:
         self._sync = True
         if generation == self.generation:
             worker.failure, worker.lost_rank = text, lost_rank
+            if lost_rank is not None:
+                self._suspect(lost_rank, worker, now)
             self._retire(f"{worker.name} could not come together with the others: {text}")
         self._look(now)
+
+    def answered(self, number: int, now: float) -> None:
+        """Take note that a worker is busy, not stopped, though it does not leave its generation."""
+        if number in self._asked:
+            self._asked[number] = float("inf")  # it leaves when it comes to the next collective
+            self._look(now)
 
     def synced(self, number: int) -> None:
         """Take note that a worker has the job's state."""
@@ -148,6 +148,7 @@ class Membership:
         if worker is None:
             return
         self._suspects.pop(number, None)
+        self._asked.pop(number, None)
         if worker.stage != Stage.REMOVED:
             if status == 0 and (worker in self.members or self.generation == 0):
                 self._is_finishing = True
@@ -180,7 +181,7 @@ class Membership:
 
     def next_deadline(self) -> float | None:
         """Return when :meth:`look` is due next."""
-        times = [*self._suspects.values()]
+        times = [*self._suspects.values(), *(when for when in self._asked.values() if when != float("inf"))]
         times += [cooldown.until for cooldown in self._blacklist.values() if cooldown.until not in (None, float("inf"))]
         if self._judge_at is not None:
             times.append(self._judge_at)
@@ -220,7 +221,7 @@ class Membership:
         if by not in self.members or rank >= len(self.members):
             return
         suspect = self.members[rank]
-        if suspect is not by and suspect.number in self.workers and suspect.stage == Stage.TRAINING:
+        if suspect is not by and suspect.number in self.workers and suspect.stage in _PRESENT:
             self._suspects.setdefault(suspect.number, now + _SUSPECT_SECONDS)
 
     def _failed(self, worker: Worker, status: int, now: float, how: str) -> None:
@@ -280,19 +281,30 @@ class Membership:
             self._notice(living, surplus, now)
         elif all(worker.stage in (Stage.WAITING, Stage.REMOVED) for worker in living):
             self._gather(living, surplus, now)
+        elif any(worker.stage == Stage.WAITING for worker in living):
+            self._ask_the_rest(living, now)
         return None
 
     def _end_late(self, now: float) -> None:
-        for number in [number for number, when in self._suspects.items() if now >= when]:
-            del self._suspects[number]
+        due = [*self._suspects.items(), *self._asked.items()]
+        for number in sorted({number for number, when in due if now >= when}):
+            self._suspects.pop(number, None)
+            self._asked.pop(number, None)
             worker = self.workers[number]
-            if worker.stage == Stage.TRAINING:
+            if worker.stage in _PRESENT:
                 self._do(Say(f"Worker {worker.name} is not heard by the others and does not leave: it is ended."))
                 self._do(End(worker, at_once=True))
         for worker in self.workers.values():
             if worker.stage == Stage.REMOVED and now >= worker.since + _REMOVED_SECONDS:
                 self._to(worker, Stage.REMOVED, now)
                 self._do(End(worker, at_once=False))
+
+    def _ask_the_rest(self, living: Sequence[Worker], now: float) -> None:
+        """Some wait for those that have not left: one that is busy answers, one that is stopped does not."""
+        for worker in living:
+            if worker.stage in _PRESENT and worker.number not in self._asked:
+                self._asked[worker.number] = now + _ANSWER_SECONDS
+                self._do(Tell(worker, {"ask": self.generation}))
 
     def _finish(self) -> None:
         """Some have ended well: those that lost them can't go on, the others end by themselves."""
@@ -420,6 +432,7 @@ class Membership:
         self.members = assign(survivors, newcomers)
         self._noticed, self._deaths, self._waits_since = HostUpdateResult.no_update, 0, None
         self._suspects.clear()
+        self._asked.clear()
         self._said.clear()
         sync = self._sync or any(not worker.has_state for worker in self.members)
         self._sync = False

@@ -106,6 +106,8 @@ class Channel:
                 message = json.loads(line)
                 if "hosts" in message:
                     self._on_hosts_updated(message["generation"], message["time"], message["hosts"])
+                elif "ask" in message:
+                    self.tell(lives=message["ask"])
                 else:
                     self._orders.put(message)
 
