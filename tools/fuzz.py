@@ -45,7 +45,8 @@ def command(folder, name, seconds):
 def fuzz(folder, name, seconds):
     """Run one target; return its name, a line about the run, and what it said if it found something."""
     done = subprocess.run(command(folder, name, seconds), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,  # noqa: S603
-                          text=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
+                          text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"})
     runs, coverage = EXECUTIONS.findall(done.stdout), COVERAGE.findall(done.stdout)
     line = f"{name:16} {runs[-1] if runs else '?':>12} executions, {coverage[-1] if coverage else '?':>6} edges"
     wrong = "" if done.returncode == 0 and runs else done.stdout[-6000:]

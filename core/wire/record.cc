@@ -176,7 +176,10 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
   request->prescale = m->prescale();
   request->postscale = m->postscale();
   request->name = m->name()->str();
-  request->shape.assign(m->shape()->begin(), m->shape()->end());
+  // The verifier looks where a vector's length lies, not its elements: these may lie askew.
+  request->shape.resize(m->shape()->size());
+  std::copy_n(m->shape()->Data(), m->shape()->size() * sizeof(std::int64_t),
+              reinterpret_cast<std::uint8_t*>(request->shape.data()));
   request->splits.assign(m->splits()->begin(), m->splits()->end());
   request->group = {m->group(), m->group_size()};
   return check(*request);

@@ -56,7 +56,7 @@ std::string frame(Kind kind, std::uint64_t a = 0, std::uint64_t b = 0, std::uint
 }
 
 struct Rank {
-  std::vector<std::byte> data = std::vector<std::byte>(4 * kLong);
+  std::vector<std::byte> data = std::vector<std::byte>(4 * (kShort + kLong));
   std::vector<tcp_transport::Request*> requests;
 
   void post(tcp_transport::Group& group) {
