@@ -1,10 +1,12 @@
 #include "transports/gloo/mesh.h"
 
-#include <dirent.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/tcp/pair.h>
+#if !RODA_GLOO_PAIRS_LISTEN
+#include <gloo/transport/tcp/socket.h>
+#endif
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -50,23 +52,7 @@ bool has_come(int socket) {
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-// An address of Gloo's: family and port, which may differ between the pairs of a device, the host, and the pair's
-// number.
-constexpr std::size_t kPortBytes = 4;
-constexpr std::size_t kNumberBytes = sizeof(::gloo::transport::tcp::sequence_number_t);
-constexpr std::size_t kOwnBytes = kPortBytes + kNumberBytes;
-
-// The parts of an address as they lie in a card: the host is there once, the pair's own for each peer.
-template <typename Address, typename Card, typename Copy>
-void for_each_part(Address address, std::size_t bytes, Card card, int peer, Copy&& copy) {
-  const std::size_t host_bytes = bytes - kOwnBytes;
-  const auto own = card + static_cast<std::ptrdiff_t>(host_bytes + kOwnBytes * static_cast<std::size_t>(peer));
-  copy(address + kPortBytes, card, host_bytes);
-  copy(address, own, kPortBytes);
-  copy(address + static_cast<std::ptrdiff_t>(bytes - kNumberBytes), own + kPortBytes, kNumberBytes);
-}
-
-#if RODA_GLOO_TAKES_SOCKETS
+#if RODA_GLOO_PAIRS_LISTEN
 // Gloo's pairs without their listening sockets: each would take the first who connects for its peer.
 class SilentPair final : public ::gloo::transport::tcp::Pair {
  public:
@@ -92,6 +78,22 @@ class SilentPair final : public ::gloo::transport::tcp::Pair {
     handleConnected();
   }
 };
+#else
+// Gloo's device listens, for all pairs; nobody waits for who comes there.
+class SilentPair final : public ::gloo::transport::tcp::Pair {
+ public:
+  using ::gloo::transport::tcp::Pair::Pair;
+
+  bool stop_listening() { return true; }
+
+  void take(UniqueFd socket) {
+    using ::gloo::transport::tcp::Error, ::gloo::transport::tcp::Socket;
+    connectCallback(std::make_shared<Socket>(socket.release()), Error::kSuccess);
+    const std::lock_guard<std::mutex> lock(m_);
+    throwIfException();
+  }
+};
+#endif
 
 class SilentContext final : public ::gloo::transport::tcp::Context {
  public:
@@ -131,45 +133,7 @@ std::shared_ptr<::gloo::transport::Context> make_silent_pairs(const std::shared_
   }
   throw sdk::Failure(RODA_ERR_UNKNOWN, "gloo: strangers connect to every port as soon as it is open");
 }
-#endif
 
-// Only what identifies an endpoint: padding and flow labels don't.
-bool same(const sockaddr_storage& a, const sockaddr_storage& b) {
-  if (a.ss_family != b.ss_family) return false;
-  if (a.ss_family == AF_INET) {
-    const auto& x = reinterpret_cast<const sockaddr_in&>(a);
-    const auto& y = reinterpret_cast<const sockaddr_in&>(b);
-    return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
-  }
-  if (a.ss_family != AF_INET6) return false;
-  const auto& x = reinterpret_cast<const sockaddr_in6&>(a);
-  const auto& y = reinterpret_cast<const sockaddr_in6&>(b);
-  return x.sin6_port == y.sin6_port && std::memcmp(&x.sin6_addr, &y.sin6_addr, sizeof x.sin6_addr) == 0;
-}
-
-bool is_connected(int fd, sockaddr_storage* local) {
-  sockaddr_storage peer{};
-  socklen_t local_length = sizeof *local, peer_length = sizeof peer;
-  return ::getsockname(fd, reinterpret_cast<sockaddr*>(local), &local_length) == 0 &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
-}
-
-// This process's connections that are bound to one of `local`, each with the index of that.
-std::vector<std::pair<int, std::size_t>> connections_at(const std::vector<sockaddr_storage>& local) {
-  std::vector<std::pair<int, std::size_t>> connections;
-  DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return connections;
-  while (const dirent* entry = ::readdir(folder)) {
-    const int fd = std::atoi(entry->d_name);
-    sockaddr_storage here{};
-    if (fd <= 2 || !is_connected(fd, &here)) continue;
-    const auto found =
-        std::find_if(local.begin(), local.end(), [&](const auto& address) { return same(address, here); });
-    if (found != local.end()) connections.emplace_back(fd, static_cast<std::size_t>(found - local.begin()));
-  }
-  ::closedir(folder);
-  return connections;
-}
 }  // namespace
 
 Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, milliseconds timeout)
@@ -178,103 +142,36 @@ Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, i
       sockets_(static_cast<std::size_t>(size), -1),
       handlers_(static_cast<std::size_t>(size), nullptr),
       peer_names_(static_cast<std::size_t>(size)) {
-#if RODA_GLOO_TAKES_SOCKETS
   SocketAddress address;
   pairs_ = make_silent_pairs(device, rank, size, timeout, &address);
   connector_ = std::make_unique<Connector>(address, rank, size, timeout);
-#else
-  pairs_ = device->createContext(rank, size);
-  pairs_->setTimeout(timeout);
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) pairs_->createPair(peer);
-  }
-#endif
   context_ = std::make_shared<MeshContext>(rank, size, device, pairs_);
   context_->setTimeout(timeout);
 }
 
 Mesh::~Mesh() { forget_sockets(this); }
 
-std::vector<char> Mesh::address(int peer) const { return pairs_->getPair(peer)->address().bytes(); }
-
-std::vector<char> Mesh::card() const {
-  if (connector_ != nullptr) return connector_->card();
-  std::vector<char> card;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    const std::vector<char> from = address(peer);
-    card.resize(from.size() + kOwnBytes * static_cast<std::size_t>(size_ - 1));
-    for_each_part(from.data(), from.size(), card.data(), peer,
-                  [](const char* source, char* to, std::size_t bytes) { std::memcpy(to, source, bytes); });
-  }
-  return card;
-}
-
 void Mesh::connect(const std::function<const char*(int)>& card_of) {
-#if RODA_GLOO_TAKES_SOCKETS
   std::vector<UniqueFd> connected = connector_->connect(card_of, is_poisoned_);
   connector_.reset();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    UniqueFd& socket = connected[static_cast<std::size_t>(peer)];
-    sockets_[static_cast<std::size_t>(peer)] = socket.get();
-    try {
-      dynamic_cast<SilentPair&>(*pairs_->getPair(peer)).take(std::move(socket));
-    } catch (const std::exception& failure) {
-      throw NoConnection(peer, failure.what());
-    }
-  }
-  keep_sockets(sockets_);
-#else
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    try {
-      connect_pair(peer, card_of(peer));
-    } catch (const std::exception& failure) {
-      throw NoConnection(peer, failure.what());
-    }
-  }
-  find_sockets();
-#endif
-}
-
-void Mesh::keep_sockets(const std::vector<int>& sockets) {
-  for (int peer = 0; peer < size_; ++peer) {
     const auto at = static_cast<std::size_t>(peer);
-    if (peer == rank_) continue;
+    sockets_[at] = connected[at].get();
     handlers_[at] = dynamic_cast<::gloo::transport::tcp::Handler*>(pairs_->getPair(peer).get());
-    if (sockets_[at] < 0) continue;
     tcp::unpace_if_local(sockets_[at]);
     peer_names_[at] = ::gloo::transport::tcp::Address::fromPeerName(sockets_[at]).str();
   }
-  guard_sockets(this, sockets);
-}
-
-void Mesh::connect_pair(int peer, const char* card) {
-  std::vector<char> theirs = address(peer);  // as long as the peer's
-  for_each_part(theirs.data(), theirs.size(), card, rank_,
-                [](char* to, const char* source, std::size_t bytes) { std::memcpy(to, source, bytes); });
-  pairs_->getPair(peer)->connect(theirs);
-}
-
-void Mesh::find_sockets() {
-  std::vector<sockaddr_storage> local;
-  std::vector<std::size_t> peers;  // of `local`
+  guard_sockets(this, sockets_);
+  // From then on they are the pairs', which may close them at any time.
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const ::gloo::transport::Address& own = pairs_->getPair(peer)->address();
-    if (const auto* tcp = dynamic_cast<const ::gloo::transport::tcp::Address*>(&own)) {
-      local.push_back(tcp->getSockaddr());
-      peers.push_back(static_cast<std::size_t>(peer));
+    try {
+      dynamic_cast<SilentPair&>(*pairs_->getPair(peer)).take(std::move(connected[static_cast<std::size_t>(peer)]));
+    } catch (const std::exception& failure) {
+      throw NoConnection(peer, failure.what());
     }
   }
-  std::vector<int> found;
-  std::vector<int> count(local.size(), 0);
-  for (const auto& [socket, index] : connections_at(local)) {
-    found.push_back(socket);
-    sockets_[peers[index]] = ++count[index] == 1 ? socket : -1;
-  }
-  keep_sockets(found);
 }
 
 std::size_t Mesh::unread_bytes(int peer) const {

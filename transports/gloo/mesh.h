@@ -1,8 +1,7 @@
 // A full mesh of Gloo's TCP pairs, formed step by step so that the exchange in between can be driven without blocking.
 //
 // Gloo's own connectFullMesh blocks in a store from beginning to end and has changed its signature between versions;
-// the pairs below it have not. Where Gloo's pairs can be given sockets, only members come to be connected (Connector);
-// where not, a pair takes the first who connects for its peer.
+// the pairs below it have not, and can be given sockets: only members come to be connected (Connector).
 #pragma once
 
 #include <gloo/context.h>
@@ -51,7 +50,7 @@ class Mesh {
   ~Mesh();
 
   // What the others need to connect; of one length on all ranks.
-  std::vector<char> card() const;
+  std::vector<char> card() const { return connector_->card(); }
   // Blocks until all pairs are connected; throws NoConnection. `card_of`: the other ranks' cards.
   void connect(const std::function<const char*(int)>& card_of);
 
@@ -77,15 +76,10 @@ class Mesh {
 
  private:
   bool is_broken(int peer);
-  // Gloo's own way, where it can't be given sockets.
-  std::vector<char> address(int peer) const;
-  void connect_pair(int peer, const char* card);
-  void find_sockets();
-  void keep_sockets(const std::vector<int>& sockets);
 
   const int rank_;
   const int size_;
-  std::unique_ptr<Connector> connector_;  // until all are connected; null: Gloo makes the connections
+  std::unique_ptr<Connector> connector_;  // until all are connected
   std::atomic<bool> is_poisoned_{false};
   std::shared_ptr<::gloo::transport::Context> pairs_;
   std::shared_ptr<::gloo::Context> context_;
