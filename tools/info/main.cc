@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   bool version = false;
+  bool doctor = false;
   bool plugins = false;
   bool topology = false;
   bool env = false;
@@ -124,6 +125,9 @@ int run(int argc, char** argv) {
       "roda-info");
   app.add_flag("--version", options.version, "the version");
   app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");
+  app.add_flag(
+      "--doctor", options.doctor,
+      "one page: what works here, what doesn't, and the line that mends it (alone; --doctor --help tells more)");
   CLI::Option* topology =
       app.add_option(
              "--topology,--topology-file", options.topology_file,
@@ -150,6 +154,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (options.doctor) {  // the Python package's command roda-info takes this up before it gets here
+    std::cerr << "roda-info: --doctor belongs to the Python package: python3 -m horovod.doctor\n";
+    return 2;
   }
   options.topology = topology->count() > 0;
   if (!options.explain.empty()) return print_explanation(options);

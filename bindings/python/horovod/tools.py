@@ -42,7 +42,11 @@ def conformance() -> NoReturn:
 
 
 def info() -> NoReturn:
-    """Run ``roda-info``."""
+    """Run ``roda-info``; with ``--doctor``, the doctor."""
+    if "--doctor" in sys.argv[1:]:
+        from horovod import doctor
+
+        sys.exit(doctor.main([argument for argument in sys.argv[1:] if argument != "--doctor"]))
     _execute("roda-info")
 
 

@@ -51,6 +51,11 @@ _MARKS = (
 )
 
 
+def implementation_in(output: str) -> str | None:
+    """Return which MPI an output of ``mpirun --version`` names; None for one that is not known."""
+    return next((name for name, marks in _MARKS if any(mark in output for mark in marks)), None)
+
+
 def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
     """Return which MPI the ``mpirun`` of the PATH belongs to."""
     try:
@@ -63,13 +68,9 @@ def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
         )
     except OSError:
         return _MISSING_IMPL
-    output = done.stdout + done.stderr
     if done.returncode != 0:
         return _MISSING_IMPL
-    for name, marks in _MARKS:
-        if any(mark in output for mark in marks):
-            return name
-    return _UNKNOWN_IMPL
+    return implementation_in(done.stdout + done.stderr) or _UNKNOWN_IMPL
 
 
 def mpi_available(env: Mapping[str, str] | None = None) -> bool:

@@ -1,0 +1,124 @@
+"""The doctor's page: what was found, as text or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import horovod
+from horovod.doctor import machine, selftest, software
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
+
+_MARKS = {OK: "ok", ABSENT: "--", WARNING: "look", BROKEN: "BROKEN"}
+_ABOUT_BANDWIDTH = (
+    "An allreduce of 16 MiB of float32 by two ranks. What it stands beside was measured here in the same run, for "
+    "0.25 s: for shm, mpi and ucx, two threads that copy 16 MiB at the same time, times 0.8 for the sum; for tcp and "
+    "gloo, two plain connections over loopback, one in each direction. Networks and other machines were not measured."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="roda-info --doctor",
+        description="Say what of Roda is usable on this machine, what is not, and the line that would make it usable.",
+        epilog="Status: 0 when all that was asked for is usable, 1 when some of it is not, 2 for wrong usage.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="what must be usable: transports (shm, mpi, …), frameworks (torch, …), engine, job; by default engine and "
+        "job, and what HOROVOD_CPU_OPERATIONS, HOROVOD_GPU_OPERATIONS and HOROVOD_CONTROLLER name",
+    )
+    parser.add_argument("--no-self-test", action="store_true", help="do not run two ranks over each usable transport")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def examine() -> list[Finding]:
+    """Return all that can be found without starting a job."""
+    root = Path("/")
+    has_gpu = machine.has_nvidia(root)
+    answer, engine = software.ask_engine(with_torch=has_gpu)
+    has_rdma = any((root / "sys/class/infiniband").glob("*"))
+    return [
+        engine,
+        *software.installation(answer),
+        *software.transports(answer, has_rdma, has_gpu),
+        *software.frameworks(),
+        *software.mpi(os.environ.get("PATH", os.defpath)),
+        *machine.examine(answer.get("topology", {}), root),
+    ]
+
+
+def for_host_memory(findings: Iterable[Finding]) -> list[str]:
+    """Return the usable transports that carry host memory between processes."""
+    usable = (each.name for each in findings if each.section == "Transports" and each.is_usable)
+    return [name for name in usable if name not in ("nccl", "cuda")]
+
+
+def unusable(findings: Sequence[Finding], asked: Iterable[str]) -> list[str]:
+    """Return what was asked for and is not usable, or was not found at all."""
+    states = {name: [each.is_usable for each in findings if each.name == name] for name in asked}
+    return [name for name, usable in states.items() if not usable or not all(usable)]
+
+
+def _print_text(findings: Sequence[Finding], missing: Sequence[str]) -> None:
+    width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 120))
+    wide = max(len(each.name) for each in findings)
+    print(f"Roda on {platform.node()}")
+    section = ""
+    for each in findings:
+        if each.section != section:
+            section = each.section
+            print(f"\n{section}")
+            if section == selftest.SECTION:
+                print(textwrap.fill(_ABOUT_BANDWIDTH, width, initial_indent="  ", subsequent_indent="  "))
+        head = f"  {_MARKS[each.state]:6} {each.name:{wide}}  "
+        text = each.text + (f"  {each.path}" if each.path else "")
+        print(textwrap.fill(text, width, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
+                            break_on_hyphens=False))  # fmt: skip
+        if each.mend:
+            print(f"{' ' * len(head)}-> {each.mend}")
+    print()
+    print(f"Not usable: {', '.join(missing)}." if missing else "All that was asked for is usable.")
+
+
+def _print_json(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
+    entries = [asdict(each) for each in findings]
+    found = {"horovod": horovod.__version__, "host": platform.node(), "asked": asked, "unusable": missing}
+    print(json.dumps({**found, "findings": entries}, indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See :func:`horovod.doctor.main`."""
+    parser = _parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as error:
+        return int(error.code or 0)
+    findings = examine()
+    basics = ["engine"] if options.no_self_test else ["engine", "job"]
+    plugins = (each.name for each in findings if each.section == "Transports")
+    known = dict.fromkeys(("engine", "job", *software.TRANSPORTS, *plugins, *software.FRAMEWORKS))
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        print(f"{parser.prog}: no {', '.join(unknown)} here; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    if not options.no_self_test:
+        findings += selftest.examine(for_host_memory(findings))
+    asked = list(dict.fromkeys([*(options.names or basics), *software.asked_by(os.environ)]))
+    missing = unusable(findings, asked)
+    if options.json:
+        _print_json(findings, asked, missing)
+    else:
+        _print_text(findings, missing)
+    return 1 if missing else 0

@@ -1,0 +1,226 @@
+"""What is installed: the engine and its transports, frameworks with their bindings, MPI."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import horovod
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line, run
+from horovod.runner.mpi_run import implementation_in
+
+_installed = partial(Finding, "Installation")
+_transport = partial(Finding, "Transports")
+_framework = partial(Finding, "Frameworks")
+_mpi = partial(Finding, "MPI")
+
+# In the order in which they are looked for: module, the distribution that pip installs, the binding.
+_FRAMEWORKS = (
+    ("torch", "torch", "horovod.torch"),
+    ("tensorflow", "tensorflow", "horovod.tensorflow"),
+    ("keras", "keras", "horovod.keras"),
+    ("jax", "jax", "horovod.jax"),
+    ("mxnet", "mxnet", "horovod.mxnet"),
+    ("pyspark", "pyspark", "horovod.spark"),
+    ("ray", "ray", "horovod.ray"),
+)
+TRANSPORTS = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")
+FRAMEWORKS = tuple(module for module, *_ in _FRAMEWORKS)
+# What a library's file is called, of those whose version matters to a job.
+_LIBRARIES = (
+    "libroda",
+    "libc.so",
+    "ld-musl",
+    "libstdc++",
+    "libgloo",
+    "libmpi",
+    "libucp",
+    "libibverbs",
+    "libnccl",
+    "libcuda",
+)
+# In a process of its own: a library that crashes or hangs as it is opened is to be told of, and not to be died of.
+_ASK = """
+import contextlib, json, sys
+if sys.argv[1] == "with-torch":  # it brings NCCL along
+    with contextlib.suppress(ImportError):
+        import torch
+from horovod import _roda
+answer = {"version": _roda.version(), "engine": _roda.__file__, **json.loads(_roda.describe_plugins(True)),
+          "topology": json.loads(_roda.describe_topology(True))}
+with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+    answer["files"] = sorted({line.split(None, 5)[5].strip() for line in maps if "/" in line})
+print("\\n" + json.dumps(answer))
+"""
+
+
+def ask_engine(with_torch: bool) -> tuple[Mapping[str, Any], Finding]:
+    """Load the engine, and return what it says of its plugins and of this machine, and what there is to tell of it.
+
+    Parameters
+    ----------
+    with_torch : bool
+        Import PyTorch first, where it is installed.
+    """
+    ended = run([sys.executable, "-c", _ASK, "with-torch" if with_torch else "alone"], limit=90)
+    if ended.status == 0:
+        answer = json.loads(ended.stdout.splitlines()[-1])
+        found = _installed("engine", OK, f"Roda {answer['version']}", path=answer["engine"])
+        return answer, found
+    needs = re.search(r"version `(GLIBC\w*_[\d.]+)' not found", ended.stderr)
+    if needs:
+        text = f"this system's C or C++ library is older than what this build of Roda needs ({needs[1]}): {ended.why}"
+        return {}, _installed("engine", BROKEN, text, pip_line("roda", "--no-binary roda --force-reinstall"))
+    return {}, _installed("engine", BROKEN, f"can't be loaded: {ended.why}", pip_line("roda", "--force-reinstall"))
+
+
+def installation(answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """Tell what this is, and which libraries it has loaded."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield _installed("Python", OK, f"{version}, {sys.implementation.name}", path=sys.executable)
+    yield _installed("package", OK, f"horovod {horovod.__version__}", path=str(Path(horovod.__file__).parent))
+    if "error" in answer.get("topology", {}):
+        mend = "correct or unset the variable that it names; `roda-info --env` lists them"
+        yield _installed("settings", BROKEN, answer["topology"]["error"], mend)
+    for file in answer.get("files", []):
+        name = Path(file).name
+        if name.startswith(_LIBRARIES) and ".so" in name:
+            yield _installed(name.partition(".so")[0], OK, Path(os.path.realpath(file)).name, path=file)
+
+
+def _lacks(name: str, has_rdma: bool, has_gpu: bool) -> str:
+    """Return the device that a plugin is for and this machine does not have."""
+    if name == "verbs" and not has_rdma:
+        return "InfiniBand or RoCE device"
+    return "NVIDIA GPU" if name in ("nccl", "cuda") and not has_gpu else ""
+
+
+def _how_to_open(name: str, reason: str) -> str:
+    """Return the line that makes a plugin usable that gave this reason; empty when no line does."""
+    lines = {
+        "mpi": install_line("openmpi-bin", "openmpi") + "   (or load your site's module: module load openmpi)",
+        "ucx": install_line("libucx0", "ucx"),
+        "gloo": install_line("libgloo0", "gloo"),
+        "verbs": install_line("libibverbs1 ibverbs-providers", "libibverbs"),
+        "nccl": pip_line("nvidia-nccl-cu12") + "   (then RODA_NCCL_LIBRARY names its libnccl.so.2)",
+        "cuda": "install NVIDIA's driver, then: nvidia-smi",
+    }
+    if "ulimit -n" in reason:
+        return "ulimit -n 65536"
+    is_missing = "cannot open shared object file" in reason or "opened" in reason
+    return lines.get(name, "") if is_missing else ""
+
+
+def transports(answer: Mapping[str, Any], has_rdma: bool, has_gpu: bool) -> Iterator[Finding]:
+    """Tell every plugin, usable or not; the one for tests is left out."""
+    if not answer:
+        return
+    records = {record["name"]: record for record in reversed(answer["plugins"]) if record["name"] != "loop"}
+    for name, record in sorted(records.items(), key=lambda item: (not item[1]["usable"], item[0])):
+        path, description = record["path"], record["description"]
+        if record["usable"]:
+            yield _transport(name, OK, description or f"{record['kind']} plugin", path=path)
+            continue
+        text, lacks = record["reason"], _lacks(name, has_rdma, has_gpu)
+        if lacks:
+            yield _transport(name, ABSENT, f"{text}. Nothing to mend: this machine has no {lacks}", path=path)
+        else:
+            yield _transport(name, ABSENT, text, _how_to_open(name, text), path)
+    for name, needs in (("gloo", "gloo"), ("mpi", "openmpi"), ("ucx", "ucx")):
+        if name not in records:
+            mend = f"{install_line(f'lib{needs}-dev', f'{needs}-devel')}, then build Roda from its sources"
+            yield _transport(name, ABSENT, "this installation was built without it", mend)
+
+
+def _version_of(distribution: str, module: str) -> str:
+    for name in (distribution, f"{distribution}-cpu", f"{distribution}-gpu", f"tf-nightly-{module}", "tf-nightly"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "of an unknown version"
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def frameworks() -> Iterator[Finding]:
+    """Tell the frameworks that are installed, and whether their bindings can be imported."""
+    for module, distribution, binding in _FRAMEWORKS:
+        has_binding = _is_there(binding)
+        if not _is_there(module):
+            text = "is not installed" if has_binding else f"is not installed, and Roda has no {binding} yet"
+            yield _framework(module, ABSENT, text, pip_line(distribution) if has_binding else "")
+            continue
+        version = _version_of(distribution, module)
+        if not has_binding:
+            yield _framework(module, ABSENT, f"{version} is installed, and Roda has no {binding} yet")
+            continue
+        # Without the engine a binding can be imported, and only warns.
+        ended = run([sys.executable, "-c", f"import {binding} as hvd; hvd.init"], limit=90)
+        if ended.status == 0:
+            spec = importlib.util.find_spec(module)
+            yield _framework(module, OK, f"{version}, {binding} works", path=(spec and spec.origin) or "")
+        else:
+            mend = pip_line(distribution, "--force-reinstall")
+            yield _framework(module, BROKEN, f"{version}: import {binding} fails: {ended.why}", mend)
+
+
+def launchers_of_mpi(path: str) -> list[str]:
+    """Return every different ``mpirun`` and ``mpiexec`` of a search path, in its order."""
+    found: dict[str, str] = {}
+    for folder in path.split(os.pathsep):
+        for name in ("mpirun", "mpiexec"):
+            program = shutil.which(name, path=folder) if folder else None
+            if program:
+                found.setdefault(os.path.realpath(program), program)
+    return list(found.values())
+
+
+def mpi(path: str) -> Iterator[Finding]:
+    """Tell the MPIs whose launchers a search path has."""
+    kinds: dict[str, str] = {}
+    for program in launchers_of_mpi(path):
+        ended = run([program, "--version"], limit=10)
+        output = ended.stdout + ended.stderr
+        kind = implementation_in(output) if ended.status == 0 else None
+        if kind is None:
+            why = f"{program} --version fails: {ended.why}" if ended.status != 0 else "it does not say which MPI it is"
+            mend = f"take {Path(program).parent} out of PATH, or {install_line('openmpi-bin', 'openmpi')}"
+            yield _mpi(Path(program).name, BROKEN, why, mend, program)
+            continue
+        version = next((line.strip() for line in output.splitlines() if re.search(r"\d+\.\d+", line)), kind)
+        yield _mpi(Path(program).name, OK, f"{kind}: {' '.join(version.split())}", path=program)
+        kinds.setdefault(kind, program)
+    if len(kinds) > 1:
+        text = "two different MPIs are in PATH: " + ", ".join(f"{kind} ({program})" for kind, program in kinds.items())
+        folders = [str(Path(program).parent) for program in kinds.values()]
+        mend = f"export PATH={folders[0]}:$PATH   (or the other folder first; `module list` shows what put it there)"
+        text += ". A program built for one does not run under the other's mpirun"
+        yield _mpi("two MPIs", WARNING, text, mend)
+    if not launchers_of_mpi(path):
+        text = "no mpirun in PATH; only `horovodrun --mpi` and jobs over MPI need one"
+        yield _mpi("mpirun", ABSENT, text, install_line("openmpi-bin", "openmpi"))
+
+
+def asked_by(environment: Mapping[str, str]) -> Sequence[str]:
+    """Return the transports that variables of the environment ask for."""
+    names = []
+    for variable in ("HOROVOD_CPU_OPERATIONS", "HOROVOD_GPU_OPERATIONS", "HOROVOD_CONTROLLER"):
+        value = environment.get(variable, "").lower()
+        is_our_rendezvous = variable == "HOROVOD_CONTROLLER" and value == "gloo"
+        names += [] if is_our_rendezvous else [name for name in value.split("+") if name]
+    return list(dict.fromkeys(names))

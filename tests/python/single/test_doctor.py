@@ -1,0 +1,353 @@
+"""The doctor: what it finds on machines that lack this and that, and what its status says."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from horovod.doctor import machine, page, selftest, software
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, pip_line, run
+
+DOCTOR = [sys.executable, "-m", "horovod.doctor"]
+QUICK = [*DOCTOR, "--no-self-test"]
+
+
+def examine(*arguments: str, before: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the doctor from a shell, after the line `before`."""
+    line = f'{before}\nexec "$@"'
+    return subprocess.run(
+        ["sh", "-c", line, "sh", *arguments],
+        env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def findings(*arguments: str, **options: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    """Return the doctor's status and what it found, by section and name."""
+    done = examine(*arguments, "--json", **options)
+    assert done.stdout, done.stderr
+    return done.returncode, {(each["section"], each["name"]): each for each in json.loads(done.stdout)["findings"]}
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def program(path: Path, text: str) -> Path:
+    write(path, f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
+
+
+def find(found: Iterator[Finding] | list[Finding], name: str) -> Finding:
+    return next(each for each in found if each.name == name)
+
+
+def test_the_whole_page() -> None:
+    done = examine(*DOCTOR)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in ("Installation", "Transports", "Frameworks", "MPI", "Machine", "Self-test"):
+        assert f"\n{text}\n" in done.stdout
+    assert "All that was asked for is usable." in done.stdout
+    assert max(map(len, (line for line in done.stdout.splitlines() if "->" not in line and "/" not in line))) <= 120
+
+
+def test_every_usable_transport_is_tested_and_measured() -> None:
+    status, found = findings(*DOCTOR, "shm", "tcp", "job")
+    assert status == 0
+    usable = {name for (section, name), each in found.items() if section == "Transports" and each["state"] == "ok"}
+    tested = {name for section, name in found if section == "Self-test"}
+    assert tested == (usable - {"nccl", "cuda"}) | {"job"}
+    for name in ("shm", "tcp"):
+        figures = found["Self-test", name]["figures"]
+        assert figures["GBps"] > 0
+        assert figures["ceiling_GBps"] > 0
+
+
+def test_it_runs_inside_a_job_of_its_own() -> None:
+    """Variables of the job that it is called in are not those of its ranks."""
+    status, found = findings(*DOCTOR, HOROVOD_RANK="3", HOROVOD_SIZE="4", HOROVOD_GLOO_RENDEZVOUS_ADDR="192.0.2.1")
+    assert status == 0
+    assert found["Self-test", "job"]["state"] == "ok"
+
+
+@pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")
+def test_roda_info_is_the_same() -> None:
+    done = examine("roda-info", "--doctor", "--no-self-test", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["unusable"] == []
+    assert examine("roda-info", "--doctor", "--help").stdout.startswith("usage: roda-info --doctor")
+
+
+def test_what_was_asked_for_decides_the_status() -> None:
+    absent = next(name for name in ("mxnet", "tensorflow", "jax") if not software._is_there(f"horovod.{name}"))
+    done = examine(*QUICK, absent)
+    assert done.returncode == 1
+    assert f"Not usable: {absent}." in done.stdout
+    assert examine(*QUICK, "engine").returncode == 0
+    wrong = examine(*QUICK, "smh")
+    assert wrong.returncode == 2
+    assert "no smh here; there are: engine, job, shm" in wrong.stderr
+    assert examine(*QUICK, "--no-such-option").returncode == 2
+    assert examine(*QUICK, HOROVOD_CPU_OPERATIONS="shm+nosuch").returncode == 1
+    assert software.asked_by({"HOROVOD_CPU_OPERATIONS": "SHM+tcp", "HOROVOD_CONTROLLER": "gloo"}) == ["shm", "tcp"]
+
+
+# --- engines and plugins that can't be used ---
+
+
+def test_a_setting_that_can_not_be_read() -> None:
+    status, found = findings(*DOCTOR, HOROVOD_FUSION_THRESHOLD="much")
+    assert status == 1
+    assert "HOROVOD_FUSION_THRESHOLD" in found["Installation", "settings"]["text"]
+    assert found["Self-test", "job"]["state"] == "broken"
+
+
+def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
+    """A package whose extension is from another system."""
+    import horovod
+
+    copy = tmp_path / "horovod"
+    ignored = shutil.ignore_patterns("_roda*", "bin", "lib", "__pycache__")
+    shutil.copytree(Path(horovod.__file__).parent, copy, ignore=ignored)
+    (copy / "_roda.py").write_text("raise ImportError(\"/lib/libm.so.6: version `GLIBC_2.99' not found\")")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    status, found = findings(*QUICK, "shm", before=f"cd {tmp_path}", PYTHONPATH=path)
+    assert status == 1
+    engine = found["Installation", "engine"]
+    assert engine["state"] == "broken"
+    assert "GLIBC_2.99" in engine["text"]
+    assert "pip install" in engine["mend"]
+    assert found["Frameworks", "torch"]["state"] in ("broken", "absent")
+
+
+def record(name: str, reason: str) -> dict[str, Any]:
+    kind, path = "device" if name == "cuda" else "transport", f"/{name}.so"
+    return {"name": name, "kind": kind, "path": path, "description": "", "reason": reason, "usable": not reason}
+
+
+def test_plugins_that_lack_a_library_or_a_device() -> None:
+    none = "libmpi.so.40: cannot open shared object file: No such file or directory"
+    reasons = {"shm": "", "loop": "", "mpi": none, "verbs": "no RDMA device"}
+    answer = {"plugins": [record(name, reason) for name, reason in reasons.items()]}
+    found = list(software.transports(answer, has_rdma=False, has_gpu=False))
+    assert find(found, "shm").state == OK
+    assert "openmpi" in find(found, "mpi").mend
+    assert "Nothing to mend" in find(found, "verbs").text
+    assert find(found, "verbs").mend == ""
+    assert "built without it" in find(found, "ucx").text
+    assert find(found, "gloo").mend
+    assert all(each.name != "loop" for each in found)
+    for name in ("verbs", "nccl", "cuda"):
+        answer = {"plugins": [record(name, f"lib{name}.so.1: cannot open shared object file")]}
+        assert find(list(software.transports(answer, has_rdma=True, has_gpu=True)), name).mend
+    few = {"plugins": [record("ucx", "raise the limit (ulimit -n)")]}
+    assert find(list(software.transports(few, has_rdma=False, has_gpu=False)), "ucx").mend.startswith("ulimit -n")
+
+
+def test_a_shadowed_plugin_does_not_hide_the_one_that_is_used() -> None:
+    answer = {"plugins": [record("shm", ""), record("shm", "shadowed by another")]}
+    assert find(list(software.transports(answer, has_rdma=False, has_gpu=False)), "shm").state == OK
+
+
+def test_frameworks_without_a_binding_say_so() -> None:
+    found = list(software.frameworks())
+    assert [each.name for each in found] == list(software.FRAMEWORKS)
+    jax = find(found, "jax")
+    assert jax.state == ABSENT
+    assert "Roda has no horovod.jax yet" in jax.text
+
+
+# --- MPI ---
+
+
+def test_a_broken_mpirun(tmp_path: Path) -> None:
+    program(tmp_path / "mpirun", "echo 'mpirun: libopen-rte.so.40: cannot open shared object file' >&2; exit 127")
+    found = list(software.mpi(str(tmp_path)))
+    assert [each.state for each in found] == [BROKEN]
+    assert "libopen-rte.so.40" in found[0].text
+    assert str(tmp_path) in found[0].mend
+
+
+def test_a_broken_mpirun_comes_before_the_one_that_works(tmp_path: Path) -> None:
+    broken = program(tmp_path / "mpirun", "exit 1")
+    status, found = findings(*DOCTOR, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert status == 0  # nobody asked for MPI
+    if ("Self-test", "mpi") in found:
+        assert found["Self-test", "mpi"]["state"] == "broken"
+        assert "no working mpirun" in found["Self-test", "mpi"]["text"]
+    text = examine(*QUICK, "mpi", PATH=f"{tmp_path}:{os.environ['PATH']}").stdout
+    assert f"{broken} --version fails: it ended with status 1 and printed nothing" in " ".join(text.split())
+
+
+def test_an_mpirun_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hangs = program(tmp_path / "mpirun", "echo starting; sleep 1000 & wait")
+    monkeypatch.setattr(software, "run", lambda command, limit: run(command, 0.5))
+    (found,) = software.mpi(str(tmp_path))
+    assert found.state == BROKEN
+    assert "did not end in time; its last line: starting" in found.text
+    assert found.path == str(hangs)
+
+
+def test_two_mpis(tmp_path: Path) -> None:
+    program(tmp_path / "a/mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
+    program(tmp_path / "b/mpirun", "echo 'HYDRA build details:'; echo '    Version:    4.0.2'")
+    (tmp_path / "b/mpiexec").symlink_to("mpirun")
+    path = f"{tmp_path / 'a'}:{tmp_path / 'b'}:{tmp_path / 'a'}:"
+    found = list(software.mpi(path))
+    assert [each.state for each in found] == [OK, OK, WARNING]
+    assert [each.path for each in found[:2]] == [str(tmp_path / "a/mpirun"), str(tmp_path / "b/mpirun")]
+    assert found[1].text == "MPICH: Version: 4.0.2"
+    assert "OpenMPI" in found[2].text
+    assert "MPICH" in found[2].text
+    assert len(list(software.mpi(str(tmp_path / "b")))) == 1
+
+
+def test_no_mpi(tmp_path: Path) -> None:
+    (found,) = software.mpi(str(tmp_path))
+    assert found.state == ABSENT
+    assert "openmpi" in found.mend
+
+
+# --- the machine ---
+
+
+def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.shared_memory(tmp_path).state == WARNING
+    assert "--shm-size" in machine.shared_memory(tmp_path).mend
+    (tmp_path / "dev/shm").mkdir(parents=True)
+    state = SimpleNamespace(f_blocks=16384, f_bavail=8192, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: state)
+    small = machine.shared_memory(tmp_path)
+    assert small.state == WARNING
+    assert small.text.startswith("64 MiB in /dev/shm, of which 32 MiB are free")
+    state.f_blocks = state.f_bavail = 1 << 20
+    assert machine.shared_memory(tmp_path).state == OK
+
+
+@pytest.mark.parametrize(("scope", "state"), [("0", OK), ("1", OK), ("2", WARNING), ("3", WARNING)])
+def test_ptrace(tmp_path: Path, scope: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "proc/sys/kernel/yama/ptrace_scope", f"{scope}\n")
+    monkeypatch.setattr(machine, "_reads_memory", lambda: True)
+    found = machine.ptrace(tmp_path)
+    assert found.state == state
+    assert ("ptrace_scope=1" in found.mend) == (state == WARNING)
+    monkeypatch.setattr(machine, "_reads_memory", lambda: False)
+    assert machine.ptrace(tmp_path).state == WARNING
+
+
+def test_a_slow_clock(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/devices/system/clocksource/clocksource0"
+    write(folder / "current_clocksource", "hpet\n")
+    write(folder / "available_clocksource", "tsc hpet acpi_pm\n")
+    assert machine.clock(tmp_path).mend.startswith("echo tsc > ")
+    write(folder / "available_clocksource", "hpet acpi_pm\n")
+    assert "dmesg" in machine.clock(tmp_path).mend
+    write(folder / "current_clocksource", "tsc\n")
+    assert machine.clock(tmp_path).state == OK
+
+
+def test_a_limit_of_the_cgroup() -> None:
+    topology = {"machines": {"m00": {"cores": ["0"], "packages": [{"model": "Some CPU"}]}}, "bindings": [{"cpus": "0"}]}
+    assert machine.cores(topology).state == OK
+    limited = {**topology, "bindings": [{"cpus": "0", "cpu_limit": 0.5}]}
+    assert machine.cores(limited).state == WARNING
+    assert "horovodrun -np 1" in machine.cores(limited).mend
+    assert machine.cores({}).state == OK
+
+
+def test_gpus(tmp_path: Path) -> None:
+    assert machine.gpus({}, tmp_path).state == ABSENT
+    topology = {"machines": {"m00": {"gpus": [{"model": "H100"}, {"model": "H100"}]}}}
+    write(tmp_path / "sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n")
+    write(tmp_path / "sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n")
+    assert machine.has_nvidia(tmp_path)
+    assert machine.gpus(topology, tmp_path).state == WARNING
+    write(tmp_path / "sys/module/nvidia/version", "550.54\n")
+    assert machine.gpus(topology, tmp_path).text == "2: H100; driver 550.54"
+
+
+def test_low_limits() -> None:
+    """As a user sees them, in a shell that lowers them."""
+    status, found = findings(*QUICK, before="ulimit -S -n 256 && ulimit -S -l 64")
+    assert status == 0
+    files = found["Machine", "open files"]
+    assert files["state"] == "warning"
+    assert files["text"].startswith("256 at a time")
+    assert files["mend"].startswith("ulimit -n ")
+    assert "64 KiB" in found["Machine", "locked memory"]["text"]
+
+
+def test_low_limits_that_rdma_meets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (65536, 65536))
+    assert find(machine.limits(tmp_path), "locked memory").state == OK
+    (tmp_path / "sys/class/infiniband/mlx5_0").mkdir(parents=True)
+    found = find(machine.limits(tmp_path), "locked memory")
+    assert found.state == WARNING
+    assert found.mend.startswith("ulimit -l unlimited")
+
+
+# --- parts ---
+
+
+def test_why_a_command_failed() -> None:
+    assert run(["sh", "-c", "echo first; echo why >&2; exit 3"], 10).why == "why"
+    assert run(["sh", "-c", "kill -SEGV $$"], 10).why == "it was ended by SIGSEGV"
+    assert run(["sh", "-c", "exit 4"], 10).why == "it ended with status 4 and printed nothing"
+    assert "No such file" in run(["/nowhere"], 10).why
+    said = "roda-perf: the cause\nroda-perf: rank 1 ended with 1\n"
+    found = selftest._judge("tcp", Ended(1, "", said), None)
+    assert found.state == BROKEN
+    assert found.text == "two ranks failed: the cause"
+    assert "roda-perf -n 2 -t tcp" in found.mend
+
+
+def test_sums_that_are_wrong_and_bandwidths_that_are_low() -> None:
+    row = '{"collective": "allreduce", "algbw_GBps": 1.0, "check": "%s"}'
+    assert selftest._judge("tcp", Ended(0, row % "WRONG", ""), 2.0).state == BROKEN
+    good = selftest._judge("mpi", Ended(0, "[1,0]<stdout>:" + row % "ok", ""), 2.0)
+    assert good.state == OK
+    assert good.text == "1.00 GB/s, 50 % of this machine's 2.00"
+    assert selftest._judge("tcp", Ended(0, row % "ok", ""), 20.0).state == WARNING
+    assert selftest._judge("unix", Ended(0, row % "ok", ""), None).text == "1.00 GB/s"
+
+
+def test_what_is_asked_for_must_be_usable_everywhere() -> None:
+    ok, broken = Finding("Transports", "tcp", OK, ""), Finding("Self-test", "tcp", BROKEN, "")
+    assert page.unusable([ok], ["tcp"]) == []
+    assert page.unusable([ok, broken], ["tcp"]) == ["tcp"]
+    assert page.unusable([], ["tcp"]) == ["tcp"]
+
+
+def test_a_python_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert pip_line("torch") == "python3 -m ensurepip && python3 -m pip install torch"
+
+
+def has_user_namespaces() -> bool:
+    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or not has_user_namespaces(), reason="no mount namespaces can be made here"
+)
+@pytest.mark.parametrize("mount", ["mount -t tmpfs -o size=64m tmpfs /dev/shm", "mount -t tmpfs -o ro tmpfs /dev/shm"])
+def test_a_container_with_little_or_no_shared_memory(mount: str) -> None:
+    """The page warns, and two ranks work: the shm transport needs no files."""
+    root = [] if os.geteuid() == 0 else ["-r"]
+    done = examine("unshare", "-m", *root, "sh", "-c", f'{mount} && exec "$@"', "sh", *DOCTOR, "shm", "job", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {(each["section"], each["name"]): each for each in json.loads(done.stdout)["findings"]}
+    shared = found["Machine", "shared memory"]
+    assert shared["state"] == "warning"
+    assert shared["mend"]
+    assert found["Self-test", "shm"]["state"] in ("ok", "warning")
