@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from horovod import conflict
 from horovod.version import __version__
+
+conflict.check()
 
 __all__ = ["__version__", "run"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,6 +102,13 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
             f"Extension {ext_name} has not been built: horovod._roda is missing from the installation. "
             f"Install the package again (with Horovod itself: with {ext_env_var}=1)."
         )
+
+
+def require_framework(module: str, binding: str) -> None:
+    """Raise ModuleNotFoundError, with the line to type, when the framework of a binding is not installed."""
+    if module not in sys.modules and importlib.util.find_spec(module) is None:
+        text = f"{binding} needs {module}, which is not installed: pip install 'roda[{module}]'"
+        raise ModuleNotFoundError(text, name=module)
 
 
 @contextlib.contextmanager

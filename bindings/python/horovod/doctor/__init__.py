@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from horovod import conflict
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the page.
@@ -23,8 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0: what was asked for is usable. 1: some of it is not. 2: wrong usage.
     """
     try:
+        conflict.check()  # installed after Roda, Horovod has put its own horovod/__init__.py over ours
         from horovod.doctor import page
     except ModuleNotFoundError as error:
         print(f"horovod.doctor: a package that Roda needs is not installed: pip install {error.name}", file=sys.stderr)
+        return 1
+    except ImportError as error:
+        print(f"horovod.doctor: {error}", file=sys.stderr)
         return 1
     return page.main(arguments)

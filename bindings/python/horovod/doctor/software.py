@@ -91,6 +91,12 @@ def installation(answer: Mapping[str, Any]) -> Iterator[Finding]:
     if "error" in answer.get("topology", {}):
         mend = "correct or unset the variable that it names; `roda-info --env` lists them"
         yield _installed("settings", BROKEN, answer["topology"]["error"], mend)
+    for other in metadata.distributions(name="horovod"):
+        if "roda" not in (other.version or ""):
+            text = (
+                f"Horovod {other.version} itself is installed too: the folder that comes first in sys.path is imported"
+            )
+            yield _installed("horovod", WARNING, text, "pip uninstall -y horovod", str(other.locate_file("")))
     for file in answer.get("files", []):
         name = Path(file).name
         if name.startswith(_LIBRARIES) and ".so" in name:
@@ -163,7 +169,7 @@ def frameworks() -> Iterator[Finding]:
         has_binding = _is_there(binding)
         if not _is_there(module):
             text = "is not installed" if has_binding else f"is not installed, and Roda has no {binding} yet"
-            yield _framework(module, ABSENT, text, pip_line(distribution) if has_binding else "")
+            yield _framework(module, ABSENT, text, pip_line(f"'roda[{module}]'") if has_binding else "")
             continue
         version = _version_of(distribution, module)
         if not has_binding:

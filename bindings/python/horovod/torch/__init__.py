@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+from horovod.common.util import require_framework
+
+require_framework("torch", "horovod.torch")
+
 try:
     from horovod import _roda as _roda
 except ImportError as _error:  # the package stays importable without its engine

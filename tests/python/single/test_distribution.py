@@ -1,0 +1,184 @@
+"""What pip and importlib.metadata see of us, in virtual environments without network."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import horovod
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+TENSORFLOWS = {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"}
+OF_HOROVOD = TENSORFLOWS | {"pytorch", "keras", "mxnet", "spark", "pytorch-spark", "ray"}
+EXTRAS = OF_HOROVOD | {"torch", "jax", "mpi"}
+
+
+def has(distribution: str) -> bool:
+    try:
+        return bool(metadata.files(distribution))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not has("roda"), reason="Roda is not installed as a distribution")
+needs_builder = pytest.mark.skipif(not has("setuptools") or not has("pip"), reason="pip or setuptools is not installed")
+
+
+class Environment:
+    """A new virtual environment that holds copies of distributions of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.python = folder / "bin" / "python"
+        self.site = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+    def take(self, *distributions: str) -> None:
+        """Copy what lies in the folder of packages, and no commands."""
+        for name in distributions:
+            for file in metadata.files(name) or ():
+                source = Path(file.locate())
+                if ".." in file.parts or "__pycache__" in file.parts or not source.exists():
+                    continue
+                target = self.site / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.python), "-I", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.python), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    made = Environment(tmp_path / "venv")
+    made.take("roda", "cloudpickle", "psutil", "pyyaml", "packaging")
+    return made
+
+
+@pytest.fixture(scope="module")
+def horovod_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The distribution that is only a name, built without network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = shutil.copytree(ROOT / "packaging" / "horovod", folder / "source")
+    options = ["--no-index", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)]
+    command = [sys.executable, "-m", "pip", "wheel", "-q", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def test_metadata() -> None:
+    ours = metadata.metadata("roda")
+    assert set(ours.get_all("Provides-Extra")) == EXTRAS
+    assert any(line.startswith("torch") and "extra" in line for line in ours.get_all("Requires-Dist"))
+    assert "License :: OSI Approved :: Apache Software License" in ours.get_all("Classifier")
+    assert "hvd.DistributedOptimizer" in ours.get_payload() or "hvd.DistributedOptimizer" in ours["Description"]
+    assert ours["Description-Content-Type"] == "text/markdown"
+
+
+@needs_builder
+def test_tools_find_horovod(environment: Environment, horovod_wheel: Path) -> None:
+    """As Lightning, Ray and requirements of other packages look for it."""
+    assert environment.run("-c", "import importlib.metadata as m; m.version('horovod')").returncode != 0
+    done = environment.pip("install", "-q", "--no-index", "--no-deps", str(horovod_wheel))
+    assert done.returncode == 0, done.stderr
+    code = """
+import importlib.metadata, importlib.util
+from packaging.requirements import Requirement
+version = importlib.metadata.version("horovod")
+import horovod
+assert version == horovod.__version__, (version, horovod.__version__)
+for text in ("horovod", "horovod>=0.21.2", "horovod==0.28.1", "horovod[pytorch]>=0.28,<0.29"):
+    requirement = Requirement(text)
+    assert requirement.specifier.contains(version), text
+    assert requirement.extras <= set(importlib.metadata.metadata("horovod").get_all("Provides-Extra")), text
+assert importlib.util.find_spec("horovod.torch")
+"""
+    done = environment.run("-c", code)
+    assert done.returncode == 0, done.stderr
+    (environment.site / "user-1.0.dist-info").mkdir()
+    (environment.site / "user-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: user\nVersion: 1.0\nRequires-Dist: horovod[pytorch]>=0.28\n"
+    )
+    done = environment.pip("check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_builder
+def test_the_name_has_the_extras_of_horovod(horovod_wheel: Path) -> None:
+    (found,) = metadata.distributions(path=[str(horovod_wheel)])
+    assert set(found.metadata.get_all("Provides-Extra")) == OF_HOROVOD
+    assert f"roda=={horovod.__version__.partition('roda.')[2]}" in found.metadata.get_all("Requires-Dist")
+    assert all("dist-info" in str(file) for file in found.files)
+
+
+def install_horovod_beside(environment: Environment) -> None:
+    folder = environment.site / "horovod-0.28.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
+
+
+def test_horovod_beside_us_is_an_error_with_the_line_that_mends_it(environment: Environment) -> None:
+    assert environment.run("-c", "import horovod").returncode == 0
+    install_horovod_beside(environment)
+    for arguments in (("-c", "import horovod"), ("-m", "horovod.doctor"), ("-m", "horovod.runner.launch", "--version")):
+        done = environment.run(*arguments)
+        assert done.returncode == 1
+        assert "horovod-0.28.1.dist-info), and their files are mixed" in done.stderr
+        assert "pip uninstall -y horovod && pip install --force-reinstall --no-deps roda" in done.stderr
+
+
+def test_the_doctor_tells_when_horovod_came_later(environment: Environment) -> None:
+    """Horovod has put its own files over some of ours, the first one among them."""
+    install_horovod_beside(environment)
+    (environment.site / "horovod" / "__init__.py").write_text("__version__ = '0.28.1'\n")
+    (environment.site / "horovod" / "runner" / "mpi_run.py").write_text("")
+    done = environment.run("-m", "horovod.doctor")
+    assert done.returncode == 1
+    assert done.stderr.startswith("horovod.doctor: Horovod is installed beside Roda")
+
+
+def test_the_doctor_tells_of_horovod_elsewhere_in_the_path(environment: Environment, tmp_path: Path) -> None:
+    folder = tmp_path / "older" / "horovod-0.19.0.egg-info"
+    folder.mkdir(parents=True)
+    (folder / "PKG-INFO").write_text("Metadata-Version: 1.0\nName: horovod\nVersion: 0.19.0\n")
+    (environment.site / "older.pth").write_text(f"{folder.parent}\n")
+    done = environment.run("-m", "horovod.doctor", "--no-self-test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Horovod 0.19.0 itself is installed too" in done.stdout
+    assert "-> pip uninstall -y horovod" in done.stdout
+
+
+def test_the_doctor_names_a_package_that_is_missing(environment: Environment) -> None:
+    shutil.rmtree(environment.site / "psutil")
+    done = environment.run("-m", "horovod.doctor")
+    assert done.returncode == 1
+    assert done.stderr == "horovod.doctor: a package that Roda needs is not installed: pip install psutil\n"
+
+
+def test_a_binding_without_its_framework_names_the_extra(environment: Environment) -> None:
+    done = environment.run("-c", "import horovod.torch")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "ModuleNotFoundError: horovod.torch needs torch, which is not installed: pip install 'roda[torch]'"
+
+
+def test_versions_agree() -> None:
+    """The two build files, and the version that Python tells."""
+    versions = {}
+    for path in ("pyproject.toml", "packaging/horovod/pyproject.toml"):
+        line = next(line for line in (ROOT / path).read_text().splitlines() if line.startswith("version ="))
+        versions[path] = ast.literal_eval(line.partition("=")[2].strip())
+    assert versions["packaging/horovod/pyproject.toml"] == horovod.__version__
+    assert horovod.__version__.endswith(f"+roda.{versions['pyproject.toml']}")
