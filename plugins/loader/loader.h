@@ -52,8 +52,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Folders in order: HOROVOD_PLUGIN_PATH (colon-separated), then roda/plugins beside the library or program that
-  // contains this code. Folders that do not exist are listed too.
+  // Folders in order: HOROVOD_PLUGIN_PATH (colon-separated), roda/plugins of the user's data (XDG_DATA_HOME, else
+  // ~/.local/share), then roda/plugins beside the library or program that contains this code. Folders that do not exist
+  // are listed too.
   static std::vector<std::string> search_path();
 
   // Looks at every *.so of the search path, in the order of the path and then of file names, and probes what can be

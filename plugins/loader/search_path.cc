@@ -35,11 +35,20 @@ void split(const char* text, std::vector<std::string>* folders) {
   }
 }
 
+// Where roda-build-plugin puts what it built for this user; empty without a home.
+std::string users_folder() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/roda/plugins";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::string(home) + "/.local/share/roda/plugins" : "";
+}
+
 }  // namespace
 
 std::vector<std::string> Loader::search_path() {
   std::vector<std::string> folders;
   if (const char* named = std::getenv("HOROVOD_PLUGIN_PATH")) split(named, &folders);
+  if (std::string users = users_folder(); !users.empty()) folders.push_back(std::move(users));
   const fs::path folder = own_folder();
   if (folder.empty()) return folders;
   // Beside a library, below a wheel's package, and from a program in bin/ over to the library folder.

@@ -8,7 +8,10 @@
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
-#ifdef OPEN_MPI
+#ifdef RODA_MPI_LIBRARY  // roda-build-plugin: the one that is there, whatever it is called
+constexpr const char* kNames[] = {RODA_MPI_LIBRARY};
+constexpr const char* kWhat = RODA_MPI_LIBRARY;
+#elif defined(OPEN_MPI)
 constexpr const char* kNames[] = {"libmpi.so.40"};
 constexpr const char* kWhat = "Open MPI's libmpi.so.40";
 #else

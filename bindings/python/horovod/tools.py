@@ -16,16 +16,31 @@ def _execute(name: str) -> NoReturn:
     os.execv(program, [name, *sys.argv[1:]])  # noqa: S606 (our own program, the user's arguments)
 
 
-def config() -> None:
-    """Print what building a plugin needs: ``--cflags`` for the headers, ``--plugindir`` for where plugins lie."""
-    package = Path(__file__).parent
-    answers = {"--cflags": "", "--plugindir": str(package / "lib" / "roda" / "plugins")}
+def headers_folder() -> Path | None:
+    """Return the folder of the installed headers; None when they were not installed."""
     for file in metadata.files("roda") or ():
         if not file.match("roda/abi/types.h"):
             continue
-        below = package.parent.joinpath(*(part for part in file.parts if part != ".."))  # pip install --target
-        found = below if below.exists() else Path(file.locate()).resolve()
-        answers["--cflags"] = f"-I{found.parents[2]}"
+        parts = (part for part in file.parts if part != "..")
+        below = Path(__file__).parent.parent.joinpath(*parts)  # pip install --target
+        return (below if below.exists() else Path(file.locate()).resolve()).parents[2]
+    return None
+
+
+def build_plugin() -> NoReturn:
+    """Run ``roda-build-plugin``."""
+    from horovod import build_plugin as builder
+
+    sys.exit(builder.main())
+
+
+def config() -> None:
+    """Print what building a plugin needs: ``--cflags`` for the headers, ``--plugindir`` for where plugins lie."""
+    headers = headers_folder()
+    answers = {
+        "--cflags": f"-I{headers}" if headers else "",
+        "--plugindir": str(Path(__file__).parent / "lib" / "roda" / "plugins"),
+    }
     usage = f"usage: roda-config {' | '.join(answers)}"
     if sys.argv[1:] in (["-h"], ["--help"]):
         print(usage)

@@ -135,7 +135,8 @@ def record(name: str, reason: str) -> dict[str, Any]:
     return {"name": name, "kind": kind, "path": path, "description": "", "reason": reason, "usable": not reason}
 
 
-def test_plugins_that_lack_a_library_or_a_device() -> None:
+def test_plugins_that_lack_a_library_or_a_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     none = "libmpi.so.40: cannot open shared object file: No such file or directory"
     reasons = {"shm": "", "loop": "", "mpi": none, "verbs": "no RDMA device"}
     answer = {"plugins": [record(name, reason) for name, reason in reasons.items()]}
@@ -145,7 +146,9 @@ def test_plugins_that_lack_a_library_or_a_device() -> None:
     assert "Nothing to mend" in find(found, "verbs").text
     assert find(found, "verbs").mend == ""
     assert "built without it" in find(found, "ucx").text
-    assert find(found, "gloo").mend
+    assert find(found, "gloo").mend == "roda-build-plugin gloo"
+    program(tmp_path / "mpicxx", "")
+    assert find(list(software.transports(answer, has_rdma=False, has_gpu=False)), "mpi").mend == "roda-build-plugin mpi"
     assert all(each.name != "loop" for each in found)
     for name in ("verbs", "nccl", "cuda"):
         answer = {"plugins": [record(name, f"lib{name}.so.1: cannot open shared object file")]}

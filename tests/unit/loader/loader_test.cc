@@ -236,14 +236,21 @@ TEST_F(LoaderTest, ABrokenFileDoesNotShadowAGoodOne) {
 
 TEST_F(LoaderTest, SearchPathStartsWithTheVariable) {
   ::setenv("HOROVOD_PLUGIN_PATH", "/one:/two::/three", 1);
+  ::setenv("XDG_DATA_HOME", "/data", 1);
   const std::vector<std::string> path = Loader::search_path();
   ::unsetenv("HOROVOD_PLUGIN_PATH");
-  ASSERT_GT(path.size(), 4u);
+  ASSERT_GT(path.size(), 5u);
   EXPECT_EQ(path[0], "/one");
   EXPECT_EQ(path[1], "/two");
   EXPECT_EQ(path[2], "/three");
   const std::string here = fs::canonical("/proc/self/exe").parent_path().string();
-  EXPECT_EQ(path[3], here + "/roda/plugins");
+  EXPECT_EQ(path[3], "/data/roda/plugins");
+  EXPECT_EQ(path[4], here + "/roda/plugins");
+  EXPECT_EQ(Loader::search_path()[0], "/data/roda/plugins");
+  ::setenv("XDG_DATA_HOME", "relative", 1);
+  ::setenv("HOME", "/user", 1);
+  EXPECT_EQ(Loader::search_path()[0], "/user/.local/share/roda/plugins");
+  ::unsetenv("HOME");
   EXPECT_EQ(Loader::search_path()[0], here + "/roda/plugins");
 }
 

@@ -122,6 +122,8 @@ def _how_to_open(name: str, reason: str) -> str:
     }
     if "ulimit -n" in reason:
         return "ulimit -n 65536"
+    if name == "mpi" and shutil.which("mpicxx"):  # it is there, under another name or in another folder
+        return "roda-build-plugin mpi"
     is_missing = "cannot open shared object file" in reason or "opened" in reason
     return lines.get(name, "") if is_missing else ""
 
@@ -141,10 +143,9 @@ def transports(answer: Mapping[str, Any], has_rdma: bool, has_gpu: bool) -> Iter
             yield _transport(name, ABSENT, f"{text}. Nothing to mend: this machine has no {lacks}", path=path)
         else:
             yield _transport(name, ABSENT, text, _how_to_open(name, text), path)
-    for name, needs in (("gloo", "gloo"), ("mpi", "openmpi"), ("ucx", "ucx")):
+    for name in ("gloo", "mpi", "ucx"):
         if name not in records:
-            mend = f"{install_line(f'lib{needs}-dev', f'{needs}-devel')}, then build Roda from its sources"
-            yield _transport(name, ABSENT, "this installation was built without it", mend)
+            yield _transport(name, ABSENT, "this installation was built without it", f"roda-build-plugin {name}")
 
 
 def _version_of(distribution: str, module: str) -> str:
