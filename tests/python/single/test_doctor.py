@@ -62,22 +62,18 @@ def test_the_whole_page() -> None:
 
 
 def test_every_usable_transport_is_tested_and_measured() -> None:
-    status, found = findings(*DOCTOR, "shm", "tcp", "job")
+    """Also inside another job, whose variables are not those of its ranks."""
+    job = {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "192.0.2.1"}
+    status, found = findings(*DOCTOR, "shm", "tcp", "job", **job)
     assert status == 0
     usable = {name for (section, name), each in found.items() if section == "Transports" and each["state"] == "ok"}
     tested = {name for section, name in found if section == "Self-test"}
     assert tested == (usable - {"nccl", "cuda"}) | {"job"}
+    assert found["Self-test", "job"]["state"] == "ok"
     for name in ("shm", "tcp"):
         figures = found["Self-test", name]["figures"]
         assert figures["GBps"] > 0
         assert figures["ceiling_GBps"] > 0
-
-
-def test_it_runs_inside_a_job_of_its_own() -> None:
-    """Variables of the job that it is called in are not those of its ranks."""
-    status, found = findings(*DOCTOR, HOROVOD_RANK="3", HOROVOD_SIZE="4", HOROVOD_GLOO_RENDEZVOUS_ADDR="192.0.2.1")
-    assert status == 0
-    assert found["Self-test", "job"]["state"] == "ok"
 
 
 @pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")
@@ -88,17 +84,42 @@ def test_roda_info_is_the_same() -> None:
     assert examine("roda-info", "--doctor", "--help").stdout.startswith("usage: roda-info --doctor")
 
 
-def test_what_was_asked_for_decides_the_status() -> None:
-    absent = next(name for name in ("mxnet", "tensorflow", "jax") if not software._is_there(f"horovod.{name}"))
-    done = examine(*QUICK, absent)
-    assert done.returncode == 1
-    assert f"Not usable: {absent}." in done.stdout
-    assert examine(*QUICK, "engine").returncode == 0
-    wrong = examine(*QUICK, "smh")
-    assert wrong.returncode == 2
-    assert "no smh here; there are: engine, job, shm" in wrong.stderr
-    assert examine(*QUICK, "--no-such-option").returncode == 2
-    assert examine(*QUICK, HOROVOD_CPU_OPERATIONS="shm+nosuch").returncode == 1
+@pytest.fixture
+def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine where shm works, mpi says that it does, and jax is not installed."""
+    found = [
+        Finding("Installation", "engine", OK, "Roda"),
+        Finding("Transports", "shm", OK, "shared memory"),
+        Finding("Transports", "mpi", OK, "MPI"),
+        Finding("Frameworks", "jax", ABSENT, "is not installed", "pip install jax"),
+    ]
+    tested = [Finding("Self-test", name, state, "") for name, state in (("job", OK), ("shm", WARNING), ("mpi", BROKEN))]
+    monkeypatch.setattr(page, "examine", lambda: found)
+    monkeypatch.setattr(selftest, "examine", lambda usable: tested if usable == ["shm", "mpi"] else [])
+    for variable in ("HOROVOD_CPU_OPERATIONS", "HOROVOD_GPU_OPERATIONS", "HOROVOD_CONTROLLER"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ([], 0), (["engine"], 0), (["job", "shm"], 0), (["jax"], 1), (["mpi"], 1), (["shm", "mpi"], 1), (["ucx"], 1),
+        (["mpi", "--no-self-test"], 0), (["job", "--no-self-test"], 1), (["smh"], 2), (["--no-such-option"], 2),
+        (["--help"], 0), (["--json", "jax"], 1),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("found_here")
+def test_what_was_asked_for_decides_the_status(arguments: list[str], status: int) -> None:
+    assert page.main(arguments) == status
+
+
+@pytest.mark.usefixtures("found_here")
+def test_the_environment_asks_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "shm+mpi")
+    assert page.main([]) == 1
+    assert "Not usable: mpi." in capsys.readouterr().out
+    assert page.main(["smh"]) == 2
+    assert "no smh here; there are: engine, job, shm, tcp" in capsys.readouterr().err
     assert software.asked_by({"HOROVOD_CPU_OPERATIONS": "SHM+tcp", "HOROVOD_CONTROLLER": "gloo"}) == ["shm", "tcp"]
 
 
@@ -155,6 +176,15 @@ def test_plugins_that_lack_a_library_or_a_device(monkeypatch: pytest.MonkeyPatch
         assert find(list(software.transports(answer, has_rdma=True, has_gpu=True)), name).mend
     few = {"plugins": [record("ucx", "raise the limit (ulimit -n)")]}
     assert find(list(software.transports(few, has_rdma=False, has_gpu=False)), "ucx").mend.startswith("ulimit -n")
+
+
+def test_a_plugin_of_the_users_own_that_has_lost_its_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    stale = {**record("mpi", "libmpi.so.40: no such file"), "path": str(tmp_path / "roda/plugins/roda_mpi.so")}
+    found = find(list(software.transports({"plugins": [stale]}, has_rdma=False, has_gpu=False)), "mpi")
+    assert found.state == BROKEN
+    assert found.mend.startswith("roda-build-plugin mpi ")
+    assert f"rm {stale['path']}" in found.mend
 
 
 def test_a_shadowed_plugin_does_not_hide_the_one_that_is_used() -> None:
@@ -329,6 +359,16 @@ def test_what_is_asked_for_must_be_usable_everywhere() -> None:
     assert page.unusable([ok], ["tcp"]) == []
     assert page.unusable([ok, broken], ["tcp"]) == ["tcp"]
     assert page.unusable([], ["tcp"]) == ["tcp"]
+
+
+def test_libraries_that_fail_for_want_of_shared_memory_say_so() -> None:
+    little = Finding("Machine", "shared memory", WARNING, "1 MiB", "mount more")
+    failed = Finding("Self-test", "ucx", BROKEN, "Out of memory", "debug")
+    assert page.with_causes([little, failed])[1].mend == "first of all more shared memory: mount more"
+    enough = Finding("Machine", "shared memory", OK, "8 GiB")
+    assert page.with_causes([enough, failed]) == [enough, failed]
+    socket = Finding("Self-test", "tcp", BROKEN, "", "debug")
+    assert page.with_causes([little, socket]) == [little, socket]
 
 
 def test_a_python_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
 
 _found = partial(Finding, "Machine")
 _MIB = 1 << 20
-_SHM = "shared memory"
+SHARED_MEMORY = "shared memory"
 _SMALL_SHARED_MEMORY = 256 * _MIB  # Docker grants 64 MiB
 _SMALL_LOCKED_MEMORY = 64 * _MIB
 _FEW_FILES = 1024
@@ -76,13 +76,13 @@ def shared_memory(root: Path) -> Finding:
     folder = root / "dev/shm"
     if not os.access(folder, os.W_OK):
         mend = f"{docker} -t tmpfs -o size=2g tmpfs /dev/shm"
-        return _found(_SHM, WARNING, f"there is no /dev/shm that may be written to. {users}", mend)
+        return _found(SHARED_MEMORY, WARNING, f"there is no /dev/shm that may be written to. {users}", mend)
     state = os.statvfs(folder)
     size, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
     text = f"{_size(size)} in /dev/shm, of which {_size(free)} are free"
     if free < _SMALL_SHARED_MEMORY:
-        return _found(_SHM, WARNING, f"{text}. {users}", f"{docker} -o remount,size=2g /dev/shm")
-    return _found(_SHM, OK, text)
+        return _found(SHARED_MEMORY, WARNING, f"{text}. {users}", f"{docker} -o remount,size=2g /dev/shm")
+    return _found(SHARED_MEMORY, OK, text)
 
 
 def _reads_memory() -> bool:

@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import horovod
@@ -71,6 +71,17 @@ def unusable(findings: Sequence[Finding], asked: Iterable[str]) -> list[str]:
     return [name for name, usable in states.items() if not usable or not all(usable)]
 
 
+def with_causes(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings; the libraries that failed and may have done so for want of /dev/shm say what to do first."""
+    shared = next((each for each in findings if each.name == machine.SHARED_MEMORY and each.state == WARNING), None)
+
+    def explained(each: Finding) -> Finding:
+        is_users = each.section == selftest.SECTION and each.state == BROKEN and each.name in ("mpi", "ucx")
+        return replace(each, mend=f"first of all more shared memory: {shared.mend}") if shared and is_users else each
+
+    return [explained(each) for each in findings]
+
+
 def _print_text(findings: Sequence[Finding], missing: Sequence[str]) -> None:
     width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 120))
     wide = max(len(each.name) for each in findings)
@@ -114,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{parser.prog}: no {', '.join(unknown)} here; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     if not options.no_self_test:
-        findings += selftest.examine(for_host_memory(findings))
+        findings = with_causes([*findings, *selftest.examine(for_host_memory(findings))])
     asked = list(dict.fromkeys([*(options.names or basics), *software.asked_by(os.environ)]))
     missing = unusable(findings, asked)
     if options.json:

@@ -24,8 +24,8 @@ SECTION = "Self-test"
 _tested = partial(Finding, SECTION)
 SIZE = 16 << 20
 _MEASURED = 0.25  # seconds
-# Loads below this part of the ceiling are worth a look: something else runs, or a slow path was taken.
-_LOW = 0.2
+# Less than this part of the ceiling is worth a look: something else runs, or a slow path was taken.
+_LOW = 0.1
 # Of another job that this process is part of, and what would choose another transport.
 _OF_A_JOB = re.compile(
     r"HOROVOD_(RANK|SIZE|LOCAL_|CROSS_|HOSTNAME|GLOO_RENDEZVOUS|RENDEZVOUS|SECRET|ELASTIC|CONTROLLER|CPU_OPERATIONS|SELECT)"

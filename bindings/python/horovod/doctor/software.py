@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import horovod
+from horovod.build_plugin import users_folder
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line, run
 from horovod.runner.mpi_run import implementation_in
 
@@ -139,7 +140,10 @@ def transports(answer: Mapping[str, Any], has_rdma: bool, has_gpu: bool) -> Iter
             yield _transport(name, OK, description or f"{record['kind']} plugin", path=path)
             continue
         text, lacks = record["reason"], _lacks(name, has_rdma, has_gpu)
-        if lacks:
+        if path.startswith(str(users_folder())):
+            mend = f"roda-build-plugin {name}   (or rm {path}: an installed plugin may be behind it)"
+            yield _transport(name, BROKEN, text, mend, path)
+        elif lacks:
             yield _transport(name, ABSENT, f"{text}. Nothing to mend: this machine has no {lacks}", path=path)
         else:
             yield _transport(name, ABSENT, text, _how_to_open(name, text), path)
