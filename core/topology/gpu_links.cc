@@ -9,6 +9,7 @@
 
 #include "plugins/base/format.h"
 #include "plugins/base/status.h"
+#include "plugins/base/symbols.h"
 
 namespace roda::topology {
 
@@ -19,12 +20,6 @@ Status open(const std::string& file, const char* what, void** handle) {
   if (*handle != nullptr) return {};
   const char* why = ::dlerror();
   return Status::unavailable(roda::format("{} can't be opened: {}", what, why != nullptr ? why : file));
-}
-
-template <typename Function>
-bool look_up(void* handle, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(::dlsym(handle, name));
-  return *function != nullptr;
 }
 
 std::int64_t to_gib(unsigned long long bytes) { return static_cast<std::int64_t>((bytes + (1ull << 29)) >> 30); }

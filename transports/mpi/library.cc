@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "plugins/base/symbols.h"
+
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
@@ -23,9 +25,7 @@ constexpr const char* kWhat = "MPICH's libmpich.so.12 or libmpi.so.12";
 
 template <typename Function>
 void load(void* handle, const char* name, const std::string& path, Function* function) {
-  void* symbol = ::dlsym(handle, name);
-  if (symbol == nullptr) refuse(path + " has no " + name + ": MPI 3.0 or newer is needed");
-  std::memcpy(function, &symbol, sizeof *function);
+  if (!look_up(handle, name, function)) refuse(path + " has no " + name + ": MPI 3.0 or newer is needed");
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "plugins/base/symbols.h"
+
 namespace roda::nccl {
 namespace {
 
@@ -38,19 +40,6 @@ std::vector<std::string> loaded_files() {
   return {files.begin(), files.end()};
 }
 
-template <typename FunctionPointer>
-bool look_up(void* handle, const char* symbol, FunctionPointer* function) {
-  void* address = ::dlsym(handle, symbol);
-  std::memcpy(function, &address, sizeof *function);
-  return address != nullptr;
-}
-
-// The file that the symbols come from: the linker's path may have led anywhere.
-std::string file_of(void* symbol, const char* otherwise) {
-  Dl_info info{};
-  return ::dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : otherwise;
-}
-
 struct Opened {
   Handle handle;
   Library library;
@@ -61,7 +50,7 @@ std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
   Library& library = opened->library;
   look_up(handle.get(), "ncclGetVersion", &library.GetVersion);
   if (library.GetVersion == nullptr) refuse(file + " is no NCCL: it has no ncclGetVersion");
-  library.path = file_of(reinterpret_cast<void*>(library.GetVersion), file.c_str());
+  library.path = file_of(library.GetVersion, file.c_str());
   if (library.GetVersion(&library.version) != kSuccess) refuse(library.path + " does not tell its version");
   if (library.version < kOldest) {
     refuse(library.description() + " is too old: NCCL 2.8 or newer is needed (send and receive, all-to-all)");

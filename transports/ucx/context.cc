@@ -4,12 +4,32 @@
 #include <roda/sdk/transport.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
+#include "plugins/base/symbols.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/ucx.h"
 
 namespace roda::ucx {
-Context::Context(const roda_host*) { sdk::expect_ok(events_.open(), "ucx"); }
+namespace {
+
+// What is known of UCX after a probe.
+char described[300] = "UCX: tagged messages and one-sided access";
+
+}  // namespace
+
+void Context::probe(const roda_host*) {
+  probe_library();
+  std::snprintf(described, sizeof described, "UCX %s (%s): tagged messages and one-sided access",
+                library_version().c_str(), file_of(ucp.get_version, "libucp").c_str());
+}
+
+const char* Context::description() { return described; }
+
+Context::Context(const roda_host*) {
+  open_functions();
+  sdk::expect_ok(events_.open(), "ucx");
+}
 
 void Context::watch(int fd) { sdk::expect_ok(events_.watch(fd, nullptr, EPOLLIN), "ucx"); }
 
@@ -49,8 +69,8 @@ bool Context::arm() {
 }  // namespace roda::ucx
 
 const roda_transport* roda_ucx_transport() {
-  static constexpr roda_transport table =
+  static const roda_transport table =
       roda::sdk::transport<roda::ucx::Context, roda::ucx::Group, roda::ucx::kCapabilities>(
-          "ucx", "UCX " RODA_UCX_BUILD_VERSION ": tagged messages and one-sided access", RODA_PROGRESS_FD);
+          "ucx", roda::ucx::Context::description(), RODA_PROGRESS_FD);
   return &table;
 }

@@ -20,7 +20,9 @@ class Context {
  public:
   explicit Context(const roda_host* host);
 
-  static void probe(const roda_host*) { probe_library(); }
+  static void probe(const roda_host*);
+  // Of the library that the probe found.
+  static const char* description();
 
   // UCX's context for groups of that reach, made when first asked for.
   const Library& library(Reach reach, int expected_peers);

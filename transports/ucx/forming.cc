@@ -138,7 +138,7 @@ void Group::check_identities() {
   handler.id = kControlId;
   handler.cb = &Group::on_control;
   handler.arg = this;
-  check(ucp_worker_set_am_recv_handler(worker_->get(), &handler), "no handler for control messages");
+  check(ucp.worker_set_am_recv_handler(worker_->get(), &handler), "no handler for control messages");
   address_ = worker_->address();
 }
 
@@ -149,7 +149,7 @@ void Group::connect(Peer& peer, const char* address) {
   params.address = reinterpret_cast<const ucp_address_t*>(address);
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {&Group::on_error, &peer};
-  const ucs_status_t status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
+  const ucs_status_t status = ucp.ep_create(worker_->get(), &params, &peer.endpoint);
   if (status != UCS_OK) {
     peer.endpoint = nullptr;
     throw failure(status,

@@ -97,7 +97,7 @@ void Group::cancel(Request* request) {
     std::erase(parked, request);
     requests_.finish(*request);
   } else if (request->in_ucx != 0 && request->kind == Request::Kind::kReceive) {
-    ucp_request_cancel(worker_->get(), request->handle);
+    ucp.request_cancel(worker_->get(), request->handle);
   }
 }
 
@@ -132,8 +132,8 @@ void Group::close_endpoints() {
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   for_each_peer([&](Peer& peer) {
     if (peer.endpoint == nullptr) return;
-    const ucs_status_ptr_t closing = ucp_ep_close_nbx(peer.endpoint, &param);
-    if (UCS_PTR_IS_PTR(closing)) ucp_request_free(closing);
+    const ucs_status_ptr_t closing = ucp.ep_close_nbx(peer.endpoint, &param);
+    if (UCS_PTR_IS_PTR(closing)) ucp.request_free(closing);
     peer.endpoint = nullptr;
   });
 }
@@ -161,11 +161,11 @@ void Group::drop_worker(bool is_closed) {
   if (is_closed) {
     for (Peer& peer : peers_) {
       for (RemoteWindow& window : peer.windows) {
-        if (window.key != nullptr) ucp_rkey_destroy(window.key);
+        if (window.key != nullptr) ucp.rkey_destroy(window.key);
         window.key = nullptr;
       }
     }
-    if (flushing_ != nullptr) ucp_request_free(flushing_);
+    if (flushing_ != nullptr) ucp.request_free(flushing_);
     forget_sockets(this);
     worker_.reset();
   } else {
@@ -256,16 +256,16 @@ bool Group::buffers_are_empty() {
   while (true) {
     if (flushing_ == nullptr) {
       const ucp_request_param_t param{};
-      flushing_ = ucp_worker_flush_nbx(worker_->get(), &param);
+      flushing_ = ucp.worker_flush_nbx(worker_->get(), &param);
       if (!UCS_PTR_IS_PTR(flushing_)) {
         flushing_ = nullptr;
         return true;  // or a connection is broken, which is told elsewhere
       }
       context_.stay_awake();
     }
-    if (ucp_request_check_status(flushing_) == UCS_INPROGRESS) return false;
+    if (ucp.request_check_status(flushing_) == UCS_INPROGRESS) return false;
     // That was then: what came since may lie there again.
-    ucp_request_free(flushing_);
+    ucp.request_free(flushing_);
     flushing_ = nullptr;
   }
 }

@@ -58,18 +58,18 @@ bool loopback_suffices() {
   return true;
 }
 
-using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
+using Config = std::unique_ptr<ucp_config_t, decltype(ucp.config_release)>;
 
 Config read_config(Reach reach) {
   ucp_config_t* raw = nullptr;
-  check(ucp_config_read(nullptr, nullptr, &raw), "the UCX_* environment variables could not be read");
-  Config config(raw, &ucp_config_release);
+  check(ucp.config_read(nullptr, nullptr, &raw), "the UCX_* environment variables could not be read");
+  Config config(raw, ucp.config_release);
   for (const Setting& setting : kSettings) {
-    if (environment(setting.unless) == nullptr) ucp_config_modify(raw, setting.name, setting.value);
+    if (environment(setting.unless) == nullptr) ucp.config_modify(raw, setting.name, setting.value);
   }
   // A flush of the worker must not become one of its endpoints, which may need the peers' progress (Group::settle).
-  ucp_config_modify(raw, "FLUSH_WORKER_EPS", "n");
-  if (reach == Reach::kHost && loopback_suffices()) ucp_config_modify(raw, "NET_DEVICES", "lo");
+  ucp.config_modify(raw, "FLUSH_WORKER_EPS", "n");
+  if (reach == Reach::kHost && loopback_suffices()) ucp.config_modify(raw, "NET_DEVICES", "lo");
   return config;
 }
 
@@ -81,11 +81,11 @@ ucp_context_h create(Reach reach, int expected_peers) {
   params.estimated_num_eps = static_cast<std::size_t>(expected_peers);
   params.mt_workers_shared = 0;
   ucp_context_h context = nullptr;
-  const ucs_status_t status = ucp_init(&params, config.get(), &context);
+  const ucs_status_t status = ucp.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config.get(), &context);
   if (status == UCS_OK) return context;
   const char* transports = environment("TLS");
   const char* devices = environment("NET_DEVICES");
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE, std::string("UCX finds no usable transport (") + ucs_status_string(status) +
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, std::string("UCX finds no usable transport (") + ucs.status_string(status) +
                                                "; UCX_TLS=" + (transports != nullptr ? transports : "") +
                                                " UCX_NET_DEVICES=" + (devices != nullptr ? devices : "") +
                                                "; `ucx_info -d` lists what there is)");
@@ -95,7 +95,7 @@ ucp_context_h create(Reach reach, int expected_peers) {
 
 std::string library_version() {
   unsigned major = 0, minor = 0, release = 0;
-  ucp_get_version(&major, &minor, &release);
+  ucp.get_version(&major, &minor, &release);
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
@@ -113,14 +113,8 @@ void check_descriptors() {
 
 void probe_library() {
   check_descriptors();
-  unsigned major = 0, minor = 0, release = 0;
-  ucp_get_version(&major, &minor, &release);
-  if (major != UCP_API_MAJOR || minor < UCP_API_MINOR) {
-    throw sdk::Failure(RODA_ERR_UNAVAILABLE, "UCX " + library_version() + " is installed, but this plugin needs " +
-                                                 std::to_string(UCP_API_MAJOR) + "." + std::to_string(UCP_API_MINOR) +
-                                                 " or a later " + std::to_string(UCP_API_MAJOR) + ".x");
-  }
-  ucp_cleanup(create(Reach::kNetwork, 1));
+  open_functions();
+  ucp.cleanup(create(Reach::kNetwork, 1));
 }
 
 // UCX registers the queues of a worker on an RDMA device piece by piece, and where that fails it tries again and again:
@@ -136,7 +130,7 @@ void Library::check_locked_memory() const {
   params.address = queues;
   params.length = kQueues;
   ucp_mem_h memory = nullptr;
-  const ucs_status_t status = ucp_mem_map(context_, &params, &memory);
+  const ucs_status_t status = ucp.mem_map(context_, &params, &memory);
   if (status == UCS_OK) unmap(memory);
   ::munmap(queues, kQueues);
   if (status == UCS_OK) return;
@@ -149,16 +143,16 @@ Library::Library(Reach reach, int expected_peers) : context_(create(reach, expec
   try {
     check_locked_memory();
   } catch (const sdk::Failure&) {
-    ucp_cleanup(context_);
+    ucp.cleanup(context_);
     throw;
   }
   ucp_context_attr_t attributes{};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  if (ucp_context_query(context_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
+  if (ucp.context_query(context_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
 }
 
 Library::~Library() {
-  if (!is_kept_) ucp_cleanup(context_);
+  if (!is_kept_) ucp.cleanup(context_);
 }
 
 ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type) const {
@@ -171,7 +165,7 @@ ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type
   params.memory_type = type;
   ucp_mem_h memory = nullptr;
   const bool allocates = *address == nullptr;
-  const ucs_status_t status = ucp_mem_map(context_, &params, &memory);
+  const ucs_status_t status = ucp.mem_map(context_, &params, &memory);
   if (status != UCS_OK) {
     const sdk::Failure plain = failure(
         status, std::to_string(bytes) + " bytes of memory could not be " + (allocates ? "allocated" : "registered"));
@@ -179,17 +173,17 @@ ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type
   }
   ucp_mem_attr_t attributes{};
   attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
-  if (allocates && ucp_mem_query(memory, &attributes) == UCS_OK) *address = attributes.address;
+  if (allocates && ucp.mem_query(memory, &attributes) == UCS_OK) *address = attributes.address;
   return memory;
 }
 
 std::vector<char> Library::pack_key(ucp_mem_h memory) const {
   void* packed = nullptr;
   std::size_t bytes = 0;
-  check(ucp_rkey_pack(context_, memory, &packed, &bytes), "no remote key for a window");
+  check(ucp.rkey_pack(context_, memory, &packed, &bytes), "no remote key for a window");
   const char* from = static_cast<const char*>(packed);
   std::vector<char> key(from, from + bytes);
-  ucp_rkey_buffer_release(packed);
+  ucp.rkey_buffer_release(packed);
   return key;
 }
 

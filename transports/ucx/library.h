@@ -2,9 +2,6 @@
 #pragma once
 
 #include <roda/abi/transport.h>
-#include <ucp/api/ucp.h>
-#include <ucs/debug/log_def.h>
-#include <ucs/type/status.h>
 #include <roda/sdk/error.hpp>
 
 #include <cstddef>
@@ -15,6 +12,7 @@
 
 #include "plugins/base/helper_thread.h"
 #include "plugins/base/locked_memory.h"
+#include "transports/ucx/functions.h"
 
 namespace roda::ucx {
 
@@ -40,7 +38,7 @@ inline int32_t code_of(ucs_status_t status) {
 }
 
 inline sdk::Failure failure(ucs_status_t status, const std::string& what, int world_rank = -1) {
-  return {code_of(status), "ucx: " + what + ": " + ucs_status_string(status), world_rank};
+  return {code_of(status), "ucx: " + what + ": " + ucs.status_string(status), world_rank};
 }
 
 inline void check(ucs_status_t status, const std::string& what) {
@@ -70,7 +68,7 @@ class Library {
 
   // Registers memory; with a null address allocates it first. *address is filled in then.
   ucp_mem_h map(void** address, std::size_t bytes, ucs_memory_type_t type) const;
-  void unmap(ucp_mem_h memory) const { static_cast<void>(ucp_mem_unmap(context_, memory)); }
+  void unmap(ucp_mem_h memory) const { static_cast<void>(ucp.mem_unmap(context_, memory)); }
   // What a peer needs for access to the memory.
   std::vector<char> pack_key(ucp_mem_h memory) const;
   // A worker of it stays to the end of the process, and so must UCX's context.
@@ -161,8 +159,8 @@ class Memories {
 // UCX warns of settings that none of its transports here took, and of what an abort left unfinished: both are expected.
 class WarningsHidden {
  public:
-  WarningsHidden() { ucs_log_push_handler(&WarningsHidden::filter); }
-  ~WarningsHidden() { ucs_log_pop_handler(); }
+  WarningsHidden() { ucs.log_push_handler(&WarningsHidden::filter); }
+  ~WarningsHidden() { ucs.log_pop_handler(); }
   WarningsHidden(const WarningsHidden&) = delete;
   WarningsHidden& operator=(const WarningsHidden&) = delete;
 
@@ -192,20 +190,20 @@ class Worker {
     // The default is everything, which includes UCP_WAKEUP_EDGE: events that are there already would wake nobody.
     params.events =
         UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX;
-    ucs_status_t status = ucp_worker_create(library.get(), &params, &worker_);
+    ucs_status_t status = ucp.worker_create(library.get(), &params, &worker_);
     if (status != UCS_OK) {
       // UCX does not hand on why a device refused.
       const sdk::Failure plain = failure(status, "no worker could be created");
       throw sdk::Failure(plain.code(), plain.what() + locked_memory_advice());
     }
-    status = ucp_worker_get_efd(worker_, &event_fd_);
+    status = ucp.worker_get_efd(worker_, &event_fd_);
     if (status == UCS_OK) return;
-    ucp_worker_destroy(worker_);
+    ucp.worker_destroy(worker_);
     throw failure(status, "none of the transports that UCX_TLS allows can wake a sleeper");
   }
   ~Worker() {
     const WarningsHidden hidden;
-    ucp_worker_destroy(worker_);
+    ucp.worker_destroy(worker_);
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -214,20 +212,20 @@ class Worker {
   std::vector<char> address() const {
     ucp_address_t* address = nullptr;
     std::size_t bytes = 0;
-    check(ucp_worker_get_address(worker_, &address, &bytes), "the worker has no address");
+    check(ucp.worker_get_address(worker_, &address, &bytes), "the worker has no address");
     const char* from = reinterpret_cast<const char*>(address);
     std::vector<char> copy(from, from + bytes);
-    ucp_worker_release_address(worker_, address);
+    ucp.worker_release_address(worker_, address);
     return copy;
   }
 
   // Events handled.
-  int progress() { return static_cast<int>(ucp_worker_progress(worker_)); }
+  int progress() { return static_cast<int>(ucp.worker_progress(worker_)); }
   // The same for the worker's whole life.
   int event_fd() const { return event_fd_; }
   // True: the descriptor becomes readable at the next event. False: there are events already.
   bool arm() {
-    const ucs_status_t status = ucp_worker_arm(worker_);
+    const ucs_status_t status = ucp.worker_arm(worker_);
     if (status != UCS_OK && status != UCS_ERR_BUSY) throw failure(status, "the worker can't be armed");
     return status == UCS_OK;
   }

@@ -59,7 +59,7 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
   ucp_request_param_t param = parameters(*sent, 0);
   param.cb.send = &Group::on_end;
   sent->received = bytes;
-  note(sent, ucp_tag_send_nbx(peer.endpoint, data, bytes, wire, &param));
+  note(sent, ucp.tag_send_nbx(peer.endpoint, data, bytes, wire, &param));
   return keep(sent, request);
 }
 
@@ -67,7 +67,7 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
 void Group::post_receive(Request* receive, std::uint64_t wire) {
   ucp_request_param_t param = parameters(*receive, UCP_OP_ATTR_FLAG_NO_IMM_CMPL);
   param.cb.recv = &Group::on_received;
-  note(receive, ucp_tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param));
+  note(receive, ucp.tag_recv_nbx(worker_->get(), receive->data, receive->bytes, wire, ~std::uint64_t{0}, &param));
 }
 
 std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
@@ -124,7 +124,7 @@ std::int32_t Group::get(int from, std::uint32_t slot, std::size_t offset, void* 
   get->received = bytes;
   ucp_request_param_t param = parameters(*get, 0);
   param.cb.send = &Group::on_end;
-  note(get, ucp_get_nbx(peer.endpoint, to, bytes, window.base + offset, window.key, &param));
+  note(get, ucp.get_nbx(peer.endpoint, to, bytes, window.base + offset, window.key, &param));
   return keep(get, request);
 }
 
@@ -138,11 +138,11 @@ std::int32_t Group::put(int to, std::uint32_t slot, std::size_t offset, const vo
   put->in_ucx = 2;  // it has reached the peer's memory when the flush behind it has ended
   ucp_request_param_t param = parameters(*put, 0);
   param.cb.send = &Group::on_end;
-  note(put, ucp_put_nbx(peer.endpoint, from, bytes, window.base + offset, window.key, &param));
+  note(put, ucp.put_nbx(peer.endpoint, from, bytes, window.base + offset, window.key, &param));
   param = parameters(*put, 0);
   param.op_attr_mask &= ~static_cast<std::uint32_t>(UCP_OP_ATTR_FIELD_MEMORY_TYPE);
   param.cb.send = &Group::on_end;
-  note(put, ucp_ep_flush_nbx(peer.endpoint, &param));
+  note(put, ucp.ep_flush_nbx(peer.endpoint, &param));
   return keep(put, request);
 }
 
@@ -162,12 +162,12 @@ void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t receive
 void Group::on_end(void* handle, ucs_status_t status, void* user) {
   auto* request = static_cast<Request*>(user);
   leave_ucx(request, status, request->bytes);
-  ucp_request_free(handle);
+  ucp.request_free(handle);
 }
 
 void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* user) {
   leave_ucx(static_cast<Request*>(user), status, info->length);
-  ucp_request_free(handle);
+  ucp.request_free(handle);
 }
 
 std::int32_t Group::test(Request* request) {
@@ -262,10 +262,10 @@ void Group::window_close(std::uint32_t slot) {
 void Group::window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes) {
   if (header.a >= kWindows) return;
   RemoteWindow& window = peer.windows[header.a];
-  if (window.key != nullptr) ucp_rkey_destroy(window.key);
+  if (window.key != nullptr) ucp.rkey_destroy(window.key);
   window = {header.b, header.c, nullptr};
   if (bytes == 0) return;
-  check(ucp_ep_rkey_unpack(peer.endpoint, key, &window.key), "the key of a window of " + describe(peer));
+  check(ucp.ep_rkey_unpack(peer.endpoint, key, &window.key), "the key of a window of " + describe(peer));
 }
 
 RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) {

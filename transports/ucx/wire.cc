@@ -63,7 +63,7 @@ Lanes lanes_of(ucp_ep_h endpoint) {
   std::size_t bytes = 0;
   FILE* stream = ::open_memstream(&text, &bytes);
   if (stream == nullptr) return {};
-  ucp_ep_print_info(endpoint, stream);
+  ucp.ep_print_info(endpoint, stream);
   std::fclose(stream);
   const std::string description(text, bytes);
   std::free(text);

@@ -113,7 +113,7 @@ class Outbox {
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.user_data = slot;
     param.cb.send = &Outbox::on_taken;
-    const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint, kControlId, &slot->message.header, sizeof header,
+    const ucs_status_ptr_t request = ucp.am_send_nbx(endpoint, kControlId, &slot->message.header, sizeof header,
                                                      slot->message.data.data(), bytes, &param);
     if (!UCS_PTR_IS_PTR(request)) return check(UCS_PTR_RAW_STATUS(request), "a control message could not be sent");
     free_.pop_back();
@@ -134,7 +134,7 @@ class Outbox {
     --slot->owner->untaken_;
     --*slot->untaken;
     slot->owner->free_.push_back(slot);
-    ucp_request_free(request);
+    ucp.request_free(request);
   }
 
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -14,18 +14,14 @@
 #include <cstring>
 #include <fstream>
 
+#include "plugins/base/symbols.h"
+
 namespace roda::verbs {
 namespace {
 
 template <typename Function>
-void look_up(void* handle, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(::dlsym(handle, name));
-}
-
-template <typename Function>
 void demand(void* handle, const char* name, const std::string& file, Function* function) {
-  look_up(handle, name, function);
-  if (*function != nullptr) return;
+  if (look_up(handle, name, function)) return;
   throw sdk::Failure(RODA_ERR_UNAVAILABLE,
                      file + " has no " + name + ": it is older than rdma-core 32; install a newer libibverbs");
 }

@@ -148,7 +148,7 @@ def _pkg_config(*arguments: str) -> list[str]:
 
 def _ucx() -> Recipe:
     compiler, version = _compiler(), _pkg_config("--modversion", "ucx")
-    flags = _pkg_config("--cflags", "ucx", "ucx-ucs")
+    flags = _pkg_config("--cflags", "ucx")
     sources = _sources("ucx")
     for header in _external_headers(sources):
         _need(compiler, flags, header)
@@ -157,12 +157,10 @@ def _ucx() -> Recipe:
             "pkg-config knows no ucx: load your site's module (module load ucx), put the folder of its ucx.pc into "
             f"PKG_CONFIG_PATH, or {install_line('libucx-dev', 'ucx-devel')}"
         )
-    libraries = _pkg_config("--libs", "ucx", "ucx-ucs")
-    folders = [word[2:] for word in libraries if word.startswith("-L")]
-    flags = [*flags, f'-DRODA_UCX_BUILD_VERSION="{version[0]}"']
-    return Recipe(
-        compiler, flags, [*libraries, *(f"-Wl,-rpath,{each}" for each in folders)], sources, f"UCX {version[0]}"
-    )
+    folders = [word[2:] for word in _pkg_config("--libs", "ucx") if word.startswith("-L")]
+    # The library is opened at run time, from where it lies now.
+    libraries = [*(f"-Wl,-rpath,{each}" for each in folders), "-ldl"]
+    return Recipe(compiler, flags, libraries, sources, f"UCX {version[0]}")
 
 
 def _gloo() -> Recipe:

@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
 #include <map>
 
 #include "plugins/base/mutex.h"
+#include "plugins/base/symbols.h"
 
 namespace roda::cuda {
 namespace {
@@ -26,13 +26,6 @@ constexpr Hint kHints[] = {
     {803, "; the driver's kernel module and its library differ in version: reboot, or mount the host's library"},
 };
 
-template <typename FunctionPointer>
-bool load(void* handle, const char* symbol, FunctionPointer* function) {
-  void* address = ::dlsym(handle, symbol);
-  std::memcpy(function, &address, sizeof *function);
-  return address != nullptr;
-}
-
 Status fill(const char* file, Driver* driver) {
   // Never closed: the driver's threads and exit handlers would outlive its code.
   void* handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -42,7 +35,7 @@ Status fill(const char* file, Driver* driver) {
   }
   driver->path = file;
 #define X(member, symbol, parameters)                                                                          \
-  if (!load(handle, #symbol, &driver->member)) {                                                               \
+  if (!look_up(handle, #symbol, &driver->member)) {                                                            \
     return Status::unavailable(std::string(file) + " has no " #symbol ": the driver is older than CUDA 11.0"); \
   }
   RODA_CUDA_FUNCTIONS(X)
