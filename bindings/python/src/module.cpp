@@ -1,9 +1,4 @@
 // horovod._roda: roda.h for Python. It takes addresses and integers, never a framework's objects.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -12,18 +7,16 @@
 #include <vector>
 
 #include "bindings/c/roda.h"
+#include "bindings/python/src/class.h"
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/outputs.h"
 #include "bindings/python/src/requests.h"
-
-namespace nb = nanobind;
-using nb::literals::operator""_a;
 
 namespace roda::python {
 namespace {
 
 void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<std::int32_t>>& process_sets,
-          std::optional<std::int32_t> communicator, std::uint64_t generation) {
+          std::optional<std::int32_t> communicator, std::optional<std::uint64_t> generation) {
   std::vector<std::int32_t> sizes;
   std::vector<std::int32_t> members;
   for (const auto& set : process_sets) {
@@ -39,11 +32,11 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
   options.process_set_ranks = members.data();
   options.has_communicator = communicator.has_value() ? 1 : 0;
   options.communicator = communicator.value_or(0);
-  options.generation = generation;
+  options.generation = generation.value_or(0);
   roda_error error = make_error();
   std::int32_t code = RODA_OK;
   {
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     code = roda_init(&options, &error);
   }
   check(code, error);
@@ -51,31 +44,37 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
 
 // --- operations ---
 
-roda_handle submit(nb::list requests, bool will_wait) {
+roda_handle submit_group(PyObject* requests, bool will_wait) {
+  if (PyList_Check(requests) == 0) {
+    PyErr_Format(PyExc_TypeError, "a list of requests is expected, not %R", requests);
+    throw PythonError();
+  }
   // No Python code runs between here and the end of roda_submit, so one group per thread is enough: in the steady state
   // it allocates nothing.
   thread_local std::vector<roda_op> ops;
   ops.clear();
-  for (const nb::handle request : requests) {
-    ops.push_back(nb::cast<const Request&>(request).op());
+  const Py_ssize_t count = PyList_Size(requests);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    ops.push_back(value_of<Request>(PyList_GetItem(requests, i)).op());
     ops.back().flags = will_wait ? static_cast<std::uint32_t>(RODA_OP_WILL_WAIT) : 0u;
   }
   roda_handle handle = 0;
   roda_error error = make_error();
   check(roda_submit(ops.data(), static_cast<std::int32_t>(ops.size()), &handle, &error), error);
-  nb::cast<Request&>(requests[0]).handle = handle;
+  value_of<Request>(PyList_GetItem(requests, 0)).handle = handle;
   return handle;
+}
+
+roda_handle submit(PyObject* requests, std::optional<bool> will_wait) {
+  return submit_group(requests, will_wait.value_or(false));
 }
 
 bool poll(roda_handle handle) {
   const std::int32_t state = roda_poll(handle);
-  if (state < 0) {
-    roda_error error = make_error();
-    PyOS_snprintf(error.message, sizeof(error.message), "Handle %llu was not created or has been cleared.",
-                  static_cast<unsigned long long>(handle));
-    raise_error(RODA_ERR_INVALID, error);
-  }
-  return state != 0;
+  if (state >= 0) return state != 0;
+  PyErr_Format(PyExc_ValueError, "Handle %llu was not created or has been cleared.",
+               static_cast<unsigned long long>(handle));
+  throw PythonError();
 }
 
 // Releases the handle, which is done, on every way out.
@@ -95,33 +94,39 @@ constexpr std::int32_t kSignalsMs = 100;
 
 // `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host. What a signal handler
 // raises comes through, and the handle stays as it was: the engine still works on its tensors.
-nb::object finish(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
+Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
   roda_error error = make_error();
   std::int32_t code = RODA_AGAIN;
   while (code == RODA_AGAIN) {
     {
-      nb::gil_scoped_release release;
+      const Unlocked unlocked;
       code = roda_wait_for(handle, kSignalsMs, &error);
       if (code == RODA_OK && stream != 0) {
         code = roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
       }
     }
-    if (code == RODA_AGAIN && PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (code == RODA_AGAIN && PyErr_CheckSignals() != 0) throw PythonError();
   }
   const DoneHandle done(handle);
   check(code, error);
-  if (num_outputs == 0) return nb::none();
-  nb::list outputs;
-  for (std::int32_t i = 0; i < num_outputs; ++i) outputs.append(take_output(handle, i));
+  if (num_outputs == 0) return Object::none();
+  Object outputs = Object::take(PyList_New(num_outputs));
+  for (std::int32_t i = 0; i < num_outputs; ++i) PyList_SetItem(outputs.get(), i, take_output(handle, i).release());
   return outputs;
 }
 
-nb::object run(nb::list requests, std::int32_t num_outputs) { return finish(submit(requests, true), num_outputs, 0); }
+Object finish(roda_handle handle, std::optional<std::int32_t> num_outputs, std::optional<std::uintptr_t> stream) {
+  return finish_group(handle, num_outputs.value_or(0), stream.value_or(0));
+}
+
+Object run(PyObject* requests, std::optional<std::int32_t> num_outputs) {
+  return finish_group(submit_group(requests, true), num_outputs.value_or(0), 0);
+}
 
 // --- process sets and texts ---
 
 std::int32_t add_process_set(const std::vector<std::int32_t>& ranks) {
-  nb::gil_scoped_release release;
+  const Unlocked unlocked;
   return roda_add_process_set(ranks.data(), static_cast<std::int32_t>(ranks.size()));
 }
 
@@ -131,16 +136,13 @@ std::vector<std::int32_t> process_set_ids() {
   return ids;
 }
 
-nb::object process_set_ranks(std::int32_t id) {
+Object process_set_ranks(std::int32_t id) {
   const std::int32_t size = roda_process_set_size(id);
   // The size is only known to members; a set never has more ranks than the world.
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max({size, roda_size(), 1})), -1);
-  if (roda_process_set_ranks(id, ranks.data()) < 0) return nb::none();
-  nb::list list;
-  for (const std::int32_t rank : ranks) {
-    if (rank >= 0) list.append(rank);
-  }
-  return list;
+  if (roda_process_set_ranks(id, ranks.data()) < 0) return Object::none();
+  std::erase_if(ranks, [](std::int32_t rank) { return rank < 0; });
+  return from(ranks);
 }
 
 std::string take_text(char* text) {
@@ -148,20 +150,39 @@ std::string take_text(char* text) {
   return owned ? std::string(owned.get()) : std::string();
 }
 
-std::string explain(std::int32_t collective, std::uint64_t bytes, std::int32_t size, bool as_json) {
+std::string explain(std::int32_t collective, std::uint64_t bytes, std::optional<std::int32_t> size,
+                    std::optional<bool> as_json) {
   roda_error error = make_error();
-  char* text = roda_explain(collective, bytes, size, as_json ? 1 : 0, &error);
+  char* text = roda_explain(collective, bytes, size.value_or(0), as_json.value_or(false) ? 1 : 0, &error);
   if (text == nullptr) raise_error(error.code, error);
   return take_text(text);
+}
+
+template <char* (*kDescribe)(std::int32_t as_json)>
+std::string describe(std::optional<bool> as_json) {
+  return take_text(kDescribe(as_json.value_or(false) ? 1 : 0));
+}
+
+bool is_homogeneous() { return roda_is_homogeneous() > 0; }
+
+bool transport_usable(const std::string& name) { return roda_transport_usable(name.c_str()) > 0; }
+
+bool cuda_usable() { return roda_device_usable(RODA_MEMORY_CUDA) > 0; }
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (std::int32_t dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) names.emplace_back(roda_dtype_name(dtype));
+  return names;
 }
 
 // --- rendezvous ---
 
 class RendezvousServer {
  public:
-  RendezvousServer(const std::string& address, std::int32_t port, nb::bytes secret) {
+  RendezvousServer(const std::string& address, std::int32_t port, PyObject* secret) {
+    const std::string bytes = to_bytes(secret);
     roda_error error = make_error();
-    check(roda_rendezvous_start(address.c_str(), port, secret.c_str(), secret.size(), &server_, &port_, &error), error);
+    check(roda_rendezvous_start(address.c_str(), port, bytes.data(), bytes.size(), &server_, &port_, &error), error);
   }
   ~RendezvousServer() { stop(); }
   RendezvousServer(const RendezvousServer&) = delete;
@@ -176,7 +197,7 @@ class RendezvousServer {
   void stop() {
     roda_rendezvous* server = std::exchange(server_, nullptr);
     if (server == nullptr) return;
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     roda_rendezvous_stop(server);
   }
 
@@ -185,83 +206,81 @@ class RendezvousServer {
   std::int32_t port_ = 0;
 };
 
-void bind_life_cycle(nb::module_& m) {
-  m.def("version", [] { return std::string(roda_version()); });
-  m.def("init", &init, "ranks"_a, "process_sets"_a, "communicator"_a = nb::none(), "generation"_a = 0,
-        "Start the engine; collective over the job. An empty `ranks` means every rank.");
-  m.def("shutdown", &roda_shutdown, nb::call_guard<nb::gil_scoped_release>());
-  m.def(
-      "launcher", [] { return take_text(roda_launcher()); }, "Who started this process as a part of a job, or ''.");
-  m.def("is_initialized", [] { return roda_is_initialized() != 0; });
-  m.def("rank", &roda_rank);
-  m.def("size", &roda_size);
-  m.def("local_rank", &roda_local_rank);
-  m.def("local_size", &roda_local_size);
-  m.def("cross_rank", &roda_cross_rank);
-  m.def("cross_size", &roda_cross_size);
-  m.def("host_cores", &roda_host_cores, "Cores that the ranks of this host have between them.");
-  m.def("is_homogeneous", [] { return roda_is_homogeneous() > 0; });
+void add_rendezvous_class(PyObject* module) {
+  static PyGetSetDef attributes[] = {attribute<[](const RendezvousServer& server) { return server.port(); }>("port"),
+                                     {}};
+  static PyMethodDef methods[] = {method<&RendezvousServer::retire>("retire", {"generation", "reason"}),
+                                  method<&RendezvousServer::stop>("stop"),
+                                  {}};
+  add_class<RendezvousServer, std::string, std::int32_t, PyObject*>(
+      module, "horovod._roda.RendezvousServer", {"address", "port", "secret"}, attributes, methods,
+      "Where the ranks of a job meet; what a launcher runs.");
 }
 
-void bind_process_sets(nb::module_& m) {
-  m.def("add_process_set", &add_process_set, "ranks"_a, "The set's id, or one of Horovod's negative codes.");
-  m.def("remove_process_set", &roda_remove_process_set, "id"_a, nb::call_guard<nb::gil_scoped_release>());
-  m.def("process_set_rank", &roda_process_set_rank, "id"_a);
-  m.def("process_set_size", &roda_process_set_size, "id"_a);
-  m.def("process_set_included", &roda_process_set_included, "id"_a);
-  m.def("process_set_ids", &process_set_ids);
-  m.def("process_set_ranks", &process_set_ranks, "id"_a, "The set's world ranks, or None for an unknown set.");
-}
+// --- the module ---
 
-void bind_operations(nb::module_& m) {
-  m.def("submit", &submit, "requests"_a, "will_wait"_a = false,
-        "Queue a group of requests; returns the engine's handle.");
-  m.def("poll", &poll, "handle"_a);
-  m.def(
-      "is_known", [](roda_handle handle) { return roda_poll(handle) >= 0; }, "handle"_a);
-  m.def("finish", &finish, "handle"_a, "num_outputs"_a = 0, "stream"_a = 0,
-        "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs that the "
-        "engine owns as (capsule, splits, value), forget the "
-        "handle.");
-  m.def("run", &run, "requests"_a, "num_outputs"_a = 0,
-        "submit and finish in one call; the first request's `handle` tells the handle.");
-}
+PyMethodDef* functions() {
+  static PyMethodDef table[] = {
+      define<&roda_version>("version"),
+      define<&init>("init", {"ranks", "process_sets", "communicator", "generation"},
+                    "Start the engine; collective over the job. An empty `ranks` means every rank."),
+      define<&roda_shutdown, Lock::kReleased>("shutdown"),
+      define<[] { return take_text(roda_launcher()); }>("launcher", {},
+                                                        "Who started this process as a part of a job, or ''."),
+      define<[] { return roda_is_initialized() != 0; }>("is_initialized"),
+      define<&roda_rank>("rank"),
+      define<&roda_size>("size"),
+      define<&roda_local_rank>("local_rank"),
+      define<&roda_local_size>("local_size"),
+      define<&roda_cross_rank>("cross_rank"),
+      define<&roda_cross_size>("cross_size"),
+      define<&roda_host_cores>("host_cores", {}, "Cores that the ranks of this host have between them."),
+      define<&is_homogeneous>("is_homogeneous"),
 
-void bind_introspection(nb::module_& m) {
-  m.def(
-      "describe_plugins", [](bool json) { return take_text(roda_describe_plugins(json)); }, "as_json"_a = false);
-  m.def(
-      "describe_knobs", [](bool json) { return take_text(roda_describe_knobs(json)); }, "as_json"_a = false);
-  m.def(
-      "describe_topology", [](bool json) { return take_text(roda_describe_topology(json)); }, "as_json"_a = false);
-  m.def(
-      "dtype_names",
-      [] {
-        std::vector<std::string> names;
-        for (std::int32_t dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) names.emplace_back(roda_dtype_name(dtype));
-        return names;
+      define<&add_process_set>("add_process_set", {"ranks"}, "The set's id, or one of Horovod's negative codes."),
+      define<&roda_remove_process_set, Lock::kReleased>("remove_process_set", {"id"}),
+      define<&roda_process_set_rank>("process_set_rank", {"id"}),
+      define<&roda_process_set_size>("process_set_size", {"id"}),
+      define<&roda_process_set_included>("process_set_included", {"id"}),
+      define<&process_set_ids>("process_set_ids"),
+      define<&process_set_ranks>("process_set_ranks", {"id"}, "The set's world ranks, or None for an unknown set."),
+
+      define<&submit>("submit", {"requests", "will_wait"}, "Queue a group of requests; returns the engine's handle."),
+      define<&poll>("poll", {"handle"}),
+      define<[](roda_handle handle) { return roda_poll(handle) >= 0; }>("is_known", {"handle"}),
+      define<&finish>(
+          "finish", {"handle", "num_outputs", "stream"},
+          "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs "
+          "that the engine owns as (capsule, splits, value), forget the handle."),
+      define<&run>("run", {"requests", "num_outputs"},
+                   "submit and finish in one call; the first request's `handle` tells the handle."),
+
+      define<&describe<roda_describe_plugins>>("describe_plugins", {"as_json"}),
+      define<&describe<roda_describe_knobs>>("describe_knobs", {"as_json"}),
+      define<&describe<roda_describe_topology>>("describe_topology", {"as_json"}),
+      define<&dtype_names>("dtype_names", {}, "The engine's dtypes, in the order of their numbers."),
+      define<&explain>("explain", {"collective", "bytes", "size", "as_json"}),
+      define<&transport_usable>("transport_usable", {"name"}),
+      define<&cuda_usable>("cuda_usable"),
+      define<[](const std::string& path, std::int32_t mark_cycles) {
+        return roda_start_timeline(path.c_str(), mark_cycles);
       },
-      "The engine's dtypes, in the order of their numbers.");
-  m.def("explain", &explain, "collective"_a, "bytes"_a, "size"_a = 0, "as_json"_a = false);
-  m.def(
-      "transport_usable", [](const std::string& name) { return roda_transport_usable(name.c_str()) > 0; }, "name"_a);
-  m.def("cuda_usable", [] { return roda_device_usable(RODA_MEMORY_CUDA) > 0; });
-  m.def("start_timeline", &roda_start_timeline, "path"_a, "mark_cycles"_a, nb::call_guard<nb::gil_scoped_release>());
-  m.def("stop_timeline", &roda_stop_timeline, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<RendezvousServer>(m, "RendezvousServer")
-      .def(nb::init<const std::string&, std::int32_t, nb::bytes>(), "address"_a, "port"_a, "secret"_a)
-      .def_prop_ro("port", &RendezvousServer::port)
-      .def("retire", &RendezvousServer::retire, "generation"_a, "reason"_a)
-      .def("stop", &RendezvousServer::stop);
+             Lock::kReleased>("start_timeline", {"path", "mark_cycles"}),
+      define<&roda_stop_timeline, Lock::kReleased>("stop_timeline"),
+      {}};
+  return table;
+}
+
+Object make_module() {
+  static PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT, "_roda", "roda.h for Python.", -1, functions(), nullptr, nullptr, nullptr, nullptr};
+  Object module = Object::take(PyModule_Create(&definition));
+  add_request_class(module.get());
+  add_rendezvous_class(module.get());
+  return module;
 }
 
 }  // namespace
 }  // namespace roda::python
 
-NB_MODULE(_roda, m) {
-  roda::python::bind_life_cycle(m);
-  roda::python::bind_process_sets(m);
-  roda::python::bind_request(m);
-  roda::python::bind_operations(m);
-  roda::python::bind_introspection(m);
-}
+PyMODINIT_FUNC PyInit__roda() { return roda::python::guarded(roda::python::make_module); }

@@ -4,12 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "bindings/python/src/convert.h"
 #include "bindings/python/src/dlpack.h"
 #include "bindings/python/src/errors.h"
 
 namespace roda::python {
-
-namespace nb = nanobind;
 
 namespace {
 
@@ -61,32 +60,29 @@ roda_output get_output(roda_handle handle, std::int32_t index, std::int32_t* spl
 }
 
 // How many there are is the operation's to say: the world's size is gone once the engine is shut down.
-nb::list received_splits(roda_handle handle, std::int32_t index, std::int32_t count) {
+Object received_splits(roda_handle handle, std::int32_t index, std::int32_t count) {
   std::vector<std::int32_t> splits(static_cast<std::size_t>(count));
   const roda_output output = get_output(handle, index, splits.data(), count);
   roda_output_release(output.owner);  // the first look at it has a reference already
-  nb::list list;
-  for (const std::int32_t rows : splits) list.append(rows);
-  return list;
+  return from(splits);
 }
 
-nb::object make_capsule(const roda_output& output) {
+Object make_capsule(const roda_output& output) {
   auto exported = std::make_unique<Export>(output);
-  PyObject* capsule = PyCapsule_New(&exported->managed, kCapsuleName, destroy_capsule);
-  if (capsule == nullptr) throw nb::python_error();
+  Object capsule = Object::take(PyCapsule_New(&exported->managed, kCapsuleName, destroy_capsule));
   exported.release();
-  return nb::steal(capsule);
+  return capsule;
 }
 
 }  // namespace
 
-nb::tuple take_output(roda_handle handle, std::int32_t index) {
+Object take_output(roda_handle handle, std::int32_t index) {
   const roda_output output = get_output(handle, index, nullptr, 0);
-  nb::object capsule = nb::none();
+  Object capsule = Object::none();
   if (output.owner != nullptr) capsule = make_capsule(output);
-  nb::object splits = nb::none();
+  Object splits = Object::none();
   if (output.num_received_splits > 0) splits = received_splits(handle, index, output.num_received_splits);
-  return nb::make_tuple(capsule, splits, output.value);
+  return Object::take(PyTuple_Pack(3, capsule.get(), splits.get(), from(output.value).get()));
 }
 
 }  // namespace roda::python

@@ -1,9 +1,10 @@
 // Outputs that the engine owns, handed to a framework without a copy.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include <cstdint>
 
 #include "bindings/c/roda.h"
+#include "bindings/python/src/object.h"
 
 namespace roda::python {
 
@@ -11,6 +12,6 @@ namespace roda::python {
 // holds the engine's reference until the framework drops its tensor, or None where there is no tensor; the list of
 // received splits (alltoall, else None); the value (join, else 0). Throws a Python exception on failure. Call with the
 // GIL held.
-nanobind::tuple take_output(roda_handle handle, std::int32_t index);
+Object take_output(roda_handle handle, std::int32_t index);
 
 }  // namespace roda::python

@@ -1,13 +1,13 @@
 // Operations as Python describes them.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bindings/c/roda.h"
+#include "bindings/python/src/convert.h"
 
 namespace roda::python {
 
@@ -15,11 +15,12 @@ namespace roda::python {
 // into vectors of the same object: neither copied nor moved.
 class Request {
  public:
-  // The fields of roda_op. `shape` and `splits` are sequences of int, `splits` None for an even division; an `output`
-  // of 0 is the engine's to allocate. Throws a Python exception for what does not fit.
-  Request(std::int32_t collective, std::string name, std::int32_t dtype, nanobind::handle shape, std::uintptr_t input,
-          std::uintptr_t output, nanobind::handle op, nanobind::handle root, std::int32_t process_set, double prescale,
-          double postscale, nanobind::handle splits, std::int32_t device, std::uintptr_t stream);
+  // The fields of roda_op. `shape` and `splits` are sequences of int, `splits` nothing for an even division; an
+  // `output` of 0 is the engine's to allocate. Throws PythonError for what does not fit.
+  Request(std::int32_t collective, std::string name, std::int32_t dtype, PyObject* shape, std::uintptr_t input,
+          std::uintptr_t output, Given op, std::optional<std::int32_t> root, std::optional<std::int32_t> process_set,
+          std::optional<double> prescale, std::optional<double> postscale, std::optional<PyObject*> splits,
+          std::optional<std::int32_t> device, std::optional<std::uintptr_t> stream);
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
@@ -35,7 +36,7 @@ class Request {
   roda_op op_ = {};
 };
 
-// Adds the class to the module.
-void bind_request(nanobind::module_& m);
+// Adds the class to the module. Throws PythonError.
+void add_request_class(PyObject* module);
 
 }  // namespace roda::python
