@@ -208,6 +208,9 @@ def judge(trial: Trial, ranks: list[Rank], when: float | None, leaks: list[str])
             if line["what"] == "wrong":
                 verdict.wrong += 1
                 verdict.faults.append(f"rank {rank.rank}: {line['text']}")
+            if line["what"] == "open":
+                verdict.leaks += 1
+                verdict.faults.append(f"rank {rank.rank} left open: {line['text']}")
         if not rank.ended:
             if not (is_victim and trial.endless):
                 verdict.hangs += 1

@@ -7,14 +7,17 @@ plain arrays, and whatever a collective gives is compared with what it must be.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ FLOAT32 = 7
 AT_ONCE = ("kill", "stop", "vanish")  # what another thread can do while the main one is inside the engine
 TOLD = (FOLDER / f"told.{RANK}").open("ab", buffering=0)  # open from the start: descriptors may run out
 LIMITS = ("full shm", "descriptors", "memory")
+KEEP_DESCRIPTORS = ("mpi", "ucx")  # these libraries do, until the process ends
 
 
 def tell(what: str, text: str = "") -> None:
@@ -191,6 +195,51 @@ class Step:
         _roda.submit([self.request])
 
 
+def descriptors() -> Counter[str]:
+    """Return what this process has open, and how often."""
+    found: Counter[str] = Counter()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own
+            found[re.sub("[0-9]+", "#", os.readlink(f"/proc/self/fd/{name}"))] += 1
+    return found
+
+
+def be_alone() -> Counter[str]:
+    """Be a job of one process, from start to end; return what is open then: the engine goes with the next start."""
+    for name in [name for name in os.environ if name.startswith("HOROVOD_")]:
+        del os.environ[name]
+    basics.init()
+    basics.shutdown()
+    return descriptors()
+
+
+def open_when_alone() -> Counter[str]:
+    """Return what is open after a job of one process that comes first, in a child."""
+    reads, writes = os.pipe()
+    if child := os.fork():
+        os.close(writes)
+        with os.fdopen(reads) as told:
+            found = Counter(json.load(told))
+        os.waitpid(child, 0)
+        return found
+    os.close(reads)
+    found = be_alone() - Counter({"pipe:[#]": 1})
+    os.write(writes, json.dumps(found).encode())
+    os._exit(0)
+
+
+def begin_anew(expected: Counter[str]) -> None:
+    """Tell what is left open, when a job of one process has come after this one."""
+    try:
+        left = be_alone() - expected
+    except (HorovodInternalError, ValueError, RuntimeError) as error:
+        tell("wrong", f"no job can be begun after this one: {error}")
+        return
+    del left["/dev/null"]  # each plugin keeps one, to put in the place of others after a fork
+    if left:
+        tell("open", ", ".join(f"{count} of {name}" for name, count in left.items()))
+
+
 def wait_for_word() -> None:
     """Hold until whoever cuts or slows the link has done so."""
     while not (FOLDER / "go").exists():
@@ -224,6 +273,8 @@ def work() -> None:
 def main() -> None:
     """Go through the phases and tell how it ended."""
     began = False
+    checks_descriptors = TRIAL["fault"] not in LIMITS and TRIAL["transport"] not in KEEP_DESCRIPTORS and not IS_VICTIM
+    when_alone = open_when_alone() if checks_descriptors else Counter()
     try:
         begin("init")
         basics.init()
@@ -240,6 +291,8 @@ def main() -> None:
         basics.shutdown()
     else:
         tell("fine")
+    if checks_descriptors:
+        begin_anew(when_alone)
     tell("left")
 
 
