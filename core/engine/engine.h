@@ -11,6 +11,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,6 +156,12 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void watch_deadlines() RODA_REQUIRES(baton_);
   void watch_stalls() RODA_REQUIRES(baton_);
   void doubt() RODA_REQUIRES(baton_);
+  struct Patience {
+    std::chrono::seconds limit;
+    const char* setting;  // which says so
+  };
+  std::optional<Patience> patience() const;
+  bool may_stall() const RODA_REQUIRES(baton_);
   void fail(const Status& cause) RODA_REQUIRES(baton_);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);
@@ -215,10 +222,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::thread thread_;
 };
 
-// From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every
-// rank gets an engine, or every rank that is still there gets an error. `generation`, the same on all
-// ranks, tells this start from those before and after it. `static_sets`: process sets as the caller listed them; sorted
-// here, and refused when a rank is out of range or named twice. Blocks.
+// From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every rank
+// gets an engine, or every rank that is still there gets an error. `generation`, the same on all ranks, tells this start
+// from those before and after it. `static_sets`: process sets as the caller listed them; sorted here, and refused when a
+// rank is out of range or named twice. Blocks.
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
                     std::uint64_t generation, std::unique_ptr<Engine>* engine);
 

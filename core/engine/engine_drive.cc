@@ -79,10 +79,7 @@ int Engine::timeout_ms() const {
   if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
-  const bool may_stall =
-      !parts_.knobs.stall_check_disable &&
-      (negotiator_.is_waiting() || (parts_.knobs.stall_shutdown_seconds > 0 && submissions_.waits_since() != kNever));
-  if (may_stall && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
+  if (may_stall() && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
   for (const auto& [set, until] : hold_until_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
@@ -241,11 +238,27 @@ void Engine::watch_deadlines() {
                  parts_.rank));
 }
 
+// How long this rank waits for what it has submitted before it calls the roll; where the others can go on without a rank
+// that is stopped, not for ever.
+std::optional<Engine::Patience> Engine::patience() const {
+  const auto& knobs = parts_.knobs;
+  if (!knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0) {
+    return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
+  }
+  if (!knobs.elastic) return std::nullopt;
+  return Patience{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
+}
+
+bool Engine::may_stall() const {
+  return (!parts_.knobs.stall_check_disable && negotiator_.is_waiting()) ||
+         (patience().has_value() && submissions_.waits_since() != kNever);
+}
+
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
   const auto now = CoarseClock::now();
   if (!stall_watch_.is_due(now)) return;
-  if (parts_.knobs.stall_check_disable) return parts_.knobs.elastic ? doubt() : void();
+  if (parts_.knobs.stall_check_disable) return doubt();
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
     const auto& members = negotiator_.members(w.set);
@@ -264,21 +277,15 @@ void Engine::watch_stalls() {
 }
 
 // What this rank says may reach the log through other ranks, and nobody misses it when one of them is stopped. Nor does
-// anybody miss a rank for which those wait that have joined. Where the others can go on without it, nobody waits for
-// ever for a rank that is stopped.
+// anybody miss a rank for which those wait that have joined.
 void Engine::doubt() {
-  const bool is_limited = parts_.knobs.stall_shutdown_seconds > 0 && !parts_.knobs.stall_check_disable;
-  if (!is_limited && !parts_.knobs.elastic) return;
-  const auto patience =
-      std::chrono::seconds(is_limited ? parts_.knobs.stall_shutdown_seconds : parts_.knobs.gloo_timeout_seconds);
+  const auto patience = this->patience();
   const auto waits_since = submissions_.waits_since();
-  if (waits_since == kNever) return;
-  const Status cause(RODA_ERR_TIMEOUT,
-                     "Rank " + std::to_string(parts_.rank) + " waits for more than " +
-                         std::to_string(patience.count()) + " s (" +
-                         (is_limited ? "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS" : "HOROVOD_GLOO_TIMEOUT_SECONDS") +
-                         ") for what it has submitted.");
-  if (!roll_call_.begin_in_doubt(cause, waits_since, patience, CoarseClock::now())) return;
+  if (!patience.has_value() || waits_since == kNever) return;
+  const Status cause(RODA_ERR_TIMEOUT, "Rank " + std::to_string(parts_.rank) + " waits for more than " +
+                                           std::to_string(patience->limit.count()) + " s (" + patience->setting +
+                                           ") for what it has submitted.");
+  if (!roll_call_.begin_in_doubt(cause, waits_since, patience->limit, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }

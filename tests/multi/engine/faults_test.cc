@@ -134,6 +134,18 @@ TEST(Faults, ARankIsStoppedInMidCollective) {
   EXPECT_EQ(error.rank, victim()) << error.message;
 }
 
+// Where the others can go on without a rank, one that is stopped before it submits is named, whatever is said of stalls:
+// also where what the others submit comes to the log through it.
+TEST(Faults, ARankStopsBeforeItSubmits) {
+  float x = 1;
+  const Shape one{1};
+  Outcome o = run(make_op(RODA_ALLREDUCE, "before", one, &x, &x));
+  if (is_victim()) raise(SIGSTOP);
+  if (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "after", one, &x, &x));
+  EXPECT_EQ(o.code, RODA_ERR_TIMEOUT) << o.message;
+  EXPECT_NE(o.message.find("Rank " + std::to_string(victim()) + " does not answer"), std::string::npos) << o.message;
+}
+
 // A DataLoader worker outlives its rank: what it inherited must not hide the death.
 TEST(Faults, ARankDiesWhileItsChildLives) {
   if (is_victim()) {

@@ -2,7 +2,7 @@
 // when every rank ends with 0. The output of ranks other than 0 is shown when they fail.
 //   --hosts H          the ranks believe to be on H hosts; --hosts 1,2,3: on hosts of so many
 //   --dies R           rank R must be killed
-//   --stops R          rank R stops itself; it is killed when the others have ended, or 6 s after that
+//   --stops R          rank R stops itself; it is killed when the others have ended, or 10 s after that
 //   --odd R NAME=TEXT  rank R's environment has this, too; --odd R PROGRAM (no '='): rank R runs another program
 //   --twice R          rank R is started twice: one of the two must end with 3
 //   --seconds S        as long as all of it may take
@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
     const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (pid > 0 && WIFSTOPPED(status)) {
       stopped = pid;
-      end_of_stop = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+      end_of_stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
       continue;
     }
     if (stopped > 0 && (left == 1 || std::chrono::steady_clock::now() > end_of_stop)) {
