@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <sstream>
 
 #include "core/bootstrap/gather.h"
@@ -291,7 +292,8 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
-  if (generation == 1) warn_of_settings(parts.knobs, environment.loader());
+  static std::once_flag warned;  // of what stays as it is in later starts
+  std::call_once(warned, warn_of_settings, parts.knobs, environment.loader());
 
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(parts.knobs.gloo_timeout_seconds);
   parts.job_key = scope_of(generation);
