@@ -74,11 +74,11 @@ def create_torch_env_vars(slot_info: SlotInfo, master: str, port: int) -> dict[s
     }
 
 
-def _server_address(settings: Settings, remote_hosts: Sequence[str]) -> str:
+def _own_address(nics: Sequence[str], remote_hosts: Sequence[str]) -> str:
     if not remote_hosts:
         return "127.0.0.1"
-    if settings.nics:
-        return network.interface_address(settings.nics[0])
+    if nics:
+        return network.interface_address(nics[0])
     # A remote shell may know names that the resolver does not.
     resolvable = [name for name in remote_hosts if network.resolve_host_address(name) is not None]
     return network.address_towards(resolvable[0]) if resolvable else network.outward_address()
@@ -129,7 +129,7 @@ def launch_gloo(
     remote_hosts = network.filter_local_addresses(hostnames)
     for nic in settings.nics if not remote_hosts else settings.nics[:1]:  # the others may be those of other hosts
         network.interface_address(nic)
-    address = _server_address(settings, remote_hosts)
+    address = _own_address(settings.nics, remote_hosts)
     key = secret.make_secret_key()
     server = _roda.RendezvousServer(address, 0, key)
     try:
@@ -143,18 +143,21 @@ def launch_gloo(
         server.stop()
 
 
+_ANY = "0.0.0.0"  # noqa: S104 (hosts that are not known yet may come)
+
+
 class _Places:
     """Where the workers of an elastic job find the rendezvous and one another."""
 
     def __init__(self, settings: ElasticSettings, key: bytes) -> None:
         self._nics = settings.nics
-        known = isinstance(settings.discovery, FixedHosts) and settings.discovery.find_available_hosts_and_slots()
-        address = "0.0.0.0"  # noqa: S104 (hosts that are not known yet may come)
-        if self._nics:
-            address = network.interface_address(self._nics[0])
-        elif known and not network.filter_local_addresses(known):
-            address = "127.0.0.1"
-        self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(address, 0, key)
+        self._address = _ANY
+        if isinstance(settings.discovery, FixedHosts):
+            hosts = settings.discovery.find_available_hosts_and_slots()
+            self._address = _own_address(self._nics, network.filter_local_addresses(hosts))
+        elif self._nics:
+            self._address = network.interface_address(self._nics[0])
+        self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(self._address, 0, key)
         self._port = self.server.port
 
     def retire(self, generation: int, reason: str) -> None:
@@ -173,12 +176,9 @@ class _Places:
 
     def address_for(self, hostname: str) -> str:
         """Return the launcher's address for a host."""
-        if self._nics:
-            return network.interface_address(self._nics[0])
-        if self.is_local(hostname):
-            return "127.0.0.1"
-        is_known = network.resolve_host_address(hostname) is not None
-        return network.address_towards(hostname) if is_known else network.outward_address()
+        if self._address != _ANY:
+            return self._address
+        return _own_address([], network.filter_local_addresses([hostname]))
 
     def environment_of(self, hostname: str) -> dict[str, str]:
         """Return the variables of a host's workers."""
@@ -190,8 +190,6 @@ class _Places:
         first = place.first_host
         if not self.is_local(first):
             master = network.resolve_host_address(first) or first
-        elif self.is_local(place.worker.host):
-            master = "127.0.0.1"
         else:
             master = self.address_for(place.worker.host)
         port = 20_000 + (self._port + place.generation) % 10_000  # a guess: nobody has asked that host

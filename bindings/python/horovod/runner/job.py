@@ -25,7 +25,7 @@ from horovod.runner.output import LineForwarder, open_rank_file
 from horovod.runner.util import network
 
 _HEADER = struct.Struct(">cII")
-EXIT = struct.Struct(">i")
+_EXIT = struct.Struct(">i")
 _GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
 _ATTEMPTS = 5
 _HANG_UP_SECONDS = 10.0
@@ -345,24 +345,28 @@ class Job:
     # --- the loop ---
 
     def _pump(self) -> None:
-        open_agents = len(self._connections)
-        while open_agents:
+        while self._has_agents():
             left = None if self._stop_at is None else max(0.0, self._stop_at - time.monotonic())
-            ready = self._selector.select(left)
+            self._take_in(left)
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
                 self._stop_at = None
                 self._stop(b"T")
-            for key, _ in ready:
-                if key.data is None:
-                    os.read(key.fd, 4096)
-                    continue
-                data = os.read(key.fd, 1 << 16)
-                for frame in key.data.frames(data):
-                    self._handle(*frame)
-                if not data:
-                    self._selector.unregister(key.fileobj)
-                    open_agents -= 1
-                    self._agent_ended(key.data)
+
+    def _has_agents(self) -> bool:
+        return any(isinstance(key.data, Connection) for key in self._selector.get_map().values())
+
+    def _take_in(self, limit: float | None) -> None:
+        """Wait for so many seconds at most (None: for ever) for what agents say, for their ends, and for wake-ups."""
+        for key, _ in self._selector.select(limit):
+            if not isinstance(key.data, Connection):
+                os.read(key.fd, 4096)
+                continue
+            data = os.read(key.fd, 1 << 16)
+            for frame in key.data.frames(data):
+                self._handle(*frame)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                self._agent_ended(key.data)
 
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
@@ -370,7 +374,7 @@ class Job:
         elif kind == b"r":
             self.results[rank] = payload
         elif kind == b"x":
-            (code,) = EXIT.unpack(payload)
+            (code,) = _EXIT.unpack(payload)
             self._rank_ended(rank, code)
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
@@ -381,14 +385,17 @@ class Job:
             if self._settings.output_filename:
                 copy = open_rank_file(self._settings.output_filename, rank, self._settings.num_proc, stream)
             forwarder = LineForwarder(
-                writer(sys.stdout if kind == b"o" else sys.stderr),
-                rank,
+                _writer(sys.stdout if kind == b"o" else sys.stderr),
+                self._name_of(rank),
                 stream,
                 self._settings.prefix_output_with_timestamp,
                 copy,
             )
             self._forwarders[(rank, kind)] = forwarder
         return forwarder
+
+    def _name_of(self, rank: int) -> int | str:
+        return rank
 
     def _rank_ended(self, rank: int, status: int) -> None:
         """Count a rank's end; a negative status is the signal that ended it."""
@@ -412,7 +419,7 @@ class Job:
             self._rank_ended(rank, 255)
 
 
-def writer(stream: Any) -> Any:
+def _writer(stream: Any) -> Any:
     """Return what writes text to a stream of this process."""
     binary = getattr(stream, "buffer", None)
 

@@ -29,16 +29,13 @@ from horovod.runner.elastic.generation import (
 from horovod.runner.elastic.membership import Limits, Membership
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import (
-    EXIT,
     Connection,
     HostJob,
     Job,
     JobFailedError,
     JobInterruptedError,
     framed,
-    writer,
 )
-from horovod.runner.output import LineForwarder, open_rank_file
 
 DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
 _ATTEMPTS = 3  # at a host, before it counts as lost
@@ -102,7 +99,6 @@ class ElasticJob(Job):
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
         self._lines: dict[int, bytes] = {}  # by number: the begin of a message
-        self._results_by_number: dict[int, bytes] = {}
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         self._has_ended = threading.Event()
@@ -124,7 +120,7 @@ class ElasticJob(Job):
         """
         hosts = self._discovery.find_available_hosts_and_slots()
         restore = self._catch_signals()
-        self._selector.register(self._wake_read, selectors.EVENT_READ, "news")
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         finder = threading.Thread(target=self._find_hosts, args=(hosts,), name="horovod-discovery", daemon=True)
         try:
             self._membership.hosts_found(hosts, time.monotonic())
@@ -141,9 +137,8 @@ class ElasticJob(Job):
             raise JobFailedError(error.name, error.status)
         if error is not None:
             raise error
-        for rank, worker in enumerate(self._membership.members):
-            if worker.number in self._results_by_number:
-                self.results[rank] = self._results_by_number[worker.number]
+        numbers = [worker.number for worker in self._membership.members]
+        self.results = {rank: self.results[n] for rank, n in enumerate(numbers) if n in self.results}
 
     # --- threads ---
 
@@ -186,16 +181,7 @@ class ElasticJob(Job):
                 return
             deadline = self._membership.next_deadline()
             limit = None if deadline is None or self._stopping else max(0.0, deadline - time.monotonic())
-            for key, _ in self._selector.select(limit):
-                if key.data is None or key.data == "news":
-                    os.read(key.fd, 4096)
-                    continue
-                data = os.read(key.fd, 1 << 16)
-                for frame in key.data.frames(data):
-                    self._handle(*frame)
-                if not data:
-                    self._selector.unregister(key.fileobj)
-                    self._agent_ended(key.data)
+            self._take_in(limit)
             while not self._news.empty():
                 self._take(*self._news.get())
             self._membership.look(time.monotonic())
@@ -223,20 +209,18 @@ class ElasticJob(Job):
         if self._stopping:
             connection.send(b"T")
 
-    def _handle(self, kind: bytes, number: int, payload: bytes) -> None:
-        now = time.monotonic()
-        if kind in (b"o", b"e"):
-            self._forwarder(number, kind).feed(payload)
-        elif kind == b"r":
-            self._results_by_number[number] = payload
-        elif kind == b"x":
-            (status,) = EXIT.unpack(payload)
-            self._membership.ended(number, status, now)
-        elif kind == b"m":
-            *lines, rest = (self._lines.get(number, b"") + payload).split(b"\n")
-            self._lines[number] = rest
-            for line in lines:
-                self._hear(number, json.loads(line), now)
+    def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
+        """Take a frame of a worker: agents know it by its number, where other jobs have ranks."""
+        if kind != b"m":
+            return super()._handle(kind, rank, payload)
+        *lines, rest = (self._lines.get(rank, b"") + payload).split(b"\n")
+        self._lines[rank] = rest
+        for line in lines:
+            self._hear(rank, json.loads(line), time.monotonic())
+        return None
+
+    def _rank_ended(self, rank: int, status: int) -> None:
+        self._membership.ended(rank, status, time.monotonic())
 
     def _hear(self, number: int, message: dict[str, Any], now: float) -> None:
         if "left" in message and not message["ready"]:
@@ -318,19 +302,7 @@ class ElasticJob(Job):
         if connection is not None:
             connection.send_all(b"J" + framed(json.dumps(order)))
 
-    def _forwarder(self, number: int, kind: bytes) -> LineForwarder:
-        """Files are named by the worker's number: ranks change, and several workers may have one in turn."""
-        if (number, kind) not in self._forwarders:
-            stream = "stdout" if kind == b"o" else "stderr"
-            copy = None
-            if self._settings.output_filename:
-                copy = open_rank_file(self._settings.output_filename, number, self._settings.num_proc, stream)
-            worker = self._membership.workers.get(number)
-            self._forwarders[number, kind] = LineForwarder(
-                writer(sys.stdout if kind == b"o" else sys.stderr),
-                number if worker is None else worker.name,
-                stream,
-                self._settings.prefix_output_with_timestamp,
-                copy,
-            )
-        return self._forwarders[number, kind]
+    def _name_of(self, rank: int) -> int | str:
+        """Return a worker's name: ranks change, and several workers may have one in turn."""
+        worker = self._membership.workers.get(rank)
+        return rank if worker is None else worker.name
