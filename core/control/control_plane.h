@@ -69,6 +69,9 @@ class ControlPlane {
   // The ranks through which what this one says reaches the log, the nearest first.
   const std::vector<std::int32_t>& way_up() const { return way_up_; }
 
+  // Whether a roll call of a rank that is heard through this one has passed on its way up, since the last question.
+  bool heard_roll_call() { return !way_up_.empty() && combiner_ != nullptr && combiner_->heard_roll_call(); }
+
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }
 

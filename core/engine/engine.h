@@ -143,7 +143,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     }
   }
 
-  void run();  // the engine's thread
+  void run();        // the engine's thread
+  void call_back();  // the thread of continuations
 
   // --- the holder of the baton ---
   // One turn. True when something moved.
@@ -222,10 +223,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::thread thread_;
 };
 
-// From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every rank
-// gets an engine, or every rank that is still there gets an error. `generation`, the same on all ranks, tells this start
-// from those before and after it. `static_sets`: process sets as the caller listed them; sorted here, and refused when a
-// rank is out of range or named twice. Blocks.
+// From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every
+// rank gets an engine, or every rank that is still there gets an error. `generation`, the same on all ranks, tells this
+// start from those before and after it. `static_sets`: process sets as the caller listed them; sorted here, and refused
+// when a rank is out of range or named twice. Blocks.
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
                     std::uint64_t generation, std::unique_ptr<Engine>* engine);
 

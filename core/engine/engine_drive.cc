@@ -120,6 +120,7 @@ bool Engine::drive() {
     moved = true;
   }
   const Status service = parts_.control->service(look_closely_.exchange(false, std::memory_order_relaxed));
+  if (parts_.control->heard_roll_call()) roll_call_.pass_on(CoarseClock::now());
   if (!announcer_.empty()) put_in_log();  // what the log had no room for may have left just now
   if (parts_.control->is_aborted()) {
     fail(parts_.control->abort_cause());
@@ -238,8 +239,8 @@ void Engine::watch_deadlines() {
                  parts_.rank));
 }
 
-// How long this rank waits for what it has submitted before it calls the roll; where the others can go on without a rank
-// that is stopped, not for ever.
+// How long this rank waits for what it has submitted before it calls the roll; where the others can go on without a
+// rank that is stopped, not for ever.
 std::optional<Engine::Patience> Engine::patience() const {
   const auto& knobs = parts_.knobs;
   if (!knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0) {

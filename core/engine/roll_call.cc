@@ -31,6 +31,11 @@ bool RollCall::begin_in_doubt(const Status& doubt, Clock::time_point waits_since
   return true;
 }
 
+void RollCall::pass_on(Clock::time_point now) {
+  const Status asked(RODA_ERR_TIMEOUT, "Rank " + std::to_string(rank_) + " heard that other ranks wait for it.");
+  if (!is_under_way()) begin_in_doubt(asked, Clock::time_point::min(), Clock::duration::zero(), now);
+}
+
 void RollCall::answered(std::int32_t rank) {
   if (!is_under_way() || present_[static_cast<std::size_t>(rank)]) return;
   present_[static_cast<std::size_t>(rank)] = true;

@@ -26,6 +26,8 @@ class RollCall {
 
   // Whether the ranks are to be asked: no call is under way. The first suspicion is kept.
   bool begin(const Status& suspicion, Clock::time_point now);
+  // A rank that is heard through this one has asked, and this one answers: what it asked may not have come farther.
+  void pass_on(Clock::time_point now);
   // The same where nothing is suspected: this rank has waited since then, for longer than `patience` and for as long
   // after the last call, and what it said may never have reached the log, or whom it waits for when it has joined may
   // be stopped. When every rank answers, the call is over.

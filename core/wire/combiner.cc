@@ -42,6 +42,7 @@ bool Combiner::can_combine(std::span<const std::byte> record) {
       combines = combines && set != sets_.end() && read_number(item, &sequence).ok();
     } else {
       combines = false;
+      heard_roll_call_ = heard_roll_call_ || item.kind == Item::kRollCall;
       negotiate::Request request;
       const bool is_join =
           item.kind == Item::kRequest && read_request(item, 0, &request).ok() && request.collective == RODA_JOIN;

@@ -19,6 +19,7 @@
 #include <deque>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/wire/rank_ranges.h"
@@ -50,6 +51,8 @@ class Combiner {
   void take(std::span<const std::byte> record, Clock::time_point now);
   // The next record to travel on; false when there is none at this time.
   bool next(Clock::time_point now, Record* record);
+  // Whether one of the ranks below has called the roll since the last question.
+  bool heard_roll_call() { return std::exchange(heard_roll_call_, false); }
   // When next() has something although nothing more is taken; max() if it won't.
   Clock::time_point deadline() const;
 
@@ -95,6 +98,7 @@ class Combiner {
   std::vector<std::uint64_t> words_;
   std::vector<int> rest_;
   std::deque<Record> ready_;
+  bool heard_roll_call_ = false;
 };
 
 }  // namespace roda::wire

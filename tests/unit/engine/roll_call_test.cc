@@ -83,6 +83,25 @@ TEST(RollCall, ADoubtEndsWhenAllAnswerAndComesAgainLater) {
   EXPECT_EQ(call.verdict(start + seconds(60))->rank(), 0);
 }
 
+// Of its own accord it would ask nobody, and the ranks below would name it.
+TEST(RollCall, WhoPassesACallOnNamesTheNextWhenNothingComesBack) {
+  const auto start = Clock::now();
+  RollCall call(2, 4, {0});
+  call.pass_on(start);
+  EXPECT_TRUE(call.is_under_way());
+  EXPECT_FALSE(call.verdict(start + seconds(1)).has_value());
+  EXPECT_EQ(call.verdict(start + seconds(3))->rank(), 0);
+}
+
+TEST(RollCall, WhoPassesACallOnLeavesTheVerdictToWhoAsked) {
+  const auto start = Clock::now();
+  RollCall call(2, 4, {0});
+  call.pass_on(start);
+  for (const std::int32_t rank : {0, 1, 2, 3}) call.answered(rank);
+  EXPECT_FALSE(call.verdict(start + seconds(3)).has_value());
+  EXPECT_FALSE(call.is_under_way());
+}
+
 TEST(RollCall, ASuspicionTakesThePlaceOfADoubt) {
   const auto start = Clock::now();
   RollCall call(1, 2, {0});

@@ -99,6 +99,15 @@ TEST_F(Combining, AChangedBitForgetsWhoWasAhead) {
   EXPECT_EQ(heard(), Texts{"2-4:0 "});
 }
 
+TEST_F(Combining, ARollCallIsHeardOnce) {
+  say(3, [](RecordWriter& w) { w.plain(Item::kShutdown, 0); });
+  EXPECT_FALSE(combiner.heard_roll_call());
+  say(3, [](RecordWriter& w) { w.plain(Item::kRollCall, 0); });
+  EXPECT_TRUE(combiner.heard_roll_call());
+  EXPECT_FALSE(combiner.heard_roll_call());
+  EXPECT_EQ(heard(), (Texts{"r", "r"})) << "it passes all the same";
+}
+
 TEST_F(Combining, OtherRecordsPassAfterWhatWasSaidBefore) {
   say_bits(3, 1);
   say(3, [](RecordWriter& w) { w.plain(Item::kShutdown, 0); });
