@@ -113,12 +113,25 @@ typedef struct roda_op {
   int32_t num_splits;
   uint32_t flags; /* roda_op_flags */
   void* stream;   /* of the device, gives the input its value (see above); NULL on the host */
+  /* Where the engine would own the output: asked for memory for it, on `device`, as soon as its shape is known. NULL:
+   * there is none, and the job ends. Called while the engine is held: it calls nothing of this interface and waits for
+   * nobody. roda_output has no owner then. */
+  void* (*allocate)(void* context, const int64_t* shape, int32_t ndim, uint64_t bytes);
+  void* allocate_context;
 } roda_op;
 
 /* Submits `count` operations as one group: all or none are queued, and the handle is done when the last one is. Returns
  * at once. Errors seen here are local (bad argument, duplicate name, not initialised); those that the ranks find
  * together come from roda_wait. */
 RODA_API int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error);
+
+/* The same for callers that do not wait: `done` is called once with the handle when that is done, also by an error of
+ * the job or its end, and the handle is released when it returns. Those of all handles are called one after the other,
+ * in the order of their ends, by one thread, which holds nothing of the engine: in `done` operations may be submitted
+ * and waited for, but not what another `done` has to do, nor roda_shutdown. An error here: `done` is not called. */
+typedef void (*roda_done_fn)(void* context, roda_handle handle);
+RODA_API int32_t roda_submit_then(const roda_op* ops, int32_t count, roda_done_fn done, void* context,
+                                  roda_error* error);
 
 /* 1 done, 0 not yet, RODA_ERR_INVALID for an unknown handle. */
 RODA_API int32_t roda_poll(roda_handle handle);

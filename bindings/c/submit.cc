@@ -183,6 +183,8 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.shape.assign(op.shape, op.shape + op.ndim);
   out->input = op.input;
   out->output = is_for_root(op) && op.root != engine.rank() ? nullptr : op.output;
+  out->allocate = op.allocate;
+  out->allocate_context = op.allocate_context;
   RODA_RETURN_IF_ERROR(check_device(engine, op));
   if (is(op, RODA_ROOTED)) {
     int root_position = -1;
@@ -209,26 +211,37 @@ void name_group(std::vector<Operation>* operations) {
   for (Operation& op : *operations) op.request.group = group;
 }
 
-}  // namespace
-}  // namespace roda
-
-int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
-  using roda::Status;
+// `then`: but for the handle.
+int32_t submit(const roda_op* ops, int32_t count, engine::Continuation then, roda_handle* handle, roda_error* error) {
   *handle = 0;
-  roda::engine::Engine* engine = nullptr;
-  if (Status s = roda::Process::get().engine(&engine); !s.ok()) return s.to(error);
+  Engine* engine = nullptr;
+  if (Status s = Process::get().engine(&engine); !s.ok()) return s.to(error);
   if (count < 1) return Status::invalid("a group needs at least one operation").to(error);
-  roda::engine::HandleState* state = engine->handles().create(static_cast<std::size_t>(count), handle);
+  engine::HandleState* state = engine->handles().create(static_cast<std::size_t>(count), handle);
   Status status;
   for (int32_t i = 0; i < count && status.ok(); ++i) {
-    status = roda::convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
+    status = convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
   }
-  if (status.ok()) roda::name_group(&state->operations);
-  if (status.ok()) status = roda::note_producers(*engine, ops, &state->operations);
-  if (status.ok()) status = roda::check_places(*engine, ops, state->operations);
+  if (status.ok()) name_group(&state->operations);
+  if (status.ok()) status = note_producers(*engine, ops, &state->operations);
+  if (status.ok()) status = check_places(*engine, ops, state->operations);
+  then.handle = *handle;
+  state->then = then;
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);
   *handle = 0;
   return status.to(error);
+}
+
+}  // namespace
+}  // namespace roda
+
+int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
+  return roda::submit(ops, count, {}, handle, error);
+}
+
+int32_t roda_submit_then(const roda_op* ops, int32_t count, roda_done_fn done, void* context, roda_error* error) {
+  roda_handle handle = 0;
+  return roda::submit(ops, count, {done, context, 0}, &handle, error);
 }

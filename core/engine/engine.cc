@@ -48,13 +48,19 @@ Engine::Engine(Parts parts)
 
 Engine::~Engine() {
   if (thread_.joinable()) thread_.join();
+  submissions_.continuations().close();
   launcher_.clear();
 }
 
 // --- submitting -----------------------------------------------------------------------------------------------------
 
 Status Engine::submit(HandleState* handle, bool will_wait) {
-  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.rank));
+  const bool has_continuation = handle->then.call != nullptr;
+  if (has_continuation) submissions_.continuations().expect([this] { call_back(); });
+  if (Status s = submissions_.add(handle, parts_.rank); !s.ok()) {
+    if (has_continuation) submissions_.continuations().forget();
+    return s;
+  }
   if (will_wait) {
     wake_holder();
   } else {
@@ -168,6 +174,19 @@ bool Engine::wait(HandleState* handle, int limit_ms) {
   return handle->done();
 }
 
+// It waits for whatever ends next as other threads wait for their handle, and so mostly drives the engine to that end
+// itself. What it calls may take its time, or wait for a handle: the engine's own thread drives on meanwhile.
+void Engine::call_back() {
+  Continuations& continuations = submissions_.continuations();
+  while (continuations.await()) {
+    drive_until([&] { return continuations.is_due() || stopped_.load(std::memory_order_acquire); });
+    for (const Continuation& c : continuations.take()) {
+      c.call(c.context, c.handle);
+      handles_.release(c.handle);
+    }
+  }
+}
+
 // What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to
 // be noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
 void Engine::leave() {
@@ -234,6 +253,7 @@ void Engine::shutdown() {
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   bells_.wake_engine();
   if (thread_.joinable()) thread_.join();
+  submissions_.continuations().close();
   timeline_.close();
 }
 

@@ -33,6 +33,13 @@ double Payload::postscale() const {
 
 Status Payload::allocate_result(Operation* op, std::size_t bytes) {
   if (op->output != nullptr) return {};
+  if (op->allocate != nullptr) {
+    const auto ndim = static_cast<std::int32_t>(op->result_shape.size());
+    op->output = op->allocate(op->allocate_context, op->result_shape.data(), ndim, bytes);
+    if (op->output != nullptr || bytes == 0) return {};
+    return Status::no_memory("The caller has no memory for the " + std::to_string(bytes) + "-byte output of " +
+                             std::string(roda_collective_name(head().collective)) + " '" + head().name + "'.");
+  }
   OutputBlock* block = nullptr;
   if (const Status s = OutputBlock::allocate(queue_, bytes, &block); !s.ok()) {
     return {s.code(), "No memory for the " + std::to_string(bytes) + "-byte output of " +
@@ -160,8 +167,8 @@ Status Payload::prepare_allgather(Operation* op, execute::StageArgs* args) {
     total += recv_counts_.back();
     rows += head().rows[m];
   }
-  RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
   op->result_shape[0] = rows;
+  RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
   args->recv_counts = recv_counts_.data();
   return {};
 }
@@ -182,8 +189,8 @@ Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
     rows += from_peer;
   }
   const std::int32_t largest = *std::max_element(head().splits.begin(), head().splits.end());
-  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
   op->result_shape[0] = rows;
+  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
   args->send_counts = send_counts_.data();
   args->recv_counts = recv_counts_.data();
   args->max_count = static_cast<std::size_t>(largest) * row;
@@ -204,8 +211,8 @@ Status Payload::prepare_reducescatter(Operation* op, execute::StageArgs* args) {
         static_cast<std::size_t>(reducescatter_rows(head().rows[0], size(), m) * head().row_elements));
   }
   const auto self = static_cast<std::size_t>(members_.rank);
-  RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
   op->result_shape[0] = reducescatter_rows(head().rows[0], size(), members_.rank);
+  RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
   args->count = count();
   args->recv_counts = recv_counts_.data();
   return {};

@@ -43,6 +43,7 @@ HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
   state->operations.resize(count);
   state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
   state->first_error = Status();
+  state->then = {};
   for (Operation& op : state->operations) op.handle = state;
   *handle = (std::uint64_t{slot.generation} << 32) | index;
   return state;

@@ -9,6 +9,7 @@
 
 #include "core/execute/device_queue.h"
 #include "core/negotiate/request.h"
+#include "core/submit/continuations.h"
 #include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
@@ -47,6 +48,9 @@ struct Operation {
   const void* input = nullptr;
   void* output = nullptr;  // the caller's; null: the engine allocates `result`
   OutputRef result;
+  // Where `output` is null: the caller's own way to memory for it; null: `result`.
+  void* (*allocate)(void* context, const std::int64_t* shape, std::int32_t ndim, std::uint64_t bytes) = nullptr;
+  void* allocate_context = nullptr;
   // On a device: when the input is complete (null: it is), and when the outputs are.
   std::shared_ptr<execute::DeviceEvent> ready, completion;
   std::vector<std::int64_t> result_shape;
@@ -66,6 +70,7 @@ struct HandleState {
   std::atomic<std::uint32_t> remaining{0};
   Status first_error;  // written by the baton's holder before the last decrement
   bool will_wait = false;
+  Continuation then;  // whom its end is told
 
   bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
 };

@@ -130,8 +130,10 @@ void Submissions::end_locked(Operation* op, const Status& status) {
   in_flight_.erase(Key{op->request.set, op->request.name});
   HandleState* handle = op->handle;
   if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
-  handle->remaining.fetch_sub(1, std::memory_order_acq_rel);
+  const Continuation then = handle->then;
   // From here on the handle may be released and reused by its owner.
+  const bool is_done = handle->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  if (is_done && then.call != nullptr) continuations_.ended(then);
 }
 
 void Submissions::end(const std::vector<Operation*>& operations, const Status& status) {

@@ -41,6 +41,7 @@ class Submissions {
   bool is_over(const SetChange& change) const;
   Status end_change(const SetChange* change);
   void ask_for_shutdown();
+  Continuations& continuations() { return continuations_; }
 
   // --- process sets ---
   std::vector<std::int32_t> set_ranks(std::int32_t id) const;
@@ -88,6 +89,7 @@ class Submissions {
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
   std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const RODA_REQUIRES(mutex_);
 
+  Continuations continuations_;
   mutable Mutex mutex_;
   News news_ RODA_GUARDED_BY(mutex_);
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);

@@ -134,8 +134,8 @@ TEST(Faults, ARankIsStoppedInMidCollective) {
   EXPECT_EQ(error.rank, victim()) << error.message;
 }
 
-// Where the others can go on without a rank, one that is stopped before it submits is named, whatever is said of stalls:
-// also where what the others submit comes to the log through it.
+// Where the others can go on without a rank, one that is stopped before it submits is named, whatever is said of
+// stalls: also where what the others submit comes to the log through it.
 TEST(Faults, ARankStopsBeforeItSubmits) {
   float x = 1;
   const Shape one{1};
