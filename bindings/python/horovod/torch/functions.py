@@ -1,18 +1,16 @@
-"""Parameters, optimizer state and Python objects, sent from one rank to all or gathered from all."""
+"""Parameters and optimizer state, sent from one rank to all."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import cloudpickle
 import torch
 
-from horovod import _roda
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.objects import allgather_object as allgather_object
+from horovod.common.objects import broadcast_object as broadcast_object
 from horovod.torch._hooks import zero_gradient
-from horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, rank, synchronize
+from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 
 
 def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int) -> None:
@@ -44,93 +42,6 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
         synchronize(handle)
         if buffer.data_ptr() != target.data_ptr():
             target.copy_(buffer)
-
-
-def broadcast_object(
-    obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Any:
-    """Send a picklable object from the root to all ranks.
-
-    Parameters
-    ----------
-    obj : object
-        What the root sends; ignored elsewhere.
-    root_rank : int
-        World rank of the sender.
-    name : str, optional
-        What the ranks match by; by default the name of the object's type, so that must be the same everywhere.
-    process_set : ProcessSet
-        Who takes part.
-
-    Returns
-    -------
-    object
-        `obj` on the root, a copy of the root's elsewhere.
-
-    Raises
-    ------
-    ValueError
-        On all ranks, when the root's object cannot be pickled.
-    """
-    name = type(obj).__name__ if name is None else name
-    is_root = _roda.rank() == root_rank
-    payload, size, error = _pickled(obj) if is_root else (None, 0, None)
-    sizes = torch.tensor([size], dtype=torch.int64)
-    broadcast_(sizes, root_rank, f"{name}.sz", process_set)
-    if payload is None:
-        payload = torch.empty(abs(int(sizes)), dtype=torch.uint8)
-    broadcast_(payload, root_rank, f"{name}.t", process_set)
-    if int(sizes) < 0:
-        raise ValueError(_not_pickled(root_rank, payload.numpy().tobytes())) from error
-    return obj if is_root else cloudpickle.load(io.BytesIO(payload.numpy().tobytes()))
-
-
-def _pickled(obj: Any) -> tuple[torch.Tensor, int, Exception | None]:
-    """Return the pickled object and its size, or why it cannot be pickled and a negative size: for all to know."""
-    try:
-        text, error = cloudpickle.dumps(obj), None
-    except Exception as refused:  # noqa: BLE001 (any that the object's own class raises)
-        text, error = f"{type(refused).__name__}: {refused}".encode(), refused
-    payload = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    return payload, -payload.numel() if error else payload.numel(), error
-
-
-def _not_pickled(rank: int, reason: bytes) -> str:
-    return f"The object of rank {rank} cannot be pickled: {reason.decode()}"
-
-
-def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Collect one picklable object of every rank.
-
-    Parameters
-    ----------
-    obj : object
-        This rank's.
-    name : str, optional
-        What the ranks match by; by default the name of the object's type.
-
-    Returns
-    -------
-    list
-        Ordered by rank.
-
-    Raises
-    ------
-    ValueError
-        On all ranks, when one rank's object cannot be pickled.
-    """
-    name = type(obj).__name__ if name is None else name
-    payload, size, error = _pickled(obj)
-    sizes = allgather(torch.tensor([size], dtype=torch.int64), f"{name}.sz").tolist()
-    gathered = allgather(payload, f"{name}.t").numpy().tobytes()
-    parts, begin = [], 0
-    for size in sizes:
-        parts.append(gathered[begin : begin + abs(size)])
-        begin += abs(size)
-    for owner, (size, part) in enumerate(zip(sizes, parts)):
-        if size < 0:
-            raise ValueError(_not_pickled(owner, part)) from error
-    return [cloudpickle.loads(part) for part in parts]
 
 
 # --- optimizer state ---
