@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python hosts faults curves vm fuzz
-# sanitizers; or `threads`, half an hour; or `quick`, what to run before each commit. Does all the set-up itself. The last
+# Runs every test, or the suites named on the command line: structure native python tensorflow hosts faults curves vm
+# fuzz sanitizers; or `threads`, half an hour; or `quick`, what to run before each commit. Does all the set-up itself. The last
 # line is the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python hosts faults curves vm fuzz sanitizers)
+SUITES=(structure native python tensorflow hosts faults curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -108,8 +108,9 @@ pytest_report() {
 # A test that fails on one rank alone leaves the others waiting: they end with what they wait for.
 STALL_LIMIT=180
 
-# Of tests/python/parallel.
+# What the ranks run, and by which Python.
 PARALLEL_TESTS=(tests/python/parallel)
+RANK_PYTHON=$VENV/bin/python
 
 # rank_tests NAME LAUNCHER…: every rank that the launcher's command line starts runs the same tests. Rank 0 is counted; the
 # others may only fail.
@@ -121,7 +122,7 @@ rank_tests() {
   # shellcheck disable=SC2016 # expanded by the rank's shell
   HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=$STALL_LIMIT timeout --kill-after=10 600 "$@" sh -c \
     'folder=$1; shift; exec "$@" --junitxml="$folder/rank${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK}.xml"' \
-    sh "$report.ranks" "$VENV/bin/python" -m pytest -q --color=no "${PARALLEL_TESTS[@]}" </dev/null >"$report.log" 2>&1 || status=$?
+    sh "$report.ranks" "$RANK_PYTHON" -m pytest -q --color=no "${PARALLEL_TESTS[@]}" </dev/null >"$report.log" 2>&1 || status=$?
   if [[ $status -ne 0 ]]; then
     cat "$report.log"
   else
@@ -152,6 +153,18 @@ suite_python() {
   HOROVOD_CPU_OPERATIONS=gloo rank_tests np4-gloo horovodrun -np 4
   mpirun_tests 3 mpi
   mpirun_tests 2 shm
+}
+
+# The same package under TensorFlow, which does not go into one environment with torch.
+suite_tensorflow() {
+  if ! ensure_framework tensorflow tensorflow-cpu pytest psutil cloudpickle pyyaml packaging; then
+    say "Skipped: TensorFlow is not to be had"
+    return
+  fi
+  mkdir -p build/site
+  ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
+  local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
+  PYTHONPATH=$ROOT/build/site rank_tests tensorflow-np2 horovodrun -np 2
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

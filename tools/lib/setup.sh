@@ -109,6 +109,16 @@ ensure_checkers() {
   printf '%s' "${CHECKERS[*]}" >"$stamp"
 }
 
+# ensure_framework NAME PACKAGES…: the environment build/venvs/NAME. Only for tests: false where it can't be had.
+ensure_framework() {
+  local venv=$ROOT/build/venvs/$1 name=$1
+  shift
+  [[ $(cat "$venv/.roda-packages" 2>/dev/null) == "$*" ]] && return
+  say "Installing $name into build/venvs/$name"
+  python3 -m venv --clear "$venv" && logged "build/logs/venv-$name.log" "$venv/bin/python" -m pip install "$@" || return 1
+  printf '%s' "$*" >"$venv/.roda-packages"
+}
+
 # One line that changes when a source, the Python or the set of packages it is built with does.
 product_fingerprint() {
   {

@@ -1,0 +1,162 @@
+"""Optimizers whose gradients are reduced over the ranks, and what gives all ranks the same start in sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.tensorflow._gradients import GradientReducer, check_groups
+from horovod.tensorflow.compression import Compression, Compressor
+from horovod.tensorflow.functions import broadcast_variables
+from horovod.tensorflow.mpi_ops import Adasum, Average
+from horovod.tensorflow.util import _executing_eagerly
+
+_LegacyOptimizer = tf.compat.v1.train.Optimizer
+
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """Return an op that gives the root's values to all global variables of the graph.
+
+    Raises
+    ------
+    RuntimeError
+        When ops run as they are called: there is no graph then.
+    """
+    if _executing_eagerly():
+        raise RuntimeError(
+            "hvd.broadcast_global_variables() does not support eager execution. Please use "
+            "hvd.broadcast_variables(<model/optimizer variables>) instead."
+        )
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """Gives all ranks the root's variables when a session is made, whatever they were initialised or restored to.
+
+    Parameters
+    ----------
+    root_rank : int
+        The rank that has the values.
+    device : str
+        Where the op is to be placed.
+    """
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.device = device
+        self.bcast_op: Any = None
+
+    def begin(self) -> None:
+        """Add the op, once for each graph."""
+        if self.bcast_op is None or self.bcast_op.graph != tf.compat.v1.get_default_graph():
+            with tf.device(self.device):
+                self.bcast_op = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Run it."""
+        session.run(self.bcast_op)
+
+
+class _DistributedOptimizer(_LegacyOptimizer):
+    """Wraps an optimizer of ``tf.compat.v1``: gradients are reduced in :meth:`compute_gradients`."""
+
+    def __init__(self, optimizer: Any, name: str | None, use_locking: bool, reducer: GradientReducer) -> None:
+        super().__init__(name=name or f"Distributed{type(optimizer).__name__}", use_locking=use_locking)
+        self._optimizer = optimizer
+        self._reducer = reducer
+
+    def register_local_var(self, var: Any) -> None:
+        """Leave the gradients of a variable as they are on every rank."""
+        self._reducer.register_local(var)
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Return pairs of reduced gradient and variable."""
+        pairs = self._optimizer.compute_gradients(*args, **kwargs)
+        variables = [variable for _, variable in pairs]
+        return list(zip(self._reducer.reduce([gradient for gradient, _ in pairs], variables), variables))
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply them as the wrapped optimizer does."""
+        return self._optimizer.apply_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the wrapped optimizer's slot."""
+        return self._optimizer.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the names of the wrapped optimizer's slots."""
+        return self._optimizer.get_slot_names(*args, **kwargs)
+
+    def variables(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the wrapped optimizer's variables."""
+        return self._optimizer.variables(*args, **kwargs)
+
+
+def DistributedOptimizer(  # noqa: N802 (Horovod's name)
+    optimizer: Any,
+    name: str | None = None,
+    use_locking: bool = False,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: int | list[list[Any]] | None = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """Return an optimizer that applies gradients which are reduced over the ranks.
+
+    Parameters
+    ----------
+    optimizer : tf.compat.v1.train.Optimizer or Keras optimizer
+        What applies them. One of Keras' goes to :func:`horovod.tensorflow.keras.DistributedOptimizer`.
+    name : str, optional
+        Of the new optimizer.
+    use_locking : bool
+        For an optimizer of ``tf.compat.v1``.
+    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups, \
+process_set, scale_local_gradients
+        As in :func:`horovod.tensorflow.DistributedGradientTape`.
+    backward_passes_per_step, average_aggregated_gradients
+        For Keras' optimizers: how many passes are added up before they are reduced.
+    """
+    if op == Adasum and average_aggregated_gradients:
+        raise ValueError("Adasum does not support average_aggregated_gradients == True")
+    if not isinstance(optimizer, _LegacyOptimizer):
+        return _of_keras(
+            optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op,
+            backward_passes_per_step, average_aggregated_gradients, num_groups, groups, process_set,
+            scale_local_gradients,
+        )  # fmt: skip
+    if op == Adasum:
+        raise NotImplementedError(
+            "DistributedOptimizer does not support op=hvd.Adasum for optimizers of tf.compat.v1: reduce the gradients "
+            "with hvd.allreduce(..., op=hvd.Adasum), or use the default."
+        )
+    if backward_passes_per_step > 1:
+        raise (ValueError if _executing_eagerly() else NotImplementedError)(
+            "backward_passes_per_step > 1 is not supported for optimizers of tf.compat.v1: use a Keras optimizer."
+        )
+    reducer = GradientReducer(
+        name or f"Distributed{type(optimizer).__name__}", device_dense, device_sparse, compression, sparse_as_dense,
+        op, gradient_predivide_factor, check_groups(num_groups, groups), process_set, scale_local_gradients,
+    )  # fmt: skip
+    return _DistributedOptimizer(optimizer, name, use_locking, reducer)
+
+
+def _of_keras(optimizer: Any, *arguments: Any) -> Any:
+    if not hasattr(optimizer, "get_config"):
+        raise ValueError(
+            f"DistributedOptimizer takes an optimizer of tf.compat.v1.train or Keras, not {type(optimizer).__name__}."
+        )
+    from horovod.tensorflow import keras
+
+    return keras.DistributedOptimizer(optimizer, *arguments)

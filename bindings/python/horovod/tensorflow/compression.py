@@ -1,0 +1,65 @@
+"""Compression of what travels: a pair of functions applied before and after a reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class Compressor:
+    """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Return the compressed tensor and what :meth:`decompress` needs to undo it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Return the tensor as it was before compression."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Return the tensor itself."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Return the tensor itself."""
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Sends floating-point tensors as half precision; leaves integers as they are."""
+
+    dtype = tf.float16
+
+    @classmethod
+    def compress(cls, tensor: Any) -> tuple[Any, Any]:
+        """Cast to half precision."""
+        return (tf.cast(tensor, cls.dtype) if tensor.dtype.is_floating else tensor), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Cast back."""
+        return tensor if tensor.dtype == ctx else tf.cast(tensor, ctx)
+
+
+class BF16Compressor(FP16Compressor):
+    """Sends floating-point tensors as bfloat16, which keeps the range of float32; leaves integers as they are."""
+
+    dtype = tf.bfloat16
+
+
+class Compression:
+    """The compressors that come with the package."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

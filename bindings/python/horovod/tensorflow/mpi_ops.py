@@ -1,0 +1,423 @@
+"""Collectives of ``horovod.tensorflow`` as TensorFlow's ops, eager and in graphs, with their gradients.
+
+The ops are one library for every TensorFlow from 2.13 on. In graphs ranks match tensors by the op's name there; eager,
+by the name that is given, else by the order of the calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from horovod import _roda
+from horovod.common.basics import Adasum as Adasum
+from horovod.common.basics import Average as Average
+from horovod.common.basics import HorovodBasics
+from horovod.common.basics import Max as Max
+from horovod.common.basics import Min as Min
+from horovod.common.basics import Product as Product
+from horovod.common.basics import Sum as Sum
+from horovod.common.operations import root_of, set_id_of
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.process_sets import add_process_set as add_process_set
+from horovod.common.process_sets import remove_process_set as remove_process_set
+from horovod.common.util import check_num_rank_power_of_2 as check_num_rank_power_of_2
+from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.common.util import gpu_available as gpu_available
+from horovod.tensorflow.util import _executing_eagerly
+
+Tensor = Any  # of TensorFlow, which has no type that both of its modes share
+
+_basics = HorovodBasics(__file__, "mpi_lib")
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
+
+init = _basics.init
+shutdown = _basics.shutdown
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+
+def _load_library() -> Any:
+    path = Path(__file__).parents[1] / "lib" / "libroda_tensorflow.so"
+    library = tf.load_op_library(str(path))
+    problem = ctypes.CDLL(str(path)).roda_tensorflow_problem
+    problem.restype = ctypes.c_char_p
+    if text := problem().decode():
+        raise ImportError(f"horovod.tensorflow can't be used with TensorFlow {tf.__version__}: {text}.")
+    return library
+
+
+MPI_LIB = _load_library()
+
+
+# --- names ---
+
+
+def _normalize_name(name: str) -> str:
+    """Return `name` with what a node's name can't have replaced."""
+    return re.sub("[^a-zA-Z0-9_]", "_", name)
+
+
+def _naming(name: str | None, operation: str, tensors: Sequence[Tensor], ignore_name_scope: bool) -> dict[str, Any]:
+    """Return the arguments that name an op."""
+    if _executing_eagerly():  # where all nodes have the name of their kind
+        return {"tensor_name": name or ""}
+    if name is None:
+        ends = [tensors[0]] if len(tensors) == 1 else [tensors[0], tensors[-1]]
+        grouped = "Grouped" if len(tensors) > 1 else ""
+        names = "_".join(_normalize_name(tensor.name) for tensor in ends)
+        name = f"Horovod{grouped}{operation}_{names}"
+    return {"name": name, "ignore_name_scope": ignore_name_scope}
+
+
+def _of_set(process_set: ProcessSet) -> dict[str, int]:
+    return {"process_set_id": set_id_of(process_set)}
+
+
+def _check_group(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{function} takes a list of tensors, not {tensors!r:.60}.")
+    return [tf.convert_to_tensor(tensor) for tensor in tensors]
+
+
+# --- allreduce ---
+
+
+def _allreduce(
+    tensor: Tensor,
+    name: str | None = None,
+    op: int = Sum,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor:
+    """Reduce a dense tensor; see :func:`horovod.tensorflow.allreduce`."""
+    tensors = [tf.convert_to_tensor(tensor)]
+    factors = (prescale_factor, postscale_factor)
+    return _grouped_allreduce(tensors, name, op, *factors, ignore_name_scope, process_set)[0]
+
+
+def _grouped_allreduce(
+    tensors: Sequence[Tensor],
+    name: str | None = None,
+    op: int = Sum,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[Tensor]:
+    """Reduce dense tensors, of the same dtype or not, as one group."""
+    tensors = _check_group(tensors, "grouped_allreduce")
+    if not tensors:
+        return tensors
+    return MPI_LIB.horovod_allreduce(
+        tensors=tensors,
+        reduce_op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        **_of_set(process_set),
+        **_naming(name, "Allreduce", tensors, ignore_name_scope),
+    )
+
+
+def _attributes(op: Any, *names: str) -> dict[str, Any]:
+    return {name: op.get_attr(name) for name in (*names, "process_set_id", "ignore_name_scope")}
+
+
+@tf.RegisterGradient("HorovodAllreduce")
+def _allreduce_gradient(op: Any, *gradients: Tensor) -> Sequence[Tensor]:
+    """Reduce the gradients as the tensors were."""
+    attributes = _attributes(op, "reduce_op", "prescale_factor", "postscale_factor")
+    return MPI_LIB.horovod_allreduce(tensors=list(gradients), **attributes)
+
+
+def _reduced(gradients: Sequence[Tensor], op: Any) -> list[Tensor]:
+    """Return the averages of gradients over the ranks of an op's process set."""
+    return MPI_LIB.horovod_allreduce(tensors=list(gradients), reduce_op=Average, **_attributes(op))
+
+
+# --- allgather ---
+
+
+def allgather(
+    tensor: Tensor,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor:
+    """Concatenate the tensors of all ranks along the first dimension; differentiable.
+
+    Parameters
+    ----------
+    tensor : tf.Tensor
+        The first dimension may differ between ranks.
+    name : str, optional
+        What the ranks match by.
+    ignore_name_scope : bool
+        Whether the graph's name scopes are no part of the name.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    tf.Tensor
+        Of rank 0, 1, …, one after the other.
+    """
+    return grouped_allgather([tf.convert_to_tensor(tensor)], name, ignore_name_scope, process_set)[0]
+
+
+def grouped_allgather(
+    tensors: Sequence[Tensor],
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[Tensor]:
+    """Gather tensors as one group; parameters as in :func:`allgather`."""
+    tensors = _check_group(tensors, "grouped_allgather")
+    if not tensors:
+        return tensors
+    return MPI_LIB.horovod_allgather(
+        tensors=tensors, **_of_set(process_set), **_naming(name, "Allgather", tensors, ignore_name_scope)
+    )
+
+
+@tf.RegisterGradient("HorovodAllgather")
+def _allgather_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+    """Average the gradients, and take the rows that this rank gave."""
+    averages = _reduced(gradients, op)
+    rows = [tf.reshape(tf.shape(tensor)[:1] if tensor.shape.rank != 0 else 1, [1]) for tensor in op.inputs]
+    place = _roda.process_set_rank(op.get_attr("process_set_id"))
+    gathered = MPI_LIB.horovod_allgather(tensors=rows, **_attributes(op))
+    result = []
+    for tensor, average, counts in zip(op.inputs, averages, gathered):
+        begin = tf.reduce_sum(counts[:place])
+        part = average[begin : begin + counts[place]]
+        result.append(tf.reshape(part, tf.shape(tensor)))
+    return result
+
+
+# --- broadcast ---
+
+
+def broadcast(
+    tensor: Tensor,
+    root_rank: int,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor:
+    """Return the root's tensor on all ranks; differentiable.
+
+    Parameters
+    ----------
+    tensor : tf.Tensor
+        The same shape and dtype on all ranks.
+    root_rank : int
+        World rank of the sender.
+    name : str, optional
+        What the ranks match by.
+    ignore_name_scope : bool
+        Whether the graph's name scopes are no part of the name.
+    process_set : ProcessSet
+        Who takes part.
+    """
+    return grouped_broadcast([tf.convert_to_tensor(tensor)], root_rank, name, ignore_name_scope, process_set)[0]
+
+
+def grouped_broadcast(
+    tensors: Sequence[Tensor],
+    root_rank: int,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[Tensor]:
+    """Broadcast tensors as one group; parameters as in :func:`broadcast`. Horovod does not have it."""
+    tensors = _check_group(tensors, "grouped_broadcast")
+    if not tensors:
+        return tensors
+    return MPI_LIB.horovod_broadcast(
+        tensors=tensors,
+        root_rank=root_of(root_rank),
+        **_of_set(process_set),
+        **_naming(name, "Broadcast", tensors, ignore_name_scope),
+    )
+
+
+@tf.RegisterGradient("HorovodBroadcast")
+def _broadcast_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+    """Average the gradients for the root; the others' tensors had no effect."""
+    averages = _reduced(gradients, op)
+    is_root = _basics.rank() == op.get_attr("root_rank")
+    return averages if is_root else [average * 0 for average in averages]
+
+
+def broadcast_(
+    variables: Sequence[Any],
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[Any]:
+    """Overwrite variables with the root's; return them, or in graphs their new values."""
+    variables = list(variables)
+    values = grouped_broadcast([variable.value() for variable in variables], root_rank, name, False, process_set)
+    return [variable.assign(value) for variable, value in zip(variables, values)]
+
+
+# --- alltoall ---
+
+
+def alltoall(
+    tensor: Tensor,
+    splits: Tensor | None = None,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Send every rank some rows and receive its rows for this one; differentiable.
+
+    Parameters
+    ----------
+    tensor : tf.Tensor
+        The rows for rank 0, 1, …, one after the other.
+    splits : int32 tensor or list, optional
+        How many rows go to each rank; by default the same for all.
+    name : str, optional
+        What the ranks match by.
+    ignore_name_scope : bool
+        Whether the graph's name scopes are no part of the name.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    tf.Tensor
+        What was received, in the order of the ranks. With `splits`: and how many rows from each.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    given = tf.convert_to_tensor([] if splits is None else splits, dtype=tf.int32)
+    output, received = MPI_LIB.horovod_alltoall(
+        tensor=tensor,
+        splits=given,
+        **_of_set(process_set),
+        **_naming(name, "Alltoall", [tensor], ignore_name_scope),
+    )
+    return output if splits is None else (output, received)
+
+
+@tf.RegisterGradient("HorovodAlltoall")
+def _alltoall_gradient(op: Any, gradient: Tensor, _: Tensor) -> list[Tensor | None]:
+    """Send the gradient's rows back."""
+    returned, _ = MPI_LIB.horovod_alltoall(tensor=gradient, splits=op.outputs[1], **_attributes(op))
+    return [returned, None]
+
+
+# --- reducescatter ---
+
+
+def _reducescatter(
+    tensor: Tensor,
+    name: str | None = None,
+    op: int = Sum,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Tensor:
+    """Reduce, and keep this rank's rows; see :func:`horovod.tensorflow.reducescatter`."""
+    factors = (prescale_factor, postscale_factor)
+    tensors = [tf.convert_to_tensor(tensor)]
+    return _grouped_reducescatter(tensors, name, op, ignore_name_scope, process_set, *factors)[0]
+
+
+def _grouped_reducescatter(
+    tensors: Sequence[Tensor],
+    name: str | None = None,
+    op: int = Sum,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[Tensor]:
+    """The same for tensors, as one group."""
+    tensors = _check_group(tensors, "grouped_reducescatter")
+    if not tensors:
+        return tensors
+    return MPI_LIB.horovod_reducescatter(
+        tensors=tensors,
+        reduce_op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        **_of_set(process_set),
+        **_naming(name, "Reducescatter", tensors, ignore_name_scope),
+    )
+
+
+@tf.RegisterGradient("HorovodReducescatter")
+def _reducescatter_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+    """Gather the gradients of all rows."""
+    factor = op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
+    if op.get_attr("reduce_op") == Sum:
+        factor *= _roda.process_set_size(op.get_attr("process_set_id"))
+    scaled = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
+    return MPI_LIB.horovod_allgather(tensors=scaled, **_attributes(op))
+
+
+# --- without tensors ---
+
+
+def join() -> Tensor:
+    """Return an op that says that this rank has no more data, waits for the others and gives who joined last."""
+    return MPI_LIB.horovod_join()
+
+
+def size_op(process_set_id: int = 0, name: str | None = None) -> Tensor:
+    """Return an op that gives the number of processes of a set when it runs."""
+    return MPI_LIB.horovod_size(process_set_id=process_set_id, name=name)
+
+
+def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Tensor:
+    """Return an op that gives 1 where this process belongs to a set when it runs, else 0."""
+    return MPI_LIB.horovod_process_set_included(process_set_id=process_set_id, name=name)
+
+
+def local_size_op(name: str | None = None) -> Tensor:
+    """Return an op that gives the number of processes of this host when it runs."""
+    return MPI_LIB.horovod_local_size(name=name)
+
+
+def rank_op(name: str | None = None) -> Tensor:
+    """Return an op that gives this process's rank when it runs."""
+    return MPI_LIB.horovod_rank(name=name)
+
+
+def local_rank_op(name: str | None = None) -> Tensor:
+    """Return an op that gives this process's rank on its host when it runs."""
+    return MPI_LIB.horovod_local_rank(name=name)
+
+
+for _op in ("Size", "ProcessSetIncluded", "LocalSize", "Rank", "LocalRank", "Join"):
+    tf.no_gradient(f"Horovod{_op}")
