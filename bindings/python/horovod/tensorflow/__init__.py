@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-try:
-    import tensorflow as _tensorflow  # noqa: F401
-except ImportError as _error:
-    raise ImportError(
-        f"horovod.tensorflow needs TensorFlow 2.13 or newer, which can't be imported ({_error}): "
-        "pip install tensorflow, or tensorflow-cpu."
-    ) from _error
+from horovod.common.util import require_framework
+
+require_framework("tensorflow", "horovod.tensorflow")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.process_sets import ProcessSet as ProcessSet
