@@ -243,6 +243,12 @@ def test_two_mpis(tmp_path: Path) -> None:
     assert "OpenMPI" in found[2].text
     assert "MPICH" in found[2].text
     assert len(list(software.mpi(str(tmp_path / "b")))) == 1
+    program(tmp_path / "c/mpirun", "echo 'mpirun (Open MPI) 5.0.11'")
+    program(tmp_path / "c/mpiexec", "echo 'mpiexec (Open MPI) 5.0.11'")
+    assert [each.state for each in software.mpi(str(tmp_path / "c"))] == [OK, OK]
+    versions = list(software.mpi(f"{tmp_path / 'c'}:{tmp_path / 'a'}"))
+    assert versions[-1].state == WARNING
+    assert "OpenMPI 5.0.11" in versions[-1].text
 
 
 def test_no_mpi(tmp_path: Path) -> None:
@@ -334,6 +340,7 @@ def test_low_limits_that_rdma_meets(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_why_a_command_failed() -> None:
     assert run(["sh", "-c", "echo first; echo why >&2; exit 3"], 10).why == "why"
+    assert run(["sh", "-c", "echo why; echo ------; exit 3"], 10).why == "why"
     assert run(["sh", "-c", "kill -SEGV $$"], 10).why == "it was ended by SIGSEGV"
     assert run(["sh", "-c", "exit 4"], 10).why == "it ended with status 4 and printed nothing"
     assert "No such file" in run(["/nowhere"], 10).why

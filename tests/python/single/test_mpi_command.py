@@ -46,6 +46,13 @@ def test_open_mpi(tmp_path: Path) -> None:
     )
 
 
+def test_open_mpi_5(tmp_path: Path) -> None:
+    """It takes `-bind-to` for the program to start."""
+    text = build(tmp_path, "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/")
+    assert " -np 4 -H a:2,b:2 --bind-to none --map-by slot -mca pml ob1 -mca btl ^openib -x A " in text
+    assert "-bind-to core" in build(tmp_path, "mpirun (Open MPI) 5.0.11", binding_args="-bind-to core")
+
+
 def test_many_hosts(tmp_path: Path) -> None:
     hosts = ",".join(f"h{i}:1" for i in range(64))
     text = build(tmp_path, "OpenRTE", hosts=hosts)

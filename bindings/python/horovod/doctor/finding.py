@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,8 +63,8 @@ class Ended:
 
     @property
     def why(self) -> str:
-        """The last line that it printed, or how it ended."""
-        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        """The last line of words that it printed, or how it ended."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if re.search(r"\w", line)]
         if self.status is None:
             return "it did not end in time" + (f"; its last line: {lines[-1]}" if lines else "")
         if self.status < 0:

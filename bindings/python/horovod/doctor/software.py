@@ -215,11 +215,12 @@ def mpi(path: str) -> Iterator[Finding]:
             continue
         version = next((line.strip() for line in output.splitlines() if re.search(r"\d+\.\d+", line)), kind)
         yield _mpi(Path(program).name, OK, f"{kind}: {' '.join(version.split())}", path=program)
-        kinds.setdefault(kind, program)
+        number = re.search(r"\d+\.\d[\w.]*", version)
+        kinds.setdefault(f"{kind} {number[0]}" if number else kind, program)
     if len(kinds) > 1:
         text = "two different MPIs are in PATH: " + ", ".join(f"{kind} ({program})" for kind, program in kinds.items())
-        folders = [str(Path(program).parent) for program in kinds.values()]
-        mend = f"export PATH={folders[0]}:$PATH   (or the other folder first; `module list` shows what put it there)"
+        first, other = list(kinds.values())[:2]
+        mend = f"nothing if you mean {first}, which comes first; else: export PATH={Path(other).parent}:$PATH"
         text += ". A program built for one does not run under the other's mpirun"
         yield _mpi("two MPIs", WARNING, text, mend)
     if not launchers_of_mpi(path):

@@ -56,8 +56,8 @@ def implementation_in(output: str) -> str | None:
     return next((name for name, marks in _MARKS if any(mark in output for mark in marks)), None)
 
 
-def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
-    """Return which MPI the ``mpirun`` of the PATH belongs to."""
+def _version_text(env: Mapping[str, str] | None) -> str | None:
+    """Return what the ``mpirun`` of the PATH prints as its version; None when there is none that works."""
     try:
         done = subprocess.run(  # noqa: S603 (the user's own mpirun)
             ["mpirun", "--version"],  # noqa: S607
@@ -67,10 +67,21 @@ def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
             check=False,
         )
     except OSError:
-        return _MISSING_IMPL
-    if done.returncode != 0:
-        return _MISSING_IMPL
-    return implementation_in(done.stdout + done.stderr) or _UNKNOWN_IMPL
+        return None
+    return done.stdout + done.stderr if done.returncode == 0 else None
+
+
+def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
+    """Return which MPI the ``mpirun`` of the PATH belongs to."""
+    text = _version_text(env)
+    return _MISSING_IMPL if text is None else implementation_in(text) or _UNKNOWN_IMPL
+
+
+def _open_mpi_binding_args(env: Mapping[str, str] | None) -> list[str]:
+    """Return the arguments in the spelling of this Open MPI: from 5 on, words of one dash are no options."""
+    version = re.search(r"\(Open MPI\) (\d+)\.", _version_text(env) or "")
+    dash = "-" if version is not None and int(version[1]) >= 5 else ""
+    return [dash + option for option in _NO_BINDING_ARGS]
 
 
 def mpi_available(env: Mapping[str, str] | None = None) -> bool:
@@ -112,7 +123,7 @@ def _get_mpi_implementation_flags(
     """
     name = _get_mpi_implementation(env)
     if name == _OMPI_IMPL:
-        return list(_OMPI_FLAGS), list(_NO_BINDING_ARGS), name
+        return list(_OMPI_FLAGS), _open_mpi_binding_args(env), name
     if name == _SMPI_IMPL:
         return list(_SMPI_FLAGS_TCP if tcp_flag else _SMPI_FLAGS), list(_SOCKET_BINDING_ARGS), name
     if name == _MPICH_IMPL:
