@@ -47,9 +47,14 @@ class Recipe:
     about: str  # the library, in words
 
 
+def _words(variable: str) -> list[str]:
+    """Return the words of a variable of the environment."""
+    return shlex.split(os.environ.get(variable, ""))
+
+
 def _compiler() -> list[str]:
     """Return the C++ compiler that ``CXX`` names, or the system's."""
-    command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    command = _words("CXX") or ["c++"]
     if shutil.which(command[0]) is None:
         raise BuildError(f"there is no C++ compiler ({command[0]}): {install_line('g++', 'gcc-c++')}")
     return command
@@ -93,7 +98,7 @@ def _external_headers(sources: Sequence[Path]) -> list[str]:
 
 
 def _mpi() -> Recipe:
-    wrapper = shlex.split(os.environ.get("MPICXX", "")) or ["mpicxx"]
+    wrapper = _words("MPICXX") or ["mpicxx"]
     if shutil.which(wrapper[0]) is None:
         raise BuildError(
             f"there is no {wrapper[0]} in PATH: load your site's MPI (module load openmpi), name its compiler in "
@@ -166,7 +171,7 @@ def _ucx() -> Recipe:
 def _gloo() -> Recipe:
     compiler, sources = _compiler(), _sources("gloo")
     folder = SOURCE / "transports" / "gloo"
-    flags = shlex.split(os.environ.get("CXXFLAGS", ""))
+    flags = _words("CXXFLAGS")
     for header in _external_headers(sources):
         _need(compiler, flags, header)
     if _compile(compiler, "#include <gloo/common/memory.h>\n", *flags, "-fsyntax-only").status != 0:
@@ -182,8 +187,7 @@ def _gloo() -> Recipe:
             "this Gloo's insides are not those that the transport knows: take the commit of Debian's libgloo-dev"
         )
     flags.append(f"-DRODA_GLOO_PAIRS_LISTEN={int(listens)}")
-    libraries = [*shlex.split(os.environ.get("LDFLAGS", "")), "-lgloo", "-lmbedcrypto"]
-    return Recipe(compiler, flags, libraries, sources, "Gloo")
+    return Recipe(compiler, flags, ["-lgloo", "-lmbedcrypto"], sources, "Gloo")
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {"mpi": _mpi, "ucx": _ucx, "gloo": _gloo}
@@ -204,7 +208,17 @@ def _build(recipe: Recipe, target: Path, verbose: bool) -> None:
 
     def compile_one(source: Path) -> Path:
         made = target.parent / f"{source.parent.name}-{source.stem}.o"
-        command = [*recipe.compiler, *_OPTIONS, *include, *recipe.flags, "-c", str(source), "-o", str(made)]
+        command = [
+            *recipe.compiler,
+            *_OPTIONS,
+            *include,
+            *recipe.flags,
+            *_words("CXXFLAGS"),
+            "-c",
+            str(source),
+            "-o",
+            str(made),
+        ]
         if verbose:
             print(shlex.join(command))
         done = run(command, _LIMIT)
@@ -216,7 +230,8 @@ def _build(recipe: Recipe, target: Path, verbose: bool) -> None:
 
     with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
         objects = list(pool.map(compile_one, recipe.sources))
-    command = [*recipe.compiler, "-shared", "-pthread", *map(str, objects), *recipe.libraries, "-o", str(target)]
+    link = ["-shared", "-pthread", f"-Wl,--version-script={SOURCE / 'plugins' / 'exports.map'}", *_words("LDFLAGS")]
+    command = [*recipe.compiler, *link, *map(str, objects), *recipe.libraries, "-o", str(target)]
     if verbose:
         print(shlex.join(command))
     done = run(command, _LIMIT)
@@ -243,7 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="roda-build-plugin",
         description="Compile a transport against the library that this machine has, and put it where Roda looks.",
-        epilog="mpi asks mpicxx (or what MPICXX names), ucx pkg-config, gloo CXXFLAGS and LDFLAGS; CXX the compiler",
+        epilog="mpi asks mpicxx (or what MPICXX names), ucx pkg-config. CXX, CXXFLAGS and LDFLAGS are read",
     )
     parser.add_argument("name", choices=sorted(_RECIPES), help="the transport")
     parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"where it goes (by default {users_folder()})")

@@ -31,7 +31,7 @@ def build(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
 
 def built(folder: Path, name: str, **variables: str) -> Path:
     """Build a plugin into a user's folder, and return its path."""
-    done = build(name, XDG_DATA_HOME=str(folder), **variables)
+    done = build(name, XDG_DATA_HOME=str(folder), CXXFLAGS="-O0", **variables)  # half the time
     assert done.returncode == 0, done.stdout + done.stderr
     plugin = folder / "roda" / "plugins" / f"roda_{name}.so"
     assert str(plugin) in done.stdout
