@@ -165,6 +165,8 @@ suite_tensorflow() {
   ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
   local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
   PYTHONPATH=$ROOT/build/site rank_tests tensorflow-np2 horovodrun -np 2
+  PARALLEL_TESTS=(tests/python/keras)
+  PYTHONPATH=$ROOT/build/site rank_tests keras-np2 horovodrun -np 2
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

@@ -94,7 +94,11 @@ class GradientReducer:
         return key_of(variable) in self._local
 
     def reduce(
-        self, gradients: Sequence[Gradient], variables: Sequence[Any], use_generic_names: bool = False
+        self,
+        gradients: Sequence[Gradient],
+        variables: Sequence[Any],
+        use_generic_names: bool = False,
+        ignore_name_scope: bool = False,
     ) -> list[Gradient]:
         """Return the reduced gradients, in their order; None stays None.
 
@@ -106,6 +110,8 @@ class GradientReducer:
             Whose they are.
         use_generic_names : bool
             Whether the ranks match them by their places instead of by their names in the graph.
+        ignore_name_scope : bool
+            Whether they match them by their variables' names alone: for scopes that ranks may number differently.
         """
         results = list(gradients)
         if not _reduce.is_member(self.process_set):
@@ -125,7 +131,7 @@ class GradientReducer:
                 name = self._name_of(places, variables, use_generic_names)
                 reduced = _reduce.grouped_allreduce(
                     [results[i] for i in places], None, *self._devices, self._compression, self._op, *self._factors,
-                    self.process_set, use_generic_names, name,
+                    self.process_set, use_generic_names or ignore_name_scope, name,
                 )  # fmt: skip
                 for i, gradient in zip(places, reduced):
                     results[i] = gradient

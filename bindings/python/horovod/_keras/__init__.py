@@ -1,0 +1,242 @@
+"""What ``horovod.keras`` and ``horovod.tensorflow.keras`` share: the optimizer, plain values, models from files.
+
+Functions take the module `keras` first: Keras 3 on TensorFlow or PyTorch, or Keras 2 (``tf_keras``).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from horovod.common.basics import Average, Sum
+from horovod.common.process_sets import ProcessSet, global_process_set
+
+
+def is_keras_2(keras: ModuleType) -> bool:
+    """Tell whether it is the Keras from before there were backends."""
+    return not hasattr(keras, "ops")
+
+
+def framework_of(keras: ModuleType) -> ModuleType:
+    """Return the module here that knows the framework which Keras computes with; ImportError where there is none."""
+    name = keras.backend.backend()
+    if name == "tensorflow":
+        return importlib.import_module("horovod.tensorflow._keras")
+    if name == "torch":
+        return importlib.import_module("horovod.torch._keras")
+    raise ImportError(
+        f"horovod.keras cannot reduce gradients of Keras' backend {name}"
+        f"{', because horovod.jax is not there yet' if name == 'jax' else ''}. "
+        "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch before keras is imported."
+    )
+
+
+def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
+    """Return the public class of an implementation here: a callback of that Keras."""
+    bases = (impl,) if base is None else (impl, getattr(keras.callbacks, base))
+    return type(impl.__name__.removesuffix("Impl"), bases, {"keras": keras, "__doc__": impl.__doc__})
+
+
+# --- optimizers ---
+
+
+class _Reduction:
+    """What the optimizers below reduce with. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
+
+    def __init__(self, reducer: Any, factor: int) -> None:
+        self.reducer = reducer
+        self.accumulated: list[Any] = []  # whose gradients Keras adds up
+        self._factor = factor
+
+    def reduce_accumulated(self, gradients: Sequence[Any]) -> list[Any]:
+        """Reduce averages of several passes; scale them to sums where those are wanted."""
+        reduced = self.reducer.reduce(gradients, self.accumulated)
+        return reduced if self._factor == 1 else [gradient * self._factor for gradient in reduced]
+
+
+class Distributed:
+    """Of every optimizer that reduces gradients over the ranks."""
+
+    _reduction: _Reduction
+
+    def register_local_var(self, var: Any) -> None:
+        """Leave the gradients of a variable as they are on every rank."""
+        self._reduction.reducer.register_local(var)
+
+
+class _Keras3(Distributed):
+    """Reduces in ``apply``, where the trainers of all backends come by."""
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        """Apply the ranks' reduced gradients."""
+        grads = list(grads)
+        variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
+        if self.gradient_accumulation_steps:
+            self._reduction.accumulated = [
+                variable
+                for gradient, variable in zip(grads, variables)
+                if gradient is not None and not self._overwrite_variable_with_gradient(variable)
+            ]
+        else:
+            grads = self._reduction.reducer.reduce(grads, variables)
+        super().apply(grads, None if trainable_variables is None else variables)
+
+    def _clip_gradients(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """Reduce what was accumulated: Keras clips just before it applies, on all ranks in the same pass."""
+        if self.gradient_accumulation_steps:
+            grads = self._reduction.reduce_accumulated(grads)
+        return super()._clip_gradients(grads)
+
+
+class _Keras2(Distributed):
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Apply the ranks' reduced gradients."""
+        grads_and_vars = list(grads_and_vars)
+        variables = [variable for _, variable in grads_and_vars]
+        reduced = self._reduction.reducer.reduce([gradient for gradient, _ in grads_and_vars], variables)
+        return super().apply_gradients(list(zip(reduced, variables)), *args, **kwargs)
+
+
+def _check(keras: ModuleType, optimizer: Any, op: int, backward_passes_per_step: int) -> None:
+    if op not in (Average, Sum):
+        raise ValueError("op currently only supports Average and Sum")
+    if isinstance(optimizer, Distributed):
+        raise ValueError("The optimizer is distributed already: give DistributedOptimizer the one of Keras.")
+    if backward_passes_per_step < 1:
+        raise ValueError(f"backward_passes_per_step must be > 0, not {backward_passes_per_step}.")
+    if is_keras_2(keras):
+        if backward_passes_per_step > 1:
+            raise NotImplementedError(
+                "backward_passes_per_step > 1 needs Keras 3: Keras 2 cannot accumulate gradients."
+            )
+        if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+            raise NotImplementedError("DistributedOptimizer takes a LossScaleOptimizer of Keras 3 only.")
+
+
+def create_distributed_optimizer(
+    keras: ModuleType,
+    optimizer: Any,
+    name: str | None,
+    device_dense: str,
+    device_sparse: str,
+    compression: Any,
+    sparse_as_dense: bool,
+    gradient_predivide_factor: float,
+    op: int,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """Return an optimizer like `optimizer`, with its state, that reduces gradients; see ``DistributedOptimizer``.
+
+    Its class is a subclass of the given one with the same names, so that models are saved as with that, and can be
+    loaded without Horovod.
+    """
+    _check(keras, optimizer, op, backward_passes_per_step)
+    cls, config, factor = type(optimizer), optimizer.get_config(), 1
+    name = name or f"Distributed{cls.__name__}"
+    if backward_passes_per_step > 1:
+        if config.get("gradient_accumulation_steps"):
+            raise ValueError("Give backward_passes_per_step or the optimizer's gradient_accumulation_steps, not both.")
+        config["gradient_accumulation_steps"] = backward_passes_per_step
+        factor = 1 if average_aggregated_gradients else backward_passes_per_step
+    reducer = framework_of(keras).make_reducer(
+        name, device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, groups,
+        process_set, scale_local_gradients,
+    )  # fmt: skip
+    members = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "_reduction": _Reduction(reducer, factor),
+    }
+    kind = _Keras2 if is_keras_2(keras) else _Keras3
+    distributed = type(cls.__name__, (kind, cls), members).from_config(config)
+    _copy_state(keras, optimizer, distributed)
+    distributed._name = name
+    return distributed
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """Return an optimizer's variables: in Keras 2 some have a method for it."""
+    return list(optimizer.variables() if callable(optimizer.variables) else optimizer.variables)
+
+
+def build(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Make an optimizer's variables, which the first step does else."""
+    getattr(optimizer, "_create_all_weights", optimizer.build)(list(variables))
+
+
+def _copy_state(keras: ModuleType, optimizer: Any, distributed: Any) -> None:
+    if is_keras_2(keras):  # whose optimizers don't know what they were built for: see load_model
+        return
+    if optimizer.built and optimizer._trainable_variables:  # Keras builds one from an h5 file on no variables
+        build(distributed, optimizer._trainable_variables)
+    values = {variable.path: variable for variable in variables_of(optimizer)}
+    for variable in variables_of(distributed):
+        if variable.path in values:
+            variable.assign(values[variable.path])
+
+
+def register_local_layers(keras: ModuleType, optimizer: Any, local_layers: Any) -> None:
+    """Make the weights of a layer, or of several, local ones of a distributed optimizer."""
+    layers = [] if local_layers is None else local_layers
+    for layer in layers if isinstance(layers, (list, tuple, set)) else [layers]:
+        if not isinstance(layer, keras.layers.Layer):
+            raise ValueError("All local layers must be of tf.keras.layers.Layer type.")
+        if not layer.built:
+            raise ValueError(f"The local layer {layer.name} has no weights yet: build the model first.")
+        for variable in layer.trainable_weights:
+            optimizer.register_local_var(variable)
+
+
+def load_model(keras: ModuleType, filepath: Any, custom_optimizers: Any, custom_objects: Any, wrap: Any) -> Any:
+    """Load a model; its optimizer is replaced by what `wrap` makes of it."""
+    custom = {cls.__name__: cls for cls in custom_optimizers or ()}
+    model = keras.models.load_model(filepath, custom_objects={**custom, **(custom_objects or {})})
+    loaded = getattr(model, "optimizer", None)
+    if loaded is not None:
+        model.optimizer = wrap(loaded)
+        if is_keras_2(keras):
+            build(model.optimizer, model.trainable_variables)
+            for ours, theirs in zip(variables_of(model.optimizer), variables_of(loaded)):
+                ours.assign(theirs)
+    return model
+
+
+# --- plain values ---
+
+
+def allreduce(
+    keras: ModuleType, value: Any, name: str | None, average: bool | None, prescale_factor: float,
+    postscale_factor: float, op: int | None, compression: Any,
+) -> Any:  # fmt: skip
+    """Reduce a value over all ranks, and return it as NumPy's."""
+    framework = framework_of(keras)
+    reduced = framework.hvd.allreduce(
+        framework.tensor(value), average=average, name=name, op=op, prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor, compression=compression,
+    )  # fmt: skip
+    return framework.evaluate(reduced)
+
+
+def allgather(keras: ModuleType, value: Any, name: str | None = None) -> Any:
+    """Concatenate the values of all ranks along the first dimension."""
+    framework = framework_of(keras)
+    return framework.evaluate(framework.hvd.allgather(framework.tensor(value), name=name))
+
+
+def broadcast(keras: ModuleType, value: Any, root_rank: int, name: str | None = None) -> Any:
+    """Return the root's value on all ranks."""
+    framework = framework_of(keras)
+    return framework.evaluate(framework.hvd.broadcast(framework.tensor(value), root_rank, name=name))
+
+
+def reducescatter(keras: ModuleType, value: Any, name: str | None = None, op: int = Average) -> Any:
+    """Reduce a value over all ranks and return this rank's rows."""
+    framework = framework_of(keras)
+    return framework.evaluate(framework.hvd.reducescatter(framework.tensor(value), name=name, op=op))

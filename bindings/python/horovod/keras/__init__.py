@@ -1,0 +1,177 @@
+"""Horovod for Keras on TensorFlow or PyTorch. ``import horovod.keras as hvd``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from horovod import _keras
+from horovod.common.basics import Adasum as Adasum
+from horovod.common.basics import Average as Average
+from horovod.common.basics import HorovodBasics
+from horovod.common.basics import Sum as Sum
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.keras import callbacks as callbacks
+from horovod.keras import elastic as elastic
+
+_basics = HorovodBasics()
+ccl_built = _basics.ccl_built
+cross_rank = _basics.cross_rank
+cross_size = _basics.cross_size
+cuda_built = _basics.cuda_built
+ddl_built = _basics.ddl_built
+gloo_built = _basics.gloo_built
+gloo_enabled = _basics.gloo_enabled
+init = _basics.init
+is_initialized = _basics.is_initialized
+local_rank = _basics.local_rank
+local_size = _basics.local_size
+mpi_built = _basics.mpi_built
+mpi_enabled = _basics.mpi_enabled
+mpi_threads_supported = _basics.mpi_threads_supported
+nccl_built = _basics.nccl_built
+rank = _basics.rank
+rocm_built = _basics.rocm_built
+shutdown = _basics.shutdown
+size = _basics.size
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+Compression = _keras.framework_of(keras).hvd.Compression
+
+
+def DistributedOptimizer(  # noqa: N802 (Horovod's name)
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    num_groups: int = 0,
+    groups: Any = None,
+) -> Any:
+    """Return an optimizer that applies gradients which are reduced over the ranks.
+
+    Parameters
+    ----------
+    optimizer : keras.optimizers.Optimizer
+        What applies them; its state is taken over.
+    name : str, optional
+        Of the new optimizer's ops.
+    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups
+        As in :func:`horovod.tensorflow.DistributedGradientTape`; `op` is ``Average`` or ``Sum``.
+
+    Returns
+    -------
+    keras.optimizers.Optimizer
+        Of a subclass of the given one's class, which has the same name: saved models load without Horovod.
+    """
+    return _keras.create_distributed_optimizer(
+        keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
+        op, groups=num_groups or None if groups is None else groups,
+    )  # fmt: skip
+
+
+def PartialDistributedOptimizer(  # noqa: N802 (Horovod's name)
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    local_layers: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """Return a :func:`DistributedOptimizer` that leaves the gradients of some layers as they are on every rank.
+
+    Parameters
+    ----------
+    local_layers : keras.layers.Layer or list of these, optional
+        Built. ``BroadcastGlobalVariablesCallback`` takes their variables as `local_variables`.
+    scale_local_gradients : bool
+        Whether their gradients are divided by the number of ranks, so that the learning rate fits both.
+    backward_passes_per_step : int
+        How many passes are added up before they are reduced and applied: Keras' `gradient_accumulation_steps`.
+    average_aggregated_gradients : bool
+        Whether their average is applied instead of their sum.
+    optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op, groups, \
+process_set
+        As in :func:`DistributedOptimizer`.
+    """
+    distributed = _keras.create_distributed_optimizer(
+        keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
+        op, backward_passes_per_step, average_aggregated_gradients, groups, process_set, scale_local_gradients,
+    )  # fmt: skip
+    _keras.register_local_layers(keras, distributed, local_layers)
+    return distributed
+
+
+def broadcast_global_variables(root_rank: int) -> None:
+    """Give all ranks the root's global variables: in a session of Keras 2. RuntimeError where there are no sessions."""
+    _keras.framework_of(keras).broadcast_global_variables(root_rank)
+
+
+def allreduce(
+    value: Any,
+    name: str | None = None,
+    average: bool | None = True,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    op: int | None = None,
+    compression: Any = Compression.none,
+) -> Any:
+    """Reduce a number or an array over all ranks. `op` needs ``average=None``, as in Horovod."""
+    if op is None:
+        average, op = None, Average if average else Sum
+    return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
+
+
+def allgather(value: Any, name: str | None = None) -> Any:
+    """Concatenate the arrays of all ranks along the first dimension."""
+    return _keras.allgather(keras, value, name)
+
+
+def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
+    """Return the root's number or array on all ranks."""
+    return _keras.broadcast(keras, value, root_rank, name)
+
+
+def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
+    """Reduce an array over all ranks and return this rank's rows."""
+    return _keras.reducescatter(keras, value, name, op)
+
+
+def load_model(
+    filepath: Any,
+    custom_optimizers: Any = None,
+    custom_objects: Any = None,
+    compression: Any = Compression.none,
+    legacy_opts: bool = False,
+) -> Any:
+    """Load a model whose optimizer is a :func:`DistributedOptimizer` afterwards, with the state that was saved.
+
+    Parameters
+    ----------
+    filepath : str
+        What ``model.save`` wrote.
+    custom_optimizers : list of classes, optional
+        Optimizers that are not Keras' own.
+    custom_objects : dict, optional
+        As ``keras.models.load_model`` takes it.
+    compression : Compressor
+        Of the optimizer.
+    legacy_opts : bool
+        For Horovod's programs: whatever was saved is loaded.
+    """
+    return _keras.load_model(
+        keras, filepath, custom_optimizers, custom_objects,
+        lambda optimizer: DistributedOptimizer(optimizer, compression=compression),
+    )  # fmt: skip

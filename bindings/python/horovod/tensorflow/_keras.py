@@ -1,0 +1,55 @@
+"""Keras on TensorFlow: gradients are reduced by ops of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import horovod.tensorflow as hvd
+from horovod.tensorflow._gradients import GradientReducer, check_groups
+
+COMPILES = True  # a training step is traced once: what Python numbers are then stays
+
+broadcast_object = hvd.broadcast_object
+
+
+def tensor(value: Any) -> Any:
+    """Return a tensor of a plain value; Python's numbers in double precision."""
+    return value if tf.is_tensor(value) else tf.convert_to_tensor(np.asarray(value))
+
+
+def evaluate(result: Any) -> Any:
+    """Return a result as NumPy's; in graphs by Keras' session."""
+    if result is None or tf.executing_eagerly():
+        return None if result is None else result.numpy()
+    return tf.compat.v1.keras.backend.get_session().run(result)
+
+
+def broadcast_variables(variables: Sequence[Any], root_rank: int) -> None:
+    """Give the root's values to the variables of all ranks."""
+    evaluate(hvd.broadcast_variables(variables, root_rank))
+
+
+def broadcast_global_variables(root_rank: int) -> None:
+    """Give all ranks the root's variables of the session's graph."""
+    evaluate(hvd.broadcast_global_variables(root_rank))
+
+
+class _Reducer(GradientReducer):
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Reduce, whatever the scope: Keras counts its optimizers, and ranks may have made more of them."""
+        return super().reduce(gradients, variables, ignore_name_scope=True)
+
+
+def make_reducer(
+    name: str, device_dense: str, device_sparse: str, compression: Any, sparse_as_dense: bool, op: int,
+    gradient_predivide_factor: float, groups: Any, *rest: Any,
+) -> _Reducer:  # fmt: skip
+    """Return what reduces gradients."""
+    return _Reducer(
+        name, device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor,
+        check_groups(0, groups), *rest,
+    )  # fmt: skip

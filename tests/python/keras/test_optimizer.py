@@ -1,0 +1,258 @@
+"""Optimizers that reduce gradients."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from common import LEGACY, TORCH, assert_same, gradient, small_model, variable
+
+needs_keras_3 = pytest.mark.skipif(LEGACY, reason="Keras 2 does not accumulate gradients")
+
+
+def mean_of_ranks(hvd: ModuleType) -> float:
+    """Return the average of rank + 1."""
+    return (hvd.size() + 1) / 2
+
+
+def applied(hvd: ModuleType, keras: ModuleType, optimizer: Any, weight: Any, factor: float = 1.0) -> np.ndarray:
+    """Apply gradients of rank + 1 with a rate of one; return by how much the weight fell."""
+    before = weight.numpy()
+    optimizer.apply_gradients([(gradient(keras, [factor * (hvd.rank() + 1)] * 2), weight)])
+    return before - weight.numpy()
+
+
+def test_gradients_are_averaged(hvd: ModuleType, keras: ModuleType) -> None:
+    weight = variable(keras, [1.0, 2.0])
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    assert np.allclose(applied(hvd, keras, optimizer, weight), mean_of_ranks(hvd))
+
+
+@pytest.mark.skipif(not LEGACY, reason="Keras 3 has no legacy optimizers")
+def test_optimizers_from_before_keras_2_11(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    weight = variable(keras, [1.0, 2.0])
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.legacy.SGD(1.0))
+    assert np.allclose(applied(hvd, keras, optimizer, weight), mean_of_ranks(hvd))
+    model = small_model(keras)
+    model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.legacy.Adam(0.05)), loss="mse")
+    model.fit(data.x, data.y, verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    assert_same(hvd, model.get_weights(), "weights")
+
+
+@pytest.mark.skipif(not LEGACY, reason="Keras 3 does them")
+def test_what_keras_2_has_not(hvd: ModuleType, keras: ModuleType) -> None:
+    with pytest.raises(NotImplementedError, match="needs Keras 3"):
+        hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=2)
+    scaled = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(1.0))
+    with pytest.raises(NotImplementedError, match="LossScaleOptimizer of Keras 3 only"):
+        hvd.DistributedOptimizer(scaled)
+
+
+def test_sum_predivision_and_compression(hvd: ModuleType, keras: ModuleType) -> None:
+    def fall(**options: Any) -> np.ndarray:
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+        return applied(hvd, keras, optimizer, variable(keras, [1.0, 2.0]))
+
+    mean = mean_of_ranks(hvd)
+    assert np.allclose(fall(op=hvd.Sum), mean * hvd.size())
+    assert np.allclose(fall(gradient_predivide_factor=2.0), mean)
+    assert np.allclose(fall(compression=hvd.Compression.fp16), mean)
+    assert np.allclose(fall(num_groups=1), mean)
+
+
+def test_missing_gradients_stay_missing(hvd: ModuleType, keras: ModuleType) -> None:
+    first, second = variable(keras, [1.0], "first"), variable(keras, [2.0], "second")
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    with pytest.warns(UserWarning) if not LEGACY else pytest.MonkeyPatch.context():
+        optimizer.apply_gradients([(None, first), (gradient(keras, [hvd.rank() + 1]), second)])
+    assert first.numpy() == 1.0
+    assert np.allclose(second.numpy(), 2.0 - mean_of_ranks(hvd))
+
+
+@pytest.mark.parametrize("steps", ["compiled", "eager", "grouped"])
+def test_training_gives_the_same_model_on_all_ranks(
+    hvd: ModuleType, keras: ModuleType, data: SimpleNamespace, steps: str
+) -> None:
+    model = small_model(keras)
+    groups = [model.trainable_variables[1:3]] if steps == "grouped" else None
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.05), groups=groups)
+    model.compile(optimizer=optimizer, loss="mse", run_eagerly=steps == "eager")
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    history = model.fit(data.x, data.y, batch_size=8, epochs=10, verbose=0, callbacks=[callback])
+    assert_same(hvd, model.get_weights(), "weights")
+    assert history.history["loss"][-1] < history.history["loss"][0] / 2
+
+
+def test_the_class_keeps_its_names(hvd: ModuleType, keras: ModuleType) -> None:
+    plain = keras.optimizers.Adam(0.25)
+    optimizer = hvd.DistributedOptimizer(plain)
+    assert isinstance(optimizer, type(plain))
+    assert type(optimizer) is not type(plain)
+    assert (type(optimizer).__name__, type(optimizer).__module__) == (type(plain).__name__, type(plain).__module__)
+    assert optimizer._name == "DistributedAdam"
+    assert hvd.DistributedOptimizer(keras.optimizers.Adam(), name="mine")._name == "mine"
+    assert float(optimizer.learning_rate.numpy()) == 0.25
+
+
+def test_local_variables_are_not_reduced(hvd: ModuleType, keras: ModuleType) -> None:
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    weight = variable(keras, [1.0, 2.0])
+    optimizer.register_local_var(weight)
+    assert np.allclose(applied(hvd, keras, optimizer, weight), (hvd.rank() + 1) / hvd.size())
+
+
+@needs_keras_3
+def test_accumulated_gradients_are_reduced_once(
+    hvd: ModuleType, keras: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0, gradient_accumulation_steps=2, clipvalue=100.0))
+    reducer, calls = optimizer._reduction.reducer, []
+    reduce = reducer.reduce
+    monkeypatch.setattr(reducer, "reduce", lambda *given: calls.append(1) or reduce(*given))
+    weight = variable(keras, [1.0, 2.0])
+    assert np.allclose(applied(hvd, keras, optimizer, weight, 1.0), 0.0)
+    assert not calls
+    assert np.allclose(applied(hvd, keras, optimizer, weight, 3.0), 2.0 * mean_of_ranks(hvd))
+    assert calls == [1]
+
+
+@needs_keras_3
+@pytest.mark.parametrize("average", [False, True])
+def test_several_passes_a_step(hvd: ModuleType, keras: ModuleType, average: bool) -> None:
+    options = {"backward_passes_per_step": 3, "average_aggregated_gradients": average}
+    make = getattr(hvd, "PartialDistributedOptimizer", hvd.DistributedOptimizer)
+    optimizer = make(keras.optimizers.SGD(1.0), **options)
+    weight = variable(keras, [1.0, 2.0])
+    for _ in range(2):
+        for _ in range(2):
+            assert np.allclose(applied(hvd, keras, optimizer, weight), 0.0)
+        assert np.allclose(applied(hvd, keras, optimizer, weight), mean_of_ranks(hvd) * (1 if average else 3))
+
+
+@needs_keras_3
+def test_several_passes_a_step_in_training(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    model = small_model(keras)
+    if hvd.rank() == 0:
+        keras.optimizers.Adam()  # so that rank 0 gives other names to those that come
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.05, gradient_accumulation_steps=2))
+    model.compile(optimizer=optimizer, loss="mse")
+    model.fit(data.x, data.y, batch_size=8, epochs=2, verbose=0,
+              callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])  # fmt: skip
+    assert_same(hvd, model.get_weights(), "weights")
+
+
+@needs_keras_3
+def test_an_overflow_on_one_rank_skips_the_step_on_all(hvd: ModuleType, keras: ModuleType) -> None:
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=2.0)
+    optimizer = hvd.DistributedOptimizer(scaled)
+    weight = variable(keras, [1.0, 2.0])
+    assert np.allclose(applied(hvd, keras, optimizer, weight, 2.0), mean_of_ranks(hvd))
+    overflow = float("inf") if hvd.rank() == hvd.size() - 1 else 1.0
+    assert np.allclose(applied(hvd, keras, optimizer, weight, overflow), 0.0)
+    assert float(optimizer.dynamic_scale.numpy()) == 1.0
+
+
+@needs_keras_3
+def test_a_scale_around_the_distributed_optimizer_is_refused(hvd: ModuleType, keras: ModuleType) -> None:
+    model = small_model(keras)
+    inner = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    model.compile(optimizer=keras.optimizers.LossScaleOptimizer(inner), loss="mse")
+    with pytest.raises(ValueError, match=r"DistributedOptimizer\(keras.optimizers.LossScaleOptimizer"):
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0).set_model(model)
+
+
+@needs_keras_3
+def test_state_is_taken_over(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    model = small_model(keras)
+    plain = keras.optimizers.Adam(0.05)
+    model.compile(optimizer=plain, loss="mse")
+    model.fit(data.x, data.y, verbose=0)
+    optimizer = hvd.DistributedOptimizer(plain)
+    assert len(optimizer.variables) == len(plain.variables) > 2
+    for ours, theirs in zip(optimizer.variables, plain.variables):
+        assert np.array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_wrong_arguments(hvd: ModuleType, keras: ModuleType) -> None:
+    def refuse(text: str, **options: Any) -> None:
+        with pytest.raises(ValueError, match=text):
+            hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+
+    refuse("op currently only supports Average and Sum", op=2)
+    refuse("gradient_predivide_factor not supported with op != Average", op=hvd.Sum, gradient_predivide_factor=2.0)
+    if not TORCH:
+        refuse("groups should be a non-negative integer", groups="all")
+    with pytest.raises(ValueError, match="distributed already"):
+        hvd.DistributedOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)))
+
+
+class TestOfTensorFlow:
+    """What only ``horovod.tensorflow.keras`` takes."""
+
+    @pytest.fixture
+    def sets(self, hvd: ModuleType) -> ModuleType:
+        if not hasattr(hvd, "add_process_set"):
+            pytest.skip("horovod.keras has no process sets")
+        return hvd
+
+    def test_process_sets(self, sets: ModuleType, keras: ModuleType) -> None:
+        members = sets.add_process_set([0])
+        try:
+            optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(1.0), process_set=members)
+            assert np.allclose(applied(sets, keras, optimizer, variable(keras, [1.0, 2.0])), sets.rank() + 1)
+        finally:
+            sets.remove_process_set(members)
+
+    def test_by_way_of_horovod_tensorflow(self, sets: ModuleType, keras: ModuleType) -> None:
+        import horovod.tensorflow
+
+        options = {"op": sets.Sum, "gradient_predivide_factor": 1.0}
+        optimizer = horovod.tensorflow.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+        fall = applied(sets, keras, optimizer, variable(keras, [1.0, 2.0]))
+        assert np.allclose(fall, mean_of_ranks(sets) * sets.size())
+
+    def test_unscaled_local_gradients(self, sets: ModuleType, keras: ModuleType) -> None:
+        optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(1.0), scale_local_gradients=False)
+        weight = variable(keras, [1.0, 2.0])
+        optimizer.register_local_var(weight)
+        assert np.allclose(applied(sets, keras, optimizer, weight), sets.rank() + 1)
+
+    @pytest.mark.parametrize("sparse_as_dense", [False, True])
+    def test_embeddings(self, sets: ModuleType, keras: ModuleType, sparse_as_dense: bool) -> None:
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Embedding(5, 3)])
+        optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(0.5), sparse_as_dense=sparse_as_dense)
+        model.compile(optimizer=optimizer, loss="mse")
+        x, y = np.array([[0, sets.rank() % 5]]), np.zeros((1, 2, 3), "float32")
+        model.fit(x, y, verbose=0, epochs=2, callbacks=[sets.callbacks.BroadcastGlobalVariablesCallback(0)])
+        assert_same(sets, model.get_weights(), "embedding")
+
+
+class TestOfKeras:
+    """What only ``horovod.keras`` has."""
+
+    @pytest.fixture
+    def partial(self, hvd: ModuleType) -> ModuleType:
+        if not hasattr(hvd, "PartialDistributedOptimizer"):
+            pytest.skip("horovod.tensorflow.keras has no PartialDistributedOptimizer")
+        return hvd
+
+    def test_local_layers(self, partial: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+        model = small_model(keras)
+        local = model.layers[-1]
+        optimizer = partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local)
+        model.compile(optimizer=optimizer, loss="mse")
+        start = [weight.numpy() for weight in local.weights]
+        callback = partial.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights)
+        model.fit(data.x, data.y, batch_size=8, verbose=0, callbacks=[callback])
+        assert_same(partial, model.layers[0].get_weights(), "first layer")
+        kernel = partial.allgather(local.get_weights()[0], name="kernels").reshape(partial.size(), -1)
+        assert all(not np.allclose(kernel[0], other) for other in kernel[1:])
+        assert not np.array_equal(start[0], local.get_weights()[0])
+
+    def test_what_is_no_layer(self, partial: ModuleType, keras: ModuleType) -> None:
+        with pytest.raises(ValueError, match="All local layers must be of tf.keras.layers.Layer type."):
+            partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=["dense"])
+        with pytest.raises(ValueError, match="build the model first"):
+            partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=keras.layers.Dense(1))

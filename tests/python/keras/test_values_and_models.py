@@ -1,0 +1,124 @@
+"""Plain values, models in files, and what the modules export."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from common import LEGACY, TORCH, assert_same, small_model
+
+FORMATS = ["h5"] if LEGACY else ["keras", "h5"]
+
+
+def test_plain_values(hvd: ModuleType) -> None:
+    rank, size = hvd.rank(), hvd.size()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert float(hvd.allreduce(rank + 0.5)) == (size - 1) / 2 + 0.5
+    assert np.array_equal(hvd.broadcast(np.arange(3) + 10 * rank, root_rank=size - 1), np.arange(3) + 10 * (size - 1))
+    rows = hvd.allgather(np.full((rank + 1, 2), rank), name="rows")
+    assert np.array_equal(rows[:, 0], np.repeat(np.arange(size), np.arange(1, size + 1)))
+    part = hvd.reducescatter(np.arange(2.0 * size), op=hvd.Sum)
+    assert np.array_equal(part, size * np.arange(2 * rank, 2 * rank + 2))
+
+
+def test_reductions_of_values(hvd: ModuleType) -> None:
+    values = np.array([1.0, 2.0]) * (hvd.rank() + 1)
+    total = np.array([1.0, 2.0]) * sum(range(1, hvd.size() + 1))
+    none = {"average": None} if hvd.__name__ == "horovod.keras" else {}
+    assert np.allclose(hvd.allreduce(values, "a", op=hvd.Sum, **none), total)
+    assert np.allclose(
+        hvd.allreduce(values, "b", op=hvd.Sum, prescale_factor=2.0, postscale_factor=3.0, **none), 6 * total
+    )
+    assert np.allclose(hvd.allreduce(values, "c", compression=hvd.Compression.fp16), total / hvd.size())
+    with pytest.raises(ValueError, match="The op parameter supersedes average"):
+        hvd.allreduce(values, average=True, op=hvd.Sum)
+
+
+def test_global_variables_need_a_session(hvd: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match="does not support eager execution"):
+        hvd.broadcast_global_variables(0)
+
+
+def test_exports(hvd: ModuleType) -> None:
+    assert hvd.is_initialized()
+    assert (hvd.Average, hvd.Sum) == (0, 1)
+    assert 0 <= hvd.local_rank() < hvd.local_size() <= hvd.size()
+    assert not hasattr(hvd, "is_homogeneous")
+    assert hasattr(hvd, "Adasum") == (hvd.__name__ == "horovod.keras")
+    assert hasattr(hvd, "add_process_set") == (hvd.__name__ == "horovod.tensorflow.keras")
+
+
+@pytest.fixture(params=FORMATS)
+def saved(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace, tmp_path: Path, request: Any) -> SimpleNamespace:
+    """A model that was trained with a distributed optimizer, and every rank's file of it."""
+    model, mse = small_model(keras), keras.losses.MeanSquaredError()  # of "mse" Keras 3 makes an h5 file it can't load
+    model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.Adam(0.05)), loss=mse)
+    model.fit(data.x, data.y, verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    path = tmp_path / f"model.{request.param}"
+    model.save(path)
+    return SimpleNamespace(model=model, path=str(path))
+
+
+def test_a_saved_model_loads_without_horovod(keras: ModuleType, saved: SimpleNamespace) -> None:
+    loaded = keras.models.load_model(saved.path)
+    assert type(loaded.optimizer) is type(keras.optimizers.Adam())
+    assert int(loaded.optimizer.iterations.numpy()) == 1
+    for ours, theirs in zip(loaded.get_weights(), saved.model.get_weights()):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.skipif(TORCH or LEGACY, reason="it imports Keras with its default backend")
+def test_in_a_process_that_has_no_horovod(hvd: ModuleType, saved: SimpleNamespace) -> None:
+    if hvd.__name__ != "horovod.keras" or saved.path.endswith("h5"):
+        pytest.skip("it takes seconds: once is enough")
+    program = (
+        "import sys; sys.modules['horovod'] = None; import keras; "
+        f"print(type(keras.models.load_model({saved.path!r}).optimizer).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    hvd.allreduce(0.0, name="all have seen it")
+    assert done.stdout.strip() == "Adam", done.stderr
+
+
+def test_load_model_wraps_the_optimizer(hvd: ModuleType, data: SimpleNamespace, saved: SimpleNamespace) -> None:
+    loaded = hvd.load_model(saved.path)
+    assert hasattr(loaded.optimizer, "register_local_var")
+    assert int(loaded.optimizer.iterations.numpy()) == 1
+    loaded.fit(data.x, data.y, batch_size=8, verbose=0)  # from the same weights on all ranks
+    assert_same(hvd, loaded.get_weights(), "weights")
+    assert int(loaded.optimizer.iterations.numpy()) == 5
+
+
+def test_load_model_with_an_optimizer_of_the_users(hvd: ModuleType, keras: ModuleType, tmp_path: Path) -> None:
+    class Gentle(keras.optimizers.SGD):
+        """Not one of Keras'."""
+
+    model = small_model(keras)
+    model.compile(optimizer=hvd.DistributedOptimizer(Gentle(0.5)), loss="mse")
+    path = str(tmp_path / f"model.{FORMATS[0]}")
+    model.save(path)
+    loaded = hvd.load_model(path, custom_optimizers=[Gentle])
+    assert isinstance(loaded.optimizer, Gentle)
+    assert hasattr(loaded.optimizer, "register_local_var")
+
+
+def test_load_model_without_an_optimizer(hvd: ModuleType, keras: ModuleType, tmp_path: Path) -> None:
+    path = str(tmp_path / f"model.{FORMATS[0]}")
+    small_model(keras).save(path)
+    assert not getattr(hvd.load_model(path), "optimizer", None)
+
+
+@pytest.mark.skipif(TORCH or LEGACY, reason="once is enough")
+def test_jax_is_refused() -> None:
+    keras = SimpleNamespace(backend=SimpleNamespace(backend=lambda: "jax"))
+    from horovod._keras import framework_of
+
+    with pytest.raises(ImportError, match="horovod.jax is not there yet"):
+        framework_of(keras)
