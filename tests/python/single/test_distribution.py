@@ -167,11 +167,12 @@ def test_the_doctor_names_a_package_that_is_missing(environment: Environment) ->
     assert done.stderr == "horovod.doctor: a package that Roda needs is not installed: pip install psutil\n"
 
 
-def test_a_binding_without_its_framework_names_the_extra(environment: Environment) -> None:
-    done = environment.run("-c", "import horovod.torch")
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras"])
+def test_a_binding_without_its_framework_names_the_extra(environment: Environment, name: str) -> None:
+    done = environment.run("-c", f"import horovod.{name}")
     assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last == "ModuleNotFoundError: horovod.torch needs torch, which is not installed: pip install 'roda[torch]'"
+    text = f"horovod.{name} needs {name}, which is not installed: pip install 'roda[{name}]'"
+    assert done.stderr.strip().splitlines()[-1] == f"ModuleNotFoundError: {text}"
 
 
 def test_versions_agree() -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from horovod.common.util import require_framework
+
+require_framework("keras", "horovod.keras")
+
 import keras
 
 from horovod import _keras
