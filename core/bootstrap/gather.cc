@@ -99,8 +99,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Lines of `theirs` that `common` lacks, each with what stands there instead.
-std::string differences(const std::string& common, const std::string& theirs) {
+// Lines of `theirs` that `common` lacks, each with what stands there instead, and whose that is.
+std::string differences(const std::string& common, const std::string& whose, const std::string& theirs) {
   std::vector<std::string> expected = lines_of(common);
   std::vector<std::string> found = lines_of(theirs);
   std::string out;
@@ -110,14 +110,14 @@ std::string differences(const std::string& common, const std::string& theirs) {
     auto instead = std::find_if(expected.begin(), expected.end(),
                                 [&](const std::string& e) { return !name.empty() && e.starts_with(name); });
     std::string other = instead == expected.end() ? "nothing" : instead->substr(name.size());
-    out += roda::format("{}{} (others: {})", out.empty() ? "" : ", ", line, other.empty() ? "empty" : other);
+    out += roda::format("{}{} ({}: {})", out.empty() ? "" : ", ", line, whose, other.empty() ? "empty" : other);
   }
   return out.empty() ? "lines are missing" : out;
 }
 
 std::string ranks_text(const std::vector<int>& ranks) {
   constexpr std::size_t kShown = 16;
-  std::string out;
+  std::string out = ranks.size() > 1 ? "ranks " : "rank ";
   for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) out += roda::format("{}{}", i ? ", " : "", ranks[i]);
   if (ranks.size() > kShown) out += roda::format(" and {} more", ranks.size() - kShown);
   return out;
@@ -136,8 +136,9 @@ Status compare(const std::vector<std::string>& all) {
   for (const auto& [theirs, ranks] : groups) {
     if (theirs == right->first) continue;
     if (origin < 0 || ranks[0] < origin) origin = ranks[0];
-    text += roda::format(" rank{} {}: {};", ranks.size() > 1 ? "s" : "", ranks_text(ranks),
-                         differences(right->first, theirs));
+    // As many on either side: nobody is the odd one.
+    const std::string whose = ranks.size() < right->second.size() ? "others" : ranks_text(right->second);
+    text += roda::format(" {}: {};", ranks_text(ranks), differences(right->first, whose, theirs));
   }
   text.pop_back();
   return Status(RODA_ERR_PRECONDITION, std::move(text), origin);

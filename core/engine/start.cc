@@ -146,6 +146,17 @@ Status check_interface(const Parts& parts) {
   return {};
 }
 
+// A rank that can carry nothing says so itself: in a list of who has what it would look as if the others were wrong.
+Status check_transports(const Parts& parts) {
+  if (parts.topology.size() == 1 || !parts.planner->carriers().for_host().empty()) return {};
+  std::string reasons;
+  for (const plugins::PluginRecord* record : Environment::get().loader().records()) {
+    if (record->usable || record->is_put_off || record->reason.empty()) continue;
+    reasons += (reasons.empty() ? ": " : "; ") + record->name + ": " + record->reason;
+  }
+  return Status::unavailable("no transport can be used here" + reasons + ". `roda-info --plugins` lists them.");
+}
+
 // What is worth saying of the topology, and its file if one is asked for: neither may end the job. A limit below the
 // number of ranks is somebody's mistake, and every rank under it says so; few cores are a choice.
 void show(const Parts& parts) {
@@ -166,6 +177,7 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
   if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
+  if (mine.ok()) mine = check_transports(*parts);
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, deadline));
   RODA_RETURN_IF_ERROR(
       topology::share(store, parts->rank, reports, view, parts->job_key + "/topology", deadline, topology));

@@ -94,9 +94,9 @@ TEST(Agreement, TheOddRanksAndTheirLinesAreNamedOnAll) {
   }
 }
 
-TEST(Agreement, OfTwoEqualGroupsRankZerosIsRight) {
+TEST(Agreement, OfTwoEqualGroupsBothAreNamed) {
   for (const Status& status : agree({"A=1\n", "A=\nC=5\n"})) {
-    EXPECT_EQ(status.message(), "the ranks do not agree: rank 1: A= (others: 1), C=5 (others: nothing)");
+    EXPECT_EQ(status.message(), "the ranks do not agree: rank 1: A= (rank 0: 1), C=5 (rank 0: nothing)");
   }
 }
 
