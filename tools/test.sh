@@ -97,20 +97,22 @@ suite_threads() {
   TSAN_OPTIONS=report_thread_leaks=0 meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
 }
 
+# What tests, and the ranks of their jobs, are run by.
+RANK_PYTHON=$VENV/bin/python
+
 # pytest_report NAME FOLDER OPTIONS…: tests that need one process and start whatever else they need.
 pytest_report() {
   local name=$1
   shift
-  timeout --kill-after=10 600 python -m pytest -q "$@" --junitxml="$RESULTS/$name.xml" </dev/null || true
+  timeout --kill-after=10 600 "$RANK_PYTHON" -m pytest -q "$@" --junitxml="$RESULTS/$name.xml" </dev/null || true
   [[ -s $RESULTS/$name.xml ]] || step_failed "$name: no report"
 }
 
 # A test that fails on one rank alone leaves the others waiting: they end with what they wait for.
 STALL_LIMIT=180
 
-# What the ranks run, and by which Python.
+# What the ranks run.
 PARALLEL_TESTS=(tests/python/parallel)
-RANK_PYTHON=$VENV/bin/python
 
 # rank_tests NAME LAUNCHER…: every rank that the launcher's command line starts runs the same tests. Rank 0 is counted; the
 # others may only fail.
@@ -163,10 +165,12 @@ suite_tensorflow() {
   fi
   mkdir -p build/site
   ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
+  local -x PYTHONPATH=$ROOT/build/site
   local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
-  PYTHONPATH=$ROOT/build/site rank_tests tensorflow-np2 horovodrun -np 2
+  rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
-  PYTHONPATH=$ROOT/build/site rank_tests keras-np2 horovodrun -np 2
+  rank_tests keras-np2 horovodrun -np 2
+  pytest_report tensorflow tests/python/tensorflow_jobs
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
