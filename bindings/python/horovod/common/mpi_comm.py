@@ -57,7 +57,9 @@ def resolve_process_sets(process_sets: Sequence[ProcessSet], world: Any) -> list
         mine.append(process_set.ranks)
     everyone = world.allgather(mine)
     seen = [list(range(world.Get_size()))]
-    for entry in zip(*everyone, strict=True):
+    if len({len(sets) for sets in everyone}) > 1:
+        raise ValueError("The processes named different numbers of process sets.")
+    for entry in zip(*everyone):
         for ranks in sorted({tuple(ranks) for ranks in entry if ranks is not None}):
             if list(ranks) not in seen:
                 seen.append(list(ranks))

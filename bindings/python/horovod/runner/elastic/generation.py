@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Union
 
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.elastic.discovery import Cooldown
@@ -115,7 +115,7 @@ class Say:
     text: str
 
 
-Action = Start | Tell | Publish | Welcome | End | Retire | Say
+Action = Union[Start, Tell, Publish, Welcome, End, Retire, Say]  # with | from Python 3.10 on
 
 
 class WorkersFailedError(RuntimeError):
