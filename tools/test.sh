@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test, or the suites named on the command line: structure native python tensorflow hosts faults curves vm
-# fuzz sanitizers; or `threads`, half an hour; or `quick`, what to run before each commit. Does all the set-up itself. The last
-# line is the sum over all suites; the exit status is 0 only if nothing failed.
+# fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
+# before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
+# nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -183,6 +184,12 @@ suite_quick() {
   rank_tests np2 horovodrun -np 2
 }
 
+# The wheel for any machine: what is in it, and jobs in fresh environments without a compiler.
+suite_wheel() {
+  tools/build_wheels.sh || { step_failed "wheel: build" && return; }
+  pytest_report wheel tests/wheel
+}
+
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
 suite_hosts() {
   pytest_report hosts tests/hosts
@@ -249,7 +256,8 @@ build_beside() {
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} quick threads " == *" $suite "* ]] || die "no suite '$suite'; there are: ${SUITES[*]}, threads and quick"
+  [[ " ${SUITES[*]} quick threads wheel " == *" $suite "* ]] ||
+    die "no suite '$suite'; there are: ${SUITES[*]}, threads, wheel and quick"
 done
 
 ensure_all
@@ -259,7 +267,7 @@ mkdir -p "$RESULTS" build/logs
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
-  [[ structure,native,quick,threads != *$suite* ]] && build_beside
+  [[ structure,native,quick,threads,wheel != *$suite* ]] && build_beside
   "suite_$suite"
   printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
 done
