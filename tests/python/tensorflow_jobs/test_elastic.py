@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-WORKER = '''
+WORKER = """
 import os, signal, sys
 import tensorflow as tf
 import horovod.tensorflow as hvd
@@ -34,7 +34,7 @@ def train(state):
 
 train(state)
 print("done", hvd.size(), state.step, round(float(weight[0]), 6), flush=True)
-'''
+"""
 
 
 def test_the_others_go_on(tmp_path: Path) -> None:
