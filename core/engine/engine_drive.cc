@@ -239,14 +239,14 @@ void Engine::watch_deadlines() {
                  parts_.rank));
 }
 
-// How long this rank waits for what it has submitted before it calls the roll; where the others can go on without a
-// rank that is stopped, not for ever.
+// How long this rank waits for what it has asked for before it calls the roll. Where the others can go on without a
+// rank that is stopped, and at the end, when every rank's engine answers whatever its program does, not for ever.
 std::optional<Engine::Patience> Engine::patience() const {
   const auto& knobs = parts_.knobs;
   if (!knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0) {
     return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
   }
-  if (!knobs.elastic) return std::nullopt;
+  if (!knobs.elastic && !submissions_.is_to_end()) return std::nullopt;
   return Patience{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
 }
 
@@ -283,9 +283,10 @@ void Engine::doubt() {
   const auto patience = this->patience();
   const auto waits_since = submissions_.waits_since();
   if (!patience.has_value() || waits_since == kNever) return;
-  const Status cause(RODA_ERR_TIMEOUT, "Rank " + std::to_string(parts_.rank) + " waits for more than " +
-                                           std::to_string(patience->limit.count()) + " s (" + patience->setting +
-                                           ") for what it has submitted.");
+  const Status cause(RODA_ERR_TIMEOUT,
+                     "Rank " + std::to_string(parts_.rank) + " waits for more than " +
+                         std::to_string(patience->limit.count()) + " s (" + patience->setting + ") for " +
+                         (submissions_.is_to_end() ? "the end of all ranks." : "what it has submitted."));
   if (!roll_call_.begin_in_doubt(cause, waits_since, patience->limit, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();

@@ -55,7 +55,13 @@ Status Submissions::end_change(const SetChange* change) {
 void Submissions::ask_for_shutdown() {
   const MutexLock lock(mutex_);
   news_.shutdown = true;
+  to_end_since_ = std::min(to_end_since_, CoarseClock::now());
   has_news_.store(true, std::memory_order_seq_cst);
+}
+
+bool Submissions::is_to_end() const {
+  const MutexLock lock(mutex_);
+  return to_end_since_ != CoarseClock::time_point::max();
 }
 
 std::vector<std::int32_t> Submissions::set_ranks(std::int32_t id) const {
@@ -160,8 +166,8 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
 }
 
 CoarseClock::time_point Submissions::waits_since() const {
-  auto oldest = CoarseClock::time_point::max();
   const MutexLock lock(mutex_);
+  CoarseClock::time_point oldest = to_end_since_;
   for (const auto& [key, op] : in_flight_) {
     if (!op->launched) oldest = std::min(oldest, op->submitted);
   }

@@ -41,6 +41,7 @@ class Submissions {
   bool is_over(const SetChange& change) const;
   Status end_change(const SetChange* change);
   void ask_for_shutdown();
+  bool is_to_end() const;  // shutdown was asked for here
   Continuations& continuations() { return continuations_; }
 
   // --- process sets ---
@@ -64,7 +65,7 @@ class Submissions {
   // The operations of a launch, one per tensor, and those under its bits are no longer announced. Null: this rank has
   // joined.
   std::vector<Operation*> take_launched(const negotiate::Launch& launch, Announcer* announcer);
-  // Since when the oldest operation waits that was not launched; max(): none does.
+  // Since when the oldest operation waits that was not launched, or the shutdown; max(): nothing does.
   CoarseClock::time_point waits_since() const;
   void end(const std::vector<Operation*>& operations, const Status& status);
   void end_all(const Status& status);
@@ -96,7 +97,8 @@ class Submissions {
   std::unordered_map<Key, Operation*, KeyHash> in_flight_ RODA_GUARDED_BY(mutex_);
   std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
   Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for
-  std::atomic<bool> has_news_{false};      // written under mutex_, read by anybody
+  CoarseClock::time_point to_end_since_ RODA_GUARDED_BY(mutex_) = CoarseClock::time_point::max();
+  std::atomic<bool> has_news_{false};  // written under mutex_, read by anybody
 };
 
 }  // namespace roda::engine

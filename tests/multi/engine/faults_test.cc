@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "tests/multi/engine/rank.h"
@@ -144,6 +146,32 @@ TEST(Faults, ARankStopsBeforeItSubmits) {
   if (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "after", one, &x, &x));
   EXPECT_EQ(o.code, RODA_ERR_TIMEOUT) << o.message;
   EXPECT_NE(o.message.find("Rank " + std::to_string(victim()) + " does not answer"), std::string::npos) << o.message;
+}
+
+// Whether a process that the job's parent started is stopped.
+bool has_stopped_sibling() {
+  const std::string parent = std::to_string(getppid());
+  std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
+  for (std::string pid; children >> pid;) {
+    std::ifstream stat("/proc/" + pid + "/stat");
+    const std::string text((std::istreambuf_iterator<char>(stat)), std::istreambuf_iterator<char>());
+    const std::size_t name_end = text.rfind(')');
+    if (name_end != std::string::npos && text.compare(name_end, 3, ") T") == 0) return true;
+  }
+  return false;
+}
+
+// At the end every rank waits for every other one, whatever is said of stalls. A rank that is stopped is killed when
+// the others have ended: so long they may not wait.
+TEST(Faults, ARankStopsAtTheEnd) {
+  float x = 1;
+  const Shape one{1};
+  const Outcome o = run(make_op(RODA_ALLREDUCE, "before", one, &x, &x));
+  if (is_victim()) raise(SIGSTOP);
+  EXPECT_TRUE(o.code == RODA_OK || o.code == RODA_ERR_TIMEOUT) << o.message;
+  while (!has_stopped_sibling()) std::this_thread::yield();
+  roda_shutdown();
+  EXPECT_TRUE(has_stopped_sibling());
 }
 
 // A DataLoader worker outlives its rank: what it inherited must not hide the death.
