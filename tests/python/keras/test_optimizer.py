@@ -198,6 +198,8 @@ class TestOfTensorFlow:
         return hvd
 
     def test_process_sets(self, sets: ModuleType, keras: ModuleType) -> None:
+        if sets.size() == 1:
+            pytest.skip("one rank is the global set")
         members = sets.add_process_set([0])
         try:
             optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(1.0), process_set=members)
