@@ -116,8 +116,10 @@ class GradientReducer:
         results = list(gradients)
         if not _reduce.is_member(self.process_set):
             return results
+        if len(results) != len(variables):
+            raise ValueError(f"There are {len(results)} gradients of {len(variables)} variables.")
         dense: list[int] = []
-        for i, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
+        for i, (gradient, variable) in enumerate(zip(gradients, variables)):
             if gradient is None:
                 continue
             if self.is_local(variable):
