@@ -95,7 +95,7 @@ suite_sanitizers() {
 suite_threads() {
   build_folder build/tsan engine-tests -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 \
     -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo || { step_failed "threads: build" && return; }
-  TSAN_OPTIONS=report_thread_leaks=0 meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
+  TSAN_OPTIONS=report_thread_leaks=0:suppressions=$ROOT/tests/tsan.supp meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
 }
 
 # What tests, and the ranks of their jobs, are run by.
