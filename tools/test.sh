@@ -86,7 +86,7 @@ suite_sanitizers() {
   stop_beside builds
   build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine
+    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine --no-suite again
 }
 
 # Data races: the same tests under the thread sanitizer, half an hour, and so not part of every run. Of the libraries only
