@@ -69,8 +69,7 @@ struct HandleState {
   std::vector<Operation> operations;  // never resized after submission
   std::atomic<std::uint32_t> remaining{0};
   Status first_error;  // written by the baton's holder before the last decrement
-  bool will_wait = false;
-  Continuation then;  // whom its end is told
+  Continuation then;   // whom its end is told
 
   bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
 };
