@@ -71,6 +71,10 @@ def test_headers_for_plugins_are_inside(unpacked: Path) -> None:
     assert {"types.h", "transport.hpp"} <= {path.name for path in unpacked.rglob("roda/*/*.h*")}
 
 
+def test_types_are_inside(unpacked: Path) -> None:
+    assert {"py.typed", "_roda.pyi"} <= {path.name for path in (unpacked / "horovod").iterdir()}
+
+
 def test_licenses_of_what_is_compiled_in_are_inside(unpacked: Path) -> None:
     [text] = [path.read_text() for path in unpacked.glob("*.dist-info/licenses/THIRD_PARTY")]
     for part in ("cli11", "fmt", "flatbuffers", "nlohmann", "mbedtls", "gloo", "libc++"):

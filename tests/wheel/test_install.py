@@ -62,11 +62,11 @@ class Environment:
         assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def install(self, wheel: Path) -> None:
-        """Installs the wheel with what it depends on."""
+    def install(self, *packages: str | Path) -> None:
+        """Installs packages with what they depend on."""
         # pip's own settings are the machine's: where its registry is.
         machine = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
-        self.run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, **machine)
+        self.run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages, **machine)
 
 
 def versions() -> list[str]:
@@ -104,6 +104,14 @@ def test_two_ranks_train(transport: str, trainer: Environment) -> None:
     printed = trainer.run("horovodrun", "-np", "2", trainer.bin / "python", HERE / "train.py", **variables)
     assert "rank 0 of 2 learned" in printed
     assert "rank 1 of 2 learned" in printed
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_a_strict_mypy_finds_nothing_in_a_users_program(trainer: Environment) -> None:
+    trainer.install("mypy")
+    program = HERE.parent / "python" / "typing" / "program.py"
+    cache = trainer.bin.parent / "mypy_cache"
+    assert "no issues found" in trainer.run("mypy", "--strict", "--cache-dir", cache, program)
 
 
 @pytest.fixture(scope="module")

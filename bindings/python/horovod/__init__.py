@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from horovod import conflict
 from horovod.version import __version__
@@ -10,6 +10,9 @@ from horovod.version import __version__
 conflict.check()
 
 __all__ = ["__version__", "run"]
+
+if TYPE_CHECKING:
+    from horovod.runner import run
 
 
 def __getattr__(name: str) -> Any:

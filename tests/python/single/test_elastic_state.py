@@ -9,8 +9,7 @@ import torch
 from horovod.common.elastic import ObjectState, State, notification_manager, run_fn
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.runner.elastic.worker import HostUpdateResult
-from horovod.torch.elastic import sampler as sampler_module
-from horovod.torch.elastic import state as state_module
+from horovod.torch.elastic import sampler as sampler_module, state as state_module
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.elastic.state import TorchState, get_handler_registry, set_handler_registry
 

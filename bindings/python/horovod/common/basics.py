@@ -16,7 +16,16 @@ from horovod import _roda
 from horovod.common import mpi_comm, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
-from horovod.common.operations import NOT_INITIALIZED, Adasum, Average, Max, Min, Product, Sum, forget_handles
+from horovod.common.operations import (
+    NOT_INITIALIZED,
+    Adasum as Adasum,
+    Average as Average,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+    forget_handles,
+)
 from horovod.common.process_sets import (
     ProcessSet,
     bind_registered_sets,

@@ -6,10 +6,12 @@ import functools
 import os
 import queue
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.runner.elastic.worker import HostUpdateResult, notification_manager
+
+Training = TypeVar("Training", bound=Callable[..., Any])
 
 
 class State:
@@ -99,6 +101,10 @@ class ObjectState(State):
         self._saved_state = kwargs
         self._set_attrs()
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def _set_attrs(self) -> None:
         for name, value in self._saved_state.items():
             setattr(self, name, value)
@@ -128,7 +134,7 @@ def _join_the_others(state: State, reset: Callable[[], None]) -> None:
     notification_manager.resume(sync=True)
 
 
-def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+def run_fn(func: Training, reset: Callable[[], None]) -> Training:
     """Return `func` in a loop that starts it again after a failure or a change of hosts.
 
     Parameters
@@ -172,4 +178,4 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
         finally:
             notification_manager.remove_listener(state)
 
-    return wrapper
+    return cast(Training, wrapper)

@@ -9,11 +9,11 @@ from typing import Any
 import cloudpickle
 
 from horovod import _roda
+from horovod._roda import Request
 from horovod.common.operations import (
     ALLGATHER,
     BROADCAST,
     DTYPE_NAMES,
-    Request,
     run,
     set_id_of,
     tensor_name,

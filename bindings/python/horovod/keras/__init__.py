@@ -11,13 +11,9 @@ require_framework("keras", "horovod.keras")
 import keras
 
 from horovod import _keras
-from horovod.common.basics import Adasum as Adasum
-from horovod.common.basics import Average as Average
-from horovod.common.basics import HorovodBasics
-from horovod.common.basics import Sum as Sum
+from horovod.common.basics import Adasum as Adasum, Average as Average, HorovodBasics, Sum as Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.keras import callbacks as callbacks
-from horovod.keras import elastic as elastic
+from horovod.keras import callbacks as callbacks, elastic as elastic
 
 _basics = HorovodBasics()
 ccl_built = _basics.ccl_built

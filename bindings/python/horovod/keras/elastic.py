@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from horovod._keras import bind, framework_of
-from horovod._keras import elastic as _impl
+from horovod._keras import bind, elastic as _impl, framework_of
 
 run = framework_of(keras).hvd.elastic.run
 

@@ -6,9 +6,11 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
+
+Result = TypeVar("Result")
 
 
 class _HorovodArgs(argparse.Namespace):
@@ -19,11 +21,11 @@ class _HorovodArgs(argparse.Namespace):
 
         unset = {action.dest: None for action in make_parser()._actions if action.dest not in ("help", "version")}
         super().__init__(**unset)
-        self.command = []
+        self.command: list[str] = []
 
 
 def run(
-    func: Callable[..., Any],
+    func: Callable[..., Result],
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     num_proc: int = 1,
@@ -50,7 +52,7 @@ def run(
     np: int | None = None,
     min_np: int | None = None,
     max_np: int | None = None,
-) -> list[Any]:
+) -> list[Result]:
     """Call a function in every process of a new job.
 
     Parameters

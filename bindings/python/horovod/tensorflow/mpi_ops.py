@@ -15,20 +15,27 @@ from typing import Any
 import tensorflow as tf
 
 from horovod import _roda
-from horovod.common.basics import Adasum as Adasum
-from horovod.common.basics import Average as Average
-from horovod.common.basics import HorovodBasics
-from horovod.common.basics import Max as Max
-from horovod.common.basics import Min as Min
-from horovod.common.basics import Product as Product
-from horovod.common.basics import Sum as Sum
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    HorovodBasics,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
 from horovod.common.operations import root_of, set_id_of
-from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.process_sets import add_process_set as add_process_set
-from horovod.common.process_sets import remove_process_set as remove_process_set
-from horovod.common.util import check_num_rank_power_of_2 as check_num_rank_power_of_2
-from horovod.common.util import get_average_backwards_compatibility_fun
-from horovod.common.util import gpu_available as gpu_available
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set as add_process_set,
+    global_process_set,
+    remove_process_set as remove_process_set,
+)
+from horovod.common.util import (
+    check_num_rank_power_of_2 as check_num_rank_power_of_2,
+    get_average_backwards_compatibility_fun,
+    gpu_available as gpu_available,
+)
 from horovod.tensorflow.util import _executing_eagerly
 
 Tensor = Any  # of TensorFlow, which has no type that both of its modes share

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.objects import allgather_object as allgather_object
-from horovod.common.objects import broadcast_object as broadcast_object
+from horovod.common.objects import allgather_object as allgather_object, broadcast_object as broadcast_object
 from horovod.torch._hooks import zero_gradient
 from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 

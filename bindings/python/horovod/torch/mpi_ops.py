@@ -3,27 +3,42 @@
 Asynchronous functions return a handle for :func:`synchronize` and :func:`poll`. Until it is done, the tensors that
 were passed must not be changed. Ranks match operations by name; operations without a name must be called in the same
 order by all ranks of the process set.
+
+Tensors are dense and contiguous, of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64,
+bool, float8_e4m3fn or float8_e5m2, on the host or a GPU; those of other devices are copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import torch
 
 from horovod.common import operations
-from horovod.common.basics import Adasum, Average, HorovodBasics, Max, Min, Product, Sum
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    HorovodBasics,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
-from horovod.common.operations import expect as expect
-from horovod.common.operations import poll as poll
-from horovod.common.operations import synchronize as synchronize
-from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.process_sets import add_process_set as add_process_set
-from horovod.common.process_sets import remove_process_set as remove_process_set
-from horovod.common.util import check_installed_version as check_installed_version
-from horovod.common.util import get_average_backwards_compatibility_fun
-from horovod.common.util import gpu_available as gpu_available
-from horovod.common.util import num_rank_is_power_2 as num_rank_is_power_2
+from horovod.common.operations import expect as expect, poll as poll, synchronize as synchronize
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set as add_process_set,
+    global_process_set,
+    remove_process_set as remove_process_set,
+)
+from horovod.common.util import (
+    check_installed_version as check_installed_version,
+    get_average_backwards_compatibility_fun,
+    gpu_available as gpu_available,
+    num_rank_is_power_2 as num_rank_is_power_2,
+)
 from horovod.torch import _ops, mpi_lib_v2
 from horovod.torch._autograd import (
     HorovodAllgather,
@@ -35,10 +50,12 @@ from horovod.torch._autograd import (
     HorovodGroupedReducescatter,
     HorovodReducescatter,
 )
-from horovod.torch._reduce import reduce as reduce
-from horovod.torch._reduce import reduce_ as reduce_
-from horovod.torch._reduce import reduce_async as reduce_async
-from horovod.torch._reduce import reduce_async_ as reduce_async_
+from horovod.torch._reduce import (
+    reduce as reduce,
+    reduce_ as reduce_,
+    reduce_async as reduce_async,
+    reduce_async_ as reduce_async_,
+)
 from horovod.torch._tensors import start
 from horovod.torch.compression import Compression, Compressor, compressor_of
 
@@ -113,7 +130,7 @@ def allreduce(
     Parameters
     ----------
     tensor : torch.Tensor
-        Contiguous, the same shape and dtype on all ranks.
+        Contiguous, the same shape and dtype on all ranks: integers, floats or bool.
     average : bool, optional
         Deprecated: True for ``op=Average``, False for ``op=Sum``.
     name : str, optional
@@ -130,7 +147,14 @@ def allreduce(
     Returns
     -------
     torch.Tensor
-        New, with the dtype and device of `tensor`.
+        New, with the shape, dtype and device of `tensor`.
+
+    Raises
+    ------
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     op = handle_average_backwards_compatibility(op, average)
     compressed, context = compressor_of(compression).compress(tensor)
@@ -290,11 +314,24 @@ def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet =
     Parameters
     ----------
     tensor : torch.Tensor
-        Contiguous; the first dimension may differ between ranks and may be zero.
+        Contiguous, with at least one dimension. The first may differ between ranks and may be zero; the others and the
+        dtype are the same on all ranks.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
         Who takes part.
+
+    Returns
+    -------
+    torch.Tensor
+        Of shape ``(sum of the ranks' rows, ...)``, with the dtype and device of `tensor`.
+
+    Raises
+    ------
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if _needs_gradient(tensor):
         return HorovodAllgather.apply(tensor, name, process_set)
@@ -343,6 +380,18 @@ def broadcast(
         What the ranks match by.
     process_set : ProcessSet
         Who takes part.
+
+    Returns
+    -------
+    torch.Tensor
+        New, with the shape, dtype and device of `tensor`.
+
+    Raises
+    ------
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if _needs_gradient(tensor):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
@@ -376,6 +425,17 @@ def alltoall_async(
     return start(*_ops.prepare_alltoall(tensor, splits, name, process_set))
 
 
+@overload
+def alltoall(
+    tensor: Tensor, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Tensor: ...
+@overload
+def alltoall(
+    tensor: Tensor,
+    splits: Sequence[int] | Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[Tensor, Tensor]: ...
 def alltoall(
     tensor: Tensor,
     splits: Sequence[int] | Tensor | None = None,
@@ -387,9 +447,9 @@ def alltoall(
     Parameters
     ----------
     tensor : torch.Tensor
-        Contiguous.
+        Contiguous, with at least one dimension; the same dtype and the same dimensions after the first on all ranks.
     splits : sequence of int or int32 tensor, optional
-        Rows for each rank; without it, or with an empty one, the rows are divided evenly.
+        Rows for each rank, ``size`` numbers; without it, or with an empty one, the rows are divided evenly.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
@@ -398,7 +458,14 @@ def alltoall(
     Returns
     -------
     torch.Tensor or tuple
-        The output; with `splits` the pair (output, received splits).
+        The output; with `splits` the pair (output, received splits), the latter int32 on the device of `splits`.
+
+    Raises
+    ------
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if _needs_gradient(tensor):
         result = HorovodAlltoall.apply(tensor, splits, name, process_set)
@@ -436,7 +503,8 @@ def reducescatter(
     Parameters
     ----------
     tensor : torch.Tensor
-        Contiguous, the same shape on all ranks. The first ``shape[0] % size`` ranks get one row more.
+        Contiguous, with at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size``
+        ranks get one row more.
     name : str, optional
         What the ranks match by.
     compression : Compressor
@@ -447,6 +515,18 @@ def reducescatter(
         Who takes part.
     prescale_factor, postscale_factor : float
         Applied to every rank's input, and to the result.
+
+    Returns
+    -------
+    torch.Tensor
+        This rank's rows, with the dtype and device of `tensor`.
+
+    Raises
+    ------
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, process_set, prescale_factor, postscale_factor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,11 @@ from horovod.torch._distributed_optimizer import DistributedMixin
 from horovod.torch._sharded_optimizer import ShardedMixin
 from horovod.torch.compression import Compression, Compressor, compressor_of
 from horovod.torch.mpi_ops import rocm_built, size
+
+if TYPE_CHECKING:
+
+    class Distributed(DistributedMixin, torch.optim.Optimizer):
+        """What the result looks like; its class is made of the optimizer's own when the program runs."""
 
 
 def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
@@ -29,7 +34,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
     sharded: bool = False,
-) -> torch.optim.Optimizer:
+) -> Distributed:
     """Wrap an optimizer so that it steps with gradients reduced over all ranks.
 
     Parameters

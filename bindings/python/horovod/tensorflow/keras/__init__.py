@@ -7,17 +7,16 @@ from typing import Any
 from tensorflow import keras
 
 from horovod import _keras
-from horovod.common.basics import Average as Average
-from horovod.common.basics import HorovodBasics
-from horovod.common.basics import Sum as Sum
-from horovod.common.process_sets import ProcessSet as ProcessSet
-from horovod.common.process_sets import add_process_set as add_process_set
-from horovod.common.process_sets import get_process_set_ids_and_ranks as get_process_set_ids_and_ranks
-from horovod.common.process_sets import global_process_set as global_process_set
-from horovod.common.process_sets import remove_process_set as remove_process_set
+from horovod.common.basics import Average as Average, HorovodBasics, Sum as Sum
+from horovod.common.process_sets import (
+    ProcessSet as ProcessSet,
+    add_process_set as add_process_set,
+    get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
+    global_process_set as global_process_set,
+    remove_process_set as remove_process_set,
+)
 from horovod.tensorflow.compression import Compression as Compression
-from horovod.tensorflow.keras import callbacks as callbacks
-from horovod.tensorflow.keras import elastic as elastic
+from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
 _basics = HorovodBasics()
 ccl_built = _basics.ccl_built

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from horovod.common.elastic import run_fn
 from horovod.torch.elastic.sampler import ElasticSampler
@@ -12,8 +12,10 @@ from horovod.torch.mpi_ops import init, shutdown
 
 __all__ = ["ElasticSampler", "TorchState", "run"]
 
+Training = TypeVar("Training", bound=Callable[..., Any])
 
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
+
+def run(func: Training) -> Training:
     """Decorate a training function so that it is started again, from the last commit, when a collective fails.
 
     Parameters

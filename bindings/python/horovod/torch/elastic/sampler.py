@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from horovod.torch.mpi_ops import rank, size
 
+if TYPE_CHECKING:
+    _Sampler = torch.utils.data.Sampler[int]
+else:  # no generic class before torch 2.1
+    _Sampler = torch.utils.data.Sampler
 
-class ElasticSampler(torch.utils.data.Sampler):
+
+class ElasticSampler(_Sampler):
     """Like ``torch.utils.data.DistributedSampler``, but remembers how far the epoch is.
 
     Parameters
