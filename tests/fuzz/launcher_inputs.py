@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from horovod.runner.common.util import config_parser, hosts
-from horovod.runner.launch import make_parser
+from horovod.runner.options import make_parser
 
 WORDS = [
     "-1", "0", "1", "64", "1e9", "1e999", ".nan", "null", "~", "true", "no", "[]", "{}", "[1, 2]", '"a\\0b"',

@@ -75,6 +75,14 @@ def test_types_are_inside(unpacked: Path) -> None:
     assert {"py.typed", "_roda.pyi"} <= {path.name for path in (unpacked / "horovod").iterdir()}
 
 
+def test_manual_pages_and_completion_are_inside(unpacked: Path) -> None:
+    [share] = unpacked.glob("*.data/data/share")
+    ours = ("build-plugin", "config", "conformance", "info", "perf", "sim")
+    programs = {"horovodrun", *(f"roda-{name}" for name in ours)}
+    assert {path.stem for path in (share / "man" / "man1").iterdir()} == programs
+    assert {path.name for path in (share / "bash-completion" / "completions").iterdir()} == programs
+
+
 def test_licenses_of_what_is_compiled_in_are_inside(unpacked: Path) -> None:
     [text] = [path.read_text() for path in unpacked.glob("*.dist-info/licenses/THIRD_PARTY")]
     for part in ("cli11", "fmt", "flatbuffers", "nlohmann", "mbedtls", "gloo", "libc++"):

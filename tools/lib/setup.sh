@@ -23,7 +23,7 @@ export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # Everything that ends up in the installed product.
 PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml headers core transports algorithms plugins bindings share tools/meson.build
-  tools/info tools/perf)
+  tools/info tools/manual tools/perf tools/sim tools/common)
 
 say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
 die() {

@@ -35,7 +35,7 @@ def build_plugin() -> NoReturn:
 
 
 def config() -> None:
-    """Print what building a plugin needs: ``--cflags`` for the headers, ``--plugindir`` for where plugins lie."""
+    """Prints what building a plugin needs: --cflags for the headers, --plugindir for where plugins lie."""
     headers = headers_folder()
     answers = {
         "--cflags": f"-I{headers}" if headers else "",
@@ -43,7 +43,7 @@ def config() -> None:
     }
     usage = f"usage: roda-config {' | '.join(answers)}"
     if sys.argv[1:] in (["-h"], ["--help"]):
-        print(usage)
+        print(f"{usage}\n{config.__doc__}")
         sys.exit(0)
     if len(sys.argv) != 2 or sys.argv[1] not in answers:
         print(usage, file=sys.stderr)

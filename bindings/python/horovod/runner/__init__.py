@@ -8,8 +8,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import cloudpickle
-
 Result = TypeVar("Result")
 
 
@@ -17,7 +15,7 @@ class _HorovodArgs(argparse.Namespace):
     """The arguments of a job that no command line was parsed for: all unset."""
 
     def __init__(self) -> None:
-        from horovod.runner.launch import make_parser
+        from horovod.runner.options import make_parser
 
         unset = {action.dest: None for action in make_parser()._actions if action.dest not in ("help", "version")}
         super().__init__(**unset)
@@ -84,6 +82,8 @@ def run(
     RuntimeError
         When a process failed.
     """
+    import cloudpickle  # not needed by who imports the options alone
+
     from horovod.runner.launch import _run
 
     for old, new, value in (

@@ -1,0 +1,62 @@
+"""Manual pages and completion for bash, made anew of what the installed programs print."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAKE = Path(__file__).parents[3] / "tools" / "manual" / "make.py"
+PROGRAMS = ("horovodrun", "roda-build-plugin", "roda-config", "roda-conformance", "roda-info", "roda-perf", "roda-sim")
+
+pytestmark = pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("manual")
+    for name in PROGRAMS:
+        subprocess.run([sys.executable, MAKE, folder, "1.2.3", name, name], check=True, timeout=60)
+    return folder
+
+
+def completed(made: Path, *words: str) -> set[str]:
+    """Return what bash offers for the last of the words."""
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = f". {made / words[0]}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
+    script += f'_{words[0].replace("-", "_")}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    return set(subprocess.check_output(["bash", "-c", script], text=True).split())
+
+
+def test_pages_name_every_option_and_nothing_of_this_machine(made: Path) -> None:
+    for name in PROGRAMS:
+        page = (made / f"{name}.1").read_text().replace("\\-", "-").replace("\\&", "")
+        assert page.startswith(f'.TH {name.upper()} 1 "" "Roda 1.2.3"\n.SH NAME\n{name} - ')
+        printed = subprocess.check_output([name, "--help"], text=True)
+        options = set(re.findall(r"^  (-.*?)(?:  |$)", printed, re.MULTILINE))
+        assert all(option.split()[0].split(",")[0] in page for option in options)
+        assert str(Path.home()) not in page
+    assert (
+        r"\fB\-np NUM_PROC, \-\-num\-proc NUM_PROC\fR" + "\nnumber of processes\n"
+        in (made / "horovodrun.1").read_text()
+    )
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_groff_has_no_complaints(made: Path) -> None:
+    command = ["groff", "-man", "-ww", "-Tutf8", *(str(made / f"{name}.1") for name in PROGRAMS)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_bash_completes_options_and_their_values(made: Path) -> None:
+    assert completed(made, "horovodrun", "--min") == {"--min-np", "--min-num-proc"}
+    assert completed(made, "horovodrun", "-np", "2", "--log-level", "W") == {"WARNING"}
+    assert completed(made, "horovodrun", "-np", "2", "python", "--min") == set()  # python's own
+    assert completed(made, "roda-info", "--memory", "") == {"host", "cuda"}
+    assert completed(made, "roda-conformance", "--pl") == {"--plugin"}
+    assert completed(made, "roda-build-plugin", "m") == {"mpi"}
+    assert completed(made, "roda-config", "--") == {"--cflags", "--plugindir"}
