@@ -93,6 +93,12 @@ Status ControlPlane::connect(Store& store, const Topology& topology, int rank, c
   return {};
 }
 
+std::vector<std::span<std::byte>> ControlPlane::rooms() const {
+  std::vector<std::span<std::byte>> all;
+  for (int local = 0; local < segment_->size(); ++local) all.push_back(segment_->room(local));
+  return all;
+}
+
 Status ControlPlane::watch() {
   poll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!poll_) return system_error("epoll_create1");

@@ -72,6 +72,10 @@ class ControlPlane {
   // Whether a roll call of a rank that is heard through this one has passed on its way up, since the last question.
   bool heard_roll_call() { return !way_up_.empty() && combiner_ != nullptr && combiner_->heard_roll_call(); }
 
+  // Memory of each rank of this host, this one's and the others' by local rank; see HostSegment.
+  std::span<std::byte> room() const { return segment_->room(segment_->local_rank()); }
+  std::vector<std::span<std::byte>> rooms() const;
+
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }
 

@@ -53,6 +53,11 @@ struct alignas(64) HostSegment::RankCell {
 
 struct HostSegment::Header {
   std::uint64_t nonce;
+  // For tools.
+  char rooms_tag[8];
+  std::uint64_t rooms_offset;
+  std::uint64_t room_bytes;
+  std::uint64_t rooms;
   // The first error: 0 none, 1 being written, 2 there.
   alignas(64) std::atomic<std::uint32_t> abort_state;
   std::int32_t code;
@@ -74,7 +79,13 @@ std::size_t HostSegment::up_offset() const {
   return log_offset() + LogRing::bytes_for(kLogCells, static_cast<std::uint32_t>(ranks_.size()));
 }
 
-std::size_t HostSegment::total_bytes() const { return up_offset() + LogRing::bytes_for(kUpCells, 1); }
+std::size_t HostSegment::rooms_offset() const { return aligned(up_offset() + LogRing::bytes_for(kUpCells, 1)); }
+
+std::size_t HostSegment::total_bytes() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
+
+std::span<std::byte> HostSegment::room(int local) const {
+  return {segment_.data() + rooms_offset() + static_cast<std::size_t>(local) * kRoomBytes, kRoomBytes};
+}
 
 Status HostSegment::create_segment() {
   const std::size_t bytes = total_bytes();
@@ -84,6 +95,10 @@ Status HostSegment::create_segment() {
   if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return system_error("getrandom");
   LogRing::format(segment_.data() + log_offset(), kLogCells, static_cast<std::uint32_t>(ranks_.size()));
   LogRing::format(segment_.data() + up_offset(), kUpCells, 1);
+  std::memcpy(header->rooms_tag, "rodaroom", sizeof header->rooms_tag);
+  header->rooms_offset = rooms_offset();
+  header->room_bytes = kRoomBytes;
+  header->rooms = ranks_.size();
   return {};
 }
 

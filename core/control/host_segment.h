@@ -57,6 +57,11 @@ class HostSegment {
   void depart();  // this rank leaves in an orderly way
   bool departed(int local) const;
 
+  // --- memory of each rank that lives as long as any rank of the host, and that tools find through /proc ---
+  static constexpr std::size_t kRoomBytes = 129 * 4096;
+  // Zeros at first.
+  std::span<std::byte> room(int local) const;
+
   // --- the first error of the host; sticky ---
   void abort(const Status& cause);
   bool is_aborted() const;
@@ -68,6 +73,7 @@ class HostSegment {
   HostSegment(std::vector<std::int32_t> ranks, int local_rank);
   std::size_t log_offset() const;
   std::size_t up_offset() const;
+  std::size_t rooms_offset() const;
   std::size_t total_bytes() const;
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);

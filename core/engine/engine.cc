@@ -36,6 +36,8 @@ Engine::Engine(Parts parts)
                 {parts_.host, parts_.device, parts_.knobs.num_nccl_streams,
                  parts_.topology.rank(parts_.rank).local_rank, parts_.knobs.enable_async_completion}),
       roll_call_(parts_.rank, parts_.topology.size(), parts_.control->way_up()),
+      recorder_(parts_.control->room(),
+                {parts_.rank, parts_.topology.size(), parts_.generation, parts_.topology.host_of(parts_.rank).name}),
       stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
                    std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)) {
   static_cast<void>(bells_.watch(parts_.control->fd()));
@@ -81,6 +83,7 @@ void Engine::poke() {
     wake_holder();
     return;
   }
+  turn_time_ = {};
   announce();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
   static_cast<void>(parts_.control->service(false));
@@ -258,6 +261,10 @@ void Engine::shutdown() {
 }
 
 void Engine::end_operations(const std::vector<Operation*>& operations, const Status& status) {
+  const auto now = turn_time();
+  for (const Operation* op : operations) {
+    if (op != nullptr) recorder_.ended(op->recorded, status, now);
+  }
   submissions_.end(operations, status);
   baton_.pulse();
 }
@@ -282,6 +289,10 @@ void Engine::launch(negotiate::Launch launch) {
   }
   if (!launcher_.set(launch.set).is_member()) return;
   std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);
+  const auto now = turn_time();
+  for (const Operation* op : operations) {
+    if (op != nullptr) recorder_.agreed(op->recorded, now);
+  }
   launcher_.add(std::move(launch), std::move(operations));
 }
 
@@ -360,7 +371,16 @@ void Engine::roll_called() {
 
 // --- launches -------------------------------------------------------------------------------------------------------
 
+Status Engine::context_made(execute::TransportContext& context) {
+  recorder_.uses(context.name());
+  return bells_.watch(context.event_fd());
+}
+
 void Engine::started(const LaunchRun& run) {
+  const auto now = turn_time();
+  for (const Operation* op : run.operations()) {
+    if (op != nullptr) recorder_.launched(op->recorded, now);
+  }
   if (!timeline_.active()) return;
   for (const auto& tensor : run.launch().tensors) timeline_.started(tensor->name, run.activity());
 }

@@ -25,6 +25,7 @@
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
 #include "core/negotiate/negotiator.h"
+#include "core/observe/flight_recorder.h"
 #include "core/observe/stall_watch.h"
 #include "core/observe/timeline.h"
 #include "core/plan/planner.h"
@@ -122,7 +123,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void present(std::int32_t rank) override RODA_REQUIRES(baton_) { roll_call_.answered(rank); }
 
   // --- Launcher::Owner: likewise, while it advances launches ---
-  Status context_made(execute::TransportContext& context) override { return bells_.watch(context.event_fd()); }
+  Status context_made(execute::TransportContext& context) override RODA_REQUIRES(baton_);
   void started(const LaunchRun& run) override RODA_REQUIRES(baton_);
   void finished(LaunchRun& run, const Status& status, bool is_over) override RODA_REQUIRES(baton_);
   void failed(const LaunchRun& run, const Status& status) override RODA_REQUIRES(baton_);
@@ -150,6 +151,11 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // One turn. True when something moved.
   bool drive() RODA_REQUIRES(baton_);
   bool announce() RODA_REQUIRES(baton_);
+  // For the flight recorder: one look at the clock for all that a turn does.
+  CoarseClock::time_point turn_time() RODA_REQUIRES(baton_) {
+    if (turn_time_ == CoarseClock::time_point{}) turn_time_ = CoarseClock::now();
+    return turn_time_;
+  }
   bool apply_log() RODA_REQUIRES(baton_);
   void put_in_log() RODA_REQUIRES(baton_);
   void end_operations(const std::vector<Operation*>& operations, const Status& status) RODA_REQUIRES(baton_);
@@ -215,6 +221,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::map<std::int32_t, Clock::time_point> hold_until_ RODA_GUARDED_BY(baton_);  // per set, with HOROVOD_CYCLE_TIME
   CoarseClock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
   RollCall roll_call_ RODA_GUARDED_BY(baton_);
+  observe::FlightRecorder recorder_ RODA_GUARDED_BY(baton_);
+  CoarseClock::time_point turn_time_ RODA_GUARDED_BY(baton_){};  // zero: not looked at in this turn
   observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
   bool shutting_down_ RODA_GUARDED_BY(baton_) = false;
   bool drained_said_ RODA_GUARDED_BY(baton_) = false;

@@ -105,6 +105,7 @@ void Engine::sleep(int limit_ms) {
 
 bool Engine::drive() {
   if (!failed_.ok()) return false;
+  turn_time_ = {};
   bool moved = false;
   if (submissions_.has_news(std::memory_order_acquire)) moved = announce() || moved;
   moved = apply_log() || moved;
@@ -142,6 +143,8 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   if (news_.shutdown && !shutting_down_) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
+    const negotiate::Request& r = op->request;
+    op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
@@ -262,6 +265,7 @@ void Engine::watch_stalls() {
   if (parts_.knobs.stall_check_disable) return doubt();
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
+    if (const Operation* op = submissions_.find(w.set, w.name)) recorder_.missing(op->recorded, w.missing);
     const auto& members = negotiator_.members(w.set);
     const auto first = std::find_if(members.begin(), members.end(), [&](std::int32_t r) {
       return !std::binary_search(w.missing.begin(), w.missing.end(), r);
@@ -300,6 +304,11 @@ void Engine::fail(const Status& cause) {
   failed_ = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
   RODA_LOG(error, "{}", failed_.message());
   static_cast<void>(submissions_.close(failed_));
+  if (const std::string& folder = parts_.knobs.flight_folder; !folder.empty()) {
+    if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {
+      RODA_LOG(warning, "The flight recorder: {}", s.message());
+    }
+  }
   // Before anybody learns of the error, and may leave the process with it.
   const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
   if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());

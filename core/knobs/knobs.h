@@ -60,6 +60,7 @@ struct Knobs {
 
   std::string timeline;  // path, or DYNAMIC; empty: off
   bool timeline_mark_cycles{};
+  std::string flight_folder;  // empty: no dumps
   bool stall_check_disable{};
   bool elastic{};
   int stall_check_seconds{};

@@ -42,6 +42,7 @@ class LaunchRun {
 
   const negotiate::Launch& launch() const { return launch_; }
   std::vector<Operation*>& operations() { return operations_; }
+  const std::vector<Operation*>& operations() const { return operations_; }
   // All work lies on the device's stream, and an event behind it: whoever uses that stream's order needs to wait no
   // longer. The operations carry the event.
   bool lies_on_stream() const { return completion_ != nullptr; }

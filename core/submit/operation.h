@@ -59,6 +59,7 @@ struct Operation {
   int bit = -1;            // announced by this cache bit, -1: in full or not yet
   bool launched = false;   // part of a launch: it ends with that
   CoarseClock::time_point submitted;
+  std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   HandleState* handle = nullptr;
 
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }

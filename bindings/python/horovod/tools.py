@@ -56,6 +56,13 @@ def conformance() -> NoReturn:
     _execute("roda-conformance")
 
 
+def doctor() -> NoReturn:
+    """Run ``roda-doctor``."""
+    from horovod.observe import doctor as tool
+
+    sys.exit(tool.main())
+
+
 def info() -> NoReturn:
     """Run ``roda-info``; with ``--doctor``, the doctor."""
     if "--doctor" in sys.argv[1:]:

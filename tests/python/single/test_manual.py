@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 MAKE = Path(__file__).parents[3] / "tools" / "manual" / "make.py"
-PROGRAMS = ("horovodrun", "roda-build-plugin", "roda-config", "roda-conformance", "roda-info", "roda-perf", "roda-sim")
+PROGRAMS = (
+    "horovodrun", "roda-build-plugin", "roda-config", "roda-conformance", "roda-doctor", "roda-info", "roda-perf",
+    "roda-sim",
+)  # fmt: skip
 
 pytestmark = pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")
 

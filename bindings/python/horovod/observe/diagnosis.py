@@ -1,0 +1,165 @@
+"""What is wrong with a job, in words, from the flight recorders of its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from horovod.observe.flight import Operation, Rank
+
+# What is younger is a job at work.
+_LONG_S = 1.0
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """Return ``rank 3``, ``ranks 0 to 3 and 7``."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    text = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+    return f"rank{'s' if sum(map(len, runs)) > 1 else ''} {text}"
+
+
+def bytes_in_words(count: float) -> str:
+    """Return ``4 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            break
+        count /= 1024
+    return f"{count:.3g} {unit}"
+
+
+def describe(operation: Operation) -> str:
+    """Return an operation's name and what it is."""
+    if operation.collective in ("barrier", "join"):
+        return f"a {operation.collective}" + (f" of process set {operation.set}" if operation.set else "")
+    of_set = f", process set {operation.set}" if operation.set else ""
+    size = bytes_in_words(operation.bytes)
+    return f"'{operation.name}' ({operation.collective}, {operation.dtype}, {size}{of_set})"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _of(rank: Rank) -> str:
+    where = f", at {rank.where}" if rank.where else ""
+    return f"rank {rank.rank} (process {rank.pid} on {rank.host}{where})"
+
+
+def _what_it_does(rank: Rank) -> str:
+    if rank.process in ("gone", "stopped"):
+        return f"its process is {rank.process}"
+    if not rank.operations:
+        return "it has submitted nothing yet"
+    waits = [each for each in rank.operations if each.waits]
+    if waits:
+        return f"it submitted {describe(waits[0])} instead, and waits for that"
+    last = rank.operations[-1]
+    if last.runs:
+        return f"it has not ended {describe(last)} yet"
+    return f"the last that it submitted was {describe(last)}, {rank.seconds_since(last.submitted):.1f} s before"
+
+
+def _is_missing(rank: Rank, key: tuple[int, str]) -> bool:
+    """Whether a rank should submit the operation, and has not; one that has joined need not."""
+    own = rank.by_key.get(key)
+    if own is not None and not own.ended:
+        return False
+    in_set = [each for each in rank.operations if each.set == key[0]]
+    return (key[0] == 0 or bool(in_set)) and not any(each.collective == "join" and each.waits for each in in_set)
+
+
+class _Wait:
+    """An operation that some ranks wait for the others with."""
+
+    def __init__(self, ranks: Sequence[Rank], key: tuple[int, str]) -> None:
+        having = [rank for rank in ranks if key in rank.by_key and rank.by_key[key].waits]
+        self.operation = min((rank.by_key[key] for rank in having), key=lambda each: each.submitted)
+        self.waiting = {rank.rank for rank in having}
+        self.seconds = max(rank.seconds_since(rank.by_key[key].submitted) for rank in having)
+        first = next((rank.by_key[key] for rank in having if rank.by_key[key].missing_count), None)
+        self.missing = set() if first is None else {first.missing_rank}
+        self.missing_count = 0 if first is None else first.missing_count
+        # Members of a set are those that ever used it, as far as is remembered.
+        self.missing |= {rank.rank for rank in ranks if _is_missing(rank, key)}
+        self.missing_count = max(self.missing_count, len(self.missing))
+
+    def who_is_missing(self) -> str:
+        """Return the ranks, as far as they are known."""
+        more = self.missing_count - len(self.missing)
+        return ranks_in_words(self.missing) + (f" and {more} more" if more else "")
+
+
+def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
+    # Ranks that went different ways all wait. Those that did as most others did are not the ones that went astray, and
+    # one that has joined waits rightly.
+    wait = min(
+        waits, key=lambda each: (each.operation.collective == "join", -len(each.waiting), each.operation.submitted)
+    )
+    known = {rank.rank: rank for rank in ranks}
+    suspects = [known[rank] for rank in wait.missing if rank in known]
+    text = (
+        f"{ranks_in_words(wait.waiting)} {'has' if len(wait.waiting) == 1 else 'have'} waited for "
+        f"{wait.seconds:.1f} s for {wait.who_is_missing()} to submit {describe(wait.operation)}"
+    )
+    if not suspects:
+        return f"{_sentence(text)}; nothing of them is here: run roda-doctor on their hosts, too."
+    dead = [rank for rank in suspects if rank.process in ("gone", "stopped")]
+    first = min(dead or suspects, key=lambda rank: max((each.submitted for each in rank.operations), default=0))
+    return _sentence(f"{_of(first)} diverged first: {_what_it_does(first)}. {_sentence(text)}.")
+
+
+def _about_run(ranks: Sequence[Rank], key: tuple[int, str]) -> str:
+    having = [rank for rank in ranks if key in rank.by_key and rank.by_key[key].runs]
+    operation = having[0].by_key[key]
+    seconds = max(rank.seconds_since(rank.by_key[key].agreed) for rank in having)
+    text = _sentence(
+        f"{ranks_in_words(rank.rank for rank in having)} {'has' if len(having) == 1 else 'have'} run "
+        f"{describe(operation)} for {seconds:.1f} s, which all ranks agreed on"
+        + (f", over {having[0].transports}" if having[0].transports else "")
+    )
+    dead = [rank for rank in ranks if rank.process in ("gone", "stopped")]
+    if dead:
+        return _sentence(f"{_of(dead[0])} holds the others up: its process is {dead[0].process}. {text}.")
+    late = [rank for rank in having if not rank.by_key[key].launched]
+    return f"{text}{f'; {ranks_in_words(r.rank for r in late)} could not start it yet' if late else ''}."
+
+
+def diagnose(ranks: Sequence[Rank]) -> list[str]:
+    """Return sentences: the first says what is wrong, or that nothing is."""
+    told = []
+    cause = next((rank.cause for rank in ranks if rank.cause), "")
+    if cause:
+        told.append(f"The job ended: {cause}")
+    limit = 0.0 if cause else _LONG_S
+    keys = {each.key for rank in ranks for each in rank.operations if each.waits}
+    waits = [wait for wait in (_Wait(ranks, key) for key in keys) if wait.missing and wait.seconds >= limit]
+    running = {
+        each.key: each.agreed
+        for rank in ranks
+        for each in rank.operations
+        if each.runs and rank.seconds_since(each.agreed) >= limit
+    }
+    if waits:
+        told.append(_about_wait(ranks, waits))
+    elif running:
+        told.append(_about_run(ranks, min(running, key=running.__getitem__)))
+    elif not cause:
+        dead = [rank for rank in ranks if rank.process in ("gone", "stopped")]
+        told += [_sentence(f"{_of(rank)} is {rank.process}.") for rank in dead]
+        if not dead:
+            ended = max((each.ended for rank in ranks for each in rank.operations), default=0)
+            since = min(rank.seconds_since(ended) for rank in ranks)
+            told.append(
+                f"Nothing waits for another rank; the last operation ended {since:.1f} s ago."
+                if ended
+                else "No operation has ended yet, and none waits."
+            )
+    absent = set(range(ranks[0].size)) - {rank.rank for rank in ranks}
+    if absent:
+        told.append(f"Nothing is known here of {ranks_in_words(absent)}, on other hosts.")
+    return told

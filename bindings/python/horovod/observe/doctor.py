@@ -1,0 +1,111 @@
+"""``roda-doctor``: what a job does, or died of, in one sentence, and a line for each rank."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from horovod.observe import flight
+from horovod.observe.diagnosis import describe, diagnose
+
+
+def _line_of(pid: int) -> str:
+    """Return the line of the program that the main thread of a process is at, by py-spy; nothing when that can't."""
+    spy = shutil.which("py-spy")
+    if spy is None:
+        return ""
+    command = [spy, "dump", "--json", "--nonblocking", "--pid", str(pid)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+        threads = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    main = next((each for each in threads if each.get("thread_name") == "MainThread"), threads[0] if threads else {})
+    ours = f"{os.sep}horovod{os.sep}"
+    for frame in main.get("frames", ()):
+        file = frame.get("filename", "")
+        if "site-packages" not in file and ours not in file and "<" not in file:
+            return f"{file}:{frame.get('line')}"
+    return ""
+
+
+def _print_rank(rank: flight.Rank) -> None:
+    state = f", {rank.process}" if rank.process else ""
+    waits = sum(each.waits for each in rank.operations)
+    runs = sum(each.runs for each in rank.operations)
+    line = f"  rank {rank.rank} ({rank.host}, process {rank.pid}{state}): {rank.ended} operations ended"
+    print(line + (f", {runs} run" if runs else "") + (f", {waits} wait for other ranks" if waits else ""))
+    for each in [each for each in rank.operations if not each.ended][:4]:
+        begun = each.agreed or each.submitted
+        verb = "runs" if each.runs else "waits"
+        print(f"      {verb} for {rank.seconds_since(begun):.1f} s: {describe(each)}")
+    if rank.where:
+        print(f"      at {rank.where}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="roda-doctor",
+        description="Say what a job does, or died of: which rank diverged first, and what the others wait for. "
+        "The processes need not answer. (For what works on this machine: roda-info --doctor.)",
+    )
+    parser.add_argument(
+        "job", nargs="+", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
+    parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
+    return parser
+
+
+def _read(job: str) -> list[flight.Rank]:
+    if not job.isdigit():
+        return flight.read_files(Path(job))
+    ranks = flight.open_job(int(job)).read()
+    for rank in ranks:
+        rank.where = _line_of(rank.pid)
+    return ranks
+
+
+def _dump(ranks: Sequence[flight.Rank], folder: Path) -> None:
+    path = folder / f"roda-flight.{ranks[0].host}.{ranks[0].pid}.{ranks[0].generation}.json"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+        json.dump(flight.as_dict(ranks), file)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print it.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the command line, without the program's name; by default this process's.
+
+    Returns
+    -------
+    int
+        0; 1 when there is nothing to read.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        read = [rank for job in options.job for rank in _read(job)]
+        ranks = sorted({rank.rank: rank for rank in read}.values(), key=lambda rank: rank.rank)
+        if options.dump:
+            _dump(ranks, options.dump)
+    except (flight.NoRecordError, OSError) as error:
+        print(f"roda-doctor: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(flight.as_dict(ranks)))
+        return 0
+    for sentence in diagnose(ranks):
+        print(sentence)
+    print()
+    for rank in ranks:
+        _print_rank(rank)
+    return 0

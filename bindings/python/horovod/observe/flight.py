@@ -1,0 +1,240 @@
+"""The flight recorders of a job's ranks: of processes that run, hang or are stopped, and from files.
+
+Each rank of a host records its last operations in memory that all ranks of the host share (core/observe/
+flight_recorder.h has the layout). It has no name in any file system: it is found through one of the processes, which
+need not answer, and which only its owner and root may look at.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+# Numbers never change; see roda/abi/types.h.
+COLLECTIVES = (
+    "allreduce", "allgather", "broadcast", "join", "adasum", "alltoall", "barrier", "reducescatter", "reduce",
+)  # fmt: skip
+DTYPES = (
+    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16",
+    "float8_e4m3fn", "float8_e5m2",
+)  # fmt: skip
+
+_SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
+_ROOMS = struct.Struct("=8x8sQQQ")
+_HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64s48x")
+_ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
+
+
+class NoRecordError(Exception):
+    """There is nothing to read; the text says why."""
+
+
+@dataclass
+class Operation:
+    """One operation of a rank. Times in ns of the host's clock; 0: not yet."""
+
+    number: int
+    name: str
+    collective: str
+    dtype: str
+    set: int
+    bytes: int
+    submitted: int
+    agreed: int
+    launched: int
+    ended: int
+    code: int
+    missing_rank: int
+    missing_count: int
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What ranks agree on it by."""
+        return self.set, self.name
+
+    @property
+    def waits(self) -> bool:
+        """Not every rank has submitted it."""
+        return not (self.agreed or self.ended)
+
+    @property
+    def runs(self) -> bool:
+        """Every rank has submitted it, and it has not ended here."""
+        return bool(self.agreed) and not self.ended
+
+
+@dataclass
+class Rank:
+    """What one rank recorded."""
+
+    rank: int
+    size: int
+    pid: int
+    generation: int
+    host: str
+    transports: str
+    wall_offset: int
+    started: int
+    last: int
+    ended: int
+    ended_bytes: int
+    operations: list[Operation]
+    taken: int = 0
+    process: str = ""  # "running", "stopped" or "gone", where that is known
+    cause: str = ""  # what ended the job
+    where: str = ""  # the line of the program
+    by_key: dict[tuple[int, str], Operation] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.operations.sort(key=lambda each: each.number)
+        self.by_key = {each.key: each for each in self.operations}  # the latest of each name
+
+    def seconds_since(self, moment: int) -> float:
+        """Return how long ago, when this was taken, something happened."""
+        return max(0, self.taken - moment) / 1e9
+
+
+def _text(data: bytes) -> str:
+    return data.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _name_in(table: tuple[str, ...], number: int) -> str:
+    return table[number] if number < len(table) else "?"
+
+
+def _state_of(pid: int) -> str:
+    import psutil  # here, so that the build can ask the tools for their help without it
+
+    try:
+        state = psutil.Process(pid).status()
+    except psutil.Error:
+        return "gone"
+    if state in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        return "gone"
+    return "stopped" if state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) else "running"
+
+
+def _operation(data: bytes) -> Operation | None:
+    number, *times, size, group, code, missing, count, collective, dtype, length, cut, name = _ENTRY.unpack(data)
+    if number == 0:
+        return None
+    text = name[:length].decode(errors="replace")
+    return Operation(
+        number, f"…{text}" if cut else text, _name_in(COLLECTIVES, collective), _name_in(DTYPES, dtype), group, size,
+        *times, code, missing, count,
+    )  # fmt: skip
+
+
+def _rank(room: bytes) -> Rank | None:
+    if room[:8] != b"rodaflt1":
+        return None
+    tag, entries, size_of_entry, rank, size, pid, _, generation, wall, started, last, ended, sent, host, transports = (
+        _HEADER.unpack_from(room)
+    )
+    if size_of_entry != _ENTRY.size:
+        raise NoRecordError("the processes run another version of Roda than this tool is from")
+    begins = range(_HEADER.size, _HEADER.size + entries * size_of_entry, size_of_entry)
+    operations = [each for begin in begins if (each := _operation(room[begin : begin + size_of_entry])) is not None]
+    return Rank(
+        rank, size, pid, generation, _text(host), _text(transports), wall, started, last, ended, sent, operations,
+        time.clock_gettime_ns(time.CLOCK_MONOTONIC), _state_of(pid),
+    )  # fmt: skip
+
+
+def _segments(pid: int) -> Iterator[Path]:
+    """Yield the control segments that a process holds."""
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if _SEGMENT.fullmatch(os.readlink(each)):
+                yield each
+        except OSError:  # closed meanwhile
+            continue
+
+
+class LiveHost:
+    """The recorders of one host's ranks, mapped: they can be read again and again, and after the processes' end."""
+
+    def __init__(self, segment: Path) -> None:
+        with segment.open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        tag, self._begin, self._room, self._count = _ROOMS.unpack_from(self._memory)
+        if tag != b"rodaroom":
+            raise NoRecordError("the process runs another version of Roda than this tool is from")
+
+    def read(self) -> list[Rank]:
+        """Return what every rank of the host has recorded so far."""
+        begins = range(self._begin, self._begin + self._room * self._count, self._room)
+        return [each for begin in begins if (each := _rank(self._memory[begin : begin + self._room])) is not None]
+
+
+def open_job(pid: int) -> LiveHost:
+    """Open the recorders of the job that a process is a rank of, or the launcher of.
+
+    Raises
+    ------
+    NoRecordError
+        There is no such process, it may not be looked at, or no engine runs in it.
+    """
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        found: list[Path] = []
+        for each in (process, *process.children(recursive=True)):
+            try:
+                found.extend(_segments(each.pid))
+            except PermissionError as error:
+                raise NoRecordError(f"process {each.pid} may be looked at by its owner and by root alone") from error
+            except OSError:  # ended meanwhile
+                continue
+    except psutil.NoSuchProcess as error:
+        raise NoRecordError(f"there is no process {pid}") from error
+    hosts = [host for host in map(LiveHost, found) if host.read()]
+    if not hosts:
+        raise NoRecordError(f"process {pid} and those that it started are no ranks of a Roda job that runs")
+    return max(hosts, key=lambda host: host.read()[0].generation)
+
+
+def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
+    """Return what a dump has, as the engine writes it."""
+    told = []
+    for rank in ranks:
+        fields = asdict(rank)
+        del fields["by_key"]
+        told.append(fields)
+    return {"roda_flight": 1, "taken": max((rank["taken"] for rank in told), default=0), "ranks": told}
+
+
+def read_files(path: Path) -> list[Rank]:
+    """Return the ranks of a dump, or of all dumps in a folder: of the latest generation.
+
+    Raises
+    ------
+    NoRecordError
+        There are none, or what is there is none.
+    """
+    files = sorted(path.glob("roda-flight.*.json")) if path.is_dir() else [path]
+    ranks: dict[tuple[int, int], Rank] = {}
+    for file in files:
+        try:
+            told = json.loads(file.read_text())
+            if told["roda_flight"] != 1:
+                raise NoRecordError(f"{file} is of another version of Roda than this tool is from")
+            for fields in told["ranks"]:
+                fields["operations"] = [Operation(**each) for each in fields["operations"]]
+                common = {"taken": told["taken"], "cause": told.get("cause", "")}
+                rank = Rank(**{**common, **fields})
+                ranks[rank.generation, rank.rank] = rank
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise NoRecordError(f"{file} is no dump of a flight recorder: {error}") from error
+    if not ranks:
+        raise NoRecordError(f"{path} has no dumps (roda-flight.*.json)")
+    latest = max(generation for generation, _ in ranks)
+    return [rank for (generation, _), rank in sorted(ranks.items()) if generation == latest]

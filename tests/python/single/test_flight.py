@@ -1,0 +1,197 @@
+"""The flight recorder, and what ``roda-doctor`` makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from horovod.observe import doctor, flight
+from horovod.observe.diagnosis import bytes_in_words, diagnose, ranks_in_words
+
+NOW = 100_000_000_000
+SECOND = 1_000_000_000
+
+
+def operation(name: str, ago: float, far: str = "ended", **more: object) -> flight.Operation:
+    at = NOW - int(ago * SECOND)
+    steps = ("submitted", "agreed", "launched", "ended")
+    times = {step: at if steps.index(step) <= steps.index(far) else 0 for step in steps}
+    fields = {"collective": "allreduce", "dtype": "float32", "set": 0, "bytes": 4096, "code": 0}
+    missing = {"missing_rank": -1, "missing_count": 0}
+    return flight.Operation(**{"number": at, "name": name, **fields, **missing, **times, **more})
+
+
+def rank(number: int, *operations: flight.Operation, size: int = 3, **more: object) -> flight.Rank:
+    numbers = {"rank": number, "size": size, "pid": 1000 + number, "last": 9, "ended": 9, "ended_bytes": 9}
+    place = {"generation": 1, "host": "node", "transports": "shm", "wall_offset": 0, "started": 0}
+    told = {**numbers, **place, "operations": list(operations), "taken": NOW, "process": "running"}
+    return flight.Rank(**{**told, **more})
+
+
+def test_ranks_and_bytes_read_well() -> None:
+    assert ranks_in_words([2]) == "rank 2"
+    assert ranks_in_words([1, 0]) == "ranks 0 and 1"
+    assert ranks_in_words([0, 1, 2, 3, 7]) == "ranks 0 to 3 and 7"
+    assert bytes_in_words(4 << 20) == "4 MiB"
+
+
+def test_a_rank_that_went_no_further_is_named_with_what_the_others_wait_for() -> None:
+    both = operation("grad.1", 40)
+    waits = operation("grad.2", 34, "submitted")
+    first, *_ = diagnose([rank(0, both, waits), rank(1, both, waits), rank(2, both)])
+    assert first == (
+        "Rank 2 (process 1002 on node) diverged first: the last that it submitted was 'grad.1' (allreduce, float32, "
+        "4 KiB), 40.0 s before. Ranks 0 and 1 have waited for 34.0 s for rank 2 to submit 'grad.2' (allreduce, "
+        "float32, 4 KiB)."
+    )
+
+
+def test_of_ranks_that_went_two_ways_the_few_diverged() -> None:
+    """Though the one that stands alone has waited for longer."""
+    most, alone = operation("a", 20, "submitted"), operation("b", 30, "submitted")
+    first, *_ = diagnose([rank(0, most), rank(1, alone), rank(2, most)])
+    assert first.startswith("Rank 1 (process 1001 on node) diverged first: it submitted 'b'")
+    assert "Ranks 0 and 2 have waited for 20.0 s for rank 1 to submit 'a'" in first
+
+
+def test_a_rank_that_has_joined_is_not_missing() -> None:
+    waits = operation("grad", 30, "submitted")
+    joined = operation("join.noname", 50, "submitted", collective="join")
+    first, *_ = diagnose([rank(0, waits), rank(1, operation("grad", 60)), rank(2, joined)])
+    assert "for rank 1 to submit 'grad'" in first
+
+
+def test_members_of_a_process_set_alone_are_missing_in_it() -> None:
+    waits = operation("grad", 30, "submitted", set=1)
+    first, *_ = diagnose([rank(0, waits), rank(1, operation("old", 60, set=1)), rank(2, operation("x", 90))])
+    assert "for rank 1 to submit 'grad' (allreduce, float32, 4 KiB, process set 1)" in first
+
+
+@pytest.mark.parametrize("state", ["stopped", "gone"])
+def test_a_process_that_does_nothing_is_told_of(state: str) -> None:
+    waits, runs = operation("grad", 30, "submitted"), operation("loss", 20, "launched")
+    missing, *_ = diagnose([rank(0, waits), rank(1, waits), rank(2, process=state)])
+    assert missing.startswith(f"Rank 2 (process 1002 on node) diverged first: its process is {state}.")
+    running, *_ = diagnose([rank(0, runs), rank(1, runs), rank(2, runs, process=state)])
+    assert running.startswith(
+        f"Rank 2 (process 1002 on node) holds the others up: its process is {state}. Ranks 0 to 2"
+    )
+
+
+def test_a_job_at_work_is_not_taken_for_one_that_hangs() -> None:
+    """Operations that wait and run for less than a second are its daily bread."""
+    waits, runs = operation("grad", 0.2, "submitted"), operation("loss", 0.4, "launched")
+    told = diagnose([rank(0, operation("old", 0.6), runs, waits), rank(1), rank(2)])
+    assert told == ["Nothing waits for another rank; the last operation ended 0.6 s ago."]
+
+
+def test_ranks_of_other_hosts_are_known_from_what_the_engine_noted() -> None:
+    waits = operation("grad", 30, "submitted", missing_rank=5, missing_count=2)
+    alone, absent = diagnose([rank(0, waits, size=8), rank(1, waits, size=8)])
+    assert "for rank 5 and 1 more to submit 'grad'" in alone
+    assert "run roda-doctor on their hosts" in alone
+    assert absent == "Nothing is known here of ranks 2 to 7, on other hosts."
+    others = [rank(each, operation("old", 60 - each), size=8, host="far") for each in range(2, 8)]
+    together, *_ = diagnose([rank(0, waits, size=8), rank(1, waits, size=8), *others])
+    assert together.startswith("Rank 2 (process 1002 on far) diverged first")
+
+
+def test_numbers_mean_what_they_mean_to_the_engine() -> None:
+    header = (Path(__file__).parents[3] / "plugins/abi/roda/abi/types.h").read_text()
+    collectives = re.findall(r'X\([A-Z_]+, \w+, (\d+), "\w+", "(\w+)"', header)
+    dtypes = re.findall(r'X\(\w+, (\d+), "(\w+)", \d', header)
+    assert [(str(number), name) for number, name in enumerate(flight.COLLECTIVES)] == collectives
+    assert [(str(number), name) for number, name in enumerate(flight.DTYPES)] == dtypes
+
+
+def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "roda-flight.node.1.1.json").write_text("[]")
+    for job, why in {
+        str(os.getpid()): "are no ranks of a Roda job that runs",
+        str(tmp_path): "is no dump of a flight recorder",
+        str(tmp_path / "none"): "No such file",
+    }.items():
+        assert doctor.main([job]) == 1
+        assert why in capsys.readouterr().err
+
+
+HANGS = """
+import sys, time, torch
+import horovod.torch as hvd
+hvd.init()
+for step in range(3):
+    hvd.allreduce(torch.ones(1024), name=f"grad.{step}")
+if hvd.rank() == 1:
+    time.sleep(100)
+try:
+    hvd.allreduce(torch.ones(1024), name="diverges")
+except hvd.HorovodInternalError:
+    pass
+"""
+# As py-spy prints it.
+SPY = """#!/bin/sh
+echo '[{"thread_name": "MainThread", "frames": [{"filename": "/x/site-packages/horovod/torch/mpi_ops.py", "line": 7},
+      {"filename": "/users/me/train.py", "line": 42}]}]'
+"""
+
+
+def asks(job: object, capsys: pytest.CaptureFixture[str], until: str) -> str:
+    """Ask until the answer is there: for as long as a loaded machine may take."""
+    for _ in range(600):
+        doctor.main([str(job)])
+        text = capsys.readouterr().out
+        if until in text:
+            break
+        time.sleep(0.1)
+    return text
+
+
+def test_a_job_that_hangs_and_then_dies(
+    start_horovodrun: Callable[..., subprocess.Popen[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What is read of it live, while a rank is stopped, and from what it leaves when that one is killed."""
+    spy = tmp_path / "py-spy"
+    spy.write_text(SPY)
+    spy.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("RODA_FLIGHT_FOLDER", str(tmp_path))
+    job = start_horovodrun("-np", "2", sys.executable, "-c", HANGS)
+    told = asks(job.pid, capsys, "diverged first")
+    assert re.match(r"Rank 1 \(process \d+ on \S+, at /users/me/train.py:42\) diverged first: the last", told), told
+    assert "'allreduce.grad.2' (allreduce, float32, 4 KiB)" in told
+    assert "Rank 0 has waited for" in told
+    assert "for rank 1 to submit 'allreduce.diverges'" in told
+
+    ranks = flight.open_job(job.pid).read()
+    assert [each.rank for each in ranks] == [0, 1]
+    assert {each.transports for each in ranks} == {"shm"}
+    other, victim = (psutil.Process(each.pid) for each in ranks)
+    victim.suspend()
+    assert "its process is stopped" in asks(other.pid, capsys, "stopped")
+
+    held = flight.open_job(job.pid)
+    victim.send_signal(signal.SIGKILL)
+    job.wait(60)
+    assert len(held.read()[1].operations) == 3, "who has it mapped reads it on"
+    (dump,) = tmp_path.glob("roda-flight.*.json")
+    assert dump.stat().st_mode & 0o777 == 0o600
+    assert [each["name"] for each in json.loads(dump.read_text())["ranks"][1]["operations"]] == [
+        f"allreduce.grad.{step}" for step in range(3)
+    ]
+    first, second, *_ = asks(dump, capsys, "diverged").splitlines()
+    assert first.startswith("The job ended: ")
+    assert re.match(
+        r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allreduce.gra", second
+    )
