@@ -147,11 +147,54 @@ def test_all_to_all() -> None:
     assert [o.tolist() for o in outputs] == [[10.0 * r + rank] * (r + 1) for r in ranks()]
 
 
-def test_barrier_and_messages() -> None:
+def test_barrier() -> None:
     dist.barrier()
-    for call in (dist.send, dist.recv) if hvd.size() > 1 else ():
-        with pytest.raises(NotImplementedError, match="no messages from one rank to another"):
-            call(torch.ones(1), (hvd.rank() + 1) % hvd.size())
+
+
+needs_peers = pytest.mark.skipif("hvd.size() == 1", reason="a rank sends no messages to itself")
+
+
+@needs_peers
+def test_messages_around_a_ring() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    following, previous = (rank + 1) % size, (rank - 1) % size
+    sent = [torch.arange(5) + 10 * rank + i for i in range(3)]
+    received = [torch.empty(5, 2, dtype=torch.int64)[:, 1] for _ in sent]  # strided
+    ops = [dist.P2POp(dist.isend, tensor, following) for tensor in sent]
+    ops += [dist.P2POp(dist.irecv, tensor, previous) for tensor in received]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    assert [tensor.tolist() for tensor in received] == [[x + 10 * previous + i for x in range(5)] for i in range(3)]
+
+
+@needs_peers
+def test_messages_are_matched_by_tag_and_order() -> None:
+    sender, receiver = hvd.size() - 1, 0
+    if hvd.rank() == sender:
+        works = [dist.isend(torch.tensor([float(value)]), receiver, tag=tag) for tag, value in ((7, 1), (8, 2), (7, 3))]
+        for work in works:
+            work.wait()
+    if hvd.rank() == receiver:
+        got = torch.zeros(3)
+        for place, tag in ((1, 8), (0, 7), (2, 7)):
+            assert dist.recv(got[place : place + 1], sender, tag=tag) == sender
+        assert got.tolist() == [1.0, 2.0, 3.0]
+    objects = [{"from": hvd.rank()}]
+    if hvd.rank() == sender:
+        dist.send_object_list(objects, receiver)
+    if hvd.rank() == receiver:
+        dist.recv_object_list(objects, sender)
+        assert objects == [{"from": sender}]
+
+
+@needs_peers
+def test_a_message_needs_a_rank_that_is_named_and_as_many_elements_at_both_ends() -> None:
+    with pytest.raises(NotImplementedError, match="give src"):
+        dist.recv(torch.ones(1))
+    if hvd.rank() < 2:
+        call = dist.send if hvd.rank() == 0 else dist.recv
+        with pytest.raises(hvd.HorovodInternalError, match="ismatched"):
+            call(torch.ones(1 + hvd.rank()), 1 - hvd.rank())
 
 
 def remove_sets(*members: list[int]) -> None:

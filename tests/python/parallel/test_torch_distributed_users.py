@@ -100,3 +100,39 @@ def test_fully_sharded_parameters() -> None:
     train(model, torch.optim.Adam(model.parameters(), lr=0.01), own_rows())
     whole = [parameter.full_tensor() for parameter in model.parameters()]
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, trained_alone()))
+
+
+def test_pipeline_of_ranks() -> None:
+    pipelining = pytest.importorskip("torch.distributed.pipelining")
+    size = hvd.size()
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(6, 6) for _ in range(size)]
+    whole = torch.nn.Sequential(*layers)
+    stage = pipelining.PipelineStage(layers[hvd.rank()], hvd.rank(), size, torch.device("cpu"))
+    schedule = pipelining.ScheduleGPipe(stage, n_microbatches=2, loss_fn=functional.mse_loss)
+    x, y = torch.randn(4, 6), torch.randn(4, 6)
+    first, last = hvd.rank() == 0, hvd.rank() == size - 1
+    result = schedule.step(*([x] if first else []), **({"target": y} if last else {}))
+    own = [parameter.grad.clone() for parameter in layers[hvd.rank()].parameters()]
+    whole.zero_grad()
+    functional.mse_loss(whole(x), y).backward()
+    assert all(torch.allclose(a, b.grad, atol=1e-6) for a, b in zip(own, layers[hvd.rank()].parameters()))
+    if last:
+        assert torch.allclose(result, whole(x), atol=1e-6)
+
+
+def test_tensor_parallel_layers() -> None:
+    parallel = pytest.importorskip("torch.distributed.tensor.parallel")
+    mesh = dist.device_mesh.init_device_mesh("cpu", (hvd.size(),))
+    torch.manual_seed(0)
+    width = 4 * hvd.size()
+    model = torch.nn.Sequential(torch.nn.Linear(6, width), torch.nn.ReLU(), torch.nn.Linear(width, 2))
+    x = torch.randn(3, 6)
+    expected = model(x).detach()
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    split = parallel.parallelize_module(model, mesh, plan)
+    assert split[0].weight.to_local().shape == (4, 6)
+    result = split(x)
+    assert torch.allclose(result, expected, atol=1e-6)
+    result.sum().backward()
+    assert split[0].weight.grad is not None

@@ -24,9 +24,11 @@ def _create(options: Any, _: Any) -> dist.ProcessGroup:
     if not dist.is_initialized():  # the default group: everybody
         _rendezvous.start_engine(options.store, rank, options.group_size)
         _sets.open_registrar(options.store, rank, options.group_size)
-        return _process_group.RodaProcessGroup(name, rank, list(range(options.group_size)), global_process_set)
+        return _process_group.RodaProcessGroup(
+            name, rank, list(range(options.group_size)), global_process_set, options.timeout
+        )
     process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
-    return _process_group.RodaProcessGroup(name, rank, ranks, process_set)
+    return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.timeout)
 
 
 def register() -> None:

@@ -39,6 +39,7 @@ class SetRegistrar:
         self._rank, self._size = rank, size
         self._progress = threading.Condition()
         self._done = 0
+        self._over = False  # the thread does no more
         self._asked: Counter[tuple[int, ...]] = Counter()  # groups of these ranks so far
         self._errors: dict[int, ValueError] = {}
         self._ending = threading.Lock()  # held while the store is told something that it must live to hear
@@ -59,15 +60,31 @@ class SetRegistrar:
         TimeoutError
             When some rank of the job did not register it within `timeout`.
         """
-        number = self._meet(ranks, group, is_first)
+        return self._registered(ranks, self._meet(ranks, group, is_first), timeout)
+
+    def request_alone(self, ranks: list[int], timeout: timedelta) -> ProcessSet:
+        """Return the set of `ranks`, of which one member may ask before the others, or twice.
+
+        Raises as `request` does.
+        """
+        return registered_set(ranks) or self._registered(ranks, self._put(ranks), timeout)
+
+    def _put(self, ranks: list[int]) -> int:
+        number = self._store.add("count", 1)
+        self._store.set(f"entry/{number}", json.dumps(ranks))
+        return number
+
+    def _registered(self, ranks: list[int], number: int, timeout: timedelta) -> ProcessSet:
         with self._progress:
-            if not self._progress.wait_for(lambda: self._done >= number, timeout.total_seconds()):
+            if not self._progress.wait_for(lambda: self._done >= number or self._over, timeout.total_seconds()):
                 raise TimeoutError(f"Not every rank registered the process set of the ranks {ranks} within {timeout}.")
         if number in self._errors:
             raise self._errors[number]
         result = registered_set(ranks)
         if result is None:
-            raise ValueError(f"The process set of the ranks {ranks} was removed while its group was made.")
+            raise ValueError(
+                f"The process set of the ranks {ranks} was removed, or the engine stopped, while its group was made."
+            )
         return result
 
     def _meet(self, ranks: list[int], group: str, is_first: bool) -> int:
@@ -77,8 +94,7 @@ class SetRegistrar:
         if is_first:  # it decides: another one's thread may have registered the set already, or not yet
             number = self._done
             if registered_set(ranks) is None:
-                number = self._store.add("count", 1)
-                self._store.set(f"entry/{number}", json.dumps(ranks))
+                number = self._put(ranks)
             self._store.set(f"of/{key}", json.dumps([number, group]))
         number, name = json.loads(self._store.get(f"of/{key}"))
         if name != group:
@@ -95,6 +111,14 @@ class SetRegistrar:
         return number
 
     def _run(self, store: dist.Store) -> None:
+        try:
+            self._serve(store)
+        finally:
+            with self._progress:
+                self._over = True
+                self._progress.notify_all()
+
+    def _serve(self, store: dist.Store) -> None:
         with contextlib.suppress(RuntimeError):  # the store is gone, and with it the groups
             while (entry := store.get(f"entry/{self._done + 1}")) != _STOP:
                 error = _register(json.loads(entry))
@@ -150,6 +174,13 @@ def close_registrar() -> None:
         registrar.stop()
 
 
+def set_of_pair(ranks: list[int], timeout: timedelta) -> ProcessSet:
+    """Return the process set of two ranks, registered on every rank; either of them may call it first."""
+    if _current is not None:
+        return _current.request_alone(ranks, timeout)
+    return set_for(ranks, "", False, timeout)
+
+
 def set_for(ranks: list[int], group: str, is_first: bool, timeout: timedelta) -> ProcessSet:
     """Return the process set of a group's ranks, registered on every rank; called by every member."""
     if _current is not None:
@@ -158,6 +189,7 @@ def set_for(ranks: list[int], group: str, is_first: bool, timeout: timedelta) ->
     if found is None:
         raise ValueError(
             f"There is no process set of the ranks {ranks}, and with this version of torch the other ranks cannot be "
-            "told of it: call hvd.add_process_set(ranks) on every rank before torch.distributed.new_group(ranks)."
+            "told of it: call hvd.add_process_set(ranks) on every rank before torch.distributed.new_group(ranks) or "
+            "messages between them."
         )
     return found
