@@ -243,14 +243,16 @@ void Engine::watch_deadlines() {
 }
 
 // How long this rank waits for what it has asked for before it calls the roll. Where the others can go on without a
-// rank that is stopped, and at the end, when every rank's engine answers whatever its program does, not for ever.
+// rank that is stopped, and at the end, when every rank's engine answers whatever its program does, not for long.
 std::optional<Engine::Patience> Engine::patience() const {
   const auto& knobs = parts_.knobs;
-  if (!knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0) {
-    return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
+  const bool ends_stalls = !knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0;
+  if ((knobs.elastic || submissions_.is_to_end()) &&
+      (!ends_stalls || knobs.gloo_timeout_seconds < knobs.stall_shutdown_seconds)) {
+    return Patience{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
   }
-  if (!knobs.elastic && !submissions_.is_to_end()) return std::nullopt;
-  return Patience{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
+  if (!ends_stalls) return std::nullopt;
+  return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
 }
 
 bool Engine::may_stall() const {
@@ -272,8 +274,9 @@ void Engine::watch_stalls() {
     });
     if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
   }
-  const auto report = stall_watch_.look(mine, now);
+  auto report = stall_watch_.look(mine, now);
   if (!report.has_value()) return doubt();
+  report->text += "\n" + observe::latest_operations(parts_.control->rooms());
   if (report->shut_down) {
     parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, mine.front().missing.front()));
   } else {

@@ -90,7 +90,7 @@ const Row kRows[] = {
   {"RODA_FLIGHT_FOLDER", kText, "", "path", kFree, kCore, &Knobs::flight_folder, "Folder that each host writes its flight recorder to when the job ends with an error; empty: none."},
   {"HOROVOD_STALL_CHECK_DISABLE", kFlag, "0", "", kSame, kCore, &Knobs::stall_check_disable, "No report of stalled tensors."},
   {"HOROVOD_STALL_CHECK_TIME_SECONDS", kInteger, "60", "s", kFree, kCore, &Knobs::stall_check_seconds, "Wait after which a tensor counts as stalled.", 1, 1 << 30},
-  {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "0", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never.", 0, 1 << 30},
+  {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "600", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never. Below HOROVOD_STALL_CHECK_TIME_SECONDS it has no effect.", 0, 1 << 30},
   {"HOROVOD_LOG_LEVEL", kWord, "warning", "", kFree, kCore, &Knobs::log_level, "trace, debug, info, warning, error or fatal."},
   {"HOROVOD_LOG_HIDE_TIME", kFlag, "0", "", kFree, kCore, &Knobs::log_hide_time, "Log lines without the time."},
   {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kNobody, kNoMember, "Tune fusion and cycle time while running."},

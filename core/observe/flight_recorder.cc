@@ -160,6 +160,24 @@ void FlightRecorder::uses(std::string_view transport) {
   put_text(header_->transports, all);
 }
 
+std::string latest_operations(std::span<const std::span<std::byte>> recorders) {
+  const auto now = ns(CoarseClock::now());
+  std::string text = "Submitted last, on this host:";
+  const char* separator = " ";
+  for (const std::span<std::byte> recorder : recorders) {
+    const FlightHeader& header = header_of(recorder);
+    const std::uint64_t last = header.last.load(std::memory_order_acquire);
+    const FlightEntry& entry = entries_of(recorder)[last % FlightRecorder::kEntries];
+    text += roda::format("{}rank {} ", separator, header.rank);
+    text += last == 0 ? "nothing"
+                      : roda::format("'{}{}', {:.0f} s ago", entry.is_cut != 0 ? "…" : "",
+                                     std::string_view(entry.name, entry.name_bytes),
+                                     static_cast<double>(now - entry.submitted) / 1e9);
+    separator = "; ";
+  }
+  return text + ". `roda-doctor PID` says more.";
+}
+
 Status dump_flight(std::span<const std::span<std::byte>> recorders, const std::string& folder, const Status& why) {
   FlightHeader& first = header_of(recorders.front());
   if (first.is_dumped.exchange(1) != 0) return {};

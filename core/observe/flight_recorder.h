@@ -101,6 +101,9 @@ class FlightRecorder {
   std::span<FlightEntry> entries_;
 };
 
+// What the ranks of a host submitted last, in a line for people.
+std::string latest_operations(std::span<const std::span<std::byte>> recorders);
+
 // Writes the recorders of a host's ranks as one JSON file into the folder, once however many of its ranks ask. `why`:
 // what ended the job.
 Status dump_flight(std::span<const std::span<std::byte>> recorders, const std::string& folder, const Status& why);

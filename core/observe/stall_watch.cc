@@ -18,7 +18,7 @@ std::optional<StallWatch::Report> StallWatch::look(const std::vector<Waiting>& w
     still.emplace(key, since);
     if (now - since < warn_) continue;
     stalled.push_back(&w);
-    ends = ends || (shut_down_ >= warn_ && shut_down_.count() > 0 && now - since >= shut_down_);
+    ends = ends || (ends_stalls() && now - since >= shut_down_);
   }
   since_.swap(still);
   if (stalled.empty() || (!ends && now < next_report_)) return std::nullopt;
@@ -36,7 +36,11 @@ std::string StallWatch::describe(const std::vector<const Waiting*>& stalled, boo
       "kept them waiting for more than " +
       std::to_string(warn_.count()) +
       " seconds. Either these ranks are slow, or they never submit the tensors (a branch that not every rank takes, "
-      "uneven data), and then the job waits for ever.\nMissing ranks:";
+      "uneven data), and then the job " +
+      (ends_stalls() ? "ends after " + std::to_string(shut_down_.count()) +
+                           " seconds (0 for never: " + "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"
+                     : "waits for ever") +
+      ".\nMissing ranks:";
   for (const auto& [rank, names] : missing) {
     text += "\n" + std::to_string(rank) + (ends ? "!: [" : ": [");
     for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i) text += (i ? ", " : "") + names[i];

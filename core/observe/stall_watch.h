@@ -44,6 +44,7 @@ class StallWatch {
   std::optional<Report> look(const std::vector<Waiting>& waiting, Clock::time_point now);
 
  private:
+  bool ends_stalls() const { return shut_down_.count() > 0 && shut_down_ >= warn_; }
   std::string describe(const std::vector<const Waiting*>& stalled, bool ends) const;
 
   std::chrono::seconds warn_;

@@ -226,6 +226,7 @@ TEST(Faults, ARankNeverSubmits) {
   const bool named =
       o.message.find(": [stalled]") != std::string::npos || o.message.find(": [something else]") != std::string::npos;
   EXPECT_TRUE(named) << o.message;
+  EXPECT_NE(o.message.find("Submitted last, on this host: rank 0 'stalled', "), std::string::npos) << o.message;
 }
 
 // The same for a group that one rank submits whole, after it submitted one of its tensors alone, and then joins.

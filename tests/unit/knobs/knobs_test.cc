@@ -64,7 +64,7 @@ TEST(Knobs, DefaultsAreHorovods) {
   EXPECT_FALSE(knobs.cycle_time_ms.has_value());
   EXPECT_EQ(knobs.cache_capacity, 1024);
   EXPECT_EQ(knobs.stall_check_seconds, 60);
-  EXPECT_EQ(knobs.stall_shutdown_seconds, 0);
+  EXPECT_EQ(knobs.stall_shutdown_seconds, 600);
   EXPECT_EQ(knobs.gloo_timeout_seconds, 30);
   EXPECT_EQ(knobs.outstanding_buckets, 2);
   EXPECT_EQ(knobs.rendezvous_port, -1);

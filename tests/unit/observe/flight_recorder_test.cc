@@ -85,6 +85,14 @@ TEST_F(Flight, ADumpIsWrittenOnceAndForItsOwnerAlone) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(Flight, SaysWhatWasSubmittedLast) {
+  const std::array recorders{std::span<std::byte>(room->bytes)};
+  EXPECT_EQ(latest_operations(recorders), "Submitted last, on this host: rank 3 nothing. `roda-doctor PID` says more.");
+  submit("first");
+  submit("second", CoarseClock::now().time_since_epoch().count());
+  EXPECT_NE(latest_operations(recorders).find("rank 3 'second', 0 s ago."), std::string::npos);
+}
+
 TEST_F(Flight, AFolderThatIsNotThereIsNamed) {
   const std::array recorders{std::span<std::byte>(room->bytes)};
   const Status status = dump_flight(recorders, folder + "/none", {});

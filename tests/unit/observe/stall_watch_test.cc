@@ -17,6 +17,7 @@ TEST(StallWatch, ReportsWhatWaitsForLongAndWhoIsMissing) {
   const auto report = watch.look(waiting, start + seconds(60));
   ASSERT_TRUE(report.has_value());
   EXPECT_FALSE(report->shut_down);
+  EXPECT_NE(report->text.find("then the job waits for ever"), std::string::npos) << report->text;
   EXPECT_EQ(report->text.find("One or more tensors were submitted to be reduced, gathered or broadcasted"), 0u);
   EXPECT_NE(report->text.find("\n1: [a]\n3: [a, b]"), std::string::npos) << report->text;
   EXPECT_FALSE(watch.look(waiting, start + seconds(61)).has_value()) << "not again at once";
@@ -37,7 +38,9 @@ TEST(StallWatch, EndsTheJobWhenAskedTo) {
   const StallWatch::Clock::time_point start{};
   const std::vector<Waiting> waiting{{0, "a", {1}}};
   static_cast<void>(watch.look(waiting, start));
-  EXPECT_FALSE(watch.look(waiting, start + seconds(10))->shut_down);
+  const auto warning = watch.look(waiting, start + seconds(10));
+  EXPECT_FALSE(warning->shut_down);
+  EXPECT_NE(warning->text.find("then the job ends after 20 seconds"), std::string::npos) << warning->text;
   const auto report = watch.look(waiting, start + seconds(20));
   ASSERT_TRUE(report.has_value());
   EXPECT_TRUE(report->shut_down);
