@@ -68,10 +68,16 @@ def _compile(compiler: Sequence[str], text: str, *options: str, folder: Path = S
         return run([*compiler, *_OPTIONS, f"-I{folder}", str(file), *options, "-o", f"{temporary}/out"], _LIMIT)
 
 
-def _need(compiler: Sequence[str], flags: Sequence[str], header: str) -> None:
-    """Raise BuildError unless a header can be included."""
-    if _compile(compiler, f"#include <{header}>\n", *flags, "-fsyntax-only").status != 0:
-        raise BuildError(f"{' '.join(compiler)} finds no {header}: {install_line(*_PACKAGES[header])}")
+def _need(compiler: Sequence[str], flags: Sequence[str], headers: Sequence[str]) -> None:
+    """Raise BuildError unless the headers can be included; one call of the compiler where they can."""
+
+    def fit(*some: str) -> bool:
+        text = "".join(f"#include <{header}>\n" for header in some)
+        return _compile(compiler, text, *flags, "-fsyntax-only").status == 0
+
+    if not fit(*headers):
+        missing = next((header for header in headers if not fit(header)), headers[-1])
+        raise BuildError(f"{' '.join(compiler)} finds no {missing}: {install_line(*_PACKAGES[missing])}")
 
 
 def _sources(name: str) -> list[Path]:
@@ -115,7 +121,7 @@ def _mpi() -> Recipe:
         "-DOMPI_SKIP_MPICXX",
         "-DMPICH_SKIP_MPICXX",
     ]
-    _need(compiler, flags, "mpi.h")
+    _need(compiler, flags, ["mpi.h"])
     macros = run([*compiler, *flags, "-dM", "-E", "-x", "c++", "-include", "mpi.h", os.devnull], _LIMIT).stdout
     flavour = "openmpi" if "#define OPEN_MPI " in macros else "mpich" if "#define MPICH_VERSION " in macros else ""
     if not flavour:
@@ -155,8 +161,7 @@ def _ucx() -> Recipe:
     compiler, version = _compiler(), _pkg_config("--modversion", "ucx")
     flags = _pkg_config("--cflags", "ucx")
     sources = _sources("ucx")
-    for header in _external_headers(sources):
-        _need(compiler, flags, header)
+    _need(compiler, flags, _external_headers(sources))
     if not version:
         raise BuildError(
             "pkg-config knows no ucx: load your site's module (module load ucx), put the folder of its ucx.pc into "
@@ -172,8 +177,7 @@ def _gloo() -> Recipe:
     compiler, sources = _compiler(), _sources("gloo")
     folder = SOURCE / "transports" / "gloo"
     flags = _words("CXXFLAGS")
-    for header in _external_headers(sources):
-        _need(compiler, flags, header)
+    _need(compiler, flags, _external_headers(sources))
     if _compile(compiler, "#include <gloo/common/memory.h>\n", *flags, "-fsyntax-only").status != 0:
         flags.append(f"-I{folder / 'missing'}")  # a header that Gloo includes and does not install
 
