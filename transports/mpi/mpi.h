@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -21,6 +22,7 @@
   }
 RODA_MPI_DECLARE(openmpi)
 RODA_MPI_DECLARE(mpich)
+RODA_MPI_DECLARE(standard)
 #undef RODA_MPI_DECLARE
 
 // The same answer for the whole life of the process. Any thread.
@@ -32,7 +34,7 @@ namespace roda::mpi {
 // The text of a variable, or null when it is unset.
 using Getter = std::function<const char*(const char* name)>;
 
-enum class Flavour { kOpenMpi, kMpich };
+enum class Flavour { kOpenMpi, kMpich, kStandard };
 
 // An MPI launcher's marks. Not `found`: this process was started by something else.
 struct Launch {
@@ -43,7 +45,12 @@ struct Launch {
   std::string by;   // in words
 };
 
+// Any launcher may start a program of the standard's binary interface.
 Launch find_launch(Flavour flavour, const Getter& variable);
+
+// The folder above that of the first mpirun or mpiexec in `path`, a value of PATH or null; links are followed. Empty
+// where there is none.
+std::filesystem::path prefix_of_launcher(const char* path);
 
 // Why the ranks of this job can't talk over MPI, "" when they can or when there is no job: another launcher started
 // them, so that each would be an MPI world of its own.

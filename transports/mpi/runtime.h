@@ -23,8 +23,10 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 
 #ifdef OPEN_MPI
 constexpr Flavour kFlavour = Flavour::kOpenMpi;
-#else
+#elif defined(MPICH_VERSION)
 constexpr Flavour kFlavour = Flavour::kMpich;
+#else
+constexpr Flavour kFlavour = Flavour::kStandard;
 #endif
 
 inline const char* level_name(int level) {

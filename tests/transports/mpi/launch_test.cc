@@ -1,7 +1,10 @@
 #include "transports/mpi/mpi.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 namespace roda::mpi {
@@ -31,6 +34,28 @@ TEST(MpiLaunchTest, OpenMpisMarksAreNotMpichs) {
   EXPECT_EQ(launch.size, 4);
   EXPECT_EQ(launch.job, "1234");
   EXPECT_FALSE(find_launch(Flavour::kMpich, getter(variables)).found);
+}
+
+TEST(MpiLaunchTest, AnyLauncherMayStartAProgramOfTheStandard) {
+  const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+  const Variables hydra{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}};
+  EXPECT_EQ(find_launch(Flavour::kStandard, getter(open_mpi)).rank, 2);
+  EXPECT_EQ(find_launch(Flavour::kStandard, getter(hydra)).rank, 1);
+}
+
+TEST(MpiLaunchTest, ALibraryIsLookedForBesideTheFirstLauncherInThePath) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::canonical(fs::temp_directory_path()) / ("roda-launch-test-" + std::to_string(::getpid()));
+  for (const char* folder : {"none/bin", "first/bin", "second/bin", "links"}) fs::create_directories(root / folder);
+  std::ofstream(root / "first/bin/mpiexec") << "";
+  std::ofstream(root / "second/bin/mpirun") << "";
+  fs::create_symlink(root / "second/bin/mpirun", root / "links/mpirun");
+  const std::string at = root.string();
+  EXPECT_EQ(prefix_of_launcher((at + "/none/bin:" + at + "/first/bin:" + at + "/second/bin").c_str()), root / "first");
+  EXPECT_EQ(prefix_of_launcher((at + "/links:" + at + "/first/bin").c_str()), root / "second");
+  EXPECT_EQ(prefix_of_launcher((at + "/none/bin").c_str()), "");
+  EXPECT_EQ(prefix_of_launcher(nullptr), "");
+  fs::remove_all(root);
 }
 
 TEST(MpiLaunchTest, PmiIsMpichsAndSlurmTellsStepsApart) {
