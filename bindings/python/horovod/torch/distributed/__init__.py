@@ -1,23 +1,23 @@
 """The ``torch.distributed`` backend ``roda``: ``torch.distributed.init_process_group("roda")``.
 
-Importing ``horovod.torch`` registers it. ``docs/python.md`` says what it offers and how a program is started.
+``_roda_torch`` registers it when torch is imported, and importing ``horovod.torch`` does where that has not happened.
+``docs/python.md`` says what it offers and how a program is started.
 """
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
+import _roda_torch
 import torch.distributed as dist
 
 from horovod.common.basics import HorovodBasics
 from horovod.common.process_sets import global_process_set
 from horovod.torch.distributed import _rendezvous
 
-BACKEND = "roda"
 
-
-def _create(options: Any, _: Any) -> dist.ProcessGroup:
+def create_group(options: Any, _: Any) -> dist.ProcessGroup:
+    """Return a process group as torch describes it; the first starts the engine."""
     from horovod.torch.distributed import _process_group, _sets
 
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
@@ -32,10 +32,7 @@ def _create(options: Any, _: Any) -> dist.ProcessGroup:
 
 
 def register() -> None:
-    """Make the backend known to torch; does nothing the second time, and before torch 2.1."""
-    if not dist.is_available() or BACKEND.upper() in dist.Backend._plugins:
-        return
-    if "devices" not in inspect.signature(dist.Backend.register_backend).parameters:
-        return
-    dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu", "cuda"])
-    _rendezvous.register(HorovodBasics())
+    """Make the backend known to torch, and the ways by which a job's processes find each other."""
+    _roda_torch.register()
+    if dist.is_available():
+        _rendezvous.register(HorovodBasics())

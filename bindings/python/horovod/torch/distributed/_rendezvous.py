@@ -155,16 +155,18 @@ def _numbers_are_the_engines(url: str) -> bool:
 
 
 def register(basics: HorovodBasics) -> None:
-    """Add the method ``roda://``, and let ``env://`` use it where the engine knows the job."""
+    """Add the method ``roda://``, and let ``env://`` use it where the engine knows the job; once."""
+    torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
+    # torch offers no other way to say what env:// does; without this table only roda:// works under horovodrun.
+    handlers: dict[str, Callable[..., Iterator[Any]]] = getattr(torch_rendezvous, "_rendezvous_handlers", {})
+    if SCHEME in handlers:
+        return
 
     def by_engine(_: str, timeout: timedelta = _TIMEOUT, **__: Any) -> Iterator[Any]:
         yield _by_engine(basics, timeout)
         raise RuntimeError("A store that was made by roda:// cannot be made anew.")
 
-    torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
     torch_rendezvous.register_rendezvous_handler(SCHEME, by_engine)
-    # torch offers no other way to say what env:// does; without this table only roda:// works under horovodrun.
-    handlers: dict[str, Callable[..., Iterator[Any]]] = getattr(torch_rendezvous, "_rendezvous_handlers", {})
     by_environment = handlers.get("env")
     if by_environment is None:
         return
