@@ -156,6 +156,8 @@ suite_python() {
   HOROVOD_CPU_OPERATIONS=gloo rank_tests np4-gloo horovodrun -np 4
   mpirun_tests 3 mpi
   mpirun_tests 2 shm
+  local PARALLEL_TESTS=(tests/python/frontends)
+  rank_tests frontends-np2 horovodrun -np 2
 }
 
 # The same package under TensorFlow, which does not go into one environment with torch.

