@@ -55,8 +55,13 @@ INSTALLED = {
 }
 
 # Vendor headers stay in the one folder that wraps them, and in the programs that measure them.
-VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/": "transports/ucx",
-                  "infiniband/": "transports/verbs", "nccl.h": "transports/nccl"}
+VENDOR_HEADERS = {
+    "gloo/": "transports/gloo",
+    "mpi.h": "transports/mpi",
+    "ucp/": "transports/ucx",
+    "infiniband/": "transports/verbs",
+    "nccl.h": "transports/nccl",
+}
 VENDOR_USERS = ("tools/perf/peers",)
 
 TRANSPORT_NAMES = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")
@@ -152,7 +157,10 @@ def imported_modules(text):
 
 
 def framework_errors(path, text):
-    """A framework may be imported only in its own folder of the package: users who lack it must not notice."""
-    parts = path.split("/")
+    """A framework may be imported only in its own folder of the package: users who lack it must not notice.
+
+    Or in the module that it loads by an entry point.
+    """
+    parts = path.removesuffix(".py").replace("_roda_", "").split("/")
     used = {name.split(".")[0] for name in imported_modules(text)} & set(FRAMEWORKS)
     return [f"{path} imports {name} outside a folder called {name}" for name in sorted(used) if name not in parts]

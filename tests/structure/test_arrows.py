@@ -89,3 +89,5 @@ def test_transport_names_are_found_in_literals_only():
 def test_framework_imports_are_found():
     assert arrows.framework_errors("bindings/python/horovod/common/a.py", "def f():\n    import torch.nn\n")
     assert not arrows.framework_errors("bindings/python/horovod/torch/a.py", "from torch import nn\n")
+    assert not arrows.framework_errors("bindings/python/_roda_torch.py", "import torch\n")
+    assert arrows.framework_errors("bindings/python/_roda_torch.py", "import jax\n")

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 lightning = pytest.importorskip("lightning")
 DDPStrategy = lightning.pytorch.strategies.DDPStrategy
-HorovodStrategy = pytest.importorskip("horovod.lightning").HorovodStrategy
+HorovodStrategy = pytest.importorskip("horovod.torch.lightning").HorovodStrategy
 
 BATCHES, ROWS = 5, 4  # of each rank
 

@@ -1,6 +1,6 @@
 """``strategy="horovod"`` for Lightning 2: importing this module registers it.
 
-    import horovod.lightning
+    import horovod.torch.lightning
     trainer = lightning.Trainer(accelerator="cpu", strategy="horovod")
 
 Works with the package that the program has imported, ``lightning`` or ``pytorch_lightning``.
@@ -29,7 +29,7 @@ try:
     _ClusterEnvironment: Any = importlib.import_module(f"{_FABRIC}.plugins.environments").ClusterEnvironment
     from lightning_utilities.core.rank_zero import rank_zero_only
 except ImportError as error:
-    raise ImportError("horovod.lightning needs Lightning 2: pip install 'roda[lightning]'") from error
+    raise ImportError("horovod.torch.lightning needs Lightning 2: pip install 'roda[lightning]'") from error
 
 __all__ = ["HorovodEnvironment", "HorovodStrategy"]
 
