@@ -68,7 +68,9 @@ def broadcast(
     return operations.run([request], 0, lambda _: result)
 
 
-def allgather(array: np.ndarray, name: str | None = None, process_set: ProcessSet = global_process_set) -> np.ndarray:
+def allgather(
+    array: np.ndarray, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> np.ndarray:
     """Return every rank's rows."""
     source = np.ascontiguousarray(array)
     request = _request(operations.ALLGATHER, tensor_name("allgather", name, process_set), source, None, process_set)

@@ -169,7 +169,7 @@ def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
     copy = tmp_path / "horovod"
     ignored = shutil.ignore_patterns("_roda*", "bin", "lib", "__pycache__")
     shutil.copytree(Path(horovod.__file__).parent, copy, ignore=ignored)
-    (copy / "_roda.py").write_text('raise ImportError("/lib/libm.so.6: version `GLIBC_2.99\' not found")')
+    (copy / "_roda.py").write_text("raise ImportError(\"/lib/libm.so.6: version `GLIBC_2.99' not found\")")
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     status, found = findings(*QUICK, "shm", before=f"cd {tmp_path}", PYTHONPATH=path)
     assert status == 1

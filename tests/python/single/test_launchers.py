@@ -20,15 +20,12 @@ hvd = HorovodBasics()
 hvd.init()
 sys.stdout.write(f"rank {hvd.rank()} of {hvd.size()}, local {hvd.local_rank()} of {hvd.local_size()}\\n")
 """
-TORCH = (
-    HELLO
-    + """
+TORCH = HELLO + """
 import horovod.torch as hvd, torch
 assert hvd.allreduce(torch.ones(8), op=hvd.Sum).tolist() == [float(hvd.size())] * 8
 torch.distributed.init_process_group("roda")
 torch.distributed.barrier()
 """
-)
 PORTS = itertools.count(20_000 + os.getpid() % 10_000 * 4)
 
 
