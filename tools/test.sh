@@ -168,7 +168,8 @@ suite_tensorflow() {
   fi
   mkdir -p build/site
   ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
-  local -x PYTHONPATH=$ROOT/build/site
+  local -x PYTHONPATH=$ROOT/build/site RODA_TEST_TORCH
+  RODA_TEST_TORCH=$("$VENV/bin/python" -c 'import torch; print(torch.__path__[0].rsplit("/", 1)[0])')
   local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
@@ -199,7 +200,7 @@ suite_hosts() {
 
 # Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
 suite_faults() {
-  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-75}" --junit "$RESULTS/faults.xml" </dev/null || true
+  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-50}" --junit "$RESULTS/faults.xml" </dev/null || true
   [[ -s $RESULTS/faults.xml ]] || step_failed "faults: no report"
 }
 
@@ -238,7 +239,7 @@ suite_fuzz() {
   stop_beside builds
   build_fuzz || { step_failed "fuzz: build" && return; }
   build_beside
-  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-10}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
+  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-6}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
 }
 
