@@ -1,11 +1,16 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "plugins/base/format.h"
+#include "plugins/base/json.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
 namespace {
+
+constexpr const char* kRankMark = "{rank}";  // in a timeline's name: every rank writes a file of its own
 
 negotiate::Settings settings_of(const Parts& parts) {
   negotiate::Settings s;
@@ -239,9 +244,14 @@ bool Engine::has_set(const std::vector<std::int32_t>& ranks) {
 
 int Engine::start_timeline(const std::string& path, bool mark_cycles) {
   if (parts_.knobs.timeline.empty()) return -2;
-  if (parts_.rank != 0) return 1;
+  std::string own = path;
+  const std::size_t mark = own.find(kRankMark);
+  if (mark != std::string::npos) own.replace(mark, std::strlen(kRankMark), std::to_string(parts_.rank));
+  if (mark == std::string::npos && parts_.rank != 0) return 1;
+  const std::string about = roda::format("\"rank\": {}, \"size\": {}, \"host\": {}", parts_.rank,
+                                         parts_.topology.size(), json_quote(parts_.topology.host_of(parts_.rank).name));
   // The job does not depend on its trace: it goes on without.
-  if (const Status s = timeline_.open(path, mark_cycles); !s.ok()) RODA_LOG(error, "{}", s.message());
+  if (const Status s = timeline_.open(own, mark_cycles, about); !s.ok()) RODA_LOG(error, "{}", s.message());
   return 1;
 }
 
@@ -287,6 +297,7 @@ void Engine::launch(negotiate::Launch launch) {
       timeline_.launched(tensor->name, tensor->collective);
     }
   }
+  launcher_.note_parts(timeline_.active());
   if (!launcher_.set(launch.set).is_member()) return;
   std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);
   const auto now = turn_time();
@@ -382,11 +393,22 @@ void Engine::started(const LaunchRun& run) {
     if (op != nullptr) recorder_.launched(op->recorded, now);
   }
   if (!timeline_.active()) return;
-  for (const auto& tensor : run.launch().tensors) timeline_.started(tensor->name, run.activity());
+  const negotiate::Launch& launch = run.launch();
+  const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.plan()),
+                                          launch.tensors.size(), run.bytes());
+  for (const auto& tensor : launch.tensors) {
+    timeline_.started(tensor->name, run.activity(), args);
+    args = which + "}";  // the first one's tells of all
+  }
 }
 
 void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
   if (is_over && timeline_.active()) {
+    const std::string& first = run.launch().tensors.front()->name;
+    for (const execute::Trace::Part& part : run.trace().parts()) {
+      timeline_.part(first, {part.what, part.stage + 2, part.slice, part.begin, part.end});
+    }
     for (const auto& tensor : run.launch().tensors) timeline_.ended(tensor->name, tensor->dtype, tensor->shape);
   }
   end_operations(run.operations(), status);

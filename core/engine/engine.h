@@ -96,7 +96,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     return submissions_.find_member(id, rank, size, position);
   }
 
-  // 1; -2 when HOROVOD_TIMELINE was not set. Rank 0 writes the file.
+  // 1; -2 when HOROVOD_TIMELINE was not set. Rank 0 writes the file, or every rank its own, whose number stands in the
+  // place of "{rank}".
   int start_timeline(const std::string& path, bool mark_cycles);
   int stop_timeline();
 

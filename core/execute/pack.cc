@@ -10,6 +10,10 @@ namespace {
 // Joined ranks and the gaps between tensors give these.
 alignas(kLine) constexpr char kZeros[16 << 10] = {};
 
+// What the timeline calls it, as Horovod's does.
+constexpr const char* kPacks = "MEMCPY_IN_FUSION_BUFFER";
+constexpr const char* kUnpacks = "MEMCPY_OUT_FUSION_BUFFER";
+
 // Items are in order; the first one that ends after `begin`.
 std::vector<roda_pack_item>::const_iterator first_after(const std::vector<roda_pack_item>& items, std::size_t begin) {
   return std::partition_point(items.begin(), items.end(),
@@ -127,6 +131,7 @@ Status Bucket::zero(const std::vector<roda_pack_item>& items, void* buffer) cons
 }
 
 Status Bucket::pack(void* buffer, double prescale) {
+  const Trace::Copy copy(trace_, kPacks);
   RODA_RETURN_IF_ERROR(zero(zeros_, buffer));
   if (prescale != 1.0 && queue_.device->pack_scaled != nullptr) {
     return invoke(queue_.device->pack_scaled, buffer, in_.data(), in_.size(), dtype_, prescale, queue_.stream);
@@ -137,6 +142,7 @@ Status Bucket::pack(void* buffer, double prescale) {
 }
 
 Status Bucket::unpack(void* buffer, double postscale) {
+  const Trace::Copy copy(trace_, kUnpacks);
   if (postscale != 1.0 && queue_.device->unpack_scaled != nullptr) {
     return invoke(queue_.device->unpack_scaled, buffer, out_.data(), out_.size(), dtype_, postscale, queue_.stream);
   }
@@ -164,6 +170,7 @@ const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item
 }
 
 Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale) {
+  const Trace::Copy copy(trace_, kPacks);
   RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part));
   const auto& items = clip(in_, begin, bytes);
   RODA_RETURN_IF_ERROR(queue_.pack(part, items.data(), items.size()));
@@ -171,6 +178,7 @@ Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, doubl
 }
 
 Status Bucket::unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale) {
+  const Trace::Copy copy(trace_, kUnpacks);
   RODA_RETURN_IF_ERROR(scale(part, bytes, postscale));
   const auto& items = clip(out_, begin, bytes);
   return queue_.unpack(part, items.data(), items.size());

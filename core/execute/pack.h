@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
+#include "core/execute/trace.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -34,6 +35,8 @@ class Bucket {
  public:
   // From the next layout on the copies and the scaling go there; in host memory before that.
   void use(const DeviceQueue& queue) { queue_ = queue; }
+  // Who is told when it packs and unpacks; null: nobody.
+  void tell(Trace* trace) { trace_ = trace; }
 
   // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
   // order; equal counts on all ranks.
@@ -74,6 +77,7 @@ class Bucket {
                                           std::size_t bytes);
 
   DeviceQueue queue_;
+  Trace* trace_ = nullptr;
   int dtype_ = RODA_FLOAT32;
   std::size_t elements_ = 0;
   std::size_t own_begin_ = 0;

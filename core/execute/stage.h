@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "core/execute/trace.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -72,6 +73,8 @@ struct StageArgs {
   // Where input and output lie, and the stream on which the work goes; null: host memory. Lives until the stage is
   // done.
   const DeviceQueue* queue = nullptr;
+  // Who is told what its parts took; null: nobody. Lives until the stage is done.
+  Trace* trace = nullptr;
 };
 
 // Which in-flight operation a message belongs to. Nothing in flight collides: the fields wrap far beyond what can be

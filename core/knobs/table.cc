@@ -85,7 +85,7 @@ const Row kRows[] = {
   {"RODA_TEST_CUDA_MEMORY_LIMIT", kInteger, "0", "bytes", kFree, kTest, kNoMember, "Memory that the cuda plugin hands out on each device; 0: all.", 0},
 
   // --- what is observed
-  {"HOROVOD_TIMELINE", kText, "", "path", kSamePresence, kCore, &Knobs::timeline, "Timeline file, written by rank 0; DYNAMIC: armed, started by a call."},
+  {"HOROVOD_TIMELINE", kText, "", "path", kSamePresence, kCore, &Knobs::timeline, "Timeline file, written by rank 0; with {rank} in its name: one of each rank. DYNAMIC: armed, started by a call."},
   {"HOROVOD_TIMELINE_MARK_CYCLES", kFlag, "0", "", kFree, kCore, &Knobs::timeline_mark_cycles, "Mark cycles in the timeline."},
   {"RODA_FLIGHT_FOLDER", kText, "", "path", kFree, kCore, &Knobs::flight_folder, "Folder that each host writes its flight recorder to when the job ends with an error; empty: none."},
   {"HOROVOD_STALL_CHECK_DISABLE", kFlag, "0", "", kSame, kCore, &Knobs::stall_check_disable, "No report of stalled tensors."},

@@ -16,6 +16,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   binding_.begin(launch_, set, queue);
   payload_.begin(launch_, &operations_, {set->options().ranks, set->options().rank}, queue);
   is_local_ = has_ended_ = has_groups_ = false;
+  trace_.clear();
   broken = false;
   seen_moves = 0;
   moved_at = {};
@@ -23,6 +24,8 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
 
 Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   *started = true;
+  execute::Trace* const trace = notes_parts_ ? &trace_ : nullptr;
+  payload_.tell(trace);
   if (set_->size() == 1) {
     is_local_ = true;
     RODA_RETURN_IF_ERROR(wait_for_producers());
@@ -44,6 +47,7 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   args.slot = binding_.slot(slot_);
   args.root = binding_.root();
   if (!queue_.is_host()) args.queue = &queue_;
+  args.trace = trace;
   RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
   Status status = payload_.prepare(work, binding_.means(*stage_), &args);
   if (status.ok()) status = stage_->start(args);
@@ -128,6 +132,20 @@ std::string LaunchRun::activity() const {
   if (name.empty()) return "LOCAL_" + what;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name + "_" + what;
+}
+
+std::string LaunchRun::plan() const {
+  const std::string text = stage_ == nullptr ? "" : stage_->describe();
+  return text.substr(0, text.find_first_of(",:"));
+}
+
+std::size_t LaunchRun::bytes() const {
+  if (head().collective == RODA_BARRIER) return 0;
+  std::size_t sum = 0;
+  for (const negotiate::AgreedPtr& tensor : launch_.tensors) {
+    sum += tensor->bytes(static_cast<std::size_t>(set_->options().rank));
+  }
+  return sum;
 }
 
 void LaunchRun::finish() {

@@ -34,6 +34,9 @@ class LaunchRun {
 
   // Prepares and starts the stage when its group is ready; *started stays false until then.
   Status start(Planner* planner, Contexts* contexts, bool* started);
+  // Before the start: whether it is noted what its parts take.
+  void note_parts(bool on) { notes_parts_ = on; }
+  const execute::Trace& trace() const { return trace_; }
   // One bounded step. *done: outputs are in place, or the status says why not.
   Status advance(bool* done);
   void abort(const Status& cause);
@@ -56,6 +59,8 @@ class LaunchRun {
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
   std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
+  std::string plan() const;      // likewise: what runs, once it is started
+  std::size_t bytes() const;     // of this rank's tensors
   void finish();                 // gives the stage back
   // The group, which this launch does not use, is about to go.
   void forget(execute::TransportGroup& group) { payload_.forget(group); }
@@ -79,6 +84,8 @@ class LaunchRun {
   PlanBinding binding_;
   Payload payload_;
   execute::StageHandle stage_;
+  execute::Trace trace_;
+  bool notes_parts_ = false;
   bool is_local_ = false;    // a set of one rank: nothing travels
   bool has_groups_ = false;  // they are connected
   bool has_ended_ = false;   // the stage

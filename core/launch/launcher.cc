@@ -80,6 +80,7 @@ Status Launcher::begin_next() {
   const Status status = device < 0 ? Status() : streams_.next(device, &queue);
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
   next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue);
+  next_run_->note_parts(notes_parts_);
   waiting_.pop_front();
   return status;
 }

@@ -83,6 +83,8 @@ class Launcher {
 
   // --- launches ---
   // Operations: one per tensor; null where this rank has joined.
+  // Of launches that begin from now on: whether it is noted what their parts take.
+  void note_parts(bool on) { notes_parts_ = on; }
   void add(negotiate::Launch launch, std::vector<Operation*> operations);
   // Starts what may start and moves on what runs. True when something moved.
   bool advance();
@@ -123,6 +125,7 @@ class Launcher {
   const bool ends_on_stream_;
   Contexts contexts_;
   std::size_t shown_contexts_ = 0;
+  bool notes_parts_ = false;
   DeviceStreams streams_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;

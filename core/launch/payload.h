@@ -54,6 +54,8 @@ class Payload {
   Status run_locally(const Work& work);
   // The group, which this launch does not use, is about to go.
   void forget(execute::TransportGroup& group);
+  // Who is told when it packs and unpacks; null: nobody.
+  void tell(execute::Trace* trace) { bucket_.tell(trace); }
 
  private:
   const negotiate::Agreed& head() const { return *launch_->tensors.front(); }

@@ -38,7 +38,7 @@ std::string StallWatch::describe(const std::vector<const Waiting*>& stalled, boo
       " seconds. Either these ranks are slow, or they never submit the tensors (a branch that not every rank takes, "
       "uneven data), and then the job " +
       (ends_stalls() ? "ends after " + std::to_string(shut_down_.count()) +
-                           " seconds (0 for never: " + "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"
+                           " seconds (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS, 0 for never)"
                      : "waits for ever") +
       ".\nMissing ranks:";
   for (const auto& [rank, names] : missing) {

@@ -35,13 +35,13 @@ std::string name_of(const char* prefix, int collective) {
 Timeline::Timeline() : start_(Clock::now()) {}
 Timeline::~Timeline() { close(); }
 
-std::int64_t Timeline::now_us() const {
-  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_).count();
+std::int64_t Timeline::us(Clock::time_point at) const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(at - start_).count();
 }
 
 // --- the file -------------------------------------------------------------------------------------------------------
 
-Status Timeline::open(const std::string& path, bool mark_cycles) {
+Status Timeline::open(const std::string& path, bool mark_cycles, const std::string& about) {
   const MutexLock switching(switching_);
   if (file_ && path == path_) return {};
   close_file();
@@ -56,8 +56,8 @@ Status Timeline::open(const std::string& path, bool mark_cycles) {
       now_us();
   std::string first = roda::format(
       "[\n{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"args\": {{\"start_time_since_epoch_in_micros\": "
-      "{}}}}}\n",
-      epoch);
+      "{}{}{}}}}}\n",
+      epoch, about.empty() ? "" : ", ", about);
   end_ = 0;
   if (Status status = put(&first); !status.ok()) {
     file_.reset();
@@ -208,14 +208,27 @@ void Timeline::launched(const std::string& tensor, int collective) {
   event("QUEUE", 'B', now, pid);
 }
 
-void Timeline::started(const std::string& tensor, const std::string& activity) {
+void Timeline::started(const std::string& tensor, const std::string& activity, const std::string& args) {
   if (!active()) return;
   MutexLock lock(mutex_);
   if (!begin(lock)) return;
   const int pid = find(tensor).pid;
   const std::int64_t now = now_us();
   event("", 'E', now, pid);  // QUEUE
-  event(activity, 'B', now, pid);
+  event(activity, 'B', now, pid, ", \"args\": " + args);
+}
+
+void Timeline::part(const std::string& tensor, const Part& part) {
+  if (!active()) return;
+  MutexLock lock(mutex_);
+  if (!begin(lock)) return;
+  std::string rest = ", \"tid\": ";
+  append(&rest, part.row);
+  rest += ", \"dur\": ";
+  append(&rest, us(part.end) - us(part.begin));
+  rest += ", \"args\": {\"slice\": ";
+  append(&rest, static_cast<std::int64_t>(part.slice));
+  event(part.what, 'X', us(part.begin), find(tensor).pid, rest + "}");
 }
 
 void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape) {

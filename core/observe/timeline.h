@@ -1,5 +1,5 @@
 // What happened to every tensor, as a Chrome trace (chrome://tracing, Perfetto): how long it waited for which rank,
-// when it was launched, when it was done. Written by rank 0.
+// when it was launched, what ran for it, when it was done.
 //
 // Events are gathered in memory and written by a thread of their own, which there is while a file is open. After every
 // write, ten a second at most, the file is complete JSON: a job that was killed leaves something readable, which lacks
@@ -33,7 +33,8 @@ class Timeline {
   Timeline& operator=(const Timeline&) = delete;
 
   // Opens the file; one that is open already is closed first, unless it is the same. An error leaves nothing open.
-  Status open(const std::string& path, bool mark_cycles);
+  // `about`: members of a JSON object that say who writes, for roda-trace.
+  Status open(const std::string& path, bool mark_cycles, const std::string& about = "");
   // Blocks until all events are in the file.
   void close();
   bool active() const { return active_.load(std::memory_order_relaxed); }
@@ -43,7 +44,16 @@ class Timeline {
   void announced(const std::string& tensor, int collective, int rank);
   void agreed(const std::string& tensor, int collective);  // or refused: the end of the negotiation
   void launched(const std::string& tensor, int collective);
-  void started(const std::string& tensor, const std::string& activity);
+  // `args`: what is known of it, as a JSON object.
+  void started(const std::string& tensor, const std::string& activity, const std::string& args = "{}");
+  // A part of what runs for it, in a row of its own: number `row`, from 1 on.
+  struct Part {
+    std::string_view what;
+    int row = 1;
+    std::size_t slice = 0;
+    std::chrono::steady_clock::time_point begin, end;
+  };
+  void part(const std::string& tensor, const Part& part);
   void ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape);
   // A bucket is launched; marked when the file was opened with mark_cycles. The opening counts as the first, so that
   // every such file has a mark.
@@ -65,7 +75,8 @@ class Timeline {
       RODA_REQUIRES(mutex_);
   void describe(int pid, std::string_view name) RODA_REQUIRES(mutex_);
   void mark_cycle() RODA_REQUIRES(mutex_);
-  std::int64_t now_us() const;
+  std::int64_t now_us() const { return us(Clock::now()); }
+  std::int64_t us(Clock::time_point at) const;
 
   // The writer's thread.
   void write();

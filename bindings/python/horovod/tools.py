@@ -80,3 +80,10 @@ def perf() -> NoReturn:
 def sim() -> NoReturn:
     """Run ``roda-sim``."""
     _execute("roda-sim")
+
+
+def trace() -> NoReturn:
+    """Run ``roda-trace``."""
+    from horovod.observe import trace as tool
+
+    sys.exit(tool.main())

@@ -1,6 +1,7 @@
 #include "core/execute/compose/composed_stage.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace roda::execute {
@@ -132,6 +133,7 @@ Status ComposedStage::start_call(std::uint32_t index) {
   Slice& slice = *slices_[index];
   const Part& part = parts_[slice.stage];
   RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
+  if (args_.trace != nullptr) slice.began = Trace::Clock::now();
   StageArgs args = call_args(index);
   RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &args));
   RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
@@ -159,9 +161,18 @@ bool ComposedStage::is_first_outside(std::uint32_t index) const {
   });
 }
 
+void ComposedStage::tell_of_call(const Slice& slice) const {
+  const Part& part = parts_[slice.stage];
+  std::string what = std::string(part.pool->group().context().name()) + "_" +
+                     roda_collective_name(static_cast<std::int32_t>(part.call->collective));
+  std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
+  args_.trace->add(std::move(what), static_cast<int>(slice.stage), slice.number, slice.began);
+}
+
 Status ComposedStage::end_stage(Slice* slice) {
   if (slice->handle != nullptr) {
     moves_ += slice->runs->moves() + 1;
+    if (args_.trace != nullptr) tell_of_call(*slice);
     slice->handle.reset();
     RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
   }

@@ -61,7 +61,8 @@ class ComposedStage final : public Stage {
     bool busy = false;
     StageHandle handle;  // null: the call has not started
     StagedStage staging;
-    Stage* runs = nullptr;  // the call, or the staging around it
+    Stage* runs = nullptr;           // the call, or the staging around it
+    Trace::Clock::time_point began;  // the call, where somebody asks
   };
   static std::vector<Part> lay_out(const schedule::Schedule& schedule, const std::vector<StagePool*>& pools,
                                    Part* tail);
@@ -83,6 +84,7 @@ class ComposedStage final : public Stage {
   StageArgs call_args(std::uint32_t index) const;
   Status start_call(std::uint32_t index);
   Status end_stage(Slice* slice);
+  void tell_of_call(const Slice& slice) const;
 
   std::string name_;
   std::shared_ptr<const schedule::Schedule> schedule_;

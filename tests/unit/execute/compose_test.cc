@@ -423,6 +423,35 @@ TEST_P(ComposeTest, Alltoall) {
 INSTANTIATE_TEST_SUITE_P(Grids, ComposeTest, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Compose, ATraceHasEveryCallOfEverySlice) {
+  const plan::Grid grid = hosts({2, 2});
+  const plan::Plan plan = plan::hierarchical(grid, {});
+  run_grid(grid, [&](Member& self) {
+    const auto stage = self.stage(plan);
+    Bytes data = encode(values(self.rank(), 4000, RODA_SUM), RODA_FLOAT32);
+    Trace trace;
+    StageArgs args = self.args(RODA_ALLREDUCE, 4000);
+    args.input = args.output = data.data();
+    args.trace = &trace;
+    ASSERT_TRUE(self.run(*stage, args).ok());
+    std::map<std::pair<int, std::size_t>, std::string> calls;
+    for (const Trace::Part& part : trace.parts()) {
+      EXPECT_LE(part.begin, part.end);
+      EXPECT_TRUE(calls.emplace(std::pair(part.stage, part.slice), part.what).second) << "told of twice";
+    }
+    const std::size_t slices = calls.size() / plan.stages.size();
+    EXPECT_GT(slices, 1u);
+    const char* const names[] = {"LOOP_REDUCESCATTER", "LOOP_ALLREDUCE", "LOOP_ALLGATHER"};
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      for (int at = 0; at < 3; ++at) EXPECT_EQ((calls[{at, slice}]), names[at]) << at << ", " << slice;
+    }
+    args = self.args(RODA_ALLREDUCE, 4000);
+    args.input = args.output = data.data();
+    ASSERT_TRUE(self.run(*stage, args).ok());
+    EXPECT_EQ(calls.size(), trace.parts().size()) << "told of what nobody asked for";
+  });
+}
+
 // An error in one group ends the composition with it, and what ran elsewhere.
 TEST(ComposeErrors, AnAbortEndsEveryGroup) {
   const plan::Grid grid = hosts({2, 2});

@@ -121,6 +121,29 @@ TEST_F(TimelineFile, StaysCompleteJsonWhereTheDiskIsFull) {
   EXPECT_GE(read().size(), 1u);
 }
 
+TEST_F(TimelineFile, SaysWhoWritesAndWhatRan) {
+  Timeline t;
+  ASSERT_TRUE(t.open(path, false, "\"rank\": 3").ok());
+  t.launched("a", RODA_ALLREDUCE);
+  t.started("a", "SHM_ALLREDUCE", "{\"plan\": \"ring\"}");
+  const auto begin = std::chrono::steady_clock::now();
+  t.part("a", {"MEMCPY_IN_FUSION_BUFFER", 1, 7, begin, begin + std::chrono::microseconds(250)});
+  t.close();
+  const nlohmann::json events = read();
+  EXPECT_EQ(events[0]["args"]["rank"], 3);
+  EXPECT_TRUE(events[0]["args"].contains("start_time_since_epoch_in_micros"));
+  const nlohmann::json& part = events.back();
+  EXPECT_EQ(part["name"], "MEMCPY_IN_FUSION_BUFFER");
+  EXPECT_EQ(part["ph"], "X");
+  EXPECT_EQ(part["tid"], 1);
+  EXPECT_EQ(part["dur"], 250);
+  EXPECT_EQ(part["args"]["slice"], 7);
+  const nlohmann::json& activity = events[events.size() - 2];
+  EXPECT_EQ(activity["name"], "SHM_ALLREDUCE");
+  EXPECT_EQ(activity["args"]["plan"], "ring");
+  EXPECT_EQ(activity["pid"], part["pid"]);
+}
+
 TEST_F(TimelineFile, CanBeSwitchedAndClosed) {
   Timeline t;
   t.launched("ignored", RODA_ALLREDUCE);

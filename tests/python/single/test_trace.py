@@ -1,0 +1,243 @@
+"""``roda-trace``: where the time of steps goes, who holds the others up, and the page that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Launch
+from horovod.observe import page, steps, timeline, trace
+
+EPOCH = 1_700_000_000_000_000
+
+
+class Writer:
+    """A rank's timeline, as the engine writes one."""
+
+    def __init__(self, rank: int, host: str = "node", clock: int = 0) -> None:
+        about = {"start_time_since_epoch_in_micros": EPOCH + clock, "rank": rank, "size": 2, "host": host}
+        self._events: list[dict[str, object]] = [{"name": "process_name", "ph": "M", "pid": 0, "args": about}]
+        self._tensors: dict[str, int] = {}
+        self._launches = 0
+
+    def _event(self, tensor: str, kind: str, at: float, name: str = "", **more: object) -> None:
+        if tensor not in self._tensors:
+            self._tensors[tensor] = len(self._tensors) + 1
+            named = {"name": "process_name", "ph": "M", "pid": self._tensors[tensor], "args": {"name": tensor}}
+            self._events.append(named)
+        event = {"ph": kind, "ts": at, "pid": self._tensors[tensor], **more}
+        self._events.append({"name": name, **event} if name else event)
+
+    def announced(self, tensor: str, arrivals: dict[int, float]) -> None:
+        """By rank: when it was heard."""
+        self._event(tensor, "B", min(arrivals.values()), "NEGOTIATE_ALLREDUCE")
+        for rank, at in sorted(arrivals.items(), key=lambda each: each[1]):
+            self._event(tensor, "X", at, str(rank), dur=0)
+
+    def ran(
+        self, tensor: str, agreed: float, started: float, ended: float, size: int = 1 << 20, parts: tuple = ()
+    ) -> None:
+        """`parts`: name, row, begin and end of each."""
+        self._launches += 1
+        args = {"launch": self._launches, "set": 0, "plan": "ring over shm", "tensors": 3, "bytes": size}
+        self._event(tensor, "E", agreed, "NEGOTIATE_ALLREDUCE")
+        self._event(tensor, "B", agreed, "ALLREDUCE")
+        self._event(tensor, "B", agreed, "QUEUE")
+        self._event(tensor, "E", started)
+        self._event(tensor, "B", started, "SHM_ALLREDUCE", args=args)
+        for what, row, begin, end in parts:
+            self._event(tensor, "X", begin, what, tid=row, dur=end - begin, args={"slice": 0})
+        self._event(tensor, "E", ended)
+        self._event(tensor, "E", ended, args={"dtype": "float32", "shape": "[4]"})
+
+    def write(self, path: Path) -> Path:
+        path.write_text(json.dumps(self._events))
+        return path
+
+
+def steps_of(folder: Path, late: float = 0, length: float = 100, clock: int = 0) -> list[Path]:
+    """Ten steps of two ranks with two tensors each; rank 1 submits later than rank 0. Its host's clock differs."""
+    files = []
+    for rank in (0, 1):
+        writer = Writer(rank, f"node{rank}", clock * rank)
+        for step in range(10):
+            begin = step * (length + late) - clock * rank
+            for tensor, at in (("a", begin + 40), ("b", begin + 50)):
+                arrivals = {0: at, 1: at + late + 1}
+                agreed = at + late + 2
+                copies = ((timeline.PACKS, 1, agreed + 2, agreed + 3), (timeline.UNPACKS, 1, agreed + 6, agreed + 7))
+                writer.announced(tensor, arrivals)
+                writer.ran(tensor, agreed, agreed + 1, agreed + 8, parts=copies)
+        files.append(writer.write(folder / f"trace.{rank}.json"))
+    return files
+
+
+def report_of(files: list[Path]) -> steps.Report:
+    timelines = [timeline.read(path) for path in files]
+    timeline.align(timelines)
+    return steps.analyse(timelines)
+
+
+def test_a_step_is_split_without_rest(tmp_path: Path) -> None:
+    report = report_of(steps_of(tmp_path))
+    assert len(report.windows) == 10
+    for rank in report.ranks:
+        for window, step in zip(report.windows, report.steps[rank]):
+            assert sum(step.split.values()) == pytest.approx(window[1] - window[0])
+    step = report.steps[0][0].split
+    assert step == {
+        "pack": 2, "unpack": 2, "shm allreduce": 10, "queue": 2, "negotiate": 2, "wait for other ranks": 2,
+        "nothing under way": 80,
+    }  # fmt: skip
+    assert report.steps[1][0].split["wait for other ranks"] == 0
+
+
+def test_stages_of_a_plan_are_told_apart(tmp_path: Path) -> None:
+    writer = Writer(0)
+    for begin in (0, 100):
+        writer.announced("a", {0: begin, 1: begin})
+        stages = (("SHM_REDUCESCATTER", 2, begin + 10, begin + 30), ("TCP_ALLREDUCE", 3, begin + 20, begin + 60))
+        writer.ran("a", begin + 5, begin + 10, begin + 60, parts=stages)
+    report = report_of([writer.write(tmp_path / "trace")])
+    split = report.steps[0][0].split
+    assert split["1. shm reducescatter"] + split["2. tcp allreduce"] == 50
+    assert {"1. shm reducescatter", "2. tcp allreduce"} <= set(report.phases)
+
+
+def test_a_planted_straggler_is_named_with_what_it_does(tmp_path: Path) -> None:
+    report = report_of(steps_of(tmp_path, late=60))
+    assert report.advice[0].startswith("Rank 1 holds the others up: for 4")
+    assert 0.4 < report.held_up[1] < 0.5
+    assert "its own work takes longer" in report.advice[0]
+
+
+def test_without_its_file_a_straggler_is_named_all_the_same(tmp_path: Path) -> None:
+    report = report_of(steps_of(tmp_path, late=60)[:1])
+    assert re.match(r"Rank 1 holds the others up: .* there is no file of it", report.advice[0])
+
+
+def test_a_job_that_does_well_is_left_alone(tmp_path: Path) -> None:
+    assert report_of(steps_of(tmp_path)).advice == [
+        "No rank holds the others up, and communication costs little: there is nothing to gain here."
+    ]
+
+
+def test_hosts_clocks_are_brought_together(tmp_path: Path) -> None:
+    timelines = [timeline.read(path) for path in steps_of(tmp_path)]
+    skewed = timelines[1]
+    for use in skewed.uses:
+        use.shift(5_000_000)
+    offsets = timeline.align(timelines)
+    assert offsets == {0: 0, 1: -5_000_000}
+    assert timelines[0].uses[3].agreed == timelines[1].uses[3].agreed
+
+
+def test_a_tensor_may_be_announced_again_before_it_has_ended(tmp_path: Path) -> None:
+    writer = Writer(0)
+    writer.announced("a", {0: 0, 1: 1})
+    writer._event("a", "E", 2, "NEGOTIATE_ALLREDUCE")
+    writer._event("a", "B", 2, "ALLREDUCE")
+    writer._event("a", "B", 2, "QUEUE")
+    writer._event("a", "E", 3)
+    writer._event("a", "B", 3, "SHM_ALLREDUCE", args={"launch": 1, "set": 0})
+    writer.announced("a", {1: 4})
+    writer._event("a", "E", 5)
+    writer._event("a", "E", 5)
+    writer._event("a", "X", 7, "0", dur=0)
+    writer.ran("a", 8, 9, 10)
+    first, second = timeline.read(writer.write(tmp_path / "trace")).uses
+    assert (first.announced, first.agreed, first.started, first.ended) == (
+        {0: EPOCH, 1: EPOCH + 1}, EPOCH + 2, EPOCH + 3, EPOCH + 5,
+    )  # fmt: skip
+    assert (second.announced, second.ended) == ({1: EPOCH + 4, 0: EPOCH + 7}, EPOCH + 10)
+
+
+def test_advice_on_what_moves_late_small_and_packed(tmp_path: Path) -> None:
+    writer = Writer(0)
+    for begin in (0, 1000):
+        for tensor in range(30):
+            at = begin + tensor
+            writer.announced(f"t{tensor}", {0: at, 1: at})
+            copies = ((timeline.PACKS, 1, begin + 110, begin + 400),)
+            writer.ran(f"t{tensor}", begin + 100, begin + 100, begin + 900, size=1000, parts=copies)
+    late, small, packed = report_of([writer.write(tmp_path / "trace")]).advice
+    assert "after the step's last tensor was submitted" in late
+    assert small.startswith("30 launches a step are smaller than 64 KiB")
+    assert packed.startswith("Packing and unpacking take 36% of the time in which data move")
+
+
+def test_bandwidth_goes_by_size(tmp_path: Path) -> None:
+    writer = Writer(0)
+    for begin, size in ((0, 1000), (1000, 1_000_000), (2000, 1_040_000)):
+        writer.announced("a", {0: begin, 1: begin})
+        writer.ran("a", begin, begin, begin + 100, size=size)
+    small, large = report_of([writer.write(tmp_path / "trace")]).sizes
+    assert small == ("512 B to 1 KiB", 1, pytest.approx(0.01), pytest.approx(0.01))
+    assert large == ("512 KiB to 1 MiB", 2, pytest.approx(10.2), pytest.approx(10.4))
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_of_the_job(tmp_path: Path) -> None:
+    writer = Writer(0, host="</script><b>")
+    writer.announced("a", {0: 0, 1: 1})
+    writer.ran("a", 2, 3, 4)
+    text = page.render(report_of([writer.write(tmp_path / "trace")]))
+    assert "//" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.search(r"\b(?:src=|href=|import\b|url\(|fetch\()", text)
+    assert "</script><b>" not in text
+    (data,) = re.findall(r"^const data = (.*);$", text, re.MULTILINE)
+    assert json.loads(data)["ranks"] == ["rank 0 </script><b>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("no", "is no timeline"), ("[]", "is no timeline"), ("{}", "is no timeline"), (None, "No such")]
+)
+def test_what_is_no_timeline_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
+) -> None:
+    if text is not None:
+        (tmp_path / "x.json").write_text(text)
+    assert trace.main([str(tmp_path / "x.json"), "-o", str(tmp_path / "page")]) == 1
+    error = capsys.readouterr().err
+    assert "x.json" in error
+    assert why in error
+    assert trace.main([str(Writer(0).write(tmp_path / "y.json")), "-o", str(tmp_path / "page")]) == 1
+    assert "no operation that ended" in capsys.readouterr().err
+
+
+STRAGGLES = """
+import time, torch
+import horovod.torch as hvd
+hvd.init()
+tensors = [torch.ones(1000 + i) for i in range(4)]
+for step in range(10):
+    time.sleep(0.01 + 0.04 * hvd.rank())
+    hvd.grouped_allreduce(tensors, name="grad")
+    hvd.allreduce(torch.ones(1 << 20), name="large")
+hvd.shutdown()
+"""
+
+
+def test_a_job_with_a_planted_straggler(horovodrun: Launch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"trace.{rank}.json" for rank in (0, 1)]
+    environment = dict(os.environ, HOROVOD_TIMELINE=str(tmp_path / "trace.{rank}.json"))
+    done = horovodrun("-np", "2", sys.executable, "-c", STRAGGLES, env=environment)
+    assert done.returncode == 0, done.stderr
+    target = tmp_path / "page.html"
+    assert trace.main([*map(str, files), "-o", str(target)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Rank 1 holds the others up: for "), told
+    assert "its own work takes longer" in told
+    (data,) = re.findall(r"^const data = (.*);$", target.read_text(), re.MULTILINE)
+    data = json.loads(data)
+    mean = [dict(zip(data["phases"], own)) for own in data["mean"]]
+    assert len(data["lengths"]) == 10
+    assert mean[0]["wait for other ranks"] > mean[1]["wait for other ranks"]
+    assert mean[1]["nothing under way"] > mean[0]["nothing under way"]
+    assert all(own[phase] > 0 for own in mean for phase in ("pack", "unpack", "shm allreduce"))
+    launches = [use.args for use in timeline.read(files[0]).uses if "bytes" in use.args]
+    assert {(each["tensors"], each["bytes"]) for each in launches} == {(4, 4 * (4000 + 6)), (1, 4 << 20)}
+    assert all(str(each["plan"]).endswith(" over shm") for each in launches)
