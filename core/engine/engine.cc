@@ -257,6 +257,7 @@ int Engine::start_timeline(const std::string& path, bool mark_cycles) {
 
 int Engine::stop_timeline() {
   if (parts_.knobs.timeline.empty()) return -2;
+  timeline_.close();
   return 1;
 }
 

@@ -18,6 +18,8 @@ for _ in range(3):
     hvd.broadcast(torch.ones(4), 0, name="weights")
 if len(sys.argv) > 1:
     hvd.stop_timeline()
+    hvd.barrier()  # the other rank comes no farther before
+    hvd.allreduce(torch.ones(4), name="later")
 hvd.shutdown()
 """
 
@@ -48,7 +50,9 @@ def test_timeline_started_and_stopped_by_calls(horovodrun: Launch, tmp_path: Pat
     armed = dict(os.environ, HOROVOD_TIMELINE="DYNAMIC")
     done = horovodrun("-np", "2", sys.executable, "-c", SCRIPT, str(path), env=armed)
     assert done.returncode == 0, done.stderr
-    assert "CYCLE_START" in check(path)
+    text = check(path)
+    assert "CYCLE_START" in text
+    assert "later" not in text
 
 
 def test_a_timeline_that_is_not_armed_cannot_be_stopped(horovodrun: Launch) -> None:
