@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python tensorflow hosts faults curves vm
-# fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
+# Runs every test, or the suites named on the command line: structure native python tensorflow jax hosts faults curves
+# vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
 # before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
 # nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python tensorflow hosts faults curves vm fuzz sanitizers)
+SUITES=(structure native python tensorflow jax hosts faults curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -160,14 +160,19 @@ suite_python() {
   rank_tests frontends-np2 horovodrun -np 2
 }
 
+# What jobs in the environments of other frameworks import.
+link_site() {
+  mkdir -p build/site
+  ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
+}
+
 # The same package under TensorFlow, which does not go into one environment with torch.
 suite_tensorflow() {
   if ! ensure_framework tensorflow tensorflow-cpu pytest psutil cloudpickle pyyaml packaging; then
     say "Skipped: TensorFlow is not to be had"
     return
   fi
-  mkdir -p build/site
-  ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
+  link_site
   local -x PYTHONPATH=$ROOT/build/site RODA_TEST_TORCH
   RODA_TEST_TORCH=$("$VENV/bin/python" -c 'import torch; print(torch.__path__[0].rsplit("/", 1)[0])')
   local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
@@ -175,6 +180,18 @@ suite_tensorflow() {
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
   pytest_report tensorflow tests/python/tensorflow_jobs
+}
+
+# And under JAX.
+suite_jax() {
+  if ! ensure_framework jax jax optax pytest psutil cloudpickle pyyaml packaging; then
+    say "Skipped: JAX is not to be had"
+    return
+  fi
+  link_site
+  local -x PYTHONPATH=$ROOT/build/site
+  local PARALLEL_TESTS=(tests/python/jax) RANK_PYTHON=$ROOT/build/venvs/jax/bin/python
+  rank_tests jax-np2 horovodrun -np 2
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

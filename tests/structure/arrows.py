@@ -41,6 +41,7 @@ ALLOWED = {
     **{f"core/{room}": (*BELOW_CORE, *(f"core/{other}" for other in others)) for room, others in CORE.items()},
     "bindings/c": ("core", "algorithms", "plugins/abi", "plugins/base", "plugins/loader"),
     "bindings/python": ("bindings/c", "plugins/abi"),
+    "bindings/jax": ("bindings/c", "plugins/abi"),
     "bindings/tensorflow": ("bindings/c", "plugins/abi"),
     "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/loader"),
     "examples": ("plugins/abi", "plugins/sdk", "bindings/c"),

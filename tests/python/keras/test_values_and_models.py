@@ -120,5 +120,5 @@ def test_jax_is_refused() -> None:
     keras = SimpleNamespace(backend=SimpleNamespace(backend=lambda: "jax"))
     from horovod._keras import framework_of
 
-    with pytest.raises(ImportError, match="horovod.jax is not there yet"):
+    with pytest.raises(ImportError, match="of Keras' backend jax"):
         framework_of(keras)

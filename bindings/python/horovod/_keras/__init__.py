@@ -27,8 +27,7 @@ def framework_of(keras: ModuleType) -> ModuleType:
     if name == "torch":
         return importlib.import_module("horovod.torch._keras")
     raise ImportError(
-        f"horovod.keras cannot reduce gradients of Keras' backend {name}"
-        f"{', because horovod.jax is not there yet' if name == 'jax' else ''}. "
+        f"horovod.keras cannot reduce gradients of Keras' backend {name}. "
         "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch before keras is imported."
     )
 

@@ -40,6 +40,12 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+def memory_of(capsule: Any) -> tuple[int, tuple[int, ...]]:
+    """Return the address and the shape of an output that the engine owns; it lives as long as the capsule."""
+    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    return tensor.data or 0, tuple(tensor.shape[: tensor.ndim])
+
+
 def _address_of(data: bytearray) -> int:
     return ctypes.addressof((ctypes.c_uint8 * len(data)).from_buffer(data)) if data else 0
 
@@ -59,8 +65,8 @@ def _allgather(data: bytearray, name: str, process_set: ProcessSet) -> bytes:
     """Return all ranks' bytes, one after the other."""
 
     def collect(outputs: Any, _input: bytearray = data) -> bytes:  # which lives as long as this function
-        tensor = _Tensor.from_address(_pointer_of(outputs[0][0], b"dltensor"))
-        return ctypes.string_at(tensor.data, tensor.shape[0]) if tensor.shape[0] else b""
+        address, (length,) = memory_of(outputs[0][0])
+        return ctypes.string_at(address, length) if length else b""
 
     full_name = tensor_name("allgather", name, process_set)
     request = Request(

@@ -1,0 +1,303 @@
+// The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
+// returns at once with a future, which the engine's thread for continuations completes.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/c/roda.h"
+#include "bindings/jax/ffi.h"
+
+namespace roda::jax {
+namespace {
+
+// Of XLA's interface: XLA compares it with its own. Older ones want theirs, so Python reads it from jaxlib.
+int api_major = 0;
+int api_minor = 1;
+
+// As what the engine takes elements: those that it doesn't know travel as others of their size. Python refuses to
+// reduce these.
+int dtype_of(DataType type) {
+  switch (type) {
+    case kPred:
+      return RODA_BOOL;
+    case kS8:
+      return RODA_INT8;
+    case kS16:
+      return RODA_INT16;
+    case kS32:
+    case kU32:
+      return RODA_INT32;
+    case kS64:
+    case kU64:
+    case kC64:
+      return RODA_INT64;
+    case kU8:
+      return RODA_UINT8;
+    case kU16:
+      return RODA_UINT16;
+    case kF16:
+      return RODA_FLOAT16;
+    case kF32:
+      return RODA_FLOAT32;
+    case kF64:
+      return RODA_FLOAT64;
+    case kBF16:
+      return RODA_BFLOAT16;
+    case kF8E5M2:
+      return RODA_FLOAT8_E5M2;
+    case kF8E4M3FN:
+      return RODA_FLOAT8_E4M3FN;
+  }
+  return -1;
+}
+
+// absl::StatusCode
+constexpr int kUnknown = 2, kInvalidArgument = 3, kResourceExhausted = 8, kFailedPrecondition = 9, kAborted = 10;
+
+int code_of(int code) {
+  switch (code) {
+    case RODA_ERR_INVALID:
+      return kInvalidArgument;
+    case RODA_ERR_PRECONDITION:
+      return kFailedPrecondition;
+    case RODA_ERR_NO_MEMORY:
+      return kResourceExhausted;
+    case RODA_ERR_ABORTED:
+    case RODA_ERR_PEER:
+    case RODA_ERR_TIMEOUT:
+      return kAborted;
+    default:
+      return kUnknown;
+  }
+}
+
+Failure* fail(const Api* api, int code, const char* message) {
+  FailureArgs args{sizeof args, nullptr, message, code};
+  return api->create_failure(&args);
+}
+
+roda_error no_error() {
+  roda_error error{};
+  error.struct_size = sizeof error;
+  return error;
+}
+
+// Python gives all attributes in every call.
+class Reader {
+ public:
+  explicit Reader(const Attributes& attributes) : attributes_(attributes) {}
+
+  std::int32_t number(std::string_view name) const {
+    const auto* scalar = find<Scalar>(name, kScalarAttribute);
+    return scalar == nullptr ? 0 : static_cast<std::int32_t>(*static_cast<const std::int64_t*>(scalar->value));
+  }
+  double factor(std::string_view name) const {
+    const auto* scalar = find<Scalar>(name, kScalarAttribute);
+    return scalar == nullptr ? 1.0 : *static_cast<const double*>(scalar->value);
+  }
+  std::string text(std::string_view name) const {
+    const auto* text = find<Text>(name, kTextAttribute);
+    return text == nullptr ? std::string() : std::string(text->data, text->length);
+  }
+
+ private:
+  template <class Value>
+  const Value* find(std::string_view name, int type) const {
+    for (std::int64_t i = 0; i < attributes_.size; ++i) {
+      const Text& found = *attributes_.names[i];
+      if (std::string_view(found.data, found.length) != name || attributes_.types[i] != type) continue;
+      return static_cast<const Value*>(attributes_.values[i]);
+    }
+    return nullptr;
+  }
+
+  const Attributes& attributes_;
+};
+
+// One call, from its start to its end. XLA uses its own structs again as soon as the handler has returned.
+struct Run {
+  // An output of whose shape negotiation has the last word.
+  struct Output {
+    void* data = nullptr;
+    std::vector<std::int64_t> shape;  // of the program
+    std::vector<std::byte> instead;   // where the ranks' is another one
+    std::string found;                // which
+  };
+
+  const Api* api = nullptr;
+  Future* future = nullptr;
+  std::string name;
+  std::vector<Output> outputs;
+};
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+// roda_op's way to memory. XLA has laid out the program, so there is none for another shape than the program's: a
+// buffer of this call's takes its place, and the call fails when it ends.
+void* allocate(void* context, const std::int64_t* shape, std::int32_t ndim, std::uint64_t bytes) {
+  static std::byte nothing[1];
+  auto* output = static_cast<Run::Output*>(context);
+  std::vector<std::int64_t> found(shape, shape + ndim);
+  if (found == output->shape) return bytes == 0 ? nothing : output->data;
+  output->found = text_of(found);
+  output->instead.resize(std::max<std::size_t>(bytes, 1));
+  return output->instead.data();
+}
+
+// What a barrier does with what is to wait for it.
+void copy(const Buffer& from, const Buffer& to) {
+  std::size_t bytes = roda_dtype_size(dtype_of(from.dtype));
+  for (std::int64_t i = 0; i < from.rank; ++i) bytes *= static_cast<std::size_t>(from.dims[i]);
+  if (bytes != 0 && from.data != to.data) std::memcpy(to.data, from.data, bytes);
+}
+
+// What is wrong with a call that the engine is done with, or null.
+Failure* failure_of(const Run& run, roda_handle handle) {
+  roda_error error = no_error();
+  if (roda_wait(handle, &error) != RODA_OK) return fail(run.api, code_of(error.code), error.message);
+  for (const Run::Output& output : run.outputs) {
+    if (output.found.empty()) continue;
+    const std::string text =
+        run.name + " gives " + output.found + ", and the program was traced for " + text_of(output.shape) +
+        ": where ranks have different numbers of rows, tell all of them while tracing (the argument "
+        "rows of allgather, received_splits of alltoall), or call it outside of jit.";
+    return fail(run.api, kInvalidArgument, text.c_str());
+  }
+  return nullptr;
+}
+
+// roda_submit_then's call.
+void finish(void* context, roda_handle handle) {
+  const std::unique_ptr<Run> run(static_cast<Run*>(context));
+  if (Failure* failure = failure_of(*run, handle); failure != nullptr) {
+    FutureFailedArgs args{sizeof args, nullptr, run->future, failure};
+    run->api->future_has_failed(&args);
+  } else {
+    FutureDoneArgs args{sizeof args, nullptr, run->future};
+    run->api->future_is_done(&args);
+  }
+}
+
+// The operations of one call, with what they point at.
+struct Submission {
+  std::vector<roda_op> ops;
+  std::vector<std::string> names;
+  std::vector<std::int32_t> splits;
+};
+
+std::vector<std::int32_t> numbers_of(const std::string& text) {
+  std::vector<std::int32_t> numbers;
+  for (const char* at = text.c_str(); *at != '\0';) {
+    char* end = nullptr;
+    numbers.push_back(static_cast<std::int32_t>(std::strtol(at, &end, 10)));
+    at = *end == '\0' ? end : end + 1;
+  }
+  return numbers;
+}
+
+Submission describe(const Call& call, Run* run) {
+  const Reader attributes(call.attributes);
+  const auto count = static_cast<std::size_t>(call.inputs.size);
+  Submission submission{std::vector<roda_op>(count), std::vector<std::string>(count),
+                        numbers_of(attributes.text("splits"))};
+  run->name = attributes.text("name");
+  run->outputs.resize(count);
+  roda_op common{};
+  common.struct_size = sizeof common;
+  common.collective = attributes.number("collective");
+  common.device = -1;
+  common.op = attributes.number("op");
+  common.root = attributes.number("root");
+  common.process_set = attributes.number("process_set");
+  common.prescale = attributes.factor("prescale");
+  common.postscale = attributes.factor("postscale");
+  common.num_splits = static_cast<std::int32_t>(submission.splits.size());
+  common.splits = submission.splits.empty() ? nullptr : submission.splits.data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Buffer& input = *call.inputs.buffers[i];
+    const Buffer& output = *call.outputs.buffers[i];
+    roda_op& op = submission.ops[i] = common;
+    submission.names[i] =
+        count == 1 ? run->name : run->name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
+    op.name = submission.names[i].c_str();
+    op.dtype = dtype_of(input.dtype);
+    op.ndim = static_cast<std::int32_t>(input.rank);
+    op.shape = input.dims;
+    op.input = input.data;
+    if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
+      op.output = output.data;
+    } else if (op.collective == RODA_BARRIER) {
+      copy(input, output);
+    } else {
+      run->outputs[i] = {output.data, {output.dims, output.dims + output.rank}, {}, {}};
+      op.allocate = &allocate;
+      op.allocate_context = &run->outputs[i];
+    }
+  }
+  if (common.collective == RODA_BARRIER) submission.ops.resize(1);
+  return submission;
+}
+
+// Runtimes from before there were futures wait.
+bool has_futures(const Api& api) { return api.struct_size >= sizeof(Api); }
+
+Failure* run_here(const Submission& submission, const Run& run) {
+  roda_error error = no_error();
+  roda_handle handle = 0;
+  const auto count = static_cast<std::int32_t>(submission.ops.size());
+  if (roda_submit(submission.ops.data(), count, &handle, &error) != RODA_OK) {
+    return fail(run.api, code_of(error.code), error.message);
+  }
+  Failure* failure = failure_of(run, handle);
+  roda_release(handle);
+  return failure;
+}
+
+Failure* execute(Call* call) {
+  auto run = std::make_unique<Run>();
+  run->api = call->api;
+  const Submission submission = describe(*call, run.get());
+  if (!has_futures(*call->api) || getenv("XBLOCK")) return run_here(submission, *run);
+  FutureCreateArgs created{sizeof created, nullptr, nullptr};
+  if (Failure* failure = call->api->create_future(&created); failure != nullptr) return failure;
+  call->future = run->future = created.future;
+  roda_error error = no_error();
+  Run* submitted = run.release();  // which may end before this function does
+  if (roda_submit_then(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &finish, submitted,
+                       &error) == RODA_OK) {
+    return nullptr;
+  }
+  run.reset(submitted);
+  FutureFailedArgs failed{sizeof failed, nullptr, created.future, fail(call->api, code_of(error.code), error.message)};
+  return call->api->future_has_failed(&failed);
+}
+
+}  // namespace
+}  // namespace roda::jax
+
+// XLA's handler; to be registered after roda_jax_use_api.
+extern "C" RODA_API roda::jax::Failure* roda_jax_collective(roda::jax::Call* call) {
+  using namespace roda::jax;
+  for (Extension* extension = call->extensions; extension != nullptr; extension = extension->next) {
+    if (extension->type != kMetadataExtension) continue;
+    Version& version = reinterpret_cast<MetadataExtension*>(extension)->metadata->version;
+    version.major = api_major;
+    version.minor = api_minor;
+    return nullptr;  // XLA asked no more than that
+  }
+  return execute(call);
+}
+
+// Tells the version of XLA's interface that is in the process.
+extern "C" RODA_API void roda_jax_use_api(int major, int minor) {
+  roda::jax::api_major = major;
+  roda::jax::api_minor = minor;
+}

@@ -1,0 +1,116 @@
+"""Collectives of arrays that have their values: the engine reads and writes their memory, and nothing is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import jax
+import numpy as np
+
+from horovod.common import operations
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.objects import memory_of
+from horovod.common.operations import Request
+
+try:
+    from jax.errors import JaxRuntimeError
+except ImportError:  # before 0.4.36
+    from jaxlib.xla_extension import XlaRuntimeError as JaxRuntimeError
+
+_ALIGNMENT = 64  # of memory that JAX takes over without a copy
+
+_NUMBERS: dict[Any, int] = {jax.numpy.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES)}
+# What the engine can't compute with travels as something of the same size.
+_STAND_INS = {"uint32": "int32", "uint64": "int64", "complex64": "int64"}
+_NUMBERS.update({np.dtype(name): operations.DTYPE_NAMES.index(other) for name, other in _STAND_INS.items()})
+
+
+class CollectiveError(HorovodInternalError, JaxRuntimeError):
+    """What a collective outside of compiled functions ends with; both of its bases may be caught."""
+
+
+def check_dtype(dtype: Any, is_reduced: bool) -> None:
+    """Raise TypeError for elements that the engine can't carry, or not add up."""
+    if dtype not in _NUMBERS:
+        raise TypeError(f"Arrays of {dtype} are not supported by horovod.jax.")
+    if is_reduced and (dtype.name in _STAND_INS or dtype.name.startswith("float8")):
+        raise TypeError(f"Arrays of {dtype} can be gathered and broadcast, but not reduced: cast them first.")
+
+
+def _empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ALIGNMENT
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _adopted(capsule: Any, dtype: Any) -> np.ndarray:
+    """Return a copy of an output that the engine owns."""
+    address, shape = memory_of(capsule)
+    result = _empty(shape, dtype)
+    ctypes.memmove(result.ctypes.data, address, result.nbytes)
+    return result
+
+
+def run(
+    arrays: tuple[Any, ...],
+    collective: int,
+    name: str,
+    shapes: list[tuple[int, ...] | None],
+    **fields: Any,
+) -> list[Any]:
+    """Run a group of operations of one kind.
+
+    Parameters
+    ----------
+    arrays : tuple of arrays
+        They lie in host memory, or are copied there.
+    collective : int
+        Which one.
+    name : str
+        What the ranks match by; members of a group add their number.
+    shapes : list of tuple or None
+        Of the results; None where only the ranks together know.
+    **fields
+        The requests' other arguments.
+
+    Returns
+    -------
+    list of jax.Array
+        On the devices of `arrays`.
+
+    Raises
+    ------
+    CollectiveError
+        When the ranks disagreed, a peer failed, or the engine was shut down.
+    ValueError
+        When an argument is wrong.
+    """
+    sources = [np.ascontiguousarray(array) for array in arrays]
+    results = [None if shape is None else _empty(shape, source.dtype) for shape, source in zip(shapes, sources)]
+    requests = []
+    for i, (source, result) in enumerate(zip(sources, results), 1):
+        member = name if len(sources) == 1 else f"{name}_{i}of{len(sources)}"
+        output = 0 if result is None else result.ctypes.data
+        request = Request(
+            collective, member, _NUMBERS[source.dtype], source.shape, source.ctypes.data, output, **fields
+        )
+        requests.append(request)
+    owned = sum(result is None for result in results)
+
+    def collect(outputs: Any, _sources: list[np.ndarray] = sources) -> list[np.ndarray]:
+        return [
+            _adopted(outputs[i][0], sources[i].dtype) if result is None else result for i, result in enumerate(results)
+        ]
+
+    try:
+        found = operations.run(requests, len(requests) if owned else 0, collect)
+    except HorovodInternalError as error:
+        raised = CollectiveError(str(error))
+        raised.lost_rank = error.lost_rank
+        raise raised from None
+    return [
+        jax.device_put(result, array.sharding if isinstance(array, jax.Array) else None)
+        for result, array in zip(found, arrays)
+    ]

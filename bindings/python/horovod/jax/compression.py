@@ -1,0 +1,65 @@
+"""Compression of what travels: a pair of functions applied before and after a reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+
+class Compressor:
+    """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Return the compressed array and what :meth:`decompress` needs to undo it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Return the array as it was before compression."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves arrays as they are."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """Return the array itself."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Return the array itself."""
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Sends floating-point arrays as half precision; leaves integers as they are."""
+
+    dtype: Any = jnp.float16
+
+    @classmethod
+    def compress(cls, tensor: Any) -> tuple[Any, Any]:
+        """Cast to half precision."""
+        return (tensor.astype(cls.dtype) if jnp.issubdtype(tensor.dtype, jnp.floating) else tensor), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Cast back."""
+        return tensor.astype(ctx)
+
+
+class BF16Compressor(FP16Compressor):
+    """Sends floating-point arrays as bfloat16, which keeps the range of float32; leaves integers as they are."""
+
+    dtype = jnp.bfloat16
+
+
+class Compression:
+    """The compressors that come with the package."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

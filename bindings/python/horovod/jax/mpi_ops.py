@@ -1,0 +1,343 @@
+"""Collectives of ``horovod.jax``, outside and inside of compiled functions.
+
+All take one array or a pytree of them, which travels as one group. Ranks match them by name: the one that is given,
+else a number that is counted while the function is traced, so ranks have to trace the same functions in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from horovod.common import operations
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    HorovodBasics,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
+from horovod.common.operations import (
+    ALLGATHER,
+    ALLREDUCE,
+    ALLTOALL,
+    BARRIER,
+    BROADCAST,
+    REDUCESCATTER,
+    check_adasum,
+    join as join,
+    root_of,
+    set_id_of,
+    tensor_name,
+)
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set as add_process_set,
+    global_process_set,
+    remove_process_set as remove_process_set,
+)
+from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.jax._collectives import bind
+from horovod.jax.compression import Compression, Compressor
+
+Tree = Any  # an array, or a pytree of them
+
+_basics = HorovodBasics(__file__, "mpi_lib")
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
+
+init = _basics.init
+shutdown = _basics.shutdown
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+
+def _run(tree: Tree, collective: int, kind: str, name: str | None, process_set: ProcessSet, **fields: Any) -> Tree:
+    """Run a collective on all leaves of a tree, as one group."""
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    if not leaves:
+        return tree
+    arrays = [jnp.asarray(leaf) for leaf in leaves]
+    full_name = tensor_name(kind, name, process_set)
+    return structure.unflatten(bind(arrays, collective, full_name, set_id_of(process_set), **fields))
+
+
+def _with_rows(tree: Tree) -> Tree:
+    """Give numbers one row."""
+    return jax.tree_util.tree_map(jnp.atleast_1d, tree)
+
+
+def _check_group(tensors: Sequence[Any], function: str) -> list[Any]:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{function} takes a list of arrays, not {tensors!r:.60}.")
+    return list(tensors)
+
+
+def _reduce(
+    tree: Tree, collective: int, kind: str, name: str | None, compression: type[Compressor], process_set: ProcessSet,
+    **fields: Any,
+) -> Tree:  # fmt: skip
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    compressed = [compression.compress(jnp.asarray(leaf)) for leaf in leaves]
+    group = [array for array, _ in compressed]
+    reduced = _run(group[0] if len(group) == 1 else group, collective, kind, name, process_set, **fields)
+    reduced = [reduced] if len(group) == 1 else reduced
+    return structure.unflatten(
+        [compression.decompress(array, context) for array, (_, context) in zip(reduced, compressed)]
+    )
+
+
+# --- reductions ---
+
+
+def allreduce(
+    tensor: Tree,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Tree:
+    """Reduce an array over all ranks; differentiable.
+
+    Parameters
+    ----------
+    tensor : array or pytree of arrays
+        Of the same shapes and dtypes on all ranks. A tree travels as one group, in which dtypes may differ.
+    average : bool, optional
+        Deprecated: use `op`.
+    name : str, optional
+        What the ranks match by.
+    compression : Compressor
+        Applied to what travels.
+    op : int, optional
+        ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
+    prescale_factor, postscale_factor : float
+        Applied to every rank's input, and to the result.
+    process_set : ProcessSet
+        Who takes part.
+
+    Returns
+    -------
+    array or pytree of arrays
+        New, with the dtypes of `tensor`.
+
+    Raises
+    ------
+    CollectiveError
+        Outside of compiled functions, when the ranks disagreed, a peer failed, or the engine was shut down: it is a
+        HorovodInternalError and a JaxRuntimeError.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong argument.
+    """
+    op = handle_average_backwards_compatibility(op, average)
+    if op == Adasum:
+        check_adasum(process_set)
+    factors = {"prescale": prescale_factor, "postscale": postscale_factor}
+    return _reduce(tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, **factors)
+
+
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[Any]:
+    """Reduce arrays that travel together; parameters as in :func:`allreduce`."""
+    tensors = _check_group(tensors, "grouped_allreduce")
+    return allreduce(tensors, average, name, compression, op, prescale_factor, postscale_factor, process_set)
+
+
+def reducescatter(
+    tensor: Tree,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Tree:
+    """Reduce an array over all ranks and keep this rank's rows; differentiable.
+
+    Parameters as in :func:`allreduce`; `op` is ``Average`` or ``Sum``. The first dimension is divided by the ranks, of
+    which the first ones get one row more where that leaves a rest.
+    """
+    if op not in (Average, Sum):
+        raise NotImplementedError("Reducescatter currently only supports Average and Sum.")
+    factors = {"prescale": prescale_factor, "postscale": postscale_factor}
+    for leaf in jax.tree_util.tree_leaves(tensor):
+        if jnp.ndim(leaf) == 0:
+            raise ValueError("reducescatter takes arrays that have rows, not numbers.")
+    return _reduce(tensor, REDUCESCATTER, "reducescatter", name, compression, process_set, op=op, **factors)
+
+
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[Any]:
+    """Reduce and scatter arrays that travel together; parameters as in :func:`reducescatter`."""
+    tensors = _check_group(tensors, "grouped_reducescatter")
+    return reducescatter(tensors, compression, op, name, process_set, prescale_factor, postscale_factor)
+
+
+# --- moves ---
+
+
+def allgather(
+    tensor: Tree,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    rows: Sequence[int] | None = None,
+) -> Tree:
+    """Concatenate the arrays of all ranks along the first dimension; differentiable.
+
+    Parameters
+    ----------
+    tensor : array or pytree of arrays
+        The first dimension may differ between ranks. A number counts as one row.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+    rows : sequence of int, optional
+        How many rows each rank has, where they differ and this call is compiled or differentiated: shapes have to be
+        known while tracing. By default all have as many there.
+
+    Returns
+    -------
+    array or pytree of arrays
+        Of rank 0, 1, …, one after the other.
+    """
+    tensor = _with_rows(tensor)
+    count = len(jax.tree_util.tree_leaves(tensor))
+    known = None if rows is None else (tuple(map(int, rows)),) * count
+    return _run(tensor, ALLGATHER, "allgather", name, process_set, rows=known)
+
+
+def grouped_allgather(
+    tensors: Sequence[Any],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    rows: Sequence[int] | None = None,
+) -> list[Any]:
+    """Gather arrays that travel together; parameters as in :func:`allgather`."""
+    return allgather(_check_group(tensors, "grouped_allgather"), name, process_set, rows)
+
+
+def broadcast(
+    tensor: Tree, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Tree:
+    """Return the root's array on all ranks; differentiable.
+
+    Parameters
+    ----------
+    tensor : array or pytree of arrays
+        Of the same shapes and dtypes on all ranks.
+    root_rank : int
+        World rank of the sender.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+    """
+    return _run(tensor, BROADCAST, "broadcast", name, process_set, root=root_of(root_rank))
+
+
+def alltoall(
+    tensor: Any,
+    splits: Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    received_splits: Sequence[int] | None = None,
+) -> Any:
+    """Send every rank some rows and receive its rows for this one; differentiable.
+
+    Parameters
+    ----------
+    tensor : array
+        The rows for rank 0, 1, …, one after the other.
+    splits : sequence of int, optional
+        How many rows go to each rank; by default the same for all.
+    name : str, optional
+        What the ranks match by.
+    process_set : ProcessSet
+        Who takes part.
+    received_splits : sequence of int, optional
+        How many rows come from each rank. Compiled functions need it beside `splits`; elsewhere the ranks ask one
+        another.
+
+    Returns
+    -------
+    array
+        What was received, in the order of the ranks. With `splits`: and how many rows from each.
+    """
+    if splits is None:
+        return _run(tensor, ALLTOALL, "alltoall", name, process_set)
+    sent = _numbers(splits, "splits")
+    if received_splits is None:
+        given = jnp.asarray(sent, jnp.int32)
+        counts = _run(given, ALLTOALL, "alltoall", None if name is None else f"{name}.splits", process_set)
+    else:
+        counts = jnp.asarray(_numbers(received_splits, "received_splits"), jnp.int32)
+    received = _numbers(counts if received_splits is None else received_splits, "received_splits")
+    return _run(tensor, ALLTOALL, "alltoall", name, process_set, splits=sent, received=received), counts
+
+
+def _numbers(values: Any, argument: str) -> tuple[int, ...]:
+    if isinstance(values, jax.core.Tracer):
+        raise ValueError(
+            f"Compiled functions have to know alltoall's {argument} while they are traced: give plain numbers."
+        )
+    return tuple(int(value) for value in values)
+
+
+def barrier(process_set: ProcessSet = global_process_set, after: Tree = None) -> Tree:
+    """Wait until every member has called it.
+
+    Parameters
+    ----------
+    process_set : ProcessSet
+        Whose members.
+    after : array or pytree of arrays, optional
+        In compiled functions: what is to be computed before, and is returned to be used after it. Without it the wait
+        is where the function is traced.
+    """
+    if not jax.tree_util.tree_leaves(after):
+        operations.barrier(process_set)
+        return after
+    return _run(after, BARRIER, "barrier", "after", process_set)

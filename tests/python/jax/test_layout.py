@@ -1,0 +1,46 @@
+"""XLA's structs are laid out as our header has them, in the jaxlib that is installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import horovod.jax as hvd
+import jax
+import pytest
+from horovod.jax import _ffi
+
+HERE = Path(__file__).resolve()
+INCLUDE = Path(_ffi.ffi.include_dir())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
+@pytest.mark.skipif(not _ffi.has_futures(), reason="this jaxlib has no futures to compare with")
+def test_of_the_structs() -> None:
+    if hvd.rank() != 0:
+        return
+    command = [
+        "g++",
+        "-std=c++20",
+        "-fsyntax-only",
+        f"-I{HERE.parents[3]}",
+        f"-I{INCLUDE}",
+        str(HERE.parent / "layout.cc"),
+    ]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_version_is_the_headers() -> None:
+    header = (INCLUDE / "xla/ffi/api/c_api.h").read_text()
+    major, minor = _ffi.api_version()
+    assert re.search(rf"API_MAJOR {major}$", header, re.MULTILINE)
+    assert re.search(rf"API_MINOR {minor}$", header, re.MULTILINE)
+
+
+def test_other_devices_are_told_what_to_do() -> None:
+    function = jax.jit(lambda x: hvd.allreduce(x))
+    with pytest.raises(NotImplementedError, match="on CPUs only, and this one is for cuda"):
+        function.trace(jax.numpy.ones(1)).lower(lowering_platforms=("cuda",))
