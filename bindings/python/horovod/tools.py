@@ -82,6 +82,13 @@ def sim() -> NoReturn:
     _execute("roda-sim")
 
 
+def top() -> NoReturn:
+    """Run ``roda-top``."""
+    from horovod.observe import top as tool
+
+    sys.exit(tool.main())
+
+
 def trace() -> NoReturn:
     """Run ``roda-trace``."""
     from horovod.observe import trace as tool

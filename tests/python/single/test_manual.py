@@ -13,7 +13,7 @@ import pytest
 MAKE = Path(__file__).parents[3] / "tools" / "manual" / "make.py"
 PROGRAMS = (
     "horovodrun", "roda-build-plugin", "roda-config", "roda-conformance", "roda-doctor", "roda-info", "roda-perf",
-    "roda-sim", "roda-trace",
+    "roda-sim", "roda-top", "roda-trace",
 )  # fmt: skip
 
 pytestmark = pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")

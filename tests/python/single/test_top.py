@@ -1,0 +1,119 @@
+"""``roda-top``: rates between two looks, and metrics."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from horovod.observe import flight, top
+
+SECOND = 10**9
+
+
+def rank(taken: int, operations: list[flight.Operation], ended: int = 0, sent: int = 0) -> flight.Rank:
+    place = {"pid": 7, "generation": 1, "host": 'a"b', "transports": "shm", "wall_offset": 0, "started": 0}
+    told = {"last": 0, "ended": ended, "ended_bytes": sent, "operations": operations}
+    return flight.Rank(rank=0, size=1, **place, **told, taken=taken * SECOND, process="running")
+
+
+def operation(
+    name: str, submitted: float, agreed: float = 0, launched: float = 0, ended: float = 0
+) -> flight.Operation:
+    times = [int(at * SECOND) for at in (submitted, agreed, launched, ended)]
+    return flight.Operation(int(submitted * 1000) + 1, name, "allreduce", "float32", 0, 4, *times, 0, -1, 0)
+
+
+def test_rates_are_of_what_lies_between_two_looks() -> None:
+    before = rank(10, [], ended=100, sent=1000)
+    operations = [
+        operation("old", 8, 9, 9, 9.5),
+        operation("a", 9.5, 10.5, 10.5, 11),  # half a second each of what is looked at
+        operation("b", 10.25, 10.5, 10.75, 11),  # at the same time
+        operation("c", 13, 13, 13, 13.5),
+        operation("d", 13.75),
+    ]
+    told = top.rates(before, rank(14, operations, ended=104, sent=1400))
+    assert told.operations == 1
+    assert told.bytes == 100
+    assert told.waits == pytest.approx((0.5 + 0.25) / 4)
+    assert told.runs == pytest.approx((0.5 + 0.5) / 4)
+    assert told.oldest_wait == pytest.approx(0.25)
+    assert told.steps is None
+
+
+def test_steps_are_told_by_names_that_come_again() -> None:
+    names = [("a", at) for at in (1, 3, 5, 7)] + [("b", at) for at in (1.5, 3.5, 5.5, 7.5)]
+    twice = [("barrier", at / 2) for at in range(2, 16)]
+    operations = [operation(name, at, at, at, at) for name, at in sorted([*names, *twice], key=lambda each: each[1])]
+    told = top.rates(rank(7, []), rank(8, operations))
+    assert told.steps == pytest.approx(0.5)
+
+
+def test_metrics_are_prometheus_text() -> None:
+    told = [top.rates(rank(1, [], ended=3), rank(2, [operation("a", 1.5)], ended=5, sent=9))]
+    lines = top.prometheus(told).splitlines()
+    assert 'roda_operations_total{rank="0",host="a\\"b",pid="7"} 5' in lines
+    assert 'roda_wait_ratio{rank="0",host="a\\"b",pid="7"} 0.5' in lines
+    assert 'roda_up{rank="0",host="a\\"b",pid="7"} 1' in lines
+    samples = [line.split("{")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+    assert "roda_steps_per_second" not in samples
+    assert all(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}" in lines for name in samples)
+
+
+def test_there_is_no_such_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["99999999"]) == 1
+    assert capsys.readouterr().err == "roda-top: there is no process 99999999\n"
+
+
+TRAINS = """
+import time, torch
+import horovod.torch as hvd
+hvd.init()
+for step in range(100000):
+    time.sleep(0.005 if hvd.rank() == 0 else 0.02)
+    hvd.allreduce(torch.ones(1000), name="grad")
+"""
+
+
+def test_a_job_is_watched_until_it_ends(start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    job = start_horovodrun("-np", "2", sys.executable, "-c", TRAINS)
+    for _ in range(600):
+        try:
+            ranks = flight.open_job(job.pid).read()
+        except flight.NoRecordError:
+            ranks = []
+        if ranks and min(each.ended for each in ranks) > 10:
+            break
+        time.sleep(0.1)
+    file = tmp_path / "roda.prom"
+    command = [sys.executable, "-c", "from horovod.observe.top import main; raise SystemExit(main())"]
+    arguments = ["-i", "0.5", "--prometheus-file", str(file), "--prometheus-port", "0", str(job.pid)]
+    with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+        address = watcher.stderr.readline().split()[-1]
+        assert address.startswith("http://127.0.0.1:")
+        header, first, second = (watcher.stdout.readline().split() for _ in range(3))
+        assert header[:2] == ["rank", "process"]
+        assert (first[0], second[0], first[-1]) == ("0", "1", "shm")
+        share = header.index("wait")
+        assert float(first[share + 1].rstrip("%")) > float(second[share + 1].rstrip("%")), "rank 0 waits for rank 1"
+        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 (the test's own)
+            served = answer.read().decode()
+        assert re.search(r'^roda_bytes_total{rank="1",.*} [1-9]', served, re.MULTILINE)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address.replace("metrics", "other"), timeout=30)  # noqa: S310
+        for each in ranks:
+            psutil.Process(each.pid).kill()
+        rest, _ = watcher.communicate(timeout=60)
+        assert watcher.returncode == 0
+    assert "gone" in rest
+    assert 'roda_up{rank="0"' in file.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["roda.prom"]
