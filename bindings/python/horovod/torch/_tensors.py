@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd.profiler import record_function
 from torch.utils.dlpack import from_dlpack
 
 from horovod import _roda
@@ -19,6 +20,9 @@ DTYPES: dict[torch.dtype, int] = {
     getattr(torch, name): number for number, name in enumerate(operations.DTYPE_NAMES) if hasattr(torch, name)
 }
 
+# By the engine's numbers.
+_TITLES = ("Allreduce", "Allgather", "Broadcast", "Join", "Adasum", "Alltoall", "Barrier", "Reducescatter", "Reduce")
+
 # The engine's name for CUDA's default stream, whose handle is 0; roda.h has it from CUDA.
 _DEFAULT_STREAM = 1
 
@@ -28,12 +32,38 @@ _DEFAULT_STREAM = 1
 
 def start(requests: list[Request], num_outputs: int, collect: Collect) -> int:
     """Submit a group of requests; return a handle for :func:`horovod.common.operations.synchronize`."""
-    return operations.start(requests, num_outputs, collect, _finish_of(requests))
+    finish = _finish_of(requests)
+    if not is_profiled():
+        return operations.start(requests, num_outputs, collect, finish)
+    finish = functools.partial(_finish_in_range, _range_of(requests), finish or _roda.finish)
+    with record_function(_range_of(requests), requests[0].name):
+        return operations.start(requests, num_outputs, collect, finish)
 
 
 def run(requests: list[Request], num_outputs: int, collect: Collect) -> Any:
     """Submit a group of requests, wait and collect."""
-    return operations.run(requests, num_outputs, collect, _finish_of(requests))
+    if not is_profiled():
+        return operations.run(requests, num_outputs, collect, _finish_of(requests))
+    with record_function(_range_of(requests), requests[0].name):
+        return operations.run(requests, num_outputs, collect, _finish_of(requests))
+
+
+# --- ranges in torch's profilers, and in NVTX under its emit_nvtx() ---
+
+
+def is_profiled() -> bool:
+    """Tell whether a profiler of torch runs: a range costs more than many an operation, so that none is made else."""
+    return getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+
+
+def _range_of(requests: list[Request]) -> str:
+    """Return the range's name, as Horovod names its own."""
+    return f"Horovod{'Grouped' if len(requests) > 1 else ''}{_TITLES[requests[0].collective]}"
+
+
+def _finish_in_range(title: str, finish: operations.Finish, native: int, num_outputs: int) -> Any:
+    with record_function(f"{title} (wait)"):
+        return finish(native, num_outputs)
 
 
 def _finish_of(requests: list[Request]) -> operations.Finish | None:
