@@ -111,8 +111,19 @@ def test_stages_of_a_plan_are_told_apart(tmp_path: Path) -> None:
 def test_a_planted_straggler_is_named_with_what_it_does(tmp_path: Path) -> None:
     report = report_of(steps_of(tmp_path, late=60))
     assert report.advice[0].startswith("Rank 1 holds the others up: for 4")
-    assert 0.4 < report.held_up[1] < 0.5
+    assert 0.4 < report.held_up_share(1) < 0.5
+    assert "most of it" not in report.advice[0]
     assert "its own work takes longer" in report.advice[0]
+
+
+def test_a_rank_that_is_late_once_is_told_from_one_that_always_is(tmp_path: Path) -> None:
+    writer = Writer(0)
+    for step, late in enumerate((1, 1, 500, 1)):
+        begin = step * 1000
+        writer.announced("a", {0: begin, 1: begin + late})
+        writer.ran("a", begin + late, begin + late, begin + late + 10)
+    (advice,) = report_of([writer.write(tmp_path / "trace")]).advice
+    assert "alone, most of it in step 3;" in advice
 
 
 def test_without_its_file_a_straggler_is_named_all_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def report() -> steps.Report:
         windows=[(0, 6000), (6000, 13000), (13000, 21000)],
         steps={rank: [steps.RankStep(split, 0, 0, 0) for split in own] for rank, own in enumerate(splits)},
         phases=["pack", steps.COMPUTE],
-        held_up={1: 0.5},
+        held_up={1: [0, 0, 0]},
         launches=[],
         sizes=[],
         advice=["Rank 1 holds the others up."],

@@ -107,7 +107,7 @@ def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
         f"{wait.seconds:.1f} s for {wait.who_is_missing()} to submit {describe(wait.operation)}"
     )
     if not suspects:
-        return f"{_sentence(text)}; nothing of them is here: run roda-doctor on their hosts, too."
+        return f"{_sentence(text)}; run roda-doctor where that runs, too."
     dead = [rank for rank in suspects if rank.process in ("gone", "stopped")]
     first = min(dead or suspects, key=lambda rank: max((each.submitted for each in rank.operations), default=0))
     return _sentence(f"{_of(first)} diverged first: {_what_it_does(first)}. {_sentence(text)}.")

@@ -94,7 +94,7 @@ class Report:
     windows: list[Interval]
     steps: dict[int, list[RankStep]]
     phases: list[str]
-    held_up: dict[int, float]  # by rank: share of all steps' time for which the others waited for it alone
+    held_up: dict[int, list[float]]  # by rank and step: microseconds for which the others waited for it alone
     launches: list[Launch]
     sizes: list[tuple[str, int, float, float]]  # of launches: size, how many, median and best GB/s
     advice: list[str] = field(default_factory=list)
@@ -102,6 +102,10 @@ class Report:
     def mean(self, rank: int, phase: str) -> float:
         """Return the mean over the steps, in microseconds."""
         return statistics.fmean(step.split.get(phase, 0.0) for step in self.steps[rank])
+
+    def held_up_share(self, rank: int) -> float:
+        """Return the share of all steps' time for which the others waited for a rank alone."""
+        return sum(self.held_up[rank]) / max(sum(end - begin for begin, end in self.windows), 1e-3)
 
     @property
     def step_time(self) -> float:
@@ -167,8 +171,8 @@ def _rank_steps(timeline: RankTimeline, windows: Sequence[Interval], order: list
     return steps
 
 
-def _held_up(timelines: Sequence[RankTimeline], windows: Sequence[Interval]) -> dict[int, float]:
-    """Return by rank the share of time in which every rank but it had submitted a tensor.
+def _held_up(timelines: Sequence[RankTimeline], windows: Sequence[Interval]) -> dict[int, list[float]]:
+    """Return by rank and step how long every rank but it had submitted a tensor.
 
     Each rank's file tells when it heard of all ranks. The first one's is as good as any.
     """
@@ -177,9 +181,8 @@ def _held_up(timelines: Sequence[RankTimeline], windows: Sequence[Interval]) -> 
         arrivals = sorted((at, rank) for rank, at in use.announced.items())
         if len(arrivals) > 1:
             waits[arrivals[-1][1]].append((arrivals[-2][0], arrivals[-1][0]))
-    whole = max(windows[-1][1] - windows[0][0], 1e-3)
-    span = (windows[0][0], windows[-1][1])
-    return {rank: length(within(union(own), span)) / whole for rank, own in waits.items()}
+    merged = {rank: union(own) for rank, own in waits.items()}
+    return {rank: [length(within(own, window)) for window in windows] for rank, own in merged.items()}
 
 
 def _launches(timeline: RankTimeline) -> list[Launch]:
@@ -206,11 +209,11 @@ def _why(report: Report, rank: int) -> str:
     others = [other for other in report.ranks if other != rank]
     if rank not in report.steps or not others:
         return "there is no file of it that says why"
-    own = statistics.median(step.work for step in report.steps[rank])
-    rest = statistics.median(step.work for other in others for step in report.steps[other])
+    own = statistics.fmean(step.work for step in report.steps[rank])
+    rest = statistics.fmean(step.work for other in others for step in report.steps[other])
     if own > rest * 1.1:
         return (
-            f"in a step it spends {own / 1e3:.3g} ms with no operation under way, the others {rest / 1e3:.3g} ms: its "
+            f"in a step it spends {own / 1e3:.3g} ms (mean) with no operation under way, the others {rest / 1e3:.3g} ms: its "
             "own work takes longer (input, computation, a slower or shared device)"
         )
     return "its own work takes no longer: it submits in another order, or hears of the others late"
@@ -218,11 +221,14 @@ def _why(report: Report, rank: int) -> str:
 
 def _advice(report: Report) -> list[str]:
     told = []
-    worst = max(report.held_up, key=report.held_up.__getitem__, default=None)
-    if worst is not None and report.held_up[worst] > 0.1:
+    worst = max(report.held_up, key=report.held_up_share, default=None)
+    if worst is not None and report.held_up_share(worst) > 0.1:
+        by_step = report.held_up[worst]
+        peak = by_step.index(max(by_step))
+        once = f", most of it in step {peak + 1}" if by_step[peak] > sum(by_step) / 2 and len(by_step) > 1 else ""
         told.append(
-            f"Rank {worst} holds the others up: for {report.held_up[worst]:.0%} of the time they wait for it alone; "
-            f"{_why(report, worst)}."
+            f"Rank {worst} holds the others up: for {report.held_up_share(worst):.0%} of the time they wait for it "
+            f"alone{once}; {_why(report, worst)}."
         )
     first = report.ranks[0]
     steps = report.steps[first]
