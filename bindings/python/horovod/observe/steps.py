@@ -213,8 +213,8 @@ def _why(report: Report, rank: int) -> str:
     rest = statistics.fmean(step.work for other in others for step in report.steps[other])
     if own > rest * 1.1:
         return (
-            f"in a step it spends {own / 1e3:.3g} ms (mean) with no operation under way, the others {rest / 1e3:.3g} ms: its "
-            "own work takes longer (input, computation, a slower or shared device)"
+            f"in a step it spends {own / 1e3:.1f} ms (mean) with no operation under way, the others "
+            f"{rest / 1e3:.1f} ms: its own work takes longer (input, computation, a slower or shared device)"
         )
     return "its own work takes no longer: it submits in another order, or hears of the others late"
 
