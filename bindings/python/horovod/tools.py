@@ -36,19 +36,17 @@ def build_plugin() -> NoReturn:
 
 def config() -> None:
     """Prints what building a plugin needs: --cflags for the headers, --plugindir for where plugins lie."""
-    headers = headers_folder()
-    answers = {
-        "--cflags": f"-I{headers}" if headers else "",
-        "--plugindir": str(Path(__file__).parent / "lib" / "roda" / "plugins"),
-    }
-    usage = f"usage: roda-config {' | '.join(answers)}"
-    if sys.argv[1:] in (["-h"], ["--help"]):
+    usage = "usage: roda-config --cflags | --plugindir"
+    if sys.argv[1:] == ["--cflags"]:
+        headers = headers_folder()
+        print(f"-I{headers}" if headers else "")
+    elif sys.argv[1:] == ["--plugindir"]:
+        print(Path(__file__).parent / "lib" / "roda" / "plugins")
+    elif sys.argv[1:] in (["-h"], ["--help"]):
         print(f"{usage}\n{config.__doc__}")
-        sys.exit(0)
-    if len(sys.argv) != 2 or sys.argv[1] not in answers:
+    else:
         print(usage, file=sys.stderr)
         sys.exit(2)
-    print(answers[sys.argv[1]])
 
 
 def conformance() -> NoReturn:
