@@ -192,6 +192,7 @@ suite_jax() {
   local -x PYTHONPATH=$ROOT/build/site
   local PARALLEL_TESTS=(tests/python/jax) RANK_PYTHON=$ROOT/build/venvs/jax/bin/python
   rank_tests jax-np2 horovodrun -np 2
+  pytest_report jax tests/python/jax_jobs
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

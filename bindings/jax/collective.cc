@@ -1,5 +1,7 @@
 // The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
 // returns at once with a future, which the engine's thread for continuations completes.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -152,10 +154,26 @@ void* allocate(void* context, const std::int64_t* shape, std::int32_t ndim, std:
   return output->instead.data();
 }
 
+std::size_t bytes_of(const Buffer& buffer) {
+  std::size_t bytes = roda_dtype_size(dtype_of(buffer.dtype));
+  for (std::int64_t i = 0; i < buffer.rank; ++i) bytes *= static_cast<std::size_t>(buffer.dims[i]);
+  return bytes;
+}
+
+// XLA's outputs are new memory in every call, and of large ones the first touch of each small page would take longer
+// than the collective: NumPy asks for large pages, too.
+void prefer_large_pages(const Buffer& output, std::size_t bytes) {
+  constexpr std::size_t kWorthIt = 4U << 20, kLargePage = 2U << 20;
+  if (bytes < kWorthIt) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(output.data) + kLargePage - 1) / kLargePage * kLargePage;
+  const auto end = (reinterpret_cast<std::uintptr_t>(output.data) + bytes) / kLargePage * kLargePage;
+  // A wish: there may be none.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // What a barrier does with what is to wait for it.
 void copy(const Buffer& from, const Buffer& to) {
-  std::size_t bytes = roda_dtype_size(dtype_of(from.dtype));
-  for (std::int64_t i = 0; i < from.rank; ++i) bytes *= static_cast<std::size_t>(from.dims[i]);
+  const std::size_t bytes = bytes_of(from);
   if (bytes != 0 && from.data != to.data) std::memcpy(to.data, from.data, bytes);
 }
 
@@ -232,6 +250,7 @@ Submission describe(const Call& call, Run* run) {
     op.ndim = static_cast<std::int32_t>(input.rank);
     op.shape = input.dims;
     op.input = input.data;
+    prefer_large_pages(output, bytes_of(output));
     if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
       op.output = output.data;
     } else if (op.collective == RODA_BARRIER) {

@@ -20,6 +20,13 @@ def job() -> Iterator[None]:
     hvd.shutdown()
 
 
+@pytest.fixture
+def two_ranks() -> None:
+    """Skip a test that one rank can't run alone."""
+    if hvd.size() == 1:
+        pytest.skip("needs two ranks")
+
+
 @pytest.fixture(params=["eager", "compiled"])
 def run(request: pytest.FixtureRequest) -> object:
     """Run a function of arrays as it is, and compiled."""

@@ -25,7 +25,7 @@ REDUCIBLE_WIDE = ["int64", "float64"]
 MOVABLE = [*REDUCIBLE, "bool", "uint32", "complex64", "float8_e4m3fn", "float8_e5m2"]
 MOVABLE_WIDE = [*REDUCIBLE_WIDE, "uint64"]
 
-needs_two = pytest.mark.skipif("hvd.size() == 1", reason="needs two ranks")
+needs_two = pytest.mark.usefixtures("two_ranks")
 
 
 def rows_of(rank: int, dtype: str, rows: int, width: int = 3) -> np.ndarray:
@@ -281,6 +281,14 @@ def test_ranks_that_disagree_are_told_and_go_on(run: Run) -> None:
     with pytest.raises(JaxRuntimeError, match="Mismatched data types"):
         jax.block_until_ready(reduce(jnp.ones(2, jnp.float32 if hvd.rank() else jnp.float16)))
     assert reduce(jnp.ones(2)).tolist() == [1.0, 1.0]
+
+
+@needs_two
+def test_a_function_that_ran_before_tells_the_text_too() -> None:
+    total = jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum if hvd.rank() else hvd.Max, name="op"))
+    for _ in range(2):  # the second is JAX's fast path, whose errors are ValueErrors in some versions
+        with pytest.raises((JaxRuntimeError, ValueError), match="Mismatched"):
+            jax.block_until_ready(total(jnp.ones(2)))
 
 
 @needs_two

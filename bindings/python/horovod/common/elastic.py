@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.runner.elastic.worker import HostUpdateResult, notification_manager
 
+_ENDED = "Horovod has been shut down"  # in what operations end with when the job has failed
+
 Training = TypeVar("Training", bound=Callable[..., Any])
 
 
@@ -132,6 +134,31 @@ def _join_the_others(state: State, reset: Callable[[], None]) -> None:
     if [os.environ[name] for name in names] != expected:
         state.on_reset()
     notification_manager.resume(sync=True)
+
+
+def internal_errors_of(func: Callable[..., Any], *kinds: type[Exception]) -> Callable[..., Any]:
+    """Return `func` with the engine's end, told in a framework's words, raised as HorovodInternalError.
+
+    Parameters
+    ----------
+    func : callable
+        Anything.
+    *kinds : type
+        The framework's classes of errors.
+    """
+
+    @functools.wraps(func)
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except HorovodInternalError:
+            raise
+        except kinds as error:
+            if _ENDED not in str(error):
+                raise
+            raise HorovodInternalError(str(error)) from error
+
+    return translated
 
 
 def run_fn(func: Training, reset: Callable[[], None]) -> Training:

@@ -12,8 +12,15 @@ from horovod.common.process_sets import (
     get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
     global_process_set as global_process_set,
 )
+from horovod.jax import elastic as elastic
 from horovod.jax._arrays import CollectiveError as CollectiveError
+from horovod.jax._optimizer import DistributedOptimizer as DistributedOptimizer, distributed as distributed
 from horovod.jax.compression import Compression as Compression
+from horovod.jax.functions import (
+    allgather_object as allgather_object,
+    broadcast_object as broadcast_object,
+    broadcast_parameters as broadcast_parameters,
+)
 from horovod.jax.mpi_ops import (
     Adasum as Adasum,
     Average as Average,

@@ -8,12 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.elastic import ObjectState, run_fn
-from horovod.common.exceptions import HorovodInternalError
+from horovod.common.elastic import ObjectState, internal_errors_of, run_fn
 from horovod.tensorflow.functions import broadcast_object, broadcast_variables
 from horovod.tensorflow.mpi_ops import init, rank, shutdown
-
-_ENDED = "Horovod has been shut down"  # in what operations end with when the job has failed
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,17 +26,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     callable
         Takes the same arguments; see :func:`horovod.common.elastic.run_fn`.
     """
-
-    @functools.wraps(func)
-    def translated(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(*args, **kwargs)
-        except tf.errors.OpError as error:  # the engine's, in the framework's words
-            if _ENDED not in str(error):
-                raise
-            raise HorovodInternalError(str(error)) from error
-
-    return run_fn(translated, _reset)
+    return run_fn(internal_errors_of(func, tf.errors.OpError), _reset)
 
 
 def _reset() -> None:
