@@ -124,6 +124,15 @@ def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_strangers_may_not_look() -> None:
+    become = "import os, psutil, sys; from horovod.observe.doctor import main; os.setuid(65534)"
+    script = f"{become}; sys.exit(main([sys.argv[1]]))"
+    done = subprocess.run([sys.executable, "-c", script, str(os.getpid())], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"process {os.getpid()} may be looked at by its owner and by root alone" in done.stderr
+
+
 HANGS = """
 import sys, time, torch
 import horovod.torch as hvd

@@ -158,8 +158,8 @@ def _segments(pid: int) -> Iterator[Path]:
             continue
 
 
-class LiveHost:
-    """The recorders of one host's ranks, mapped: they can be read again and again, and after the processes' end."""
+class _LiveHost:
+    """The recorders of one host's ranks, mapped."""
 
     def __init__(self, segment: Path) -> None:
         with segment.open("rb") as file:
@@ -174,7 +174,19 @@ class LiveHost:
         return [each for begin in begins if (each := _rank(self._memory[begin : begin + self._room])) is not None]
 
 
-def open_job(pid: int) -> LiveHost:
+class LiveJob:
+    """The recorders of a job's ranks: they can be read again and again, and after the processes' end."""
+
+    def __init__(self, hosts: list[_LiveHost]) -> None:
+        generation = max(rank.generation for host in hosts for rank in host.read())
+        self._hosts = [host for host in hosts if any(rank.generation == generation for rank in host.read())]
+
+    def read(self) -> list[Rank]:
+        """Return what the ranks have recorded so far."""
+        return sorted((rank for host in self._hosts for rank in host.read()), key=lambda rank: rank.rank)
+
+
+def open_job(pid: int) -> LiveJob:
     """Open the recorders of the job that a process is a rank of, or the launcher of.
 
     Raises
@@ -186,20 +198,22 @@ def open_job(pid: int) -> LiveHost:
 
     try:
         process = psutil.Process(pid)
-        found: list[Path] = []
+        found: dict[tuple[int, int], Path] = {}  # the ranks of a host hold the same one
         for each in (process, *process.children(recursive=True)):
             try:
-                found.extend(_segments(each.pid))
+                for segment in _segments(each.pid):
+                    held = segment.stat()
+                    found[held.st_dev, held.st_ino] = segment
             except PermissionError as error:
                 raise NoRecordError(f"process {each.pid} may be looked at by its owner and by root alone") from error
             except OSError:  # ended meanwhile
                 continue
     except psutil.NoSuchProcess as error:
         raise NoRecordError(f"there is no process {pid}") from error
-    hosts = [host for host in map(LiveHost, found) if host.read()]
+    hosts = [host for host in map(_LiveHost, found.values()) if host.read()]
     if not hosts:
         raise NoRecordError(f"process {pid} and those that it started are no ranks of a Roda job that runs")
-    return max(hosts, key=lambda host: host.read()[0].generation)
+    return LiveJob(hosts)
 
 
 def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:

@@ -176,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _watch(job: flight.LiveHost, options: argparse.Namespace, metrics: Metrics) -> None:
+def _watch(job: flight.LiveJob, options: argparse.Namespace, metrics: Metrics) -> None:
     before = {rank.rank: rank for rank in job.read()}
     clear = "\033[H\033[J" if sys.stdout.isatty() and not options.once else ""
     while True:
