@@ -181,14 +181,24 @@ def test_advice_on_what_moves_late_small_and_packed(tmp_path: Path) -> None:
     assert packed.startswith("Packing and unpacking take 36% of the time in which data move")
 
 
-def test_bandwidth_goes_by_size(tmp_path: Path) -> None:
+def test_bandwidth_goes_by_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = Writer(0)
     for begin, size in ((0, 1000), (1000, 1_000_000), (2000, 1_040_000)):
         writer.announced("a", {0: begin, 1: begin})
         writer.ran("a", begin, begin, begin + 100, size=size)
-    small, large = report_of([writer.write(tmp_path / "trace")]).sizes
-    assert small == ("512 B to 1 KiB", 1, pytest.approx(0.01), pytest.approx(0.01))
-    assert large == ("512 KiB to 1 MiB", 2, pytest.approx(10.2), pytest.approx(10.4))
+    file = writer.write(tmp_path / "trace")
+    small, large = report_of([file]).sizes
+    assert small == steps.BySize("512 B to 1 KiB", 1, pytest.approx(0.01), pytest.approx(0.01), None)
+    assert large == steps.BySize("512 KiB to 1 MiB", 2, pytest.approx(10.2), pytest.approx(10.4), None)
+    perf = tmp_path / "perf"
+    lines = [{"collective": "allreduce", "bytes": size, "algbw_GBps": size / 40_000} for size in (4096, 1 << 20)]
+    perf.write_text("\n".join(map(json.dumps, [*lines, {**lines[1], "collective": "barrier", "algbw_GBps": 1}])))
+    assert trace.main([str(file), "--perf", str(perf), "-o", str(tmp_path / "page")]) == 0
+    assert "Launches of 512 KiB to 1 MiB move 10.2 GB/s, where roda-perf measured 26.2" in capsys.readouterr().out
+    assert "<td>10.2</td><td>10.4</td><td>26.2</td>" in (tmp_path / "page").read_text()
+    assert "<td>0.01</td><td>0.01</td><td>-</td>" in (tmp_path / "page").read_text()
+    assert trace.main([str(file), "--perf", str(file)]) == 1
+    assert "is not what roda-perf --json prints" in capsys.readouterr().err
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_of_the_job(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from string import Template
 
-from horovod.observe.steps import COMPUTE, Report
+from horovod.observe.steps import COMPUTE, BySize, Report
 
 _PAGE = Path(__file__).with_name("page.html")
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6")
@@ -25,6 +25,10 @@ def _plans(report: Report) -> str:
         count, size = plans.get(launch.plan or "local", (0, 0))
         plans[launch.plan or "local"] = count + 1, size + launch.bytes
     return "".join(_row(plan, *numbers) for plan, numbers in sorted(plans.items(), key=lambda each: -each[1][1]))
+
+
+def _rates(each: BySize) -> tuple[float | None, ...]:
+    return each.median, each.best, each.measured
 
 
 def _overlap(report: Report) -> str:
@@ -63,7 +67,10 @@ def render(report: Report) -> str:
         advice="".join(f"<li>{html.escape(each)}</li>" for each in report.advice),
         overlap=_overlap(report),
         first=report.ranks[0],
-        sizes="".join(_row(size, count, f"{median:.3g}", f"{best:.3g}") for size, count, median, best in report.sizes),
+        sizes="".join(
+            _row(each.size, each.launches, *("-" if rate is None else f"{rate:.3g}" for rate in _rates(each)))
+            for each in report.sizes
+        ),
         plans=_plans(report),
         data=json.dumps(data).replace("<", "\\u003c"),
     )

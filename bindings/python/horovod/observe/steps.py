@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from horovod.observe.diagnosis import bytes_in_words
@@ -76,6 +77,17 @@ class Launch:
 
 
 @dataclass
+class BySize:
+    """Launches of about one size, with their gigabytes a second."""
+
+    size: str
+    launches: int
+    median: float
+    best: float
+    measured: float | None  # by roda-perf, of the nearest size
+
+
+@dataclass
 class RankStep:
     """One step of one rank: microseconds by what the furthest tensor is at."""
 
@@ -96,7 +108,7 @@ class Report:
     phases: list[str]
     held_up: dict[int, list[float]]  # by rank and step: microseconds for which the others waited for it alone
     launches: list[Launch]
-    sizes: list[tuple[str, int, float, float]]  # of launches: size, how many, median and best GB/s
+    sizes: list[BySize]
     advice: list[str] = field(default_factory=list)
 
     def mean(self, rank: int, phase: str) -> float:
@@ -193,15 +205,18 @@ def _launches(timeline: RankTimeline) -> list[Launch]:
     ]
 
 
-def _sizes(launches: Sequence[Launch]) -> list[tuple[str, int, float, float]]:
+def _sizes(launches: Sequence[Launch], measured: Mapping[int, float]) -> list[BySize]:
     by_size: dict[int, list[float]] = defaultdict(list)
     for launch in launches:
         if launch.bytes:
             by_size[launch.bytes.bit_length() - 1].append(launch.gigabytes_per_second)
-    return [
-        (f"{bytes_in_words(1 << power)} to {bytes_in_words(2 << power)}", len(own), statistics.median(own), max(own))
-        for power, own in sorted(by_size.items())
-    ]
+    told = []
+    for power, own in sorted(by_size.items()):
+        nearest = min(measured, key=lambda size, middle=power + 0.5: abs(math.log2(size) - middle), default=None)
+        known = measured[nearest] if nearest and abs(math.log2(nearest) - power - 0.5) <= 2 else None
+        size = f"{bytes_in_words(1 << power)} to {bytes_in_words(2 << power)}"
+        told.append(BySize(size, len(own), statistics.median(own), max(own), known))
+    return told
 
 
 def _why(report: Report, rank: int) -> str:
@@ -254,13 +269,27 @@ def _advice(report: Report) -> list[str]:
             f"Packing and unpacking take {copies / running:.0%} of the time in which data move: a smaller "
             "HOROVOD_FUSION_THRESHOLD leaves large tensors where they are."
         )
+    slow = [each for each in report.sizes if each.measured is not None and each.median < each.measured / 2]
+    if slow:
+        told.append(
+            f"Launches of {slow[-1].size} move {slow[-1].median:.3g} GB/s, where roda-perf measured "
+            f"{slow[-1].measured:.3g}: something else takes the ranks' cores or the network meanwhile."
+        )
     if not told:
         told.append("No rank holds the others up, and communication costs little: there is nothing to gain here.")
     return told
 
 
-def analyse(timelines: Sequence[RankTimeline]) -> Report:
-    """Return the report of timelines that go by one clock."""
+def analyse(timelines: Sequence[RankTimeline], measured: Mapping[int, float] | None = None) -> Report:
+    """Return the report of timelines that go by one clock.
+
+    Parameters
+    ----------
+    timelines : sequence of RankTimeline
+        Of one rank at least.
+    measured : mapping, optional
+        What the machine can do: gigabytes a second by bytes.
+    """
     windows = step_windows(timelines[0])
     order: list[str] = []
     steps = {timeline.rank: _rank_steps(timeline, windows, order) for timeline in timelines}
@@ -273,7 +302,7 @@ def analyse(timelines: Sequence[RankTimeline]) -> Report:
         phases=[*sorted(order), PACK, UNPACK, QUEUE, NEGOTIATE, WAIT, COMPUTE],
         held_up=_held_up(timelines, windows),
         launches=launches,
-        sizes=_sizes(launches),
+        sizes=_sizes(launches, measured or {}),
     )
     report.advice = _advice(report)
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("timelines", nargs="+", type=Path, help="files of the ranks, of one at least")
     parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="the page (roda-trace.html)")
+    parser.add_argument(
+        "--perf", type=Path, metavar="FILE", help="what roda-perf --json printed on these hosts, to compare with"
+    )
     return parser
+
+
+def _read_measured(path: Path | None) -> dict[int, float]:
+    """Return gigabytes a second by bytes, from what ``roda-perf --json`` prints."""
+    if path is None:
+        return {}
+    try:
+        told = [json.loads(line) for line in path.read_text().splitlines() if line]
+        return {each["bytes"]: each["algbw_GBps"] for each in told if each["collective"] == "allreduce"}
+    except (ValueError, KeyError, TypeError) as error:
+        raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: {error}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         timelines = sorted(map(timeline.read, options.timelines), key=lambda each: each.rank)
         offsets = timeline.align(timelines)
-        report = steps.analyse(timelines)
+        report = steps.analyse(timelines, _read_measured(options.perf))
         options.output.write_text(page.render(report))
     except (timeline.NoTimelineError, OSError) as error:
         print(f"roda-trace: {error}", file=sys.stderr)
