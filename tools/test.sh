@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python tensorflow jax hosts faults curves
+# Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet hosts faults curves
 # vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
 # before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
 # nothing failed.
@@ -7,7 +7,7 @@ set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python tensorflow jax hosts faults curves vm fuzz sanitizers)
+SUITES=(structure native python tensorflow jax mxnet hosts faults curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -193,6 +193,18 @@ suite_jax() {
   local PARALLEL_TESTS=(tests/python/jax) RANK_PYTHON=$ROOT/build/venvs/jax/bin/python
   rank_tests jax-np2 horovodrun -np 2
   pytest_report jax tests/python/jax_jobs
+}
+
+# MXNet's last version, which wants a NumPy of its time.
+suite_mxnet() {
+  if ! ensure_framework mxnet mxnet==1.9.1 numpy==1.23.5 pytest psutil cloudpickle pyyaml packaging; then
+    say "Skipped: MXNet is not to be had"
+    return
+  fi
+  link_site
+  local -x PYTHONPATH=$ROOT/build/site PYTHONWARNINGS=ignore
+  local PARALLEL_TESTS=(tests/python/mxnet) RANK_PYTHON=$ROOT/build/venvs/mxnet/bin/python
+  rank_tests mxnet-np2 horovodrun -np 2
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

@@ -42,6 +42,7 @@ ALLOWED = {
     "bindings/c": ("core", "algorithms", "plugins/abi", "plugins/base", "plugins/loader"),
     "bindings/python": ("bindings/c", "plugins/abi"),
     "bindings/jax": ("bindings/c", "plugins/abi"),
+    "bindings/mxnet": ("bindings/c", "plugins/abi"),
     "bindings/tensorflow": ("bindings/c", "plugins/abi"),
     "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/loader"),
     "examples": ("plugins/abi", "plugins/sdk", "bindings/c"),

@@ -1,6 +1,6 @@
 """Checks that the core, frameworks' ops and plugins export C names of ours alone: nothing of the libraries of C++.
 
-Usage: exports.py LIBRARY JAX TENSORFLOW PLUGIN...
+Usage: exports.py LIBRARY JAX MXNET TENSORFLOW PLUGIN...
 """
 
 import subprocess
@@ -16,7 +16,7 @@ def exports_of(file: str) -> set[str]:
 
 
 def main() -> None:
-    first = ["roda_init", "roda_jax_collective", "roda_tensorflow_problem"]
+    first = ["roda_init", "roda_jax_collective", "roda_mxnet_push", "roda_tensorflow_problem"]
     for place, file in enumerate(sys.argv[1:]):
         names = exports_of(file)
         strangers = {name for name in names if not name.startswith("roda_")}

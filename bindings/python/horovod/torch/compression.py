@@ -1,4 +1,4 @@
-"""Compression of what travels: a pair of functions applied before and after a reduction."""
+"""The compressors that come with the package; see :mod:`horovod.common.compression`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ from typing import Any
 
 import torch
 
-
-class Compressor:
-    """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
-
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the compressed tensor and what :meth:`decompress` needs to undo it."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Return the tensor as it was before compression."""
-        raise NotImplementedError
+from horovod.common.compression import Compressor, NoneCompressor
 
 
 def compressor_of(compression: type[Compressor]) -> type[Compressor]:
@@ -27,20 +15,6 @@ def compressor_of(compression: type[Compressor]) -> type[Compressor]:
         known = ", ".join(f"hvd.Compression.{name}" for name in vars(Compression) if not name.startswith("_"))
         raise TypeError(f"compression is {known} or a class of your own like them, not {compression!r:.60}.")
     return compression
-
-
-class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
-
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the tensor itself."""
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Return the tensor itself."""
-        return tensor
 
 
 class FP16Compressor(Compressor):

@@ -1,0 +1,454 @@
+"""Collectives on MXNet's arrays.
+
+What has an output of a shape that is known (allreduce, broadcast, reducescatter) goes to MXNet's engine and returns at
+once: an error is raised where its output is read. Allgather and alltoall wait for their result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from horovod.common import operations
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    HorovodBasics,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
+from horovod.common.operations import member_names, root_of, set_id_of, tensor_name
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import get_average_backwards_compatibility_fun
+
+NDArray = Any  # mx.nd.NDArray or mx.np.ndarray
+
+_basics = HorovodBasics(__file__, "mpi_lib")
+_handle_average = get_average_backwards_compatibility_fun(_basics)
+
+init = _basics.init
+shutdown = _basics.shutdown
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+
+def _load_library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(Path(__file__).parents[1] / "lib" / "libroda_mxnet.so"))
+    library.roda_mxnet_load.restype = ctypes.c_char_p
+    if problem := library.roda_mxnet_load(mx.libinfo.find_lib_path()[0].encode()).decode():
+        raise ImportError(f"horovod.mxnet can't be used with MXNet {mx.__version__}: {problem}.")
+    return library
+
+
+MPI_LIB_CTYPES = _load_library()
+_push_to_mxnet = MPI_LIB_CTYPES.roda_mxnet_push
+_pointers = ctypes.POINTER(ctypes.c_void_p)
+_push_to_mxnet.argtypes = [
+    ctypes.c_int, _pointers, _pointers, ctypes.POINTER(ctypes.c_char_p), *[ctypes.c_int] * 4, *[ctypes.c_double] * 2,
+    ctypes.c_int, ctypes.c_char_p, ctypes.c_int,
+]  # fmt: skip
+_MESSAGE_BYTES = 1024
+_NUMBERS = {name: number for number, name in enumerate(operations.DTYPE_NAMES)}
+
+
+def _checked(tensor: NDArray) -> NDArray:
+    if not isinstance(tensor, mx.nd.NDArray):
+        raise TypeError(f"Expected an mxnet NDArray, got {type(tensor).__name__}: {tensor!r:.100}")
+    if tensor.context.device_type not in ("cpu", "cpu_pinned", "cpu_shared"):
+        raise ValueError(f"horovod.mxnet works on arrays of the CPU, and got one of {tensor.context}.")
+    if tensor.stype != "default":
+        raise ValueError(f"horovod.mxnet works on dense arrays, and got one with stype {tensor.stype!r}.")
+    return tensor
+
+
+def _checked_group(tensors: Sequence[NDArray]) -> list[NDArray]:
+    if not isinstance(tensors, (list, tuple)) or not tensors:
+        raise ValueError(f"A group is a list with at least one array, not {tensors!r:.60}.")
+    return [_checked(tensor) for tensor in tensors]
+
+
+def _empty(shape: tuple[int, ...], like: NDArray) -> NDArray:
+    module = mx.np if isinstance(like, mx.np.ndarray) else mx.nd
+    return module.empty(shape, dtype=like.dtype)
+
+
+def _push(
+    collective: int,
+    inputs: Sequence[NDArray],
+    outputs: Sequence[NDArray] | None,
+    names: Sequence[str],
+    process_set: ProcessSet,
+    priority: int,
+    reduce_op: int = Sum,
+    root: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> None:
+    """Hand a group to MXNet's engine; no `outputs` mean in place."""
+    count = len(inputs)
+    handles = ctypes.c_void_p * count
+    error = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    failed = _push_to_mxnet(
+        collective,
+        handles(*[tensor.handle for tensor in inputs]),
+        None if outputs is None else handles(*[tensor.handle for tensor in outputs]),
+        (ctypes.c_char_p * count)(*[name.encode() for name in names]),
+        count,
+        reduce_op,
+        root,
+        set_id_of(process_set),
+        prescale_factor,
+        postscale_factor,
+        priority,
+        error,
+        _MESSAGE_BYTES,
+    )
+    if failed:
+        raise mx.base.MXNetError(error.value.decode())
+
+
+def _reduction(op: int | None, average: bool | None) -> int:
+    op = _handle_average(op, average)
+    if op == Adasum:
+        raise AssertionError("horovod.mxnet does not reduce by Adasum.")
+    return op
+
+
+# --- allreduce ---
+
+
+def allreduce(
+    tensor: NDArray,
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> NDArray:
+    """Reduce an array over all ranks.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and dtype on all ranks; left as it is.
+    average : bool, optional
+        Deprecated: give `op`.
+    name : str, optional
+        What the ranks match by.
+    priority : int
+        MXNet starts what has a higher one first.
+    prescale_factor, postscale_factor : float
+        Applied before and after the reduction.
+    process_set : ProcessSet
+        Who takes part.
+    op : Average, Sum, Min, Max or Product, optional
+        By default Average.
+
+    Returns
+    -------
+    NDArray
+        The result, once it is read; MXNetError then if the ranks disagreed or one failed.
+    """
+    factors = (prescale_factor, postscale_factor)
+    names = [tensor_name("allreduce", name, process_set)]
+    return _reduced([tensor], False, names, priority, *factors, process_set, _reduction(op, average))[0]
+
+
+def allreduce_(
+    tensor: NDArray,
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> NDArray:
+    """Reduce an array over all ranks, in place; parameters as of :func:`allreduce`."""
+    factors = (prescale_factor, postscale_factor)
+    names = [tensor_name("allreduce", name, process_set)]
+    return _reduced([tensor], True, names, priority, *factors, process_set, _reduction(op, average))[0]
+
+
+def grouped_allreduce(
+    tensors: Sequence[NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> list[NDArray]:
+    """Reduce several arrays that complete together; parameters as of :func:`allreduce`."""
+    factors = (prescale_factor, postscale_factor)
+    names = member_names("grouped_allreduce", name, process_set, len(tensors))
+    return _reduced(tensors, False, names, priority, *factors, process_set, _reduction(op, average))
+
+
+def grouped_allreduce_(
+    tensors: Sequence[NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> list[NDArray]:
+    """Reduce several arrays that complete together, in place; parameters as of :func:`allreduce`."""
+    factors = (prescale_factor, postscale_factor)
+    names = member_names("grouped_allreduce", name, process_set, len(tensors))
+    return _reduced(tensors, True, names, priority, *factors, process_set, _reduction(op, average))
+
+
+def _reduced(
+    tensors: Sequence[NDArray],
+    in_place: bool,
+    names: Sequence[str],
+    priority: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    op: int,
+) -> list[NDArray]:
+    inputs = _checked_group(list(tensors))
+    outputs = None if in_place else [_empty(tensor.shape, tensor) for tensor in inputs]
+    factors = (prescale_factor, postscale_factor)
+    _push(operations.ALLREDUCE, inputs, outputs, names, process_set, priority, op, 0, *factors)
+    return inputs if outputs is None else outputs
+
+
+# --- broadcast ---
+
+
+def broadcast(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    """Copy the root's array to all ranks.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and dtype on all ranks; left as it is.
+    root_rank : int
+        World rank of the sender.
+    name, priority, process_set
+        As of :func:`allreduce`.
+
+    Returns
+    -------
+    NDArray
+        The root's.
+    """
+    return broadcast_(_checked(tensor).copy(), root_rank, name, priority, process_set)
+
+
+def broadcast_(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    """Copy the root's array to all ranks, in place; parameters as of :func:`broadcast`."""
+    names = [tensor_name("broadcast", name, process_set)]
+    _push(operations.BROADCAST, [_checked(tensor)], None, names, process_set, priority, root=root_of(root_rank))
+    return tensor
+
+
+# --- reducescatter ---
+
+
+def reducescatter(
+    tensor: NDArray,
+    op: int = Average,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> NDArray:
+    """Reduce an array over all ranks, and keep this rank's rows of the first dimension.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and dtype on all ranks. The first ranks keep a row more where the rows leave a rest.
+    op : Average or Sum
+        The reduction.
+    name, priority, process_set, prescale_factor, postscale_factor
+        As of :func:`allreduce`.
+
+    Returns
+    -------
+    NDArray
+        This rank's rows of the result.
+    """
+    factors = (prescale_factor, postscale_factor)
+    names = [tensor_name("reducescatter", name, process_set)]
+    return _scattered([tensor], op, names, priority, process_set, *factors)[0]
+
+
+def grouped_reducescatter(
+    tensors: Sequence[NDArray],
+    op: int = Average,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[NDArray]:
+    """Do so with several arrays that complete together; parameters as of :func:`reducescatter`."""
+    names = member_names("grouped_reducescatter", name, process_set, len(tensors))
+    return _scattered(tensors, op, names, priority, process_set, prescale_factor, postscale_factor)
+
+
+def _scattered(
+    tensors: Sequence[NDArray],
+    op: int,
+    names: Sequence[str],
+    priority: int,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> list[NDArray]:
+    if op not in (Average, Sum):
+        raise NotImplementedError("reducescatter takes op=hvd.Average or hvd.Sum.")
+    inputs = _checked_group(list(tensors))
+    if not all(tensor.ndim for tensor in inputs):
+        raise ValueError("reducescatter does not support scalar arrays.")
+    members, place = process_set.size(), process_set.rank()
+    outputs = []
+    for tensor in inputs:
+        rows = tensor.shape[0] // members + (place < tensor.shape[0] % members)
+        outputs.append(_empty((rows, *tensor.shape[1:]), tensor))
+    factors = (prescale_factor, postscale_factor)
+    _push(operations.REDUCESCATTER, inputs, outputs, names, process_set, priority, op, 0, *factors)
+    return outputs
+
+
+# --- allgather and alltoall: the result's shape is the ranks' to say ---
+
+
+def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSet, **more: Any) -> operations.Request:
+    tensor.wait_to_read()
+    address = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(tensor.handle, ctypes.byref(address)))
+    dtype = np.dtype(tensor.dtype).name
+    number = _NUMBERS.get(dtype)
+    if number is None:
+        raise ValueError(f"Arrays of {dtype} are not supported.")
+    set_id = set_id_of(process_set)
+    return operations.Request(collective, name, number, tensor.shape, address.value or 0, 0, process_set=set_id, **more)
+
+
+def _adopted(output: tuple[Any, ...], like: NDArray) -> NDArray:
+    """Return an output that the engine owns as an array of MXNet's."""
+    result = mx.nd.from_dlpack(output[0])
+    return result if result.dtype == like.dtype else result.astype(like.dtype)  # bool, which DLPack carries as bytes
+
+
+def allgather(
+    tensor: NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
+) -> NDArray:
+    """Concatenate the arrays of all ranks along the first dimension; returns when that is done.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        The first dimension may differ between ranks.
+    name, process_set
+        As of :func:`allreduce`.
+    priority : int
+        Without effect.
+
+    Returns
+    -------
+    NDArray
+        Of rank 0, 1, …, one after the other.
+    """
+    del priority
+    request = _request(operations.ALLGATHER, tensor_name("allgather", name, process_set), _checked(tensor), process_set)
+    return operations.run([request], 1, lambda outputs: _adopted(outputs[0], tensor))
+
+
+def grouped_allgather(
+    tensors: Sequence[NDArray],
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> list[NDArray]:
+    """Do so with several arrays; parameters as of :func:`allgather`."""
+    del priority
+    arrays = _checked_group(tensors)
+    names = member_names("grouped_allgather", name, process_set, len(arrays))
+    requests = [_request(operations.ALLGATHER, member, array, process_set) for member, array in zip(names, arrays)]
+    return operations.run(
+        requests, len(arrays), lambda outputs: [_adopted(output, array) for output, array in zip(outputs, arrays)]
+    )
+
+
+def alltoall(
+    tensor: NDArray,
+    splits: Sequence[int] | NDArray | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Send rows of the first dimension to every rank; returns when that is done.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Its rows go to rank 0, 1, …, one after the other.
+    splits : sequence of int or NDArray, optional
+        How many rows go to each rank; by default as many to each.
+    name, process_set
+        As of :func:`allreduce`.
+    priority : int
+        Without effect.
+
+    Returns
+    -------
+    NDArray, or (NDArray, NDArray) where `splits` are given
+        What came from rank 0, 1, …, and how many rows came from each.
+    """
+    del priority
+    counts = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits
+    given = None if counts is None else [int(count) for count in counts]
+    name = tensor_name("alltoall", name, process_set)
+    request = _request(operations.ALLTOALL, name, _checked(tensor), process_set, splits=given)
+    output = operations.run([request], 1, lambda outputs: outputs[0])
+    received = _adopted(output, tensor)
+    return received if given is None else (received, mx.nd.array(output[1], dtype="int32"))
