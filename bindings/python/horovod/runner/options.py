@@ -108,14 +108,18 @@ def _add_tunables(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--autotune-gaussian-process-noise", type=float, help="noise that the search assumes, 0 to 1")
 
     group = parser.add_argument_group("timeline")
-    group.add_argument("--timeline-filename", help="where rank 0 writes the timeline")
+    group.add_argument("--timeline-filename", help="where rank 0 writes the timeline; {rank} in it: every rank")
     _add_switch(group, "timeline-mark-cycles", "mark cycles in it")
 
     group = parser.add_argument_group("stall check")
     group.add_argument("--no-stall-check", action="store_true", help="do not report stalled tensors")
     group.add_argument("--stall-check", action="store_false", dest="no_stall_check", help=argparse.SUPPRESS)
-    group.add_argument("--stall-check-warning-time-seconds", type=int, help="seconds until a tensor counts as stalled")
-    group.add_argument("--stall-check-shutdown-time-seconds", type=int, help="seconds until a stall ends the job")
+    group.add_argument(
+        "--stall-check-warning-time-seconds", type=int, help="seconds until a tensor counts as stalled (60)"
+    )
+    group.add_argument(
+        "--stall-check-shutdown-time-seconds", type=int, help="seconds until a stall ends the job (600); 0: never"
+    )
 
 
 def _add_elastic(parser: argparse.ArgumentParser) -> None:
