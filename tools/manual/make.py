@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 USAGE = re.compile(r"^usage: (.*(?:\n {6,}\S.*)*)\n?", re.IGNORECASE | re.MULTILINE)
-HEADER = re.compile(r"^(\S.*):$")
+HEADER = re.compile(r"^([A-Za-z][\w -]{0,30}):$")
 ITEM = re.compile(r"^  (\S.*?)(?: {2,}(\S.*))?$")
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 CHOICES = re.compile(r"\{([\w,]+)\}")

@@ -284,7 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         recipe = _RECIPES[options.name]()
         print(f"roda-build-plugin: {len(recipe.sources)} sources against {recipe.about}", flush=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            text = f"{folder} can't be made ({error.strerror}): name another folder with --output"
+            raise BuildError(text) from error
         with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as temporary:
             built = Path(temporary).resolve() / f"roda_{options.name}.so"
             _build(recipe, built, options.verbose)

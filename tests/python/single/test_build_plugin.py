@@ -134,7 +134,7 @@ def test_an_old_compiler_and_a_folder_that_is_not_ours(tmp_path: Path, monkeypat
     assert not list((tmp_path / "out").iterdir())
     (tmp_path / "file").write_text("")
     assert build_plugin.main(["mpi", "--output", str(tmp_path / "file" / "below")]) == 1
-    assert "Not a directory" in capsys.readouterr().err
+    assert "below can't be made (Not a directory): name another folder with --output" in capsys.readouterr().err
 
 
 def test_a_plugin_that_is_not_usable_is_not_installed(tmp_path: Path, monkeypatch: Replace, capsys: Captured) -> None:

@@ -51,6 +51,8 @@ optimizer.zero_grad()
 optimizer.synchronize()
 with optimizer.skip_synchronize():
     optimizer.step()
+sharded = hvd.DistributedOptimizer(torch.optim.AdamW(model.parameters()), model.named_parameters(), sharded=True)
+assert_type(sharded.clip_grad_norm_(1.0), torch.Tensor)
 epoch: int = hvd.broadcast_object(3, root_rank=0)
 losses: list[float] = hvd.allgather_object(0.5)
 

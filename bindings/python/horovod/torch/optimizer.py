@@ -18,8 +18,11 @@ from horovod.torch.mpi_ops import rocm_built, size
 
 if TYPE_CHECKING:
 
-    class Distributed(DistributedMixin, torch.optim.Optimizer):
-        """What the result looks like; its class is made of the optimizer's own when the program runs."""
+    class Distributed(ShardedMixin, torch.optim.Optimizer):
+        """What the result looks like; its class is made of the optimizer's own when the program runs.
+
+        `clip_grad_norm_` and `full_state_dict` are there with ``sharded=True``.
+        """
 
 
 def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
