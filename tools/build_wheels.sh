@@ -161,7 +161,7 @@ tag_wheel() {
   "$WORK/tools/bin/abi3audit" --strict "$WORK"/dist/*.whl || die "the wheel uses more of Python than its tag says"
 }
 
-ensure_packages
+ensure_packages "${APT_PACKAGES[@]}"
 mkdir -p "$WORK"
 ensure_tools
 write_compilers

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Trains a CNN on scikit-learn's handwritten digits on four processes over Gloo. Does all the set-up itself.
+# Trains a CNN on scikit-learn's handwritten digits on four processes over Gloo. Does all the set-up itself: of a ready wheel
+# (RODA_WHEEL, or one in dist/ or build/wheels/dist/ that is younger than the sources), or else of a build.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-ensure_all
+ensure_installed
 mkdir -p build/demo
 rm -f build/demo/timeline.json
 timeline=build/demo/timeline.json

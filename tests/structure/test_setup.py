@@ -1,0 +1,50 @@
+"""What the demo installs: a wheel that is there, or a build."""
+
+import os
+import platform
+import shutil
+import subprocess
+
+import arrows
+import pytest
+
+
+@pytest.fixture
+def ready_wheel(tmp_path):
+    """Calls the function of that name in a folder that looks like the repository."""
+    (tmp_path / "tools" / "lib").mkdir(parents=True)
+    shutil.copy(arrows.ROOT / "tools" / "lib" / "setup.sh", tmp_path / "tools" / "lib")
+
+    def call(**variables):
+        script = "set -euo pipefail; . tools/lib/setup.sh; ready_wheel"
+        environment = {name: value for name, value in os.environ.items() if name != "RODA_WHEEL"}
+        return subprocess.run(["bash", "-c", script], cwd=tmp_path, env={**environment, **variables},
+                              capture_output=True, text=True, check=False)
+
+    return call
+
+
+def file(path, age):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("…")
+    os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    return path
+
+
+def test_the_newest_wheel_is_taken_unless_a_source_is_younger(ready_wheel, tmp_path):
+    source = file(tmp_path / "core" / "engine.cc", age=30)
+    assert ready_wheel().stdout == ""
+    name = f"roda-1-cp39-abi3-manylinux_2_28_{platform.machine()}.whl"
+    built = file(tmp_path / "build" / "wheels" / "dist" / name, age=20)
+    assert ready_wheel().stdout == str(built.relative_to(tmp_path))
+    newer = file(tmp_path / "dist" / name, age=10)
+    assert ready_wheel().stdout == str(newer.relative_to(tmp_path))
+    file(source, age=5)
+    assert ready_wheel().stdout == ""
+    assert ready_wheel(RODA_WHEEL=str(built)).stdout == str(built)
+
+
+def test_a_wheel_that_is_named_and_not_there(ready_wheel):
+    done = ready_wheel(RODA_WHEEL="/nowhere.whl")
+    assert done.returncode == 1
+    assert "RODA_WHEEL=/nowhere.whl: there is no such file" in done.stderr
