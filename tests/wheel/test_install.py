@@ -14,7 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 OLDEST = (3, 9)
-LIMIT_S = 300
+LIMIT_S = 900
 
 
 def version_of(python: Path) -> tuple[int, int] | None:
@@ -104,6 +104,24 @@ def test_two_ranks_train(transport: str, trainer: Environment) -> None:
     printed = trainer.run("horovodrun", "-np", "2", trainer.bin / "python", HERE / "train.py", **variables)
     assert "rank 0 of 2 learned" in printed
     assert "rank 1 of 2 learned" in printed
+
+
+@pytest.mark.parametrize("torch", [["torch==2.2.2", "numpy<2"], ["torch"]])
+def test_it_trains_beside_old_and_new_torch(torch: list[str], wheel: Path, tmp_path: Path) -> None:
+    """Gigabytes from the registry: of the last Python that both are made for."""
+    python = pythons().get((3, 12)) or pythons().get((3, 11))
+    if python is None:
+        pytest.skip("no Python that both are made for")
+    environment = Environment(tmp_path / "env", python)
+    try:
+        environment.install(wheel, *torch)
+    except AssertionError as error:
+        if "No matching distribution" in str(error):
+            pytest.skip(f"{torch[0]} is not to be had")
+        raise
+    printed = environment.run("horovodrun", "-np", "2", environment.bin / "python", HERE / "train.py")
+    assert "rank 0 of 2 learned with torch " in printed
+    assert "rank 1 of 2 learned with torch " in printed
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
