@@ -167,6 +167,24 @@ def test_a_tensor_may_be_announced_again_before_it_has_ended(tmp_path: Path) -> 
     assert (second.announced, second.ended) == ({1: EPOCH + 4, 0: EPOCH + 7}, EPOCH + 10)
 
 
+def test_horovods_own_file_is_read(tmp_path: Path) -> None:
+    """It tells nothing of launches, and not who wrote it: rank 0."""
+    writer = Writer(0)
+    for begin in (0, 100):
+        writer.announced("a", {0: begin, 1: begin + 9})
+        writer._event("a", "E", begin + 10, "NEGOTIATE_ALLREDUCE")
+        writer._event("a", "B", begin + 10, "ALLREDUCE")
+        writer._event("a", "B", begin + 12, "NCCL_ALLREDUCE")
+        writer._event("a", "E", begin + 20)
+        writer._event("a", "E", begin + 20)
+    about = writer._events[0]["args"]
+    writer._events[0]["args"] = {key: about[key] for key in about if key.startswith("start_time")}
+    report = report_of([writer.write(tmp_path / "trace")])
+    assert report.steps[0][0].split["nccl allreduce"] == 8
+    assert report.held_up[1] == [9, 9]
+    assert "<h2>Bandwidth by size</h2>" in page.render(report)
+
+
 def test_advice_on_what_moves_late_small_and_packed(tmp_path: Path) -> None:
     writer = Writer(0)
     for begin in (0, 1000):
