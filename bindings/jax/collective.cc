@@ -284,7 +284,7 @@ Failure* execute(Call* call) {
   auto run = std::make_unique<Run>();
   run->api = call->api;
   const Submission submission = describe(*call, run.get());
-  if (!has_futures(*call->api) || getenv("XBLOCK")) return run_here(submission, *run);
+  if (!has_futures(*call->api)) return run_here(submission, *run);
   FutureCreateArgs created{sizeof created, nullptr, nullptr};
   if (Failure* failure = call->api->create_future(&created); failure != nullptr) return failure;
   call->future = run->future = created.future;
