@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import subprocess
 import zipfile
@@ -77,8 +78,9 @@ def test_types_are_inside(unpacked: Path) -> None:
 
 def test_manual_pages_and_completion_are_inside(unpacked: Path) -> None:
     [share] = unpacked.glob("*.data/data/share")
-    [scripts] = unpacked.glob("*.dist-info/entry_points.txt")
-    programs = set(re.findall(r"^([\w-]+) *=", scripts.read_text(), re.MULTILINE))
+    entries = configparser.ConfigParser()
+    entries.read(unpacked.glob("*.dist-info/entry_points.txt"))
+    programs = set(entries["console_scripts"])
     assert "horovodrun" in programs
     assert {path.stem for path in (share / "man" / "man1").iterdir()} == programs
     assert {path.name for path in (share / "bash-completion" / "completions").iterdir()} == programs

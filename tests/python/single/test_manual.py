@@ -13,7 +13,8 @@ import pytest
 
 MAKE = Path(__file__).parents[3] / "tools" / "manual" / "make.py"
 INSTALLED = shutil.which("roda-info") is not None
-PROGRAMS = [script.name for script in metadata.distribution("roda").entry_points] if INSTALLED else []
+ENTRIES = metadata.distribution("roda").entry_points if INSTALLED else []
+PROGRAMS = [entry.name for entry in ENTRIES if entry.group == "console_scripts"]
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="the package's commands are not on the PATH")
 
