@@ -19,11 +19,13 @@ except ImportError:  # before 0.4.36
     from jaxlib.xla_extension import XlaRuntimeError as JaxRuntimeError
 
 _ALIGNMENT = 64  # of memory that JAX takes over without a copy
+_WORTH_NO_COPY = 1 << 16
 
 _NUMBERS: dict[Any, int] = {jax.numpy.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES)}
 # What the engine can't compute with travels as something of the same size.
 _STAND_INS = {"uint32": "int32", "uint64": "int64", "complex64": "int64"}
 _NUMBERS.update({np.dtype(name): operations.DTYPE_NAMES.index(other) for name, other in _STAND_INS.items()})
+_NOT_REDUCED = {dtype for dtype in _NUMBERS if dtype.name in _STAND_INS or dtype.name.startswith("float8")}
 
 
 class CollectiveError(HorovodInternalError, JaxRuntimeError):
@@ -34,7 +36,7 @@ def check_dtype(dtype: Any, is_reduced: bool) -> None:
     """Raise TypeError for elements that the engine can't carry, or not add up."""
     if dtype not in _NUMBERS:
         raise TypeError(f"Arrays of {dtype} are not supported by horovod.jax.")
-    if is_reduced and (dtype.name in _STAND_INS or dtype.name.startswith("float8")):
+    if is_reduced and dtype in _NOT_REDUCED:
         raise TypeError(f"Arrays of {dtype} can be gathered and broadcast, but not reduced: cast them first.")
 
 
@@ -110,7 +112,13 @@ def run(
         raised = CollectiveError(str(error))
         raised.lost_rank = error.lost_rank
         raise raised from None
-    return [
-        jax.device_put(result, array.sharding if isinstance(array, jax.Array) else None)
-        for result, array in zip(found, arrays)
-    ]
+    return list(map(_placed, found, arrays))
+
+
+def _placed(result: np.ndarray, array: Any) -> jax.Array:
+    """Return a result where `array` lies. A small one is copied, which is quicker than to say where it goes."""
+    if result.nbytes < _WORTH_NO_COPY:
+        found = jax.numpy.asarray(result)
+        if not isinstance(array, jax.Array) or found.sharding == array.sharding:
+            return found
+    return jax.device_put(result, array.sharding if isinstance(array, jax.Array) else None)
