@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from horovod.common.exceptions import HorovodInternalError
-from horovod.jax._ffi import has_futures
 
 Run = Callable[[Callable], Callable]
 
@@ -227,7 +226,7 @@ def test_loops_and_branches(width: int) -> None:
 
 
 @needs_two
-@pytest.mark.skipif(not has_futures(), reason="this jaxlib has no asynchronous calls")
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="0.4 runs one call after the other")
 def test_two_calls_may_come_in_different_orders() -> None:
     names = ["one", "two"] if hvd.rank() == 0 else ["two", "one"]
 
