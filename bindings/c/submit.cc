@@ -81,6 +81,11 @@ Status check_reduction(const roda_op& op) {
 }
 
 Status check_basics(const roda_op& op) {
+  if (op.struct_size != sizeof op) {
+    return Status::invalid("roda_op.struct_size is " + std::to_string(op.struct_size) + ", and this library's is " +
+                           std::to_string(sizeof op) +
+                           ": set it to sizeof(roda_op), and compile with this version's roda.h.");
+  }
   const std::string title = op_title(op.collective);
   if (!is(op, RODA_SUBMITTED)) return Status::invalid("unknown collective " + std::to_string(op.collective));
   if (!has_tensor(op)) return {};

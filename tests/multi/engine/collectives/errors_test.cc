@@ -70,6 +70,11 @@ TEST(LocalErrors, AreToldAtOnce) {
   roda_op bad = op;
   bad.process_set = 77;
   EXPECT_EQ(run(bad).code, RODA_ERR_INVALID);
+  bad = op;
+  bad.struct_size -= 8;  // compiled with another roda.h
+  const Outcome other = run(bad);
+  EXPECT_EQ(other.code, RODA_ERR_INVALID);
+  EXPECT_NE(other.message.find("this version's roda.h"), std::string::npos) << other.message;
   bad = make_op(RODA_BROADCAST, name, shape, data.data(), data.data());
   bad.root = size();
   EXPECT_EQ(run(bad).code, RODA_ERR_INVALID);
