@@ -9,15 +9,13 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
-#include "core/bootstrap/store_table.h"
+#include "core/bootstrap/store_handler.h"
 #include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
 #include "plugins/base/log.h"
@@ -29,21 +27,9 @@ namespace roda {
 
 namespace {
 
-using store_wire::Op;
-using store_wire::Outcome;
-
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kOrders = 1;
 constexpr std::chrono::milliseconds kPause{100};  // of accepting, after running out of descriptors
-
-// Takes the number that the text begins with, and the space behind it; -1: it begins with none.
-std::int64_t take_number(std::string_view* text) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error != std::errc() || number < 0 || number > INT32_MAX) return -1;
-  text->remove_prefix(std::min(text->size(), static_cast<std::size_t>(end - text->data()) + 1));
-  return number;
-}
 
 }  // namespace
 
@@ -51,7 +37,10 @@ std::int64_t take_number(std::string_view* text) {
 class StoreServer::Loop {
  public:
   Loop(const Secret& secret, const StoreServerOptions& options)
-      : secret_(secret), options_(options), table_(options.max_bytes) {
+      : secret_(secret),
+        options_(options),
+        handler_(options.max_bytes,
+                 [this](std::uint64_t id, const store_wire::Response& response) { answer(id, response); }) {
     connection_options_.service = store_wire::kService;
     connection_options_.max_frame = store_wire::kMaxFrame;
     connection_options_.max_queued = options.max_queued;
@@ -121,8 +110,7 @@ class StoreServer::Loop {
  private:
   struct Client {
     std::unique_ptr<SecureConnection> connection;
-    std::uint32_t interest = 0;            // epoll events asked for
-    std::map<std::string, int> entered{};  // scope -> as which rank
+    std::uint32_t interest = 0;  // epoll events asked for
   };
   using Clients = std::unordered_map<std::uint64_t, Client>;
 
@@ -151,18 +139,8 @@ class StoreServer::Loop {
       scopes.swap(to_retire_);
       if (is_to_stop_) return false;
     }
-    for (const auto& [scope, reason] : scopes) {
-      const std::string prefix = scope + "/";
-      fail(scope, reason);
-      retired_.insert(prefix);
-      table_.remove(prefix);
-    }
+    for (const auto& [scope, reason] : scopes) handler_.retire(scope, reason);
     return true;
-  }
-
-  bool is_retired(std::string_view key) const {
-    const auto after = retired_.upper_bound(key);
-    return after != retired_.begin() && key.starts_with(*std::prev(after));
   }
 
   void accept_all() {
@@ -228,132 +206,13 @@ class StoreServer::Loop {
         if (!received) break;
         auto request = store_wire::parse_request(frame);
         if (!request) return Status::invalid("it sent a malformed request");
-        RODA_RETURN_IF_ERROR(handle(id, *request));
+        requests_.fetch_add(1, std::memory_order_relaxed);
+        RODA_RETURN_IF_ERROR(handler_.handle(id, *request));
       }
     }
     std::uint32_t wanted = EPOLLIN | (connection.wants_write() ? EPOLLOUT : 0u);
     if (wanted != client.interest && watch(EPOLL_CTL_MOD, connection.fd(), id, wanted)) client.interest = wanted;
     return {};
-  }
-
-  Status handle(std::uint64_t id, const store_wire::Request& request) {
-    requests_.fetch_add(1, std::memory_order_relaxed);
-    std::string_view rest = request.value;
-    int number = 0;
-    std::size_t offset = 0;
-    if (request.op == Op::kEnter || request.op >= Op::kTake) {
-      number = static_cast<int>(take_number(&rest));
-      if (request.op == Op::kTakeAll) offset = static_cast<std::size_t>(take_number(&rest));
-      if (number < 0 || offset > INT32_MAX) return Status::invalid("it sent a request without its number");
-    }
-    if (is_retired(request.key)) {
-      refuse(id, request);
-      return {};
-    }
-    Status status;
-    switch (request.op) {
-      case Op::kPutIfAbsent:
-        if (table_.holds(request.key)) break;
-        [[fallthrough]];
-      case Op::kPut:
-        status = put(request);
-        break;
-      case Op::kGive:
-        status = give(request);
-        break;
-      case Op::kGet:
-      case Op::kTake:
-      case Op::kTakeAll:
-        status = find({id, request.id}, request, number, offset);
-        break;
-      case Op::kMissing:
-        answer(id, {request.id, Outcome::kValue, std::to_string(table_.first_missing(request.key, number))});
-        break;
-      case Op::kEnter:
-        clients_.at(id).entered[std::string(request.key)] = number;
-        break;
-      case Op::kLeave:
-        leave(id, request);
-        break;
-    }
-    if (!status.ok()) answer(id, {request.id, Outcome::kError, status.message()});
-    return {};
-  }
-
-  void refuse(std::uint64_t id, const store_wire::Request& request) {
-    if (request.op == Op::kMissing) return answer(id, {request.id, Outcome::kValue, "-1"});
-    if (request.op != Op::kGet && request.op != Op::kTake && request.op != Op::kTakeAll) return;
-    const std::string& scope = *std::prev(retired_.upper_bound(request.key));
-    answer(id, {request.id, Outcome::kFailed, failures_.at(scope)});
-  }
-
-  Status put(const store_wire::Request& request) {
-    std::vector<StoreTable::Waiter> woken;
-    RODA_RETURN_IF_ERROR(table_.put(request.key, request.value, &woken));
-    answer_all(woken, Outcome::kValue, request.value);
-    return {};
-  }
-
-  Status give(const store_wire::Request& request) {
-    std::vector<StoreTable::Waiter> woken, complete;
-    RODA_RETURN_IF_ERROR(table_.give(request.key, static_cast<int>(request.id), request.value, &woken, &complete));
-    answer_all(woken, Outcome::kValue, request.value);
-    for (const auto& waiter : complete) {
-      if (const std::string* text = table_.text(request.key)) hand_out(waiter, request.key, *text, 0);
-    }
-    return {};
-  }
-
-  // What is there is handed out, even after somebody has failed.
-  Status find(StoreTable::Waiter waiter, const store_wire::Request& request, int number, std::size_t offset) {
-    const std::string* found = nullptr;
-    switch (request.op) {
-      case Op::kTake:
-        RODA_RETURN_IF_ERROR(table_.take(request.key, number, waiter, &found));
-        break;
-      case Op::kTakeAll:
-        RODA_RETURN_IF_ERROR(table_.take_all(request.key, number, waiter, &found));
-        if (found == nullptr) break;
-        hand_out(waiter, request.key, *found, offset);
-        return {};
-      default:
-        RODA_RETURN_IF_ERROR(table_.get(request.key, waiter, &found));
-    }
-    if (found != nullptr) {
-      answer(waiter.connection, {waiter.id, Outcome::kValue, *found});
-    } else {
-      tell_failures(request.key);
-    }
-    return {};
-  }
-
-  // As much of a gathering's text as a frame takes.
-  void hand_out(StoreTable::Waiter waiter, std::string_view key, std::string_view text, std::size_t offset) {
-    const std::string_view piece = text.substr(std::min(offset, text.size()), Store::kMaxValue);
-    answer(waiter.connection, {waiter.id, Outcome::kValue, piece});
-    if (offset + piece.size() == text.size()) table_.handed_out(key);
-  }
-
-  // To those who wait for something there.
-  void tell_failures(std::string_view key) {
-    for (const auto& [scope, failure] : failures_) {
-      if (key.starts_with(scope)) answer_all(table_.take_waiters(scope), Outcome::kFailed, failure);
-    }
-  }
-
-  void leave(std::uint64_t id, const store_wire::Request& request) {
-    const std::string scope(request.key);
-    clients_.at(id).entered.erase(scope);
-    if (!request.value.empty()) fail(scope, std::string(request.value));
-  }
-
-  void fail(const std::string& scope, const std::string& failure) {
-    const auto [at, is_first] = failures_.emplace(scope + "/", failure);
-    if (is_first) tell_failures(at->first);
-  }
-
-  void answer_all(const std::vector<StoreTable::Waiter>& waiters, Outcome outcome, std::string_view value) {
-    for (const auto& waiter : waiters) answer(waiter.connection, {waiter.id, outcome, value});
   }
 
   // May doom the receiver, but drops nobody: callers hold references.
@@ -376,13 +235,7 @@ class StoreServer::Loop {
     const std::string& peer = at->second.connection->peer();
     if (strangers_.erase(id) == 0) {
       RODA_LOG(debug, "rendezvous: {} left: {}", peer, why.message());
-      table_.forget_waiters(id);
-      for (const auto& [scope, rank] : std::exchange(at->second.entered, {})) {
-        fail(scope, store_wire::text_of(Status::peer(
-                        rank, roda::format("Rank {} died while the job was starting: its connection to the rendezvous "
-                                           "ended. Look at its output for the cause.",
-                                           rank))));
-      }
+      handler_.gone(id);
     } else if (++refused_ <= 100 || std::has_single_bit(refused_)) {  // a flood must not fill the log
       RODA_LOG(warning, "rendezvous refused {}, the {}. so far: {}", peer, refused_, why.message());
     }
@@ -413,7 +266,7 @@ class StoreServer::Loop {
   Secret secret_;
   StoreServerOptions options_;
   ConnectionOptions connection_options_;
-  StoreTable table_;
+  StoreHandler handler_;
   UniqueFd listener_;
   ForkGuard listener_guard_;
   UniqueFd epoll_;
@@ -421,10 +274,8 @@ class StoreServer::Loop {
   bool accepting_ = true;
   SecureConnection::Clock::time_point accept_again_at_;
   Clients clients_;
-  std::set<std::uint64_t> strangers_;            // ids grow, so the first is the oldest
-  std::map<std::uint64_t, Status> doomed_;       // to be dropped once nothing refers to them
-  std::map<std::string, std::string> failures_;  // by scope with its slash: the first failure there, as it is answered
-  std::set<std::string, std::less<>> retired_;   // scopes with their slashes; each has its failure
+  std::set<std::uint64_t> strangers_;       // ids grow, so the first is the oldest
+  std::map<std::uint64_t, Status> doomed_;  // to be dropped once nothing refers to them
   std::uint64_t next_id_ = kOrders + 1;
   std::uint64_t refused_ = 0;
   std::atomic<std::uint64_t> requests_{0};
