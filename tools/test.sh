@@ -160,10 +160,12 @@ suite_python() {
   rank_tests frontends-np2 horovodrun -np 2
 }
 
-# What jobs in the environments of other frameworks import.
+# What jobs in the environments of other frameworks import, and where tests of two frameworks find PyTorch.
 link_site() {
   mkdir -p build/site
   ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
+  RODA_TEST_TORCH=$("$VENV/bin/python" -c 'import torch; print(torch.__path__[0].rsplit("/", 1)[0])')
+  export RODA_TEST_TORCH
 }
 
 # The same package under TensorFlow, which does not go into one environment with torch.
@@ -173,8 +175,7 @@ suite_tensorflow() {
     return
   fi
   link_site
-  local -x PYTHONPATH=$ROOT/build/site RODA_TEST_TORCH
-  RODA_TEST_TORCH=$("$VENV/bin/python" -c 'import torch; print(torch.__path__[0].rsplit("/", 1)[0])')
+  local -x PYTHONPATH=$ROOT/build/site
   local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
