@@ -1,10 +1,11 @@
-"""XLA's structs are laid out as our header has them, in the jaxlib that is installed."""
+"""What horovod.jax knows of the jaxlib that is installed: the layout of XLA's structs, versions, devices."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import horovod.jax as hvd
@@ -38,6 +39,17 @@ def test_the_version_is_the_headers() -> None:
     major, minor = _ffi.api_version()
     assert re.search(rf"API_MAJOR {major}$", header, re.MULTILINE)
     assert re.search(rf"API_MINOR {minor}$", header, re.MULTILINE)
+
+
+def test_an_import_after_the_first_computation_warns() -> None:
+    if hvd.rank() != 0:
+        return
+    flag = "jax.config.read('jax_cpu_enable_async_dispatch')"
+    program = f"import jax.numpy\njax.numpy.ones(1)\nprint({flag})\nimport horovod.jax\nprint({flag})"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    before, after = ended.stdout.split()
+    assert after == "False", ended.stderr
+    assert ("Import horovod.jax first" in ended.stderr) is (before == "True")  # 0.4.31 has it off
 
 
 def test_other_devices_are_told_what_to_do() -> None:

@@ -54,7 +54,7 @@ def _run_programs_in_order() -> None:
         is_late = xla_bridge.backends_are_initialized()
     except (ImportError, AttributeError):  # which is JAX's own
         is_late = False
-    if is_late and jax.config.jax_cpu_enable_async_dispatch:
+    if is_late and jax.config.read("jax_cpu_enable_async_dispatch"):
         warnings.warn(
             "JAX computed something before horovod.jax was imported, so its calls on CPUs return before they have run. "
             "Import horovod.jax first, or wait (jax.block_until_ready) for a function's result before you call it "
