@@ -105,7 +105,7 @@ RANK_PYTHON=$VENV/bin/python
 pytest_report() {
   local name=$1
   shift
-  timeout --kill-after=10 600 "$RANK_PYTHON" -m pytest -q "$@" --junitxml="$RESULTS/$name.xml" </dev/null || true
+  timeout --kill-after=10 "${REPORT_LIMIT:-600}" "$RANK_PYTHON" -m pytest -q "$@" --junitxml="$RESULTS/$name.xml" </dev/null || true
   [[ -s $RESULTS/$name.xml ]] || step_failed "$name: no report"
 }
 
@@ -221,7 +221,7 @@ suite_quick() {
 # The wheel for any machine: what is in it, and jobs in fresh environments without a compiler.
 suite_wheel() {
   tools/build_wheels.sh || { step_failed "wheel: build" && return; }
-  pytest_report wheel tests/wheel
+  REPORT_LIMIT=3600 pytest_report wheel tests/wheel
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
