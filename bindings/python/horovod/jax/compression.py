@@ -1,4 +1,4 @@
-"""Compression of what travels: a pair of functions applied before and after a reduction."""
+"""The compressors that come with the package; see :mod:`horovod.common.compression`."""
 
 from __future__ import annotations
 
@@ -6,33 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-
-class Compressor:
-    """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
-
-    @staticmethod
-    def compress(tensor: Any) -> tuple[Any, Any]:
-        """Return the compressed array and what :meth:`decompress` needs to undo it."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """Return the array as it was before compression."""
-        raise NotImplementedError
-
-
-class NoneCompressor(Compressor):
-    """Leaves arrays as they are."""
-
-    @staticmethod
-    def compress(tensor: Any) -> tuple[Any, Any]:
-        """Return the array itself."""
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """Return the array itself."""
-        return tensor
+from horovod.common.compression import Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):
