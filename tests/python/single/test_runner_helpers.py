@@ -7,6 +7,7 @@ import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.common.util.host_hash import _hash, host_hash
+from horovod.runner.util import network
 from horovod.runner.util.streams import Pipe
 from horovod.runner.util.threads import execute_function_multithreaded, in_thread, on_event
 
@@ -137,3 +139,18 @@ def test_nothing_is_left_when_the_caller_is_killed(tmp_path: Path) -> None:
     os.kill(caller.pid, signal.SIGKILL)
     caller.wait()
     wait_for(lambda: has_ended(child))
+
+
+def test_this_host_is_local_where_no_name_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "resolve_host_address", lambda _: None)
+    names = ["localhost", socket.gethostname(), "nowhere.invalid"]
+    assert network.filter_local_addresses(names) == ["nowhere.invalid"]
+
+
+def test_a_machine_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "1", "-H", "192.0.2.77:1", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "horovodrun: Host 192.0.2.77 is reached by ssh, which is not there" in done.stderr
+    assert "--rsh-agent" in done.stderr

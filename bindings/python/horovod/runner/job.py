@@ -7,6 +7,7 @@ import json
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -290,8 +291,14 @@ class Job:
             raise RuntimeError("could not connect to some hosts via ssh")
 
     def _start_agent(self, host: HostJob) -> Connection:
+        command = _agent_command(self._settings, host)
+        if shutil.which(command[0]) is None:
+            raise FileNotFoundError(
+                f"Host {host.hostname} is reached by {command[0]}, which is not there: install it (Debian: "
+                "openssh-client), or name another command with --rsh-agent"
+            )
         process = subprocess.Popen(
-            _agent_command(self._settings, host),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -32,7 +32,9 @@ def filter_local_addresses(hostnames: Iterable[str]) -> list[str]:
 
     def is_local(name: str) -> bool:
         address = resolve_host_address(name)
-        return address is not None and (address in local or address.startswith("127."))
+        if address is None:  # a bare container has no /etc/hosts
+            return name in ("localhost", socket.gethostname())
+        return address in local or address.startswith("127.")
 
     return [name for name in hostnames if not is_local(name)]
 
