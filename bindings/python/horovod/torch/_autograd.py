@@ -20,6 +20,15 @@ Tensor = torch.Tensor
 reduction = get_average_backwards_compatibility_fun(HorovodBasics)
 
 
+def needs_gradient(*tensors: Tensor) -> bool:
+    """Tell whether somebody differentiates what is computed from one of these."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:  # noqa: SIM110 (a generator costs more than all else here)
+            if isinstance(tensor, Tensor) and tensor.requires_grad:
+                return True
+    return False
+
+
 def _averaged(grad: Tensor, process_set: ProcessSet) -> Tensor:
     return HorovodAllreduce.apply(grad.contiguous(), None, None, Average, 1.0, 1.0, process_set)
 

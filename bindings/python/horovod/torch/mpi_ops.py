@@ -35,20 +35,31 @@ from horovod.common.process_sets import (
 )
 from horovod.common.util import (
     check_installed_version as check_installed_version,
-    get_average_backwards_compatibility_fun,
     gpu_available as gpu_available,
     num_rank_is_power_2 as num_rank_is_power_2,
 )
 from horovod.torch import _ops, mpi_lib_v2
+from horovod.torch._allreduce import (
+    allreduce as allreduce,
+    allreduce_ as allreduce_,
+    allreduce_async as allreduce_async,
+    allreduce_async_ as allreduce_async_,
+    grouped_allreduce as grouped_allreduce,
+    grouped_allreduce_ as grouped_allreduce_,
+    grouped_allreduce_async as grouped_allreduce_async,
+    grouped_allreduce_async_ as grouped_allreduce_async_,
+    handle_average_backwards_compatibility as handle_average_backwards_compatibility,
+)
 from horovod.torch._autograd import (
     HorovodAllgather,
-    HorovodAllreduce,
+    HorovodAllreduce as HorovodAllreduce,
     HorovodAlltoall,
     HorovodBroadcast,
     HorovodGroupedAllgather,
-    HorovodGroupedAllreduce,
+    HorovodGroupedAllreduce as HorovodGroupedAllreduce,
     HorovodGroupedReducescatter,
     HorovodReducescatter,
+    needs_gradient,
 )
 from horovod.torch._reduce import (
     reduce as reduce,
@@ -64,7 +75,6 @@ Tensor = torch.Tensor
 mpi_lib = mpi_lib_v2  # Horovod's name for its extension
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
-handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 
 init = _basics.init
 shutdown = _basics.shutdown
@@ -88,180 +98,6 @@ ddl_built = _basics.ddl_built
 ccl_built = _basics.ccl_built
 cuda_built = _basics.cuda_built
 rocm_built = _basics.rocm_built
-
-
-def _needs_gradient(*tensors: Tensor) -> bool:
-    if torch.is_grad_enabled():
-        for tensor in tensors:  # noqa: SIM110 (a generator costs more than all else here)
-            if isinstance(tensor, Tensor) and tensor.requires_grad:
-                return True
-    return False
-
-
-# --- allreduce ---
-
-
-def allreduce_async(
-    tensor: Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start an allreduce into a new tensor; see :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
-    return start(*_ops.prepare_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
-
-
-def allreduce(
-    tensor: Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    compression: type[Compressor] = Compression.none,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tensor:
-    """Reduce a tensor over all ranks of a process set; differentiable.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Contiguous, the same shape and dtype on all ranks: integers, floats or bool.
-    average : bool, optional
-        Deprecated: True for ``op=Average``, False for ``op=Sum``.
-    name : str, optional
-        What the ranks match by.
-    compression : Compressor
-        Applied to what travels.
-    op : int, optional
-        ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
-    prescale_factor, postscale_factor : float
-        Applied to every rank's input, and to the result.
-    process_set : ProcessSet
-        Who takes part.
-
-    Returns
-    -------
-    torch.Tensor
-        New, with the shape, dtype and device of `tensor`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-    """
-    op = handle_average_backwards_compatibility(op, average)
-    compressed, context = compressor_of(compression).compress(tensor)
-    arguments = (op, prescale_factor, postscale_factor, process_set)
-    if _needs_gradient(compressed):
-        reduced = HorovodAllreduce.apply(compressed, None, name, *arguments)
-    else:
-        reduced = _ops.execute(_ops.prepare_allreduce(compressed, False, name, *arguments))
-    return compression.decompress(reduced, context)
-
-
-def allreduce_async_(
-    tensor: Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start an allreduce in place; see :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
-    return start(*_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
-
-
-def allreduce_(
-    tensor: Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tensor:
-    """Allreduce in place and return `tensor`; see :func:`allreduce`. Not differentiable."""
-    op = handle_average_backwards_compatibility(op, average)
-    return _ops.execute(_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
-
-
-def grouped_allreduce_async(
-    tensors: Sequence[Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start an allreduce of several tensors that complete together; see :func:`grouped_allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
-    return start(
-        *_ops.prepare_grouped_allreduce(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
-    )
-
-
-def grouped_allreduce(
-    tensors: Sequence[Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    compression: type[Compressor] = Compression.none,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> list[Tensor]:
-    """Reduce several tensors that complete together; differentiable. Parameters as in :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
-    pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
-    compressed = [pair[0] for pair in pairs]
-    arguments = (op, prescale_factor, postscale_factor, process_set)
-    if _needs_gradient(*compressed):
-        reduced = HorovodGroupedAllreduce.apply(None, name, *arguments, *compressed)
-    else:
-        reduced = _ops.execute(_ops.prepare_grouped_allreduce(compressed, False, name, *arguments))
-    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
-
-
-def grouped_allreduce_async_(
-    tensors: Sequence[Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Start an allreduce in place of several tensors; see :func:`grouped_allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
-    return start(
-        *_ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
-    )
-
-
-def grouped_allreduce_(
-    tensors: Sequence[Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> tuple[Tensor, ...]:
-    """Allreduce several tensors in place and return them; see :func:`grouped_allreduce`. Not differentiable."""
-    op = handle_average_backwards_compatibility(op, average)
-    return _ops.execute(
-        _ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
-    )
 
 
 def sparse_allreduce_async(
@@ -333,7 +169,7 @@ def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet =
     HorovodInternalError
         On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
-    if _needs_gradient(tensor):
+    if needs_gradient(tensor):
         return HorovodAllgather.apply(tensor, name, process_set)
     return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
 
@@ -350,7 +186,7 @@ def grouped_allgather(
 ) -> tuple[Tensor, ...]:
     """Allgather several tensors that complete together; differentiable. Parameters as in :func:`allgather`."""
     tensors = list(tensors)
-    if _needs_gradient(*tensors):
+    if needs_gradient(*tensors):
         return HorovodGroupedAllgather.apply(name, process_set, *tensors)
     return _ops.execute(_ops.prepare_grouped_allgather(tensors, name, process_set))
 
@@ -393,7 +229,7 @@ def broadcast(
     HorovodInternalError
         On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
-    if _needs_gradient(tensor):
+    if needs_gradient(tensor):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
     return _ops.execute(_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
 
@@ -467,7 +303,7 @@ def alltoall(
     HorovodInternalError
         On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
-    if _needs_gradient(tensor):
+    if needs_gradient(tensor):
         result = HorovodAlltoall.apply(tensor, splits, name, process_set)
     else:
         result = _ops.execute(_ops.prepare_alltoall(tensor, splits, name, process_set))
@@ -530,7 +366,7 @@ def reducescatter(
     """
     compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, process_set, prescale_factor, postscale_factor)
-    if _needs_gradient(compressed):
+    if needs_gradient(compressed):
         reduced = HorovodReducescatter.apply(compressed, name, *arguments)
     else:
         reduced = _ops.execute(_ops.prepare_reducescatter(compressed, name, *arguments))
@@ -562,7 +398,7 @@ def grouped_reducescatter(
     pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
     arguments = (op, process_set, prescale_factor, postscale_factor)
-    if _needs_gradient(*compressed):
+    if needs_gradient(*compressed):
         reduced = HorovodGroupedReducescatter.apply(name, *arguments, *compressed)
     else:
         reduced = _ops.execute(_ops.prepare_grouped_reducescatter(compressed, name, *arguments))
