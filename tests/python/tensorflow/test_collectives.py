@@ -236,3 +236,15 @@ def test_wrong_arguments_are_named() -> None:
         hvd.grouped_allgather(tf.ones([1]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="splits"):
         hvd.alltoall(tf.ones([2]), splits=[1] * (hvd.size() + 1))
+
+
+def test_a_function_for_xla_is_told_what_to_do() -> None:
+    with pytest.raises(NotImplementedError, match="call the collective outside of them"):
+        tf.function(hvd.allreduce, jit_compile=True)(tf.ones([2]))
+
+    @tf.function(jit_compile=True)
+    def doubled(x: tf.Tensor) -> tf.Tensor:
+        return 2 * x
+
+    around = tf.function(lambda x: doubled(hvd.allreduce(doubled(x), op=hvd.Sum)))
+    assert around(tf.ones([2])).numpy().tolist() == [4.0 * hvd.size()] * 2

@@ -189,7 +189,58 @@ def test_an_optimizer_in_a_session() -> None:
     assert plain.get_slot_names() == optimizer.get_slot_names() == ["momentum"]
 
 
+@pytest.mark.parametrize("averages", [False, True])
+def test_an_optimizer_of_several_passes_in_a_session(averages: bool) -> None:
+    passes, rate = 3, 0.1
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.get_or_create_global_step()
+        weight = tf.compat.v1.get_variable("weight", initializer=tf.constant([1.0, 2.0]))
+        unused = tf.compat.v1.get_variable("unused", initializer=tf.constant(5.0))
+        factor = tf.compat.v1.placeholder(tf.float32, [])
+        optimizer = hvd.DistributedOptimizer(
+            tf.compat.v1.train.MomentumOptimizer(rate, 0.0),
+            backward_passes_per_step=passes,
+            average_aggregated_gradients=averages,
+        )
+        train = optimizer.minimize(factor * tf.reduce_sum(weight), global_step=step, var_list=[weight, unused])
+        with tf.compat.v1.train.SingularMonitoredSession() as session:
+            found = []
+            for number in range(2 * passes):
+                session.run(train, {factor: float(number + hvd.rank())})
+                found.append(session.run(weight)[0])
+            assert session.run([step, unused]) == [2 * passes, 5.0]
+    sums = [sum(number + (hvd.size() - 1) / 2 for number in span) for span in (range(3), range(3, 6))]
+    first = 1 - rate * sums[0] / (passes if averages else 1)
+    second = first - rate * sums[1] / (passes if averages else 1)
+    assert np.allclose(found, [1, 1, first, first, first, second], atol=1e-5)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_adasum_in_a_session(passes: int) -> None:
+    if hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum takes a power of two of ranks")
+    with tf.Graph().as_default():
+        weight = tf.compat.v1.get_variable("weight", initializer=tf.ones([hvd.size()]))
+        own = tf.one_hot(hvd.rank(), hvd.size())  # orthogonal to others', which Adasum adds up
+        plain = tf.compat.v1.train.GradientDescentOptimizer(0.25)
+        optimizer = hvd.DistributedOptimizer(plain, op=hvd.Adasum, backward_passes_per_step=passes)
+        assert optimizer.get_name() == "DistributedDeltaGradientDescentOptimizer"
+        train = optimizer.minimize(tf.reduce_sum(weight * own))
+        with tf.compat.v1.train.SingularMonitoredSession() as session:
+            for step in range(1, 5):
+                session.run(train)
+                found = session.run(weight)
+                expected = np.where(np.arange(hvd.size()) == hvd.rank(), 1 - step / 4, 1 - (step - step % passes) / 4)
+                assert np.allclose(found, expected, atol=1e-6)
+
+
 def test_what_sessions_can_not() -> None:
+    with tf.Graph().as_default():
+        table = tf.compat.v1.get_variable("table", initializer=tf.ones([4, 2]))
+        loss = tf.reduce_sum(tf.gather(table, [1]))
+        sparse = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.1), backward_passes_per_step=2)
+        with pytest.raises(ValueError, match="sparse_as_dense"):
+            sparse.minimize(loss)
     plain = tf.compat.v1.train.GradientDescentOptimizer(0.1)
     with pytest.raises(ValueError, match="backward_passes_per_step"):
         hvd.DistributedOptimizer(plain, backward_passes_per_step=2)

@@ -35,6 +35,7 @@ from horovod.tensorflow.functions import (
     broadcast_object_fn as broadcast_object_fn,
     broadcast_variables as broadcast_variables,
 )
+from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper as LocalGradientAggregationHelper
 from horovod.tensorflow.mpi_ops import (
     Adasum as Adasum,
     Average as Average,

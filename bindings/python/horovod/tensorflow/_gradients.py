@@ -77,7 +77,7 @@ class GradientReducer:
         self._name = name
         self._devices = (device_dense, device_sparse)
         self._compression = compression
-        self._sparse_as_dense = sparse_as_dense
+        self.sparse_as_dense = sparse_as_dense
         self._op = op
         self._factors = (1.0 / gradient_predivide_factor, gradient_predivide_factor)
         self._groups = groups
@@ -125,7 +125,7 @@ class GradientReducer:
             if self.is_local(variable):
                 results[i] = self._scaled(gradient)
                 continue
-            if isinstance(gradient, tf.IndexedSlices) and self._sparse_as_dense:
+            if isinstance(gradient, tf.IndexedSlices) and self.sparse_as_dense:
                 results[i] = tf.convert_to_tensor(gradient)
             dense.append(i)
         with tf.name_scope(f"{self._name}_Allreduce"):

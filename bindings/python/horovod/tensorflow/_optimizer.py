@@ -10,6 +10,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow._gradients import GradientReducer, check_groups
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.functions import broadcast_variables
+from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper, done_after, own_variable
 from horovod.tensorflow.mpi_ops import Adasum, Average
 from horovod.tensorflow.util import _executing_eagerly
 
@@ -60,23 +61,16 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         session.run(self.bcast_op)
 
 
-class _DistributedOptimizer(_LegacyOptimizer):
-    """Wraps an optimizer of ``tf.compat.v1``: gradients are reduced in :meth:`compute_gradients`."""
+class _Wrapper(_LegacyOptimizer):
+    """Stands for an optimizer of ``tf.compat.v1``."""
 
-    def __init__(self, optimizer: Any, name: str | None, use_locking: bool, reducer: GradientReducer) -> None:
-        super().__init__(name=name or f"Distributed{type(optimizer).__name__}", use_locking=use_locking)
+    def __init__(self, optimizer: Any, name: str, use_locking: bool) -> None:
+        super().__init__(name=name, use_locking=use_locking)
         self._optimizer = optimizer
-        self._reducer = reducer
-
-    def register_local_var(self, var: Any) -> None:
-        """Leave the gradients of a variable as they are on every rank."""
-        self._reducer.register_local(var)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """Return pairs of reduced gradient and variable."""
-        pairs = self._optimizer.compute_gradients(*args, **kwargs)
-        variables = [variable for _, variable in pairs]
-        return list(zip(self._reducer.reduce([gradient for gradient, _ in pairs], variables), variables))
+        """Return pairs of gradient and variable."""
+        return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Apply them as the wrapped optimizer does."""
@@ -93,6 +87,84 @@ class _DistributedOptimizer(_LegacyOptimizer):
     def variables(self, *args: Any, **kwargs: Any) -> Any:
         """Return the wrapped optimizer's variables."""
         return self._optimizer.variables(*args, **kwargs)
+
+
+class _DistributedOptimizer(_Wrapper):
+    """Gradients are reduced in :meth:`compute_gradients`."""
+
+    def __init__(
+        self, optimizer: Any, name: str, use_locking: bool, reducer: GradientReducer, passes: int, averages: bool
+    ) -> None:
+        super().__init__(optimizer, name, use_locking)
+        self._reducer = reducer
+        self._aggregation: LocalGradientAggregationHelper | None = None
+        if passes > 1:
+            self._aggregation = LocalGradientAggregationHelper(
+                passes, reducer.reduce, reducer.sparse_as_dense, average_aggregated_gradients=averages
+            )
+
+    def register_local_var(self, var: Any) -> None:
+        """Leave the gradients of a variable as they are on every rank."""
+        self._reducer.register_local(var)
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Return pairs of reduced gradient and variable."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+        reduce = self._reducer.reduce if self._aggregation is None else self._aggregation.compute_gradients
+        return list(zip(reduce(gradients, variables), variables))
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Apply them as the wrapped optimizer does, in every n-th backward pass."""
+        pairs = list(grads_and_vars)
+
+        def apply() -> Any:
+            return super(_DistributedOptimizer, self).apply_gradients(pairs, global_step=global_step, name=name)
+
+        if self._aggregation is None:
+            return apply()
+        return self._aggregation.apply_gradients(apply, [gradient for gradient, _ in pairs], global_step)
+
+
+class _DeltaOptimizer(_Wrapper):
+    """Adasum: what the optimizer changes on each rank is combined, and not its gradients."""
+
+    def __init__(self, optimizer: Any, name: str, use_locking: bool, reducer: GradientReducer, passes: int) -> None:
+        super().__init__(optimizer, name, use_locking)
+        self._reducer = reducer
+        self._passes = passes
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Apply them on this rank, and in every n-th pass combine what has changed since the last time."""
+        pairs = list(grads_and_vars)
+        variables = [variable for gradient, variable in pairs if gradient is not None]
+        with tf.name_scope("horovod_adasum"):
+            count = own_variable("passes", tf.zeros([], tf.int32))
+            starts = [own_variable("start", tf.zeros(variable.shape, variable.dtype)) for variable in variables]
+            begun = tf.cond(
+                tf.equal(count.read_value(), 0),
+                lambda: done_after(*[start.assign(v.read_value()).op for start, v in zip(starts, variables)]),
+                done_after,
+            )
+        with tf.control_dependencies([begun]):
+            pairs = [(None if g is None else _after_dependencies(g), variable) for g, variable in pairs]
+            applied = super().apply_gradients(pairs, global_step=global_step, name=name)
+        with tf.control_dependencies([applied]), tf.control_dependencies([count.assign_add(1).op]):
+            is_last = tf.equal(count.read_value(), self._passes)
+
+        def combine() -> tf.Tensor:
+            changes = [variable.read_value() - start.read_value() for variable, start in zip(variables, starts)]
+            combined = self._reducer.reduce(changes, variables)
+            updates = [v.assign(start.read_value() + c).op for v, start, c in zip(variables, starts, combined)]
+            return done_after(*updates, count.assign(0).op)
+
+        return tf.cond(is_last, combine, done_after).op
+
+
+def _after_dependencies(gradient: Any) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.identity(gradient.values), gradient.indices, gradient.dense_shape)
+    return tf.identity(gradient)
 
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name)
@@ -126,7 +198,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
 process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`.
     backward_passes_per_step, average_aggregated_gradients
-        For Keras' optimizers: how many passes are added up before they are reduced.
+        How many passes are added up before they are reduced, and whether the sum is divided by their number.
     """
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not support average_aggregated_gradients == True")
@@ -136,20 +208,21 @@ process_set, scale_local_gradients
             backward_passes_per_step, average_aggregated_gradients, num_groups, groups, process_set,
             scale_local_gradients,
         )  # fmt: skip
-    if op == Adasum:
-        raise NotImplementedError(
-            "DistributedOptimizer does not support op=hvd.Adasum for optimizers of tf.compat.v1: reduce the gradients "
-            "with hvd.allreduce(..., op=hvd.Adasum), or use the default."
+    if backward_passes_per_step > 1 and _executing_eagerly():
+        raise ValueError(
+            "backward_passes_per_step > 1 is not supported for optimizers of tf.compat.v1 where ops run as they are "
+            "called: use a Keras optimizer."
         )
-    if backward_passes_per_step > 1:
-        raise (ValueError if _executing_eagerly() else NotImplementedError)(
-            "backward_passes_per_step > 1 is not supported for optimizers of tf.compat.v1: use a Keras optimizer."
-        )
+    name = name or f"Distributed{'Delta' if op == Adasum else ''}{type(optimizer).__name__}"
     reducer = GradientReducer(
-        name or f"Distributed{type(optimizer).__name__}", device_dense, device_sparse, compression, sparse_as_dense,
-        op, gradient_predivide_factor, check_groups(num_groups, groups), process_set, scale_local_gradients,
+        name, device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor,
+        check_groups(num_groups, groups), process_set, scale_local_gradients,
     )  # fmt: skip
-    return _DistributedOptimizer(optimizer, name, use_locking, reducer)
+    if op == Adasum:
+        return _DeltaOptimizer(optimizer, name, use_locking, reducer, backward_passes_per_step)
+    return _DistributedOptimizer(
+        optimizer, name, use_locking, reducer, backward_passes_per_step, average_aggregated_gradients
+    )
 
 
 def _of_keras(optimizer: Any, *arguments: Any) -> Any:

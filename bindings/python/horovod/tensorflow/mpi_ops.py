@@ -36,7 +36,7 @@ from horovod.common.util import (
     get_average_backwards_compatibility_fun,
     gpu_available as gpu_available,
 )
-from horovod.tensorflow.util import _executing_eagerly
+from horovod.tensorflow.util import _executing_eagerly, refuse_xla
 
 Tensor = Any  # of TensorFlow, which has no type that both of its modes share
 
@@ -92,6 +92,7 @@ def _naming(name: str | None, operation: str, tensors: Sequence[Tensor], ignore_
     """Return the arguments that name an op."""
     if _executing_eagerly():  # where all nodes have the name of their kind
         return {"tensor_name": name or ""}
+    refuse_xla()
     if name is None:
         ends = [tensors[0]] if len(tensors) == 1 else [tensors[0], tensors[-1]]
         grouped = "Grouped" if len(tensors) > 1 else ""
