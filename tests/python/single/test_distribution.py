@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 TENSORFLOWS = {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"}
 OF_HOROVOD = TENSORFLOWS | {"pytorch", "keras", "mxnet", "spark", "pytorch-spark", "ray"}
-EXTRAS = OF_HOROVOD | {"torch", "jax", "mpi"}
+EXTRAS = OF_HOROVOD | {"torch", "jax", "lightning", "mpi"}
 
 
 def has(distribution: str) -> bool:
@@ -132,6 +132,8 @@ def install_horovod_beside(environment: Environment) -> None:
 def test_horovod_beside_us_is_an_error_with_the_line_that_mends_it(environment: Environment) -> None:
     assert environment.run("-c", "import horovod").returncode == 0
     install_horovod_beside(environment)
+    # What torch loads when it is imported comes up all the same.
+    assert environment.run("-c", "import _roda_torch").returncode == 0
     for arguments in (("-c", "import horovod"), ("-m", "horovod.doctor"), ("-m", "horovod.runner.launch", "--version")):
         done = environment.run(*arguments)
         assert done.returncode == 1
@@ -167,7 +169,7 @@ def test_the_doctor_names_a_package_that_is_missing(environment: Environment) ->
     assert done.stderr == "horovod.doctor: a package that Roda needs is not installed: pip install psutil\n"
 
 
-@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax"])
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet"])
 def test_a_binding_without_its_framework_names_the_extra(environment: Environment, name: str) -> None:
     done = environment.run("-c", f"import horovod.{name}")
     assert done.returncode == 1
