@@ -12,10 +12,12 @@ kit=$build/plugins/conformance/roda-conformance
 engine=$build/tests/multi/engine
 failed=0
 : >"$results/summary"
-# A lost packet is sent again after 0.27 s, not 0.5: the wires are short here. Not sooner: four ranks that read from each
-# other on one emulated processor answer late, and what is asked again too early fails (remote access error, retries
-# exceeded).
-export RODA_TEST_VERBS_TIMEOUT=16 HOROVOD_PLUGIN_PATH=$plugins
+# What is not acknowledged in time is sent again, and software RoCE fails a read that it is asked for twice (remote access
+# error, retries exceeded). On one emulated processor four ranks answer late: at 0.07 s six of ten runs of window.get
+# failed, at 0.27 s one in some hundreds on a busy machine. So the wires that lose nothing wait for 2.1 s. Where a peer
+# dies or a wire is cut, 0.27 s decide how long that takes to be seen.
+readonly PATIENT=19 SOON=16
+export RODA_TEST_VERBS_TIMEOUT=$PATIENT HOROVOD_PLUGIN_PATH=$plugins
 
 # check NAME SECONDS COMMAND…
 check() {
@@ -100,13 +102,13 @@ only=p2p conform p2p-ipv6 2 rxe1,rxe2 RODA_VERBS_GID_INDEX="$RDMA_VM_GID_V6"
 own() {
   local name=$1 ranks=$2
   shift 2
-  check "$name" 120 env RODA_TEST_VERBS_PROBE_MS=200 "$@" "$build/tests/vm/vm_verbs_cases" "$plugins/roda_verbs.so" "$ranks"
+  check "$name" 120 env RODA_TEST_VERBS_TIMEOUT="$SOON" RODA_TEST_VERBS_PROBE_MS=200 "$@" "$build/tests/vm/vm_verbs_cases" "$plugins/roda_verbs.so" "$ranks"
 }
 own own-2-ranks 2 RODA_VERBS_DEVICES=rxe1,rxe2
 own own-3-ranks-4-devices 3 RODA_TEST_VERBS_STRIPE_BYTES=4096 RODA_TEST_VERBS_CREDITS=4
 lossy 2
-only=p2p conform p2p-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT=14
-only=window conform window-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT=14
+only=p2p conform p2p-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT="$SOON"
+only=window conform window-packet-loss 2 rxe1,rxe2 RODA_TEST_VERBS_TIMEOUT="$SOON"
 lossy 0
 # UCX over the same devices (over IPv6: see UCX_IB_GID_INDEX in run-in-rdma-vm.sh), where it is built. Its groups take two
 # seconds to form here.
@@ -123,6 +125,7 @@ check memory-limit 30 bash -c "limit_is_named $kit verbs"
 in_job engine-np2 2 "$engine/engine_collectives"
 # Without the test of the engine's own queues, whose ten tensors of 32 MiB take 50 s here: two ranks have run it.
 in_job engine-np4 4 "$engine/engine_collectives" --gtest_filter=-Allreduce.OvertakenTensorsGetTheirOwnResults
+export RODA_TEST_VERBS_TIMEOUT=$SOON
 for case in ARankDiesWhileOthersWaitForIt ARankDiesInMidCollective ARankDiesWhileItsChildLives; do
   in_job "engine-$case" 3 --dies 2 "$engine/engine_faults" --gtest_filter="*$case"
 done
