@@ -84,9 +84,14 @@ def _own_address(nics: Sequence[str], remote_hosts: Sequence[str]) -> str:
     return network.address_towards(resolvable[0]) if resolvable else network.outward_address()
 
 
+def _master_address(first_host: str, is_local: bool, own_address: str) -> str:
+    """Return where rank 0 is found: on this host, which another reaches by `own_address`, or on one of its own."""
+    return own_address if is_local else network.resolve_host_address(first_host) or first_host
+
+
 def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str], own_address: str) -> list[HostJob]:
     first = slots[0].hostname
-    master = (network.resolve_host_address(first) or first) if first in remote_hosts else own_address
+    master = _master_address(first, first not in remote_hosts, own_address)
     port = network.free_port(own_address)  # on this host: a guess for the first rank's, if that is another one
     jobs: dict[str, HostJob] = {}
     for slot in slots:
@@ -188,10 +193,7 @@ class _Places:
     def place_of(self, place: Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
         first = place.first_host
-        if not self.is_local(first):
-            master = network.resolve_host_address(first) or first
-        else:
-            master = self.address_for(place.worker.host)
+        master = _master_address(first, self.is_local(first), self.address_for(place.worker.host))
         port = 20_000 + (self._port + place.generation) % 10_000  # a guess: nobody has asked that host
         return {**create_torch_env_vars(place.slot, master, port), **create_slot_env_vars(place.slot)}
 

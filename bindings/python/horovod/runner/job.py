@@ -20,10 +20,10 @@ from importlib import resources
 from types import FrameType
 from typing import Any
 
-from horovod.runner.common.util.env import is_kubeflow_mpi
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.output import LineForwarder, open_rank_file
 from horovod.runner.util import network
+from horovod.runner.util.remote import remote_arguments
 
 _HEADER = struct.Struct(">cII")
 _EXIT = struct.Struct(">i")
@@ -134,21 +134,6 @@ def framed(text: bytes | str) -> bytes:
     return b"%08d" % len(data) + data
 
 
-def remote_command(settings: Settings, hostname: str, command: str) -> list[str]:
-    """Return the command that runs the shell command `command` on a host."""
-    if settings.remote_shell:
-        return [*shlex.split(settings.remote_shell), hostname, command]
-    if is_kubeflow_mpi():
-        return ["/etc/mpi/kubexec.sh", hostname, command]
-    arguments = ["ssh", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
-    arguments += [hostname]
-    if settings.ssh_port:
-        arguments += ["-p", str(settings.ssh_port)]
-    if settings.ssh_identity_file:
-        arguments += ["-i", settings.ssh_identity_file]
-    return [*arguments, "-o", "ConnectTimeout=10", command]
-
-
 def _agent_command(settings: Settings, host: HostJob) -> list[str]:
     boot = ["-I", "-S", "-c", _BOOT]
     if host.is_local:
@@ -158,7 +143,7 @@ def _agent_command(settings: Settings, host: HostJob) -> list[str]:
         f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; "
         f"python={python} ; [ -x $python ] || python=python3 ; exec $python {shlex.join(boot)}"
     )
-    return remote_command(settings, host.hostname, shell)
+    return remote_arguments(settings, host.hostname, shell)
 
 
 class Job:
