@@ -3,7 +3,7 @@
     horovodrun -np 2 python examples/keras_digits.py
 
 The data is generated. What Horovod adds to the program for one process is marked. Keras computes with TensorFlow, or
-with PyTorch if KERAS_BACKEND=torch.
+with what KERAS_BACKEND says: torch or jax.
 """
 
 from __future__ import annotations

@@ -158,6 +158,8 @@ suite_python() {
   mpirun_tests 2 shm
   local PARALLEL_TESTS=(tests/python/frontends)
   rank_tests frontends-np2 horovodrun -np 2
+  PARALLEL_TESTS=(tests/python/keras)
+  KERAS_BACKEND=torch rank_tests keras-torch-np2 horovodrun -np 2
 }
 
 # What jobs in the environments of other frameworks import, and where tests of two frameworks find PyTorch.
@@ -185,7 +187,7 @@ suite_tensorflow() {
 
 # And under JAX.
 suite_jax() {
-  if ! ensure_framework jax jax optax pytest psutil cloudpickle pyyaml packaging; then
+  if ! ensure_framework jax jax optax keras pytest psutil cloudpickle pyyaml packaging; then
     say "Skipped: JAX is not to be had"
     return
   fi
@@ -193,6 +195,8 @@ suite_jax() {
   local -x PYTHONPATH=$ROOT/build/site
   local PARALLEL_TESTS=(tests/python/jax) RANK_PYTHON=$ROOT/build/venvs/jax/bin/python
   rank_tests jax-np2 horovodrun -np 2
+  PARALLEL_TESTS=(tests/python/keras)
+  KERAS_BACKEND=jax rank_tests keras-jax-np2 horovodrun -np 2
   pytest_report jax tests/python/jax_jobs
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
-TORCH = os.environ.get("KERAS_BACKEND") == "torch"
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 
 
 def small_model(keras: ModuleType) -> Any:

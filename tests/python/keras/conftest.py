@@ -1,6 +1,6 @@
 """These tests run inside every rank of a job: ``horovodrun -np N python -m pytest tests/python/keras``.
 
-Keras' backend is TensorFlow, or PyTorch with KERAS_BACKEND=torch. TF_USE_LEGACY_KERAS=1 tests ``tf_keras``.
+Keras' backend is TensorFlow, or what KERAS_BACKEND says: torch or jax. TF_USE_LEGACY_KERAS=1 tests ``tf_keras``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from common import LEGACY, TORCH
+from common import BACKEND, LEGACY
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-MODULES = ["horovod.tensorflow.keras"] * (not TORCH) + ["horovod.keras"] * (not LEGACY)
+MODULES = ["horovod.tensorflow.keras"] * (BACKEND == "tensorflow") + ["horovod.keras"] * (not LEGACY)
 
 
 @pytest.fixture(scope="session", params=MODULES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import LEGACY, TORCH, assert_same, gradient, small_model, variable
+from common import BACKEND, LEGACY, assert_same, gradient, small_model, variable
 
 needs_keras_3 = pytest.mark.skipif(LEGACY, reason="Keras 2 does not accumulate gradients")
 
@@ -144,6 +144,7 @@ def test_several_passes_a_step_in_training(hvd: ModuleType, keras: ModuleType, d
 
 
 @needs_keras_3
+@pytest.mark.skipif(BACKEND == "jax", reason="Keras' LossScaleOptimizer takes gradients within fit alone")
 def test_an_overflow_on_one_rank_skips_the_step_on_all(hvd: ModuleType, keras: ModuleType) -> None:
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=2.0)
     optimizer = hvd.DistributedOptimizer(scaled)
@@ -182,7 +183,7 @@ def test_wrong_arguments(hvd: ModuleType, keras: ModuleType) -> None:
 
     refuse("op currently only supports Average and Sum", op=2)
     refuse("gradient_predivide_factor not supported with op != Average", op=hvd.Sum, gradient_predivide_factor=2.0)
-    if not TORCH:
+    if BACKEND == "tensorflow":
         refuse("groups should be a non-negative integer", groups="all")
     with pytest.raises(ValueError, match="distributed already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)))
@@ -258,3 +259,44 @@ class TestOfKeras:
             partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=["dense"])
         with pytest.raises(ValueError, match="build the model first"):
             partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=keras.layers.Dense(1))
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="elsewhere Keras comes by `apply`, in passes that update alone")
+class TestOfJax:
+    """What is in the step that JAX compiles."""
+
+    def test_accumulated_gradients_are_reduced_once(
+        self, hvd: ModuleType, keras: ModuleType, data: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import jax
+
+        model = small_model(keras)
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2))
+        reducer, calls = optimizer._reduction.reducer, []
+        reduce = reducer.reduce
+
+        def counted(*given: Any) -> Any:
+            jax.debug.callback(lambda: calls.append(1))
+            return reduce(*given)
+
+        monkeypatch.setattr(reducer, "reduce", counted)
+        model.compile(optimizer=optimizer, loss="mse")
+        hvd.elastic.KerasState(model).sync()
+        model.fit(data.x, data.y, batch_size=8, verbose=0)
+        assert_same(hvd, model.get_weights(), "accumulated")
+        jax.effects_barrier()
+        assert len(calls) == 2  # of four batches
+
+    def test_an_overflow_on_one_rank_skips_the_step_on_all(
+        self, hvd: ModuleType, keras: ModuleType, data: SimpleNamespace
+    ) -> None:
+        model = small_model(keras)
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1)))
+        model.compile(optimizer=optimizer, loss="mse")
+        hvd.elastic.KerasState(model).sync()
+        scale = float(optimizer.dynamic_scale.numpy())
+        if hvd.rank() == hvd.size() - 1:
+            data.y[8:16] = np.inf
+        model.fit(data.x, data.y, batch_size=8, shuffle=False, verbose=0)
+        assert_same(hvd, model.get_weights(), "scaled")
+        assert (int(optimizer.iterations.numpy()), float(optimizer.dynamic_scale.numpy())) == (3, scale / 2)

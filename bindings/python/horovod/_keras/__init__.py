@@ -1,6 +1,6 @@
 """What ``horovod.keras`` and ``horovod.tensorflow.keras`` share: the optimizer, plain values, models from files.
 
-Functions take the module `keras` first: Keras 3 on TensorFlow or PyTorch, or Keras 2 (``tf_keras``).
+Functions take the module `keras` first: Keras 3 on TensorFlow, PyTorch or JAX, or Keras 2 (``tf_keras``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ def is_keras_2(keras: ModuleType) -> bool:
 def framework_of(keras: ModuleType) -> ModuleType:
     """Return the module here that knows the framework which Keras computes with; ImportError where there is none."""
     name = keras.backend.backend()
-    if name == "tensorflow":
-        return importlib.import_module("horovod.tensorflow._keras")
-    if name == "torch":
-        return importlib.import_module("horovod.torch._keras")
-    raise ImportError(
-        f"horovod.keras cannot reduce gradients of Keras' backend {name}. "
-        "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch before keras is imported."
-    )
+    if name not in ("tensorflow", "torch", "jax"):
+        raise ImportError(
+            f"horovod.keras cannot reduce gradients of Keras' backend {name}. "
+            "Set KERAS_BACKEND to tensorflow, torch or jax before keras is imported."
+        )
+    return importlib.import_module(f"horovod.{name}._keras")
+
+
+def fetch_state(model: Any) -> None:
+    """Bring a model's variables up to date, to be read and set within ``fit``: on JAX the step has them."""
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
 
 
 def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
@@ -49,9 +53,9 @@ class _Reduction:
         self.accumulated: list[Any] = []  # whose gradients Keras adds up
         self._factor = factor
 
-    def reduce_accumulated(self, gradients: Sequence[Any]) -> list[Any]:
+    def reduce_accumulated(self, optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
         """Reduce averages of several passes; scale them to sums where those are wanted."""
-        reduced = self.reducer.reduce(gradients, self.accumulated)
+        reduced = self.reducer.reduce_accumulated(optimizer, gradients, self.accumulated)
         return reduced if self._factor == 1 else [gradient * self._factor for gradient in reduced]
 
 
@@ -85,8 +89,14 @@ class _Keras3(Distributed):
     def _clip_gradients(self, grads: Sequence[Any]) -> Sequence[Any]:
         """Reduce what was accumulated: Keras clips just before it applies, on all ranks in the same pass."""
         if self.gradient_accumulation_steps:
-            grads = self._reduction.reduce_accumulated(grads)
+            grads = self._reduction.reduce_accumulated(self, grads)
         return super()._clip_gradients(grads)
+
+    def stateless_apply(self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any) -> Any:
+        """Do the same without side effects, for JAX: by way of ``apply``, but in a LossScaleOptimizer."""
+        if hasattr(self, "inner_optimizer"):
+            grads = self._reduction.reducer.reduce(grads, self._trainable_variables)
+        return super().stateless_apply(optimizer_variables, grads, trainable_variables)
 
 
 class _Keras2(Distributed):

@@ -40,7 +40,7 @@ class BroadcastGlobalVariablesCallbackImpl:
         self._local = {id(variable) for variable in local_variables or ()}
 
     def set_model(self, model: Any) -> None:
-        """Refuse what would hang, and leave XLA out of it: it has no kernels of ours."""
+        """Refuse what would hang, and leave XLA out of it where it has no kernels of ours."""
         super().set_model(model)
         optimizer = getattr(model, "optimizer", None)
         if isinstance(getattr(optimizer, "inner_optimizer", None), _keras.Distributed):
@@ -49,13 +49,14 @@ class BroadcastGlobalVariablesCallbackImpl:
                 "not reduce and the others wait. Compile the model with "
                 "DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))."
             )
-        if isinstance(optimizer, _keras.Distributed) and _keras.framework_of(self.keras).COMPILES:
+        if isinstance(optimizer, _keras.Distributed) and not _keras.framework_of(self.keras).XLA_HAS_OPS:
             model.jit_compile = False
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         """Broadcast, once."""
         if self.broadcast_done:
             return
+        _keras.fetch_state(self.model)
         variables = [*self.model.weights, *_keras.variables_of(self.model.optimizer)]
         variables = [variable for variable in variables if id(variable) not in self._local]
         _keras.framework_of(self.keras).broadcast_variables(variables, self.root_rank)
@@ -175,6 +176,7 @@ class LearningRateScheduleCallbackImpl:
             self._adjust(self.current_epoch)
 
     def _adjust(self, epoch: float) -> None:
+        _keras.fetch_state(self.model)
         optimizer = self.model.optimizer
         old, new = _number(optimizer.learning_rate), self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = new

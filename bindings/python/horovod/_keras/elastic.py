@@ -42,6 +42,7 @@ class KerasStateImpl(ObjectState):
         return [*self.model.weights, *([] if self.optimizer is None else _keras.variables_of(self.optimizer))]
 
     def _save_variables(self) -> None:
+        _keras.fetch_state(self.model)
         self._saved_values = [np.array(variable.numpy()) for variable in self._variables()]
 
     def save(self) -> None:
@@ -57,6 +58,7 @@ class KerasStateImpl(ObjectState):
 
     def sync(self) -> None:
         """Give all ranks what rank 0 has; collective."""
+        _keras.fetch_state(self.model)
         self._framework.broadcast_variables(self._variables(), 0)
         self._save_variables()
         super().sync()

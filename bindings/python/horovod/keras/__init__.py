@@ -1,4 +1,4 @@
-"""Horovod for Keras on TensorFlow or PyTorch. ``import horovod.keras as hvd``."""
+"""Horovod for Keras on TensorFlow, PyTorch or JAX. ``import horovod.keras as hvd``."""
 
 from __future__ import annotations
 

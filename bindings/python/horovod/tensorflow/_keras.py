@@ -12,6 +12,7 @@ import horovod.tensorflow as hvd
 from horovod.tensorflow._gradients import GradientReducer, check_groups
 
 COMPILES = True  # a training step is traced once: what Python numbers are then stays
+XLA_HAS_OPS = False
 
 broadcast_object = hvd.broadcast_object
 
@@ -42,6 +43,10 @@ class _Reducer(GradientReducer):
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Reduce, whatever the scope: Keras counts its optimizers, and ranks may have made more of them."""
         return super().reduce(gradients, variables, ignore_name_scope=True)
+
+    def reduce_accumulated(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Reduce what the optimizer added up over several passes."""
+        return self.reduce(gradients, variables)
 
 
 def make_reducer(

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 import horovod.torch as hvd
+from horovod._keras.reducer import DenseReducer
 from horovod.common.process_sets import ProcessSet
 
 COMPILES = False
+XLA_HAS_OPS = True  # which Keras leaves to torch
 
 broadcast_object = hvd.broadcast_object
 
@@ -40,57 +42,16 @@ def broadcast_global_variables(root_rank: int) -> None:
     )
 
 
-class GradientReducer:
-    """Reduces gradients; arguments and methods as of ``horovod.tensorflow._gradients.GradientReducer``.
-
-    There are no sparse gradients, and no groups: what travels at the same time is fused as far as it goes.
-    """
-
-    def __init__(
-        self, compression: Any, op: int, gradient_predivide_factor: float, process_set: ProcessSet, scale_local: bool
-    ) -> None:
-        if gradient_predivide_factor != 1.0 and op != hvd.Average:
-            raise ValueError("gradient_predivide_factor not supported with op != Average")
-        self._how = {
-            "compression": compression,
-            "op": op,
-            "prescale_factor": 1.0 / gradient_predivide_factor,
-            "postscale_factor": gradient_predivide_factor,
-            "process_set": process_set,
-        }
-        self._process_set = process_set
-        self._scale_local = scale_local
-        self._local: set[str] = set()
-
-    def register_local(self, variable: Any) -> None:
-        """Leave the gradient of a variable as it is on every rank."""
-        self._local.add(variable.path)
-
-    @torch.no_grad()
-    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """Return the reduced gradients, in their order; None stays None."""
-        results = list(gradients)
-        if not self._process_set.included():
-            return results
-        places = []
-        for i, (gradient, variable) in enumerate(zip(results, variables)):
-            if gradient is None:
-                continue
-            if variable.path not in self._local:
-                places.append(i)
-            elif self._scale_local:
-                results[i] = gradient / self._process_set.size()
-        if places:
-            name = f"keras.gradients.{len(places)}"
-            reduced = hvd.grouped_allreduce([results[i].contiguous() for i in places], name=name, **self._how)
-            for i, gradient in zip(places, reduced):
-                results[i] = gradient
-        return results
+@torch.no_grad()
+def _grouped_allreduce(tensors: Sequence[torch.Tensor], **how: Any) -> list[torch.Tensor]:
+    return hvd.grouped_allreduce([tensor.contiguous() for tensor in tensors], **how)
 
 
 def make_reducer(
     name: str, device_dense: str, device_sparse: str, compression: Any, sparse_as_dense: bool, op: int,
     gradient_predivide_factor: float, groups: Any, process_set: ProcessSet, scale_local_gradients: bool,
-) -> GradientReducer:  # fmt: skip
+) -> DenseReducer:  # fmt: skip
     """Return what reduces gradients."""
-    return GradientReducer(compression, op, gradient_predivide_factor, process_set, scale_local_gradients)
+    return DenseReducer(
+        _grouped_allreduce, name, compression, op, gradient_predivide_factor, process_set, scale_local_gradients
+    )
