@@ -131,10 +131,13 @@ NEEDS_ELASTIC = "has no effect: it needs --min-np or --host-discovery-script"
         (["--elastic-timeout", "4"], f"--elastic-timeout {NEEDS_ELASTIC}"),
         (["--reset-limit", "4"], f"--reset-limit {NEEDS_ELASTIC}"),
         (["--blacklist-cooldown-range", "4", "5"], f"--blacklist-cooldown-range {NEEDS_ELASTIC}"),
-        (["--mpi-args=-x"], "--mpi-args has no effect: only --mpi reads it"),
+        (["--mpi-args=-x"], "--mpi-args has no effect: only --mpi and --jsrun read it"),
         (["--autotune-log-file", "x"], "--autotune-log-file has no effect: it needs --autotune"),
         (["--timeline-mark-cycles"], "--timeline-mark-cycles has no effect: it needs --timeline-filename"),
-        (["--mpi", "--start-timeout", "4"], "--start-timeout has no effect: mpirun has no such option"),
+        (
+            ["--mpi", "--termination-grace-seconds", "4", "--start-timeout", "4"],
+            "--termination-grace-seconds has no effect: mpirun and jsrun have no such option",
+        ),
         (["--timeline-filename", "t", "--timeline-mark-cycles", "--start-timeout", "4"], ""),
     ],
 )
@@ -197,11 +200,14 @@ def test_controllers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("horovod.runner.launch.mpi_built", lambda verbose: False)
     with pytest.raises(ValueError, match="MPI support has not been built."):
         run_controller(False, lambda: None, True, lambda: None, False, lambda: None)
-    with pytest.raises(ValueError, match="Horovod did not detect an LSF job."):
+    with pytest.raises(ValueError, match="MPI support has not been built."):
         run_controller(False, lambda: None, False, lambda: None, True, lambda: None)
     assert run_controller(False, lambda: 7, False, lambda: None, False, lambda: None) == 7
     monkeypatch.setattr("horovod.runner.launch.mpi_built", lambda verbose: True)
     assert run_controller(False, lambda: None, True, lambda: 8, False, lambda: None) == 8
+    monkeypatch.delenv("LSB_JOBID", raising=False)
+    with pytest.raises(ValueError, match="Horovod did not detect an LSF job."):
+        run_controller(False, lambda: None, False, lambda: None, True, lambda: None)
 
 
 def test_what_is_sent_to_workers() -> None:

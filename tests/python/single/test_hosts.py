@@ -30,6 +30,11 @@ def test_hostfile(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("first slots=2\n\n# nothing\nsecond slots=4   # more\n")
     assert parse_host_files(str(file)) == "first:2,second:4"
+    file.write_text("a slots=2 max_slots=8\nb:3\nc 4 all.q@c UNDEFINED\nd\nc\nd\n")
+    assert parse_host_files(str(file)) == "a:2,b:3,c:5,d:2"
+    file.write_text("a slots=many")
+    with pytest.raises(ValueError, match=r"hosts: 'a slots=many': 'many' is no number of slots"):
+        parse_host_files(str(file))
 
 
 def test_ranks_fill_hosts_in_order_and_stop_at_the_maximum() -> None:

@@ -22,15 +22,20 @@ from horovod.runner.elastic.discovery import (
     check_cooldown_range,
 )
 from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.external import ExternalLauncherError
 from horovod.runner.gloo_run import launch_gloo, launch_gloo_elastic
+from horovod.runner.host_check import check_hosts, make_cache
 from horovod.runner.job import JobFailedError, JobInterruptedError
-from horovod.runner.mpi_run import MpirunFailedError, launch_mpi
+from horovod.runner.js_run import is_jsrun_installed, launch_jsrun
+from horovod.runner.mpi_run import launch_mpi
 from horovod.runner.options import make_parser
+from horovod.runner.util import lsf, network
+from horovod.runner.util.cache import Cache
 
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
-_OUR_LAUNCHERS = ("start_timeout", "termination_grace_seconds")
-_MPIRUNS = ("mpi_args", "binding_args")
+_EXTERNAL = ("mpi_args", "binding_args")
+_BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")  # in their jobs mpirun needs no ssh
 _NO_GLOO = (
     "Gloo support has not been built. The gloo transport is not usable on this machine; `roda-info` prints the reason. "
     "Without --gloo the fastest usable transport is chosen."
@@ -39,8 +44,9 @@ _NO_MPI = (
     "MPI support has not been built. The mpi transport is not usable on this machine; `roda-info` prints the reason. "
     "Without --mpi horovodrun starts the processes itself."
 )
-_NO_JSRUN = (
-    "Horovod did not detect an LSF job. Launching through jsrun is not available in this version: run without --jsrun."
+_NO_LSF = (
+    "Horovod did not detect an LSF job. jsrun starts jobs inside of one alone: submit this by bsub, or run without "
+    "--jsrun."
 )
 
 
@@ -72,9 +78,9 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
             print(f"horovodrun: {line}", file=sys.stderr)
         config_parser.set_args_from_config(args, config, given)
     config_parser.validate_config_args(args)
-    if args.num_proc is None:
+    if args.num_proc is None and (args.host_discovery_script or not lsf.LSFUtils.using_lsf()):
         parser.error("the following arguments are required: -np/--num-proc")
-    if args.num_proc < 1:
+    if args.num_proc is not None and args.num_proc < 1:
         raise ValueError(f"num_proc={args.num_proc} must be > 0")
     if not args.command:
         parser.error("the command to run is missing")
@@ -86,7 +92,12 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def is_gloo_used(use_gloo: bool | None = None, use_mpi: bool | None = None, use_jsrun: bool | None = None) -> bool:
     """Tell whether :func:`run_controller` would launch by itself rather than through mpirun or jsrun."""
-    return bool(use_gloo) or not (use_mpi or use_jsrun)
+    return bool(use_gloo) or not (use_mpi or use_jsrun or _prefers_jsrun())
+
+
+def _prefers_jsrun() -> bool:
+    """Tell whether the hosts of this LSF job may be closed to anybody but jsrun."""
+    return lsf.LSFUtils.using_lsf() and is_jsrun_installed() and mpi_built()
 
 
 def run_controller(
@@ -98,8 +109,10 @@ def run_controller(
     js_run: Callable[[], Any],
     verbosity: int = 0,
 ) -> Any:
-    """Call the launcher that the user asked for, or our own; ValueError when it is not there."""
-    del js_run
+    """Call the launcher that the user asked for; ValueError when it is not there.
+
+    By default that is our own, but jsrun in an LSF job that has it.
+    """
     verbose = verbosity >= 2
     if use_gloo:
         if not gloo_built(verbose=verbose):
@@ -109,7 +122,13 @@ def run_controller(
             raise ValueError(_NO_MPI)
         return mpi_run()
     elif use_jsrun:
-        raise ValueError(_NO_JSRUN)
+        if not mpi_built(verbose=verbose):
+            raise ValueError(_NO_MPI)
+        if not lsf.LSFUtils.using_lsf():
+            raise ValueError(_NO_LSF)
+        return js_run()
+    elif _prefers_jsrun():
+        return js_run()
     return gloo_run()
 
 
@@ -135,10 +154,13 @@ def make_settings(args: argparse.Namespace) -> Settings:
         named = parse_host_files(args.hostfile) if args.hostfile else args.hosts
     except OSError as error:
         raise ValueError(f"--hostfile {args.hostfile}: {error.strerror}") from error
+    if not named and not args.host_discovery_script and lsf.LSFUtils.using_lsf():
+        found = lsf.LSFUtils.get_compute_hosts_and_slots()
+        named = ",".join(f"{host}:{slots}" for host, slots in found.items())
     hosts = named or f"localhost:{args.num_proc}"
-    parse_hosts(hosts)
+    infos = parse_hosts(hosts)
     return Settings(
-        num_proc=args.num_proc,
+        num_proc=args.num_proc or sum(info.slots for info in infos),
         hosts=hosts,
         verbose=int(args.verbose or 0),
         ssh_port=args.ssh_port,
@@ -167,8 +189,10 @@ def _worker_environment(args: argparse.Namespace) -> dict[str, str]:
 def _without_effect(args: argparse.Namespace) -> list[str]:
     """Return a line for every option that was given and that nothing will read."""
     reasons = {} if is_elastic(args) else dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
-    others = _OUR_LAUNCHERS if args.use_mpi else _MPIRUNS
-    reasons.update(dict.fromkeys(others, "mpirun has no such option" if args.use_mpi else "only --mpi reads it"))
+    if is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
+        reasons.update(dict.fromkeys(_EXTERNAL, "only --mpi and --jsrun read it"))
+    else:
+        reasons["termination_grace_seconds"] = "mpirun and jsrun have no such option"
     for option in config_parser.OPTIONS:
         if option.only_with is not None and getattr(args, option.only_with) is None:
             reasons[option.dest] = f"it needs {_flag_of(option.only_with)}"
@@ -188,11 +212,11 @@ def is_elastic(args: argparse.Namespace) -> bool:
 def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
     """Return the settings of an elastic job that parsed arguments ask for."""
     settings = make_settings(args)
-    least, most = args.min_num_proc or args.num_proc, args.max_num_proc
-    if not 1 <= least <= args.num_proc:
-        raise ValueError(f"--min-np {least} must be at least 1, and at most -np {args.num_proc}")
-    if most is not None and most < args.num_proc:
-        raise ValueError(f"--max-np {most} must be at least -np {args.num_proc}")
+    least, most = args.min_num_proc or settings.num_proc, args.max_num_proc
+    if not 1 <= least <= settings.num_proc:
+        raise ValueError(f"--min-np {least} must be at least 1, and at most -np {settings.num_proc}")
+    if most is not None and most < settings.num_proc:
+        raise ValueError(f"--max-np {most} must be at least -np {settings.num_proc}")
     if args.reset_limit is not None and args.reset_limit < 0:
         raise ValueError(f"--reset-limit {args.reset_limit} must be >= 0")
     check_cooldown_range(args.blacklist_cooldown_range)
@@ -209,6 +233,31 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
         reset_limit=args.reset_limit,
         cooldown_range=args.blacklist_cooldown_range,
     )
+
+
+def _check_all_hosts_ssh_successful(
+    host_addresses: Sequence[str],
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    fn_cache: Cache | None = None,
+) -> bool:
+    """Tell whether commands can be run on all hosts; those where they can't are printed."""
+    settings = Settings(len(host_addresses), "", ssh_port=ssh_port, ssh_identity_file=ssh_identity_file)
+    try:
+        check_hosts(settings, host_addresses, fn_cache)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _check_before_mpirun(args: argparse.Namespace, settings: Settings) -> None:
+    """See that remote hosts can be reached, where mpirun would go there by ssh: its own errors name none."""
+    if any(variable in os.environ for variable in _BATCH_SYSTEMS):
+        return
+    names = list(dict.fromkeys(host.hostname for host in parse_hosts(settings.hosts)))
+    remote = network.filter_local_addresses(names)
+    if remote:
+        check_hosts(settings, remote, None if args.disable_cache else make_cache(settings))
 
 
 def _run_elastic(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
@@ -241,9 +290,15 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
         return launch_gloo(args.command, settings, _worker_environment(args), function)
 
     def launch_by_mpi() -> dict[int, bytes]:
+        _check_before_mpirun(args, settings)
         return launch_mpi(args.command, settings, _worker_environment(args), function)
 
-    return run_controller(args.use_gloo, launch, args.use_mpi, launch_by_mpi, args.use_jsrun, launch, settings.verbose)
+    def launch_by_jsrun() -> dict[int, bytes]:
+        return launch_jsrun(args.command, settings, _worker_environment(args), function)
+
+    return run_controller(
+        args.use_gloo, launch, args.use_mpi, launch_by_mpi, args.use_jsrun, launch_by_jsrun, settings.verbose
+    )
 
 
 def run_commandline(argv: Sequence[str] | None = None) -> None:
@@ -258,7 +313,7 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
     except (JobFailedError, JobInterruptedError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    except MpirunFailedError as error:
+    except ExternalLauncherError as error:
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (ValueError, RuntimeError, OSError, TimeoutException) as error:

@@ -1,21 +1,18 @@
-"""Launching through mpirun: builds its command line and becomes it, or waits for it."""
+"""Launching through mpirun: builds its command line and waits for its end."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import IO
 
+from horovod.runner.common.util import tiny_shell_exec
 from horovod.runner.common.util.env import exportable
 from horovod.runner.common.util.hosts import HostInfo, parse_hosts
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.external import launch_external, run_external
 
 _OMPI_IMPL = "OpenMPI"
 _SMPI_IMPL = "SpectrumMPI"
@@ -42,12 +39,12 @@ _NOT_FOUND = (
     "2. Run without --mpi: horovodrun starts the processes itself then.\n"
 )
 
-# How the output of `mpirun --version` names them.
+# How the output of `mpirun --version` names them; before the one that each descends from, and may name, too.
 _MARKS = (
-    (_OMPI_IMPL, ("Open MPI", "OpenRTE")),
     (_SMPI_IMPL, ("IBM Spectrum MPI",)),
-    (_MPICH_IMPL, ("MPICH", "HYDRA")),
+    (_OMPI_IMPL, ("Open MPI", "OpenRTE")),
     (_IMPI_IMPL, ("Intel(R) MPI",)),
+    (_MPICH_IMPL, ("MPICH", "HYDRA")),
 )
 
 
@@ -58,17 +55,8 @@ def implementation_in(output: str) -> str | None:
 
 def _version_text(env: Mapping[str, str] | None) -> str | None:
     """Return what the ``mpirun`` of the PATH prints as its version; None when there is none that works."""
-    try:
-        done = subprocess.run(  # noqa: S603 (the user's own mpirun)
-            ["mpirun", "--version"],  # noqa: S607
-            env=None if env is None else dict(env),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return None
-    return done.stdout + done.stderr if done.returncode == 0 else None
+    done = tiny_shell_exec.execute(["mpirun", "--version"], env)
+    return done[0] if done is not None and done[1] == 0 else None
 
 
 def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:
@@ -191,14 +179,6 @@ def _environment_arguments(env: Mapping[str, str], is_hydra: bool) -> list[str]:
     return [f"-x {name}" for name in sorted(exportable(env)) if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
 
 
-class MpirunFailedError(RuntimeError):
-    """mpirun ended with a non-zero status, its ranks' as a rule."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"mpirun failed with exit code {status}")
-        self.exit_code = status if status > 0 else 128 - status
-
-
 def get_command(settings: Settings, nics: Sequence[str], env: Mapping[str, str], command: Sequence[str] | str) -> str:
     """Return the shell command that starts the job.
 
@@ -262,54 +242,13 @@ def mpi_run(
     """
     environment = dict(env)
     environment["PATH"] = env.get("PATH") or os.environ.get("PATH", os.defpath)
-    text = get_command(settings, nics or [], environment, command)
-    if settings.verbose >= 2:
-        print(text, file=sys.stderr)
-    shell = shutil.which("sh") or "/bin/sh"
-    done = subprocess.run([shell, "-c", text], env=environment, stdout=stdout, stderr=stderr, check=False)  # noqa: S603
-    if done.returncode != 0:
-        raise MpirunFailedError(done.returncode)
+    run_external(get_command(settings, nics or [], environment, command), settings, environment, stdout, stderr)
 
 
 def launch_mpi(
     command: Sequence[str], settings: Settings, env: Mapping[str, str], function: bytes | None = None
 ) -> dict[int, bytes]:
-    """Start the job through mpirun and wait for its end.
-
-    A function, and what it returns, travel by files: all hosts must see the folder for temporary files then.
-
-    Parameters
-    ----------
-    command : sequence of str
-        What every process executes.
-    settings : Settings
-        Hosts and options.
-    env : mapping
-        The launcher's environment; what is exportable reaches the processes.
-    function : bytes, optional
-        A pickled call for ``horovod.runner.run_task``.
-
-    Returns
-    -------
-    dict
-        By rank: what ``run_task`` returned, pickled.
-
-    Raises
-    ------
-    RuntimeError
-        When there is no MPI, mpirun failed, or a result is missing.
-    """
-    environment = {**env, "PYTHONUNBUFFERED": "1"}
-    if function is None:
-        mpi_run(settings, settings.nics, environment, command)
-        return {}
-    with tempfile.TemporaryDirectory(prefix="horovod-run-") as folder:
-        Path(folder, "call").write_bytes(function)
-        mpi_run(settings, settings.nics, {**environment, "_RODA_TASK_FOLDER": folder}, command)
-        results = {rank: Path(folder, f"result.{rank}") for rank in range(settings.num_proc)}
-        missing = [rank for rank, path in results.items() if not path.exists()]
-        if missing:
-            raise RuntimeError(
-                f"ranks {missing} left no result in {folder}: with --mpi every host must see that folder (set TMPDIR)"
-            )
-        return {rank: path.read_bytes() for rank, path in results.items()}
+    """Start the job through mpirun and wait for its end; see :func:`horovod.runner.external.launch_external`."""
+    return launch_external(
+        lambda environment: mpi_run(settings, settings.nics, environment, command), settings, env, function
+    )

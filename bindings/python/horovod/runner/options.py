@@ -60,7 +60,7 @@ def make_parser() -> Parser:
     add("-v", "--version", action="version", version=__version__, help="print the version and exit")
     add("-np", "--num-proc", type=int, dest="num_proc", help="number of processes")
     add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is usable on this machine and exit")
-    add("--disable-cache", action="store_true", help="accepted; nothing is cached between runs")
+    add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")
     add("--start-timeout", type=int, help="seconds for reaching the hosts [HOROVOD_START_TIMEOUT, 30]")
     nics = "network interfaces to use, separated by commas"
     add("--network-interfaces", "--network-interface", action="append", dest="nics", help=nics)
@@ -161,8 +161,8 @@ def _add_logging(parser: argparse.ArgumentParser) -> None:
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hosts").add_mutually_exclusive_group()
-    group.add_argument("-H", "--hosts", help="host:slots,host:slots; by default this host")
-    group.add_argument("-hostfile", "--hostfile", help="file with lines `<host> slots=<n>`")
+    group.add_argument("-H", "--hosts", help="host:slots,host:slots; by default this host, or an LSF job's")
+    group.add_argument("-hostfile", "--hostfile", help="file with lines `<host> slots=<n>`, or a batch system's")
     group.add_argument("--host-discovery-script", help="script that prints the hosts of an elastic job")
 
 
@@ -170,4 +170,4 @@ def _add_controllers(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("controller").add_mutually_exclusive_group()
     group.add_argument("--gloo", action="store_true", dest="use_gloo", help="use Gloo for tensors in host memory")
     group.add_argument("--mpi", action="store_true", dest="use_mpi", help="use MPI")
-    group.add_argument("--jsrun", action="store_true", dest="use_jsrun", help="launch with jsrun")
+    group.add_argument("--jsrun", action="store_true", dest="use_jsrun", help="launch with jsrun, in an LSF job")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _HOST = re.compile(r"^[\w.-]+:[0-9]+$")
+_SLOTS = re.compile(r"(?<![\w-])slots\s*=\s*(\S*)")
 _BAD_HOST = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
 
 
@@ -70,16 +71,28 @@ def parse_hosts_and_slots(hosts: str) -> tuple[list[str], dict[str, int]]:
 
 
 def parse_host_files(filename: str) -> str:
-    """Return the hosts of a file with lines ``<host> slots=<n>`` as ``host:n,host:n``."""
-    hosts = []
+    """Return the hosts of a file as ``host:n,host:n``, each once, in the order in which they come first.
+
+    Lines are ``<host> slots=<n>``, or as MPIs and batch systems write them: ``<host>:<n>``, ``<host> <n> ...`` (SGE),
+    ``<host>`` once for each slot (PBS, LSF).
+    """
+    hosts: dict[str, int] = {}
     with open(filename, encoding="utf-8") as file:
         for line in file:
             text = line.partition("#")[0].strip()
-            if text:
-                name = text.split()[0]
-                slots = text.rpartition("=")[2].strip() if "=" in text else "1"
-                hosts.append(f"{name}:{slots}")
-    return ",".join(hosts)
+            if not text:
+                continue
+            name, _, slots = text.split()[0].partition(":")
+            told = _SLOTS.search(text)
+            second = text.split()[1:2]
+            if told is not None:
+                slots = told[1]
+            elif not slots:
+                slots = second[0] if second and second[0].isdigit() else "1"
+            if not slots.isdigit():
+                raise ValueError(f"{filename}: {line.strip()!r}: {slots!r} is no number of slots")
+            hosts[name] = hosts.get(name, 0) + int(slots)
+    return ",".join(f"{name}:{slots}" for name, slots in hosts.items())
 
 
 def get_host_assignments(
