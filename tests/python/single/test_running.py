@@ -1,0 +1,125 @@
+"""The scripts of docs/running.md, as far as one host can run them: its hosts are this one, and a rank says hello.
+
+srun is a stand-in that starts two tasks, and pods are processes. torchrun has a test of its own, and so has Slurm.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from horovod.common.util import mpi_built
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "running.md"
+PORT = str(20_000 + os.getpid() % 10_000)
+TRAIN = """
+import os
+from horovod.common.basics import HorovodBasics
+hvd = HorovodBasics()
+hvd.init()
+with open(f"told.{hvd.rank()}", "w") as file:
+    file.write(str(hvd.size()))
+"""
+SRUN = """#!/bin/bash
+export SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=localhost
+SLURM_PROCID=1 "$@" & SLURM_PROCID=0 "$@" && wait -n
+"""
+
+
+def blocks(title: str, language: str) -> list[str]:
+    section = PAGE.read_text().split(f"### {title}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    found = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    assert found, title
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with train.py, and programs that come first on the PATH."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "bin" / "srun").write_text(SRUN)
+    (tmp_path / "bin" / "srun").chmod(0o700)
+    return tmp_path
+
+
+def environment(place: Path, **more: str) -> dict[str, str]:
+    marks = ("HOROVOD_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_", "LSB_", "PBS_", "RANK", "WORLD_SIZE", "MASTER_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(marks)}
+    python = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
+    return kept | python | {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"} | more
+
+
+def start(place: Path, script: str, **more: str) -> subprocess.Popen[str]:
+    for host in ("host1", "train-0.train"):
+        script = script.replace(host, "localhost")
+    script = script.replace("-np 8 -H localhost:4,host2:4", "-np 2 -H localhost:2").replace("29500", PORT)
+    return subprocess.Popen(
+        ["bash", "-ec", script], cwd=place, env=environment(place, **more), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def finish(place: Path, size: int, *processes: subprocess.Popen[str]) -> None:
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=120)
+            assert process.returncode == 0, output
+    finally:
+        for process in processes:
+            process.kill()
+    assert sorted((path.name, path.read_text()) for path in place.glob("told.*")) == [
+        (f"told.{rank}", str(size)) for rank in range(size)
+    ]
+
+
+@pytest.mark.parametrize("title", ["Hosts that ssh reaches", "Slurm", "LSF"])
+def test_batch_scripts(place: Path, title: str) -> None:
+    (script,) = blocks(title, "bash")
+    variables = {"LSB_JOBID": "1", "LSB_MCPU_HOSTS": "localhost 2"} if title == "LSF" else {}
+    finish(place, 2, start(place, script, **variables))
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None or not mpi_built(), reason="mpi is not usable")
+def test_mpirun(place: Path) -> None:
+    (script,) = blocks("MPI", "bash")
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    finish(place, 2, start(place, script, **allowed))
+
+
+def test_host_files_of_batch_systems(place: Path) -> None:
+    pbs, sge = blocks("PBS, SGE", "bash")
+    nodes, slots = place / "nodes", place / "slots"
+    nodes.write_text("localhost\nlocalhost\n")
+    slots.write_text("localhost 2 all.q@localhost UNDEFINED\n")
+    finish(place, 2, start(place, pbs, PBS_NODEFILE=str(nodes), PBS_O_WORKDIR=str(place)))
+    for told in place.glob("told.*"):
+        told.unlink()
+    finish(place, 2, start(place, sge, PE_HOSTFILE=str(slots), NSLOTS="2"))
+
+
+def test_pods(place: Path) -> None:
+    service, job = yaml.safe_load_all(blocks("Kubernetes", "yaml")[0])
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"][:2] == ["sh", "-c"]
+    variables = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert variables["MASTER_ADDR"] == f"{job['metadata']['name']}-0.{pod['subdomain']}"
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert int(variables["WORLD_SIZE"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
+    variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": PORT, "WORLD_SIZE": "2"}
+    command = container["command"][2]
+    finish(place, 2, *(start(place, command, JOB_COMPLETION_INDEX=str(i), **variables) for i in range(2)))
+
+
+def test_an_array_of_tasks(place: Path) -> None:
+    (script,) = blocks("Anything else: an array of tasks", "bash")
+    script = script.replace("WORLD_SIZE=4", "WORLD_SIZE=2")
+    finish(place, 2, *(start(place, script, TASK=str(task)) for task in range(2)))
