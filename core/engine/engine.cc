@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/engine/tuning.h"
 #include "plugins/base/format.h"
 #include "plugins/base/json.h"
 #include "plugins/base/log.h"
@@ -16,16 +17,9 @@ negotiate::Settings settings_of(const Parts& parts) {
   negotiate::Settings s;
   s.size = parts.topology.size();
   s.cache_capacity = parts.knobs.cache_capacity;
-  s.buckets.threshold = static_cast<std::size_t>(parts.knobs.fusion_threshold);
-  s.buckets.adasum_apart = parts.knobs.deterministic;
-  s.buckets.groups_apart = parts.knobs.disable_group_fusion;
-  PlanQuery large;
-  large.bytes = s.buckets.threshold;
-  large.size = s.size;
-  large.hosts = static_cast<int>(parts.topology.hosts.size());
-  if (parts.planner->fuses_without_copies(large)) s.buckets.limit = s.buckets.threshold;
+  s.buckets = bucket_rules(parts, static_cast<std::size_t>(parts.knobs.fusion_threshold));
   s.outstanding = parts.knobs.outstanding_buckets;
-  s.hold = parts.knobs.cycle_time_ms.has_value() && *parts.knobs.cycle_time_ms > 0;
+  s.hold = parts.knobs.cycle_time_ms.value_or(0) > 0;
   return s;
 }
 
@@ -44,7 +38,9 @@ Engine::Engine(Parts parts)
       recorder_(parts_.control->room(),
                 {parts_.rank, parts_.topology.size(), parts_.generation, parts_.topology.host_of(parts_.rank).name}),
       stall_watch_(std::chrono::seconds(parts_.knobs.stall_check_seconds),
-                   std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)) {
+                   std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)),
+      tuner_(make_tuner(parts_)) {
+  hold_.set_window(std::chrono::duration<double, std::milli>(parts_.knobs.cycle_time_ms.value_or(0)));
   static_cast<void>(bells_.watch(parts_.control->fd()));
   open_set(0, negotiator_.members(0));
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
@@ -298,6 +294,7 @@ void Engine::launch(negotiate::Launch launch) {
       timeline_.launched(tensor->name, tensor->collective);
     }
   }
+  if (tuner_ != nullptr) watch_for_tuner(launch);
   launcher_.note_parts(timeline_.active());
   if (!launcher_.set(launch.set).is_member()) return;
   std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);

@@ -21,6 +21,7 @@
 #include "core/bootstrap/store.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
+#include "core/engine/hold.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
@@ -32,6 +33,7 @@
 #include "core/submit/announcer.h"
 #include "core/submit/operation.h"
 #include "core/submit/submissions.h"
+#include "core/tune/tuner.h"
 #include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/wait_policy.h"
@@ -121,6 +123,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void shutdown(std::int32_t rank) override RODA_REQUIRES(baton_);
   void all_drained() override RODA_REQUIRES(baton_);
   void roll_called() override RODA_REQUIRES(baton_);
+  void tuned(const negotiate::Tuning& tuning) override RODA_REQUIRES(baton_);
   void present(std::int32_t rank) override RODA_REQUIRES(baton_) { roll_call_.answered(rank); }
 
   // --- Launcher::Owner: likewise, while it advances launches ---
@@ -184,6 +187,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) RODA_REQUIRES(baton_);
   void say_finished(bool only_where_wanted) RODA_REQUIRES(baton_);
   void hold_ready_tensors() RODA_REQUIRES(baton_);
+  void watch_for_tuner(const negotiate::Launch& launch) RODA_REQUIRES(baton_);
 
   // --- waiting threads ---
   class Limit;  // on a wait's time
@@ -219,12 +223,13 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::uint64_t sets_opened_ RODA_GUARDED_BY(baton_) = 0;
   // The record being applied changed something for sleeping ranks.
   bool news_for_others_ RODA_GUARDED_BY(baton_) = false;
-  std::map<std::int32_t, Clock::time_point> hold_until_ RODA_GUARDED_BY(baton_);  // per set, with HOROVOD_CYCLE_TIME
+  Hold hold_ RODA_GUARDED_BY(baton_);
   CoarseClock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
   RollCall roll_call_ RODA_GUARDED_BY(baton_);
   observe::FlightRecorder recorder_ RODA_GUARDED_BY(baton_);
   CoarseClock::time_point turn_time_ RODA_GUARDED_BY(baton_){};  // zero: not looked at in this turn
   observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
+  std::unique_ptr<tune::Tuner> tuner_ RODA_GUARDED_BY(baton_);  // rank 0's, while it tunes
   bool shutting_down_ RODA_GUARDED_BY(baton_) = false;
   bool drained_said_ RODA_GUARDED_BY(baton_) = false;
   Status failed_ RODA_GUARDED_BY(baton_);

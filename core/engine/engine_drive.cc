@@ -80,8 +80,8 @@ int Engine::timeout_ms() const {
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
   const auto now = Clock::now();
   if (may_stall() && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
-  for (const auto& [set, until] : hold_until_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+  if (const auto end = hold_.first_end()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - now).count();
     const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
     timeout = timeout < 0 ? ms : std::min(timeout, ms);
   }
@@ -187,8 +187,7 @@ bool Engine::apply_log() {
 }
 
 bool Engine::holds_ready() const {
-  const auto& cycle = parts_.knobs.cycle_time_ms;
-  if (!cycle.has_value() || *cycle <= 0) return false;
+  if (!hold_.is_on()) return false;
   return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
     baton_.assert_held();
     return negotiator_.has_ready(s.first);
@@ -198,19 +197,14 @@ bool Engine::holds_ready() const {
 // With HOROVOD_CYCLE_TIME ready tensors wait for others to join them, at most that long. The first rank whose clock
 // says so ends the wait for all, through the log.
 void Engine::hold_ready_tensors() {
-  const auto& cycle = parts_.knobs.cycle_time_ms;
-  if (!cycle.has_value() || *cycle <= 0) return;
+  if (!hold_.is_on()) return;
   const auto now = Clock::now();
   for (const auto& [id, set] : launcher_.sets()) {
     if (!negotiator_.has_ready(id)) {
-      hold_until_.erase(id);
-      continue;
+      hold_.end(id);
+    } else if (hold_.is_over(id, now)) {
+      announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));
     }
-    const auto window = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(*cycle));
-    const auto [it, fresh] = hold_until_.emplace(id, now + window);
-    if (fresh || now < it->second) continue;
-    announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));
-    hold_until_.erase(it);
   }
 }
 

@@ -65,6 +65,10 @@ struct Knobs {
   bool elastic{};
   int stall_check_seconds{};
   int stall_shutdown_seconds{};  // 0: never
+  bool autotune{};
+  std::string autotune_log;  // path; empty: none
+  int autotune_warmup{}, autotune_steps{}, autotune_most{};
+  double autotune_noise{};
   std::string log_level;
   bool log_hide_time{};
 

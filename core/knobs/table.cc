@@ -93,12 +93,12 @@ const Row kRows[] = {
   {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "600", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never. Below HOROVOD_STALL_CHECK_TIME_SECONDS it has no effect.", 0, 1 << 30},
   {"HOROVOD_LOG_LEVEL", kWord, "warning", "", kFree, kCore, &Knobs::log_level, "trace, debug, info, warning, error or fatal."},
   {"HOROVOD_LOG_HIDE_TIME", kFlag, "0", "", kFree, kCore, &Knobs::log_hide_time, "Log lines without the time."},
-  {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kNobody, kNoMember, "Tune fusion and cycle time while running."},
-  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kNobody, kNoMember, "CSV log of the tuning, written by rank 0."},
-  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kNobody, kNoMember, "Tuning steps discarded at the start.", 0, 1 << 30},
-  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kNobody, kNoMember, "Steps in one sample.", 1, 1 << 30},
-  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kNobody, kNoMember, "Most iterations of the search.", 0, 1 << 30},
-  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kNumber, "0.8", "", kFree, kNobody, kNoMember, "Noise the search assumes.", 0, 1},
+  {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kCore, &Knobs::autotune, "Look for better settings while running: fusion, cycle time, buckets under way."},
+  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kCore, &Knobs::autotune_log, "CSV log of the tuning, written by rank 0."},
+  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kCore, &Knobs::autotune_warmup, "Scores of the tuning that are discarded at the start.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kCore, &Knobs::autotune_steps, "Steps in one sample; a score is the median of five.", 1, 1 << 30},
+  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kCore, &Knobs::autotune_most, "Scores for fusion threshold and cycle time together.", 0, 1 << 30},
+  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kNumber, "0.8", "", kFree, kCore, &Knobs::autotune_noise, "Most noise that the search assumes, as a part of the scores' spread.", 0, 1},
 
   // --- read by the launcher
   {"HOROVOD_START_TIMEOUT", kInteger, "30", "s", kFree, kLauncher, kNoMember, "Time for the launcher's checks and the start.", 1},

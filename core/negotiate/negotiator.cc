@@ -29,6 +29,12 @@ bool Negotiator::wants_finished(std::int32_t id) const {
   return !set.ready.empty() && static_cast<int>(set.outstanding.size()) >= settings_.outstanding;
 }
 
+void Negotiator::adjust(const BucketRules& buckets, int outstanding, bool hold) {
+  settings_.buckets = buckets;
+  settings_.outstanding = outstanding;
+  settings_.hold = hold;
+}
+
 int Negotiator::cached_bit(const Request& request) const {
   const Set& set = sets_.at(request.set);
   return set.cache.find(request, position(request.set, request.rank));
@@ -175,6 +181,12 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       bool is_whole = false;
       RODA_RETURN_IF_ERROR(parts_.take(item, rank, &bytes, &whole, &is_whole));
       return is_whole ? apply_item(whole, rank, looked_up_at, outcome) : Status();
+    }
+    case Item::kTuning: {
+      Tuning tuning;
+      RODA_RETURN_IF_ERROR(wire::read_tuning(item, &tuning));
+      outcome->tuned(tuning);
+      return {};
     }
     case Item::kDrained:
     case Item::kRollCall:

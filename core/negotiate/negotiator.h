@@ -23,6 +23,7 @@
 #include "core/negotiate/groups.h"
 #include "core/negotiate/members.h"
 #include "core/negotiate/request.h"
+#include "core/negotiate/tuning.h"
 #include "core/wire/record.h"
 
 namespace roda::negotiate {
@@ -69,6 +70,8 @@ class Outcome {
   // A rank wants to know who is there; one that is.
   virtual void roll_called() {}
   virtual void present(std::int32_t /*rank*/) {}
+  // Rank 0 has found better settings: adjust() is to be called with them.
+  virtual void tuned(const Tuning& /*tuning*/) {}
 };
 
 class Negotiator {
@@ -84,6 +87,9 @@ class Negotiator {
 
   // Log records applied so far.
   std::uint64_t applied() const { return applied_; }
+
+  // From here in the log on: during tuned() alone. As in Settings.
+  void adjust(const BucketRules& buckets, int outstanding, bool hold);
 
   // The bit by which this request may be announced, -1: announce it in full.
   int cached_bit(const Request& request) const;

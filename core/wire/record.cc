@@ -95,6 +95,10 @@ void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) {
 
 void RecordWriter::add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
 
+void RecordWriter::tuning(const negotiate::Tuning& tuning) {
+  item(Item::kTuning, 0, std::as_bytes(std::span(&tuning, 1)));
+}
+
 void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, {}); }
 
 std::span<const std::byte> RecordWriter::end() {
@@ -188,6 +192,13 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
 Status read_number(const ItemView& item, std::uint64_t* value) {
   if (item.payload.size() != sizeof *value) return malformed("a number of a wrong size");
   std::memcpy(value, item.payload.data(), sizeof *value);
+  return {};
+}
+
+Status read_tuning(const ItemView& item, negotiate::Tuning* tuning) {
+  if (item.payload.size() != sizeof *tuning) return malformed("a tuning of a wrong size");
+  std::memcpy(tuning, item.payload.data(), sizeof *tuning);
+  if (tuning->outstanding < 1 || tuning->outstanding > 1024) return malformed("a tuning that nobody makes");
   return {};
 }
 

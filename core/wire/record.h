@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/negotiate/request.h"
+#include "core/negotiate/tuning.h"
 #include "core/wire/rank_ranges.h"
 #include "plugins/base/status.h"
 
@@ -38,6 +39,7 @@ enum class Item : std::uint16_t {
   kPart = 10,   // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
+  kTuning = 13,  // of rank 0: u64 threshold, u32 hold, u32 outstanding; in force for all that follows
 };
 
 struct ItemHeader {
@@ -60,6 +62,7 @@ class RecordWriter {
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
   void add_set(std::span<const std::int32_t> ranks);
+  void tuning(const negotiate::Tuning& tuning);
   void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent
   // Valid until the next begin().
   std::span<const std::byte> end();
@@ -101,6 +104,7 @@ class RecordReader {
 Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request);
 Status read_number(const ItemView& item, std::uint64_t* value);
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
+Status read_tuning(const ItemView& item, negotiate::Tuning* tuning);
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;

@@ -21,10 +21,11 @@ CORE = {
     "control": ("bootstrap", "wire"),
     "execute": (),
     "observe": (),
+    "tune": ("negotiate",),
     "submit": ("negotiate", "wire", "execute"),
     "plan": ("execute", "knobs", "topology"),
     "launch": ("plan", "submit", "negotiate", "execute", "bootstrap"),
-    "engine": ("launch", "plan", "submit", "negotiate", "control", "observe", "bootstrap", "topology", "knobs"),
+    "engine": ("launch", "tune", "plan", "submit", "negotiate", "control", "observe", "bootstrap", "topology", "knobs"),
 }
 
 # folder: folders it may include from, besides itself. The longest folder that a path lies in decides.

@@ -110,7 +110,7 @@ TEST(Knobs, MalformedValuesAreErrorsThatNameAll) {
             "HOROVOD_FUSION_THRESHOLD='64MB': expected an integer of at least 0 (bytes)");
   EXPECT_EQ(error_of({{"HOROVOD_CYCLE_TIME", "nan"}}),
             "HOROVOD_CYCLE_TIME='nan': expected a number of at least 0 (ms)");
-  error_of({{"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "few"}});  // without effect, and checked all the same
+  error_of({{"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "few"}});
   error_of({{"HOROVOD_RANK", "99999999999"}});
   error_of({{"HOROVOD_RANK", "1 2"}});
   error_of({{"HOROVOD_RANK", "+-1"}});

@@ -209,6 +209,28 @@ TEST(Negotiator, HoldsReadyTensorsUntilTheFlush) {
   EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
 }
 
+// What was ready before goes by the rules of its time, on all ranks.
+TEST(Negotiator, ChangesItsRulesWhereTheLogSaysSo) {
+  Job job(settings_for(2));
+  const auto submit = [&job](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      for (int r : {0, 1}) job.submit(make_request(r, name));
+    }
+  };
+  const auto finish = [&job](std::uint64_t launches) {
+    for (int r : {0, 1}) job.say(r, [=](wire::RecordWriter& w) { w.number(wire::Item::kFinished, 0, launches); });
+  };
+  submit({"a", "b", "c", "d"});
+  finish(2);
+  submit({"e", "f", "g"});
+  job.say(0, [](wire::RecordWriter& w) { w.tuning({0, 0, 3}); });
+  finish(4);
+  submit({"h", "i"});
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 b", "launch 0#3 c d", "launch 0#4 e", "launch 0#5 f",
+                                      "launch 0#6 g", "launch 0#7 h"}));
+  job.expect_equal_diaries();
+}
+
 TEST(Negotiator, ShutdownEndsWithEveryRankDrained) {
   Job job(settings_for(2));
   job.say(1, [](wire::RecordWriter& w) { w.plain(wire::Item::kShutdown, 0); });

@@ -114,6 +114,23 @@ TEST(Record, ListsOfNobodyAndNothingAreRead) {
   bits.each([](int) { FAIL(); });
 }
 
+TEST(Record, ATuningIsReadOrRefused) {
+  RecordWriter writer;
+  writer.begin(0, 1);
+  writer.tuning({64u << 20, 2500, 4});
+  RecordReader reader(writer.end());
+  ItemView item;
+  ASSERT_TRUE(reader.next(&item));
+  EXPECT_EQ(item.kind, Item::kTuning);
+  negotiate::Tuning tuning;
+  ASSERT_TRUE(read_tuning(item, &tuning).ok());
+  EXPECT_EQ(tuning, (negotiate::Tuning{64u << 20, 2500, 4}));
+  EXPECT_NE(read_tuning({Item::kTuning, 0, item.payload.first(8)}, &tuning).message().find("a wrong size"),
+            std::string::npos);
+  tuning.outstanding = 0;
+  EXPECT_FALSE(read_tuning({Item::kTuning, 0, std::as_bytes(std::span(&tuning, 1))}, &tuning).ok());
+}
+
 TEST(Record, EveryCutIsNoticedOrHarmless) {
   RecordWriter writer;
   writer.begin(1, 1);

@@ -34,7 +34,13 @@ class Diary final : public Outcome {
   void set_removed(std::int32_t id) override { lines.push_back("removed " + std::to_string(id)); }
   void shutdown(std::int32_t rank) override { lines.push_back("shutdown by " + std::to_string(rank)); }
   void all_drained() override { lines.push_back("drained"); }
+  void tuned(const Tuning& tuning) override {
+    BucketRules rules;
+    rules.threshold = static_cast<std::size_t>(tuning.threshold);
+    negotiator->adjust(rules, static_cast<int>(tuning.outstanding), tuning.hold_us > 0);
+  }
 
+  Negotiator* negotiator = nullptr;  // that it listens to
   std::vector<std::string> lines;
   std::vector<Launch> launches;
   std::map<std::string, std::string> errors;
@@ -45,7 +51,10 @@ class Diary final : public Outcome {
 class Job {
  public:
   explicit Job(Settings settings) : settings_(settings), diaries(static_cast<std::size_t>(settings.size)) {
-    for (int r = 0; r < settings.size; ++r) ranks.push_back(std::make_unique<Negotiator>(settings, r));
+    for (int r = 0; r < settings.size; ++r) {
+      ranks.push_back(std::make_unique<Negotiator>(settings, r));
+      diaries[static_cast<std::size_t>(r)].negotiator = ranks.back().get();
+    }
   }
 
   // One record by `rank`, filled by `fill(writer)`, applied by everybody.

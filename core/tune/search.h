@@ -1,0 +1,71 @@
+// What to measure next, and what was best: first fusion threshold and waiting time together, by Bayesian optimisation
+// (J. Mockus, "On Bayesian methods for seeking the extremum", 1975: the expected improvement), then each choice among
+// a few values, one after the other.
+//
+// Pure; not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "core/negotiate/tuning.h"
+#include "core/tune/gaussian_process.h"
+
+namespace roda::tune {
+
+using negotiate::Tuning;
+
+// Another value of one thing: makes it so.
+using Change = std::function<void(Tuning*)>;
+// The other values of one thing.
+using Choice = std::vector<Change>;
+
+struct SearchOptions {
+  bool threshold = true;  // whether it is looked for, or stays as it is
+  bool hold = true;       // likewise
+  std::size_t most = 20;  // measurements of those two
+  double noise = 0.8;     // GaussianProcess::most_noise
+  std::vector<Choice> choices;
+};
+
+class Search {
+ public:
+  // `start`: what is in force, and is measured first.
+  Search(const Tuning& start, SearchOptions options);
+
+  // To be measured; once it is over: the best.
+  const Tuning& trial() const { return trial_; }
+  bool is_over() const { return is_over_; }
+  // Of the trial: the higher the better.
+  void scored(double score);
+  // Of trial(), once it is over.
+  double best_score() const { return best_score_; }
+
+ private:
+  bool is_continuous() const { return options_.most > 0 && (options_.threshold || options_.hold); }
+  Point point_of(const Tuning& tuning) const;
+  Tuning tuning_at(const Point& point) const;
+  void propose();
+  Point most_promising() const;
+  void choose_point();
+  void begin_choice();
+  void try_next();
+
+  const SearchOptions options_;
+  Tuning trial_;
+  bool is_over_ = false;
+  double best_score_ = 0;
+  std::vector<Point> points_;
+  std::vector<Tuning> tunings_;  // at the points
+  std::vector<double> scores_;   // there
+  bool is_choosing_ = false;
+  std::size_t choice_ = 0;  // of options_.choices
+  std::size_t tried_ = 0;   // measurements for it
+  Tuning best_;
+  mutable std::minstd_rand random_;
+};
+
+}  // namespace roda::tune

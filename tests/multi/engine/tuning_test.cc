@@ -1,0 +1,96 @@
+// Autotuning while ranks exchange: every sum is right while the settings change, all ranks go on with the same ones,
+// and rank 0 writes what it measured.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/multi/engine/rank.h"
+
+namespace roda::test {
+namespace {
+
+constexpr int kTensors = 24;
+constexpr int kMostSteps = 3000;
+constexpr std::size_t kSearch = 7;  // HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES
+
+std::vector<std::vector<std::string>> log_rows() {
+  std::ifstream file(std::getenv("HOROVOD_AUTOTUNE_LOG"));
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream cells(line);
+    auto& row = rows.emplace_back();
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+  }
+  return rows;
+}
+
+std::set<std::string> column(const std::vector<std::vector<std::string>>& rows, std::size_t number) {
+  std::set<std::string> values;
+  for (std::size_t row = 1; row < rows.size(); ++row) values.insert(rows[row].at(number));
+  return values;
+}
+
+// Sums of tensors of many sizes, from 4 bytes to a megabyte.
+void step(int number) {
+  std::vector<std::string> names;
+  std::vector<std::vector<float>> tensors;
+  std::vector<roda_handle> handles(kTensors);
+  for (int i = 0; i < kTensors; ++i) {
+    names.push_back("gradient" + std::to_string(i));
+    tensors.emplace_back(std::size_t{1} << (i * 18 / (kTensors - 1)), static_cast<float>(rank() + number + i));
+  }
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(tensors[i].size())};
+    const Outcome o =
+        submit({make_op(RODA_ALLREDUCE, names[i], shape, tensors[i].data(), tensors[i].data())}, &handles[i]);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+  }
+  for (const roda_handle handle : handles) {
+    const Outcome o = wait(handle);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+  }
+  for (int i = 0; i < kTensors; ++i) {
+    const auto sum = static_cast<float>(size() * (number + i) + size() * (size() - 1) / 2);
+    for (const float value : tensors[static_cast<std::size_t>(i)])
+      ASSERT_EQ(value, sum) << "step " << number << ", " << i;
+  }
+}
+
+TEST(Tuning, ChangesSettingsOnAllRanksAtOnceAndWritesThem) {
+  const bool fixed = std::getenv("HOROVOD_FUSION_THRESHOLD") != nullptr;
+  // The measurements, those of the choice of buckets under way, the best, and the header.
+  const std::size_t expected = 1 + kSearch + (fixed ? 0 : 3) + 1;
+  float is_over = 0;
+  int number = 0;
+  for (; is_over == 0 && number < kMostSteps; ++number) {
+    step(number % 100);
+    if (HasFatalFailure()) return;
+    if (number % 10 != 9) continue;
+    is_over = rank() == 0 && log_rows().size() == expected ? 1 : 0;
+    const Outcome o = run(make_op(RODA_ALLREDUCE, "is over", {1}, &is_over, &is_over));
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+  }
+  for (int i = 0; i < 3; ++i) step(i);  // with the best
+  if (rank() != 0) return;
+  const auto rows = log_rows();
+  ASSERT_EQ(rows.size(), expected) << "after " << number << " steps";
+  EXPECT_EQ(rows.front().at(4), "cycle_time_ms");
+  EXPECT_EQ(rows.front().at(5), "tensor_fusion_threshold");
+  EXPECT_EQ(rows.front().at(6), "score");
+  EXPECT_GE(column(rows, 4).size(), 3u);
+  if (fixed) {
+    EXPECT_EQ(column(rows, 5), (std::set<std::string>{"2"}));
+    EXPECT_EQ(column(rows, 7), (std::set<std::string>{"3"}));
+  } else {
+    EXPECT_GE(column(rows, 5).size(), 4u);
+    EXPECT_EQ(column(rows, 7), (std::set<std::string>{"1", "2", "4"}));
+  }
+}
+
+}  // namespace
+}  // namespace roda::test
