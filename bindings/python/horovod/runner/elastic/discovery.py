@@ -7,7 +7,11 @@ import random
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+
+from horovod.runner.elastic.worker import HostUpdateResult
 
 _LINE = re.compile(r"^([\w.-]+)(?::([0-9]+))?$")
 _SCRIPT_SECONDS = 10.0  # then a script counts as hanging
@@ -173,3 +177,161 @@ class Cooldown:
     def is_usable(self, now: float) -> bool:
         """Tell whether it has not failed, or may be used again."""
         return self.until is None or now >= self.until
+
+
+# --- for code that drives jobs of its own ---
+
+
+class HostState:
+    """Whether a host may be used, and an event for those that run there.
+
+    Parameters
+    ----------
+    cooldown_range : pair of int, optional
+        Least and most seconds after which a host that was blacklisted may be used again; never without.
+    """
+
+    def __init__(self, cooldown_range: Sequence[int] | None = None) -> None:
+        check_cooldown_range(cooldown_range)
+        self._cooldown = Cooldown(cooldown_range)
+        self._event = threading.Event()
+        self._is_blacklisted = False
+
+    def get_event(self) -> threading.Event:
+        """Return what is set when processes of the host must end: a new one, once the host may be used again."""
+        if self._event.is_set() and not self.is_blacklisted():
+            self._event = threading.Event()
+        return self._event
+
+    def set_event(self) -> None:
+        """Have the processes of the host end."""
+        self._event.set()
+
+    def blacklist(self) -> None:
+        """Use the host no more, or not for a while, and have its processes end."""
+        if not self.is_blacklisted():
+            self._cooldown.fail(time.monotonic())
+        self._is_blacklisted = True
+        self.set_event()
+
+    def is_blacklisted(self) -> bool:
+        """Tell whether the host must not be used now."""
+        return not self._cooldown.is_usable(time.monotonic())
+
+    def is_resurrected(self) -> bool:
+        """Tell whether the host was blacklisted and may be used again."""
+        return self._is_blacklisted and not self.is_blacklisted()
+
+    def whitelist(self) -> None:
+        """Take note that a host which may be used again is used."""
+        self._is_blacklisted = False
+
+
+class DiscoveredHosts:
+    """Hosts that were found, as they were then.
+
+    Parameters
+    ----------
+    host_slots : mapping
+        Slots by host.
+    host_assignment_order : sequence of str
+        The hosts in the order in which ranks are given out.
+    """
+
+    def __init__(self, host_slots: Mapping[str, int], host_assignment_order: Sequence[str]) -> None:
+        self._host_slots = dict(host_slots)
+        self._order = list(host_assignment_order)
+
+    @property
+    def host_slots(self) -> dict[str, int]:
+        """Slots by host."""
+        return self._host_slots
+
+    @property
+    def available_hosts(self) -> set[str]:
+        """The hosts."""
+        return set(self._order)
+
+    @property
+    def host_assignment_order(self) -> list[str]:
+        """The hosts, those that have been there longest first."""
+        return self._order
+
+    def get_slots(self, host: str) -> int:
+        """Return the slots of a host, 0 for one that is not there."""
+        return self._host_slots.get(host, 0)
+
+    def count_available_slots(self) -> int:
+        """Return the slots of all hosts."""
+        return sum(self.get_slots(host) for host in self._order)
+
+
+class HostManager:
+    """Asks a discovery for hosts and leaves out those that have failed. Any thread.
+
+    Parameters
+    ----------
+    discovery : HostDiscovery
+        Says which hosts there are.
+    cooldown_range : pair of int, optional
+        As of :class:`HostState`.
+    """
+
+    def __init__(self, discovery: HostDiscovery, cooldown_range: Sequence[int] | None = None) -> None:
+        self._discovery = discovery
+        self._cooldown_range = cooldown_range
+        self._lock = threading.RLock()
+        self._states: dict[str, HostState] = {}
+        self._current = DiscoveredHosts({}, [])
+
+    @property
+    def current_hosts(self) -> DiscoveredHosts:
+        """The hosts of the last update, without those that have been blacklisted since."""
+        with self._lock:
+            order = [host for host in self._current.host_assignment_order if not self.is_blacklisted(host)]
+            return DiscoveredHosts(self._current.host_slots, order)
+
+    def update_available_hosts(self) -> int:
+        """Ask for the hosts; return the flags of :class:`HostUpdateResult` that say what changed."""
+        found = self._discovery.find_available_hosts_and_slots()
+        with self._lock:
+            flags = HostUpdateResult.no_update
+            before = self._current.host_slots
+            if any(found.get(host, 0) < slots for host, slots in before.items()):
+                flags |= HostUpdateResult.removed
+            if any(before.get(host, 0) < slots for host, slots in found.items()):
+                flags |= HostUpdateResult.added
+            for host in found:
+                if self._state(host).is_resurrected():
+                    self._state(host).whitelist()
+                    flags |= HostUpdateResult.added
+            usable = {host: slots for host, slots in found.items() if not self.is_blacklisted(host)}
+            order = self.order_available_hosts(usable, self._current.host_assignment_order)
+            self._current = DiscoveredHosts(found, order)
+            return flags
+
+    def blacklist(self, host: str) -> None:
+        """Use a host no more, or not for a while."""
+        with self._lock:
+            self._state(host).blacklist()
+
+    def is_blacklisted(self, host: str) -> bool:
+        """Tell whether a host must not be used now."""
+        with self._lock:
+            return self._state(host).is_blacklisted()
+
+    def get_host_event(self, host: str) -> threading.Event:
+        """Return what is set when processes of a host must end."""
+        with self._lock:
+            return self._state(host).get_event()
+
+    @staticmethod
+    def order_available_hosts(
+        available_hosts: Mapping[str, int] | set[str], prev_host_order: Sequence[str]
+    ) -> list[str]:
+        """Return hosts in the order in which they came: those that stay, then the new ones."""
+        staying = [host for host in prev_host_order if host in available_hosts]
+        return [*staying, *(host for host in available_hosts if host not in staying)]
+
+    def _state(self, host: str) -> HostState:
+        return self._states.setdefault(host, HostState(self._cooldown_range))

@@ -87,6 +87,25 @@ def outward_address() -> str:
     raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
 
 
+def get_local_host_intfs() -> set[str]:
+    """Return the names of this machine's interfaces."""
+    return set(psutil.net_if_addrs())
+
+
+def get_driver_ip(nics: Iterable[str] | None) -> str:
+    """Return the IPv4 address under which others find this machine: of the first interface that is named, if any is.
+
+    Raises
+    ------
+    ValueError
+        When there is no such interface.
+    RuntimeError
+        When none is named, and no interface is up.
+    """
+    first = next(iter(nics or ()), None)
+    return outward_address() if first is None else interface_address(first)
+
+
 def address_towards(hostname: str) -> str:
     """Return the address of this machine that packets to `hostname` leave from; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
