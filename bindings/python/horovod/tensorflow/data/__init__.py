@@ -1,0 +1,1 @@
+"""Datasets that a job of their own computes: tf.data's service, started by Horovod."""
