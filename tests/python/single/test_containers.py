@@ -1,0 +1,191 @@
+"""The files of examples/kubernetes and examples/docker: right by the published schemas, and run as containers would.
+
+Pods are processes of this host. kubectl is a stand-in, which reads the running pods from a file and runs commands here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from test_running import PORT, environment, finish, place, start  # noqa: F401 (a fixture)
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+FOLDER = EXAMPLES / "kubernetes"
+FILES = sorted(path.name for path in FOLDER.glob("*.yaml"))
+
+# Of kubeflow.org/v2beta1, for which PyPI has no schemas: the fields of its definition that are used here. Pods in it are
+# checked as pods.
+REPLICA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["template"],
+    "properties": {
+        "replicas": {"type": "integer", "minimum": 1},
+        "restartPolicy": {"enum": ["Never", "OnFailure"]},
+        "template": {"type": "object"},
+    },
+}
+MPI_JOB = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["mpiReplicaSpecs"],
+    "properties": {
+        "slotsPerWorker": {"type": "integer", "minimum": 1},
+        "sshAuthMountPath": {"type": "string"},
+        "launcherCreationPolicy": {"enum": ["AtStartup", "WaitForWorkersReady"]},
+        "runPolicy": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "cleanPodPolicy": {"enum": ["None", "Running", "All"]},
+                "backoffLimit": {"type": "integer", "minimum": 0},
+            },
+        },
+        "mpiReplicaSpecs": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["Launcher"],
+            "properties": {"Launcher": REPLICA, "Worker": REPLICA},
+        },
+    },
+}
+KUBECTL = """#!/bin/sh
+case "$1" in
+get) cat "$PODS" ;;
+exec) shift 4; exec "$@" ;;  # -i POD -- COMMAND
+esac
+"""
+TRAIN = """
+import os, time
+import torch
+import horovod.torch as hvd
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 20 or hvd.size() < 4:
+        hvd.allreduce(torch.ones(1), name="step")
+        state.step += 1
+        if state.step == 5 and hvd.rank() == 0:
+            with open(os.environ["PODS"], "a") as pods:
+                print("train-worker-1:2", file=pods)
+        state.commit()
+        time.sleep(0.02)
+
+train(state)
+with open(f"told.{hvd.rank()}", "w") as file:
+    file.write(str(hvd.size()))
+"""
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+def pods(value: Any) -> Iterator[dict[str, Any]]:
+    """Give every pod's template."""
+    if isinstance(value, dict):
+        if "containers" in value.get("spec", {}):
+            yield value
+        for child in value.values():
+            yield from pods(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from pods(child)
+
+
+def check_pod(template: dict[str, Any]) -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    metadata = {"name": "pod", **template.get("metadata", {})}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    kubernetes_validate.validate(pod, "1.37", strict=True)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_schemas(name: str) -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    jsonschema = pytest.importorskip("jsonschema")
+    models = pytest.importorskip("kubeflow_trainer_api.models")
+    for document in documents(name):
+        for template in pods(document):
+            check_pod(template)
+        group = document["apiVersion"].partition("/")[0]
+        if group == "kubeflow.org":
+            jsonschema.validate(document["spec"], MPI_JOB)
+        elif group in ("jobset.x-k8s.io", "trainer.kubeflow.org"):
+            kind = models.JobsetV1alpha2JobSet if group.startswith("jobset") else models.TrainerV1alpha1TrainJob
+            read = kind.from_dict(document)
+            assert yaml.safe_load(yaml.safe_dump(read.to_dict())) == document  # no field that is not there
+        else:
+            kubernetes_validate.validate(document, "1.37", strict=True)
+
+
+def test_a_jobset(place: Path) -> None:  # noqa: F811
+    (job,) = documents("jobset.yaml")
+    spec = job["spec"]["replicatedJobs"][0]["template"]["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    (address,) = container["env"]
+    replicated = job["spec"]["replicatedJobs"][0]["name"]
+    assert address["value"] == f"{job['metadata']['name']}-{replicated}-0-0.{job['spec']['network']['subdomain']}"
+    command = container["command"][2]
+    assert f"--nnodes {spec['completions']}" in command
+    command = command.replace("29500", PORT)
+    nodes = [start(place, command, JOB_COMPLETION_INDEX=str(node), MASTER_ADDR="localhost") for node in range(2)]
+    finish(place, 4, *nodes)
+
+
+def test_an_mpi_job(place: Path) -> None:  # noqa: F811
+    (job,) = documents("mpijob.yaml")
+    replicas = job["spec"]["mpiReplicaSpecs"]
+    command = replicas["Launcher"]["template"]["spec"]["containers"][0]["command"]
+    slots = job["spec"]["slotsPerWorker"]
+    assert int(command[command.index("-np") + 1]) == replicas["Worker"]["replicas"] * slots
+    hosts = place / "hostfile"
+    hosts.write_text(f"localhost slots={slots}\n127.0.0.1 slots={slots}\n")  # the operator's has pods' names
+    line = " ".join(command).replace("/etc/mpi/hostfile", str(hosts))
+    finish(place, 4, start(place, line))
+
+
+def test_an_elastic_job(place: Path) -> None:  # noqa: F811
+    config, job = (next(d for d in documents("elastic.yaml") if d["kind"] == kind) for kind in ("ConfigMap", "Job"))
+    (place / "train.py").write_text(TRAIN)
+    (place / "pods").write_text("train-worker-0:2\n")
+    (place / "bin" / "kubectl").write_text(KUBECTL)
+    for name, text in config["data"].items():
+        (place / name).write_text(text)
+    for program in ("bin/kubectl", *config["data"]):
+        (place / program).chmod(0o700)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    line = " ".join(container["command"]).replace("/job/", f"{place}/").replace("-np 4", "-np 2")
+    variables = {entry["name"]: entry["value"].replace("/job/", f"{place}/") for entry in container["env"]}
+    finish(place, 4, start(place, line, PODS=str(place / "pods"), **variables))
+
+
+def test_compose(place: Path) -> None:  # noqa: F811
+    services = yaml.safe_load((EXAMPLES / "docker/compose.yaml").read_text())["services"]
+    processes = []
+    for service in services.values():
+        variables = service["environment"]
+        assert variables["MASTER_ADDR"] in services
+        assert int(variables["WORLD_SIZE"]) == len(services)
+        here = {**variables, "MASTER_ADDR": "localhost", "MASTER_PORT": PORT}
+        processes.append(start(place, " ".join(service["command"]), **here))
+    finish(place, len(services), *processes)
+
+
+def test_the_discovery_script_asks_for_running_pods(place: Path) -> None:  # noqa: F811
+    config = next(document for document in documents("elastic.yaml") if document["kind"] == "ConfigMap")
+    told = place / "told"
+    (place / "bin" / "kubectl").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}\n')
+    (place / "bin" / "kubectl").chmod(0o700)
+    done = subprocess.run(["sh", "-c", config["data"]["hosts.sh"]], env=environment(place), check=False)
+    assert done.returncode == 0
+    worker = next(document for document in documents("elastic.yaml") if document["kind"] == "Deployment")
+    label = ",".join(f"{key}={value}" for key, value in worker["spec"]["template"]["metadata"]["labels"].items())
+    assert told.read_text().split("\n")[:4] == ["get", "pods", "-l", label]
