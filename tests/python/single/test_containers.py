@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FOLDER = EXAMPLES / "kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*.yaml"))
 
-# Of kubeflow.org/v2beta1, for which PyPI has no schemas: the fields of its definition that are used here. Pods in it are
+# Of kubeflow.org/v2beta1, of which PyPI has no schemas: the fields of its definition that are used here. Its pods are
 # checked as pods.
 REPLICA = {
     "type": "object",
