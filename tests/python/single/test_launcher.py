@@ -14,6 +14,8 @@ import horovod
 import psutil
 import pytest
 from conftest import Launch
+from horovod.runner import gloo_run
+from horovod.runner.common.util.settings import Settings
 
 PYTHON = sys.executable
 FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
@@ -382,3 +384,29 @@ def test_a_part_of_the_ranks_needs_a_launcher_that_can_share_them_out(horovodrun
     done = horovodrun("-np", "2", "--gloo", PYTHON, "-c", script)
     assert done.returncode != 0
     assert "init with a list of 1 of the job's 2 ranks needs a launcher" in done.stderr
+
+
+NOWHERE = "255.255.255.255"  # no connection goes there
+
+
+def test_a_host_takes_the_first_interface_that_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"x0": NOWHERE, "x1": "127.0.0.1"})
+    monkeypatch.setattr(gloo_run.network, "address_towards", lambda _: NOWHERE)
+    monkeypatch.setattr(gloo_run.network, "free_port", lambda _: 4242)
+    settings = Settings(num_proc=3, hosts=HOSTS, remote_shell=agent_script(tmp_path))
+    code = "from horovod.common.basics import HorovodBasics as B; b = B(); b.init(); print(b.rank(), b.size())"
+    tell = sh(f'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR; exec {PYTHON} -c "{code}"')
+    gloo_run.launch_gloo(tell, settings, {**os.environ, "HOROVOD_GLOO_IFACE": "lo"})
+    told = capfd.readouterr()
+    assert sorted(line.partition(":")[2] for line in told.out.splitlines()) == sorted(
+        [f"{rank} 3" for rank in range(3)] + ["127.0.0.1 203.0.113.1"] * 3
+    )
+    assert not told.err
+
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"x0": NOWHERE})
+    monkeypatch.setattr(gloo_run, "_own_address", lambda *_: "127.0.0.1")
+    with pytest.raises(RuntimeError, match=rf"interfaces: from 203.0.113.\d nothing answers at x0 \({NOWHERE}\)"):
+        gloo_run.launch_gloo(sh("echo never"), settings, os.environ)
+    assert "never" not in capfd.readouterr().out

@@ -8,8 +8,9 @@ one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` ki
 and a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
 ``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a greeting,
 frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what
-a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status. In an elastic job the
-rank in a frame is the number that the launcher gave the worker for its life.
+a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status, ``u`` that there are
+none, because the launcher can't be reached from here. In an elastic job the rank in a frame is the number that the
+launcher gave the worker for its life.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
@@ -32,6 +33,7 @@ import time
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 1 << 16
+REACH_SECONDS = 3.0  # for a connection to one of the launcher's addresses
 
 
 def load_prctl():
@@ -137,6 +139,7 @@ class Agent:
         self.kill_one_at = {}  # by process id: workers that were asked to end
         self.channels = {}  # by number: where a worker of an elastic job is told something
         self.commands = b""
+        self.reached = {}  # the variables that name the launcher's address
         self.launcher_gone = False
         self.stopping = False
         # Ranks get a descriptor, too, for where /proc shows no other processes; programs that they start may not.
@@ -158,8 +161,20 @@ class Agent:
 
     # --- starting ---
 
+    def reach(self, port, addresses, variables):
+        """Find the first of the launcher's addresses that answers from here; tells the launcher where none does."""
+        for address in addresses:
+            with contextlib.suppress(OSError):
+                socket.create_connection((address, port), REACH_SECONDS).close()
+                self.reached = dict.fromkeys(variables, address)
+                return True
+        self.send(b"u", self.job["slots"][0]["rank"])
+        return False
+
     def start_all(self):
-        """Start every rank of this host."""
+        """Start every rank of this host, if the launcher can be reached from there."""
+        if "reach" in self.job and not self.reach(**self.job["reach"]):
+            return
         for slot in self.job["slots"]:
             if self.stopping:
                 break
@@ -171,6 +186,7 @@ class Agent:
         environment = dict(os.environ) if self.job["add_to_environment"] else {}
         environment.update(self.job["environment"])
         environment.update(slot["environment"])
+        environment.update(self.reached)
         self.share_cores(environment, slot.get("sharers", len(self.job["slots"])))
         inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
         environment["HOROVOD_SECRET_FD"] = str(inherited[0])

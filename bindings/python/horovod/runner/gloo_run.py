@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import socket
 from collections.abc import Mapping, Sequence
 
 from horovod import _roda
@@ -16,7 +17,11 @@ from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import HostJob, Job
 from horovod.runner.output import MultiFile as MultiFile
+from horovod.runner.reach import Reach, candidates
 from horovod.runner.util import network
+
+_ANY = "0.0.0.0"  # noqa: S104 (hosts may come that are not known yet, or by any interface)
+_MOST_HOSTS = 4096
 
 
 def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
@@ -89,13 +94,18 @@ def _master_address(first_host: str, is_local: bool, own_address: str) -> str:
     return own_address if is_local else network.resolve_host_address(first_host) or first_host
 
 
-def _host_jobs(slots: Sequence[SlotInfo], remote_hosts: Sequence[str], own_address: str) -> list[HostJob]:
+def _host_jobs(
+    slots: Sequence[SlotInfo], remote_hosts: Sequence[str], own_address: str, addresses: dict[str, str], own_port: int
+) -> list[HostJob]:
     first = slots[0].hostname
     master = _master_address(first, first not in remote_hosts, own_address)
     port = network.free_port(own_address)  # on this host: a guess for the first rank's, if that is another one
+    ours = ["HOROVOD_GLOO_RENDEZVOUS_ADDR", *([] if first in remote_hosts else ["MASTER_ADDR"])]
     jobs: dict[str, HostJob] = {}
     for slot in slots:
-        job = jobs.setdefault(slot.hostname, HostJob(slot.hostname, slot.hostname not in remote_hosts, []))
+        is_local = slot.hostname not in remote_hosts
+        reach = None if is_local else Reach(own_port, addresses, ours)
+        job = jobs.setdefault(slot.hostname, HostJob(slot.hostname, is_local, [], reach))
         variables = {**create_torch_env_vars(slot, master, port), **create_slot_env_vars(slot)}
         job.slots.append({"rank": slot.rank, "environment": variables})
     return list(jobs.values())
@@ -136,19 +146,22 @@ def launch_gloo(
         network.interface_address(nic)
     address = _own_address(settings.nics, remote_hosts)
     key = secret.make_secret_key()
-    server = _roda.RendezvousServer(address, 0, key)
+    addresses = candidates(settings.nics, address) if remote_hosts else {}
+    listens_at = _ANY if len(addresses) > 1 else address
+    server = _roda.RendezvousServer(listens_at, 0, key)
+    # Nobody takes connections from this one: that the kernel lets them come is what agents look for.
+    reached = socket.create_server((listens_at, 0), backlog=_MOST_HOSTS)
     try:
         is_told = bool(settings.nics or env.get("HOROVOD_GLOO_IFACE") or remote_hosts)
         nics = settings.nics if is_told else network.loopback_interfaces()
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
-        job = Job(settings, _host_jobs(slots, remote_hosts, address), command, environment, key, function)
+        hosts = _host_jobs(slots, remote_hosts, address, addresses, reached.getsockname()[1])
+        job = Job(settings, hosts, command, environment, key, function)
         job.run()
         return job.results
     finally:
+        reached.close()
         server.stop()
-
-
-_ANY = "0.0.0.0"  # noqa: S104 (hosts that are not known yet may come)
 
 
 def _get_min_start_hosts(settings: ElasticSettings) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.output import LineForwarder, open_rank_file
+from horovod.runner.reach import Reach
 from horovod.runner.util import network
 from horovod.runner.util.remote import remote_arguments
 
@@ -95,6 +96,7 @@ class HostJob:
     hostname: str
     is_local: bool
     slots: list[dict[str, Any]]  # rank and environment of each
+    reach: Reach | None = None  # without it the address in the environment is not tried first
 
 
 @dataclass
@@ -190,6 +192,7 @@ class Job:
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._ended: set[int] = set()
         self._interrupted: int | None = None
+        self._unreached: str | None = None  # why a host's ranks did not start
         self._stopping = False
         self._stop_at: float | None = None  # when the other ranks of a failed job are told to end
 
@@ -203,7 +206,7 @@ class Job:
         JobInterruptedError
             When SIGINT, SIGTERM or SIGHUP came; all ranks are ended first.
         RuntimeError
-            When a host cannot be reached.
+            When a host cannot be reached, or none of this one's addresses from there.
         """
         restore = self._catch_signals()
         try:
@@ -215,6 +218,8 @@ class Job:
             restore()
         if self._interrupted is not None:
             raise JobInterruptedError(self._interrupted)
+        if self._unreached is not None:
+            raise RuntimeError(self._unreached)
         if self._failures:
             raise JobFailedError(*self._failures[0])
 
@@ -313,7 +318,10 @@ class Job:
 
     def _send_specs(self) -> None:
         for connection in self._connections:
-            spec = dict(self._spec, slots=connection.host.slots, add_to_environment=not connection.host.is_local)
+            host = connection.host
+            spec = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
+            if host.reach is not None:
+                spec["reach"] = host.reach.order()
             connection.send_all(framed(json.dumps(spec)))
             self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
         if self._stopping:
@@ -368,6 +376,10 @@ class Job:
         elif kind == b"x":
             (code,) = _EXIT.unpack(payload)
             self._rank_ended(rank, code)
+        elif kind == b"u":
+            host = next(host for host in self._hosts if host.slots[0]["rank"] == rank)
+            self._unreached = host.reach.failure(host.hostname) if host.reach is not None else None
+            self._stop(b"T")
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
         forwarder = self._forwarders.get((rank, kind))

@@ -70,21 +70,30 @@ def loopback_interfaces() -> list[str]:
     )
 
 
+def outward_addresses() -> dict[str, str]:
+    """Return an IPv4 address of each interface of this machine that is up and not the loopback."""
+    states = psutil.net_if_stats()
+    return {
+        nic: address.address
+        for nic, addresses in psutil.net_if_addrs().items()
+        for address in reversed(addresses)
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
+        if nic in states and states[nic].isup
+    }
+
+
 def outward_address() -> str:
-    """Return the first IPv4 address of this machine on an interface that is up and not the loopback.
+    """Return the first of :func:`outward_addresses`.
 
     Raises
     ------
     RuntimeError
         When there is none.
     """
-    states = psutil.net_if_stats()
-    for nic, addresses in psutil.net_if_addrs().items():
-        for address in addresses:
-            is_outward = address.family == socket.AF_INET and not address.address.startswith("127.")
-            if is_outward and nic in states and states[nic].isup:
-                return address.address
-    raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
+    found = outward_addresses()
+    if not found:
+        raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
+    return next(iter(found.values()))
 
 
 def get_local_host_intfs() -> set[str]:
