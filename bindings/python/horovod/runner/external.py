@@ -47,24 +47,26 @@ def run_external(
     """
     if settings.verbose >= 2:
         print(text, file=sys.stderr)
-    shell = shutil.which("sh") or "/bin/sh"
     arrived: list[int] = []
-    process = subprocess.Popen(
-        [shell, "-c", f"exec {text}"],
-        env=dict(env),
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,  # a Ctrl-C on the terminal reaches us alone
-    )
+    waiting: list[int] = []  # to be handed on
+    started: list[subprocess.Popen[bytes]] = []
 
-    def hand_on(number: int, _: FrameType | None) -> None:
+    def hand_on() -> None:
+        while started and waiting:
+            started[0].send_signal(waiting.pop(0))
+
+    def take(number: int, _: FrameType | None) -> None:
         arrived.append(number)
-        process.send_signal(number)
+        waiting.append(number)
+        hand_on()
 
+    # Before it starts: a signal that came in between would end us, and leave it.
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, hand_on) for number in _SIGNALS} if is_main else {}
+    before = {number: signal.signal(number, take) for number in _SIGNALS} if is_main else {}
     try:
-        status = process.wait()
+        started.append(_start(text, env, stdout, stderr))
+        hand_on()
+        status = started[0].wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -72,6 +74,19 @@ def run_external(
         raise JobInterruptedError(arrived[0])
     if status != 0:
         raise ExternalLauncherError(text.split()[0], status)
+
+
+def _start(
+    text: str, env: Mapping[str, str], stdout: IO[str] | None, stderr: IO[str] | None
+) -> subprocess.Popen[bytes]:
+    shell = shutil.which("sh") or "/bin/sh"
+    return subprocess.Popen(
+        [shell, "-c", f"exec {text}"],
+        env=dict(env),
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,  # a Ctrl-C on the terminal reaches us alone
+    )
 
 
 def launch_external(
