@@ -7,6 +7,7 @@ from horovod.runner.common.util.hosts import (
     HostInfo,
     SlotInfo,
     get_host_assignments,
+    lay_out,
     parse_host_files,
     parse_hosts,
     parse_hosts_and_slots,
@@ -70,3 +71,11 @@ def test_response_string() -> None:
     slot = SlotInfo("a", 3, 1, 0, 8, 4, 2)
     assert slot.to_response_string() == "3,8,1,4,0,2"
     assert SlotInfo.from_response_string("3,8,1,4,0,2") == SlotInfo("", 3, 1, 0, 8, 4, 2)
+
+
+def test_the_numbers_of_ranks_on_several_hosts() -> None:
+    slots = lay_out(["a", "a", "b", "a", "b"])
+    assert [slot.local_rank for slot in slots] == [0, 1, 0, 2, 1]
+    assert [slot.local_size for slot in slots] == [3, 3, 2, 3, 2]
+    assert [slot.cross_rank for slot in slots] == [0, 0, 1, 0, 1]
+    assert [slot.cross_size for slot in slots] == [2, 2, 2, 1, 2]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from horovod.torch.distributed._rendezvous import _lay_out
 
 PROGRAM = """
 import sys
@@ -86,14 +85,6 @@ def test_numbers_that_contradict_the_launcher(horovodrun: Callable[..., object])
     )
     done = horovodrun("-np", "2", sys.executable, "-c", code, env=bare_environment())
     assert "torch.distributed says that this is rank 0 of 1, but the job's launcher says rank 1 of 2" in done.stdout
-
-
-def test_the_numbers_of_ranks_on_several_hosts() -> None:
-    numbers = _lay_out(["a", "a", "b", "a", "b"])["numbers"]
-    assert [n["LOCAL_RANK"] for n in numbers] == [0, 1, 0, 2, 1]
-    assert [n["LOCAL_SIZE"] for n in numbers] == [3, 3, 2, 3, 2]
-    assert [n["CROSS_RANK"] for n in numbers] == [0, 0, 1, 0, 1]
-    assert [n["CROSS_SIZE"] for n in numbers] == [2, 2, 2, 1, 2]
 
 
 def test_the_backend_is_registered_once() -> None:

@@ -37,6 +37,11 @@ def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
     }
 
 
+def create_nics_env_vars(nics: Sequence[str]) -> dict[str, str]:
+    """Return the variables that name the interfaces to use; none for none."""
+    return {"HOROVOD_GLOO_IFACE": nics[0], "NCCL_SOCKET_IFNAME": ",".join(nics)} if nics else {}
+
+
 def create_run_env_vars(server_ip: str, nics: Sequence[str], port: int, elastic: bool = False) -> dict[str, str]:
     """Return the variables that are the same for all workers.
 
@@ -47,10 +52,8 @@ def create_run_env_vars(server_ip: str, nics: Sequence[str], port: int, elastic:
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_CONTROLLER": "gloo",
         "PYTHONUNBUFFERED": "1",
+        **create_nics_env_vars(nics),
     }
-    if nics:
-        variables["HOROVOD_GLOO_IFACE"] = nics[0]
-        variables["NCCL_SOCKET_IFNAME"] = ",".join(nics)
     if elastic:
         variables["HOROVOD_ELASTIC"] = "1"
     return variables
@@ -170,8 +173,16 @@ def _get_min_start_hosts(settings: ElasticSettings) -> int:
     return 1
 
 
-class _Places:
-    """Where the workers of an elastic job find the rendezvous and one another."""
+class ElasticPlaces:
+    """Where the workers of an elastic job find the rendezvous and one another.
+
+    Parameters
+    ----------
+    settings : ElasticSettings
+        With the discovery of hosts, and the interfaces to use.
+    key : bytes
+        The job's secret.
+    """
 
     def __init__(self, settings: ElasticSettings, key: bytes) -> None:
         self._nics = settings.nics
@@ -196,6 +207,7 @@ class _Places:
         self.server = None
 
     def is_local(self, hostname: str) -> bool:
+        """Tell whether a host is this one."""
         return not network.filter_local_addresses([hostname])
 
     def address_for(self, hostname: str) -> str:
@@ -244,7 +256,7 @@ def launch_gloo_elastic(
         When the job could not start or go on; see :class:`horovod.runner.elastic.job.ElasticJob`.
     """
     key = secret.make_secret_key()
-    places = _Places(settings, key)
+    places = ElasticPlaces(settings, key)
     try:
         job = ElasticJob(
             settings,

@@ -6,27 +6,14 @@ import json
 import os
 import queue
 import selectors
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from horovod.runner.common.util.hosts import SlotInfo
-from horovod.runner.elastic.discovery import Cooldown, DiscoveryError, HostDiscovery, check_cooldown_range
-from horovod.runner.elastic.generation import (
-    End,
-    Publish,
-    Retire,
-    Say,
-    Start,
-    Tell,
-    Welcome,
-    Worker,
-    WorkersFailedError,
-)
-from horovod.runner.elastic.membership import Limits, Membership
+from horovod.runner.elastic.control import Control, find_hosts
+from horovod.runner.elastic.discovery import HostDiscovery
+from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import (
     Connection,
@@ -37,7 +24,6 @@ from horovod.runner.job import (
     framed,
 )
 
-DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
 _ATTEMPTS = 3  # at a host, before it counts as lost
 
 
@@ -80,29 +66,18 @@ class ElasticJob(Job):
         function: bytes | None = None,
     ) -> None:
         super().__init__(settings, [], command, environment, secret, function)
-        check_cooldown_range(settings.cooldown_range)
-        least = settings.min_num_proc or settings.num_proc
         self._spec.update(elastic=True, slots=[])
         self._discovery: HostDiscovery = settings.discovery  # type: ignore[assignment]
         self._is_local, self._environment_of = is_local, environment_of
-        self._place_of, self._retire = place_of, retire
-        self._membership = Membership(
-            Limits(
-                num_proc=settings.num_proc,
-                min_num_proc=least,
-                max_num_proc=settings.max_num_proc,
-                elastic_timeout=settings.elastic_timeout,
-                reset_limit=settings.reset_limit,
-                make_cooldown=lambda: Cooldown(settings.cooldown_range),
-            )
-        )
+        self._place_of, self.retire = place_of, retire
+        self._control = Control(settings, self, "horovodrun")
+        self._membership = self._control.membership
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
         self._lines: dict[int, bytes] = {}  # by number: the begin of a message
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         self._has_ended = threading.Event()
-        self._last_time = 0.0
 
     def run(self) -> None:
         """Run to the end.
@@ -121,7 +96,8 @@ class ElasticJob(Job):
         hosts = self._discovery.find_available_hosts_and_slots()
         restore = self._catch_signals()
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        finder = threading.Thread(target=self._find_hosts, args=(hosts,), name="horovod-discovery", daemon=True)
+        finding = (self._discovery, hosts, lambda found: self._post("hosts", found), self._has_ended)
+        finder = threading.Thread(target=find_hosts, args=finding, name="horovod-discovery", daemon=True)
         try:
             self._membership.hosts_found(hosts, time.monotonic())
             finder.start()
@@ -137,8 +113,7 @@ class ElasticJob(Job):
             raise JobFailedError(error.name, error.status)
         if error is not None:
             raise error
-        numbers = [worker.number for worker in self._membership.members]
-        self.results = {rank: self.results[n] for rank, n in enumerate(numbers) if n in self.results}
+        self.results = self._control.by_rank(self.results)
 
     # --- threads ---
 
@@ -146,18 +121,6 @@ class ElasticJob(Job):
         """Hand something to the loop; any thread."""
         self._news.put(news)
         os.write(self._wake_write, b"n")
-
-    def _find_hosts(self, hosts: Mapping[str, int]) -> None:
-        """Ask for the hosts again and again, and post what changed."""
-        last: Any = dict(hosts)
-        while not self._has_ended.wait(DISCOVER_HOSTS_FREQUENCY_SECS):
-            try:
-                found: Any = self._discovery.find_available_hosts_and_slots()
-            except (DiscoveryError, OSError) as error:
-                found = str(error)
-            if found != last:
-                last = found
-                self._post("hosts" if isinstance(found, dict) else "say", found)
 
     def _connect(self, host: HostJob) -> None:
         error: str | None = ""
@@ -174,23 +137,20 @@ class ElasticJob(Job):
 
     def _pump(self) -> None:
         while True:
-            self._carry_out()
+            if not self._stopping:
+                self._control.carry_out()
             if self._membership.is_over and not self._stopping:
                 self._stop(b"T")
             if self._stopping and not any(self._by_host.values()):
                 return
-            deadline = self._membership.next_deadline()
-            limit = None if deadline is None or self._stopping else max(0.0, deadline - time.monotonic())
-            self._take_in(limit)
+            self._take_in(None if self._stopping else self._control.seconds_left())
             while not self._news.empty():
                 self._take(*self._news.get())
             self._membership.look(time.monotonic())
 
     def _take(self, kind: str, *news: Any) -> None:
         if kind == "hosts":
-            self._membership.hosts_found(news[0], time.monotonic())
-        elif kind == "say":
-            self._say(f"{news[0]} The hosts that were found last stay.")
+            self._control.hosts_found(news[0])
         elif kind == "connected":
             self._connected(news[0])
         else:
@@ -205,7 +165,7 @@ class ElasticJob(Job):
         connection.send_all(framed(json.dumps(dict(self._spec, add_to_environment=not connection.host.is_local))))
         self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
         for start in self._waiting_starts.pop(host, []):
-            self._start(start)
+            self.start(start)
         if self._stopping:
             connection.send(b"T")
 
@@ -216,25 +176,11 @@ class ElasticJob(Job):
         *lines, rest = (self._lines.get(rank, b"") + payload).split(b"\n")
         self._lines[rank] = rest
         for line in lines:
-            self._hear(rank, json.loads(line), time.monotonic())
+            self._control.hear(rank, line)
         return None
 
     def _rank_ended(self, rank: int, status: int) -> None:
         self._membership.ended(rank, status, time.monotonic())
-
-    def _hear(self, number: int, message: dict[str, Any], now: float) -> None:
-        if "left" in message and not message["ready"]:
-            self._membership.arrived(number, now)
-        elif "left" in message:
-            self._membership.left(number, message["sync"], message["lost"], now)
-        elif "formed" in message:
-            self._membership.formed(number, message["formed"], now)
-        elif "failed" in message:
-            self._membership.failed_to_form(number, message["failed"], message["text"], message["lost"], now)
-        elif "lives" in message:
-            self._membership.answered(number, now)
-        elif "synced" in message:
-            self._membership.synced(number)
 
     def _agent_ended(self, connection: Connection) -> None:
         host = connection.host.hostname
@@ -242,32 +188,10 @@ class ElasticJob(Job):
         if not self._stopping:
             self._membership.host_lost(host, f"was lost: the connection to host {host} ended", time.monotonic())
 
-    # --- what is to be done ---
+    # --- what is to be done: the hands of the control ---
 
-    def _carry_out(self) -> None:
-        for action in self._membership.take_actions():
-            if self._stopping:
-                continue
-            if isinstance(action, Say):
-                self._say(action.text)
-            elif isinstance(action, Start):
-                self._start(action)
-            elif isinstance(action, Publish):
-                self._publish(action)
-            elif isinstance(action, Welcome):
-                self._welcome(action)
-            elif isinstance(action, Tell):
-                self._tell(action.worker, action.message)
-            elif isinstance(action, Retire):
-                self._retire(action.generation, action.reason)
-            elif isinstance(action, End):
-                self._order(action.worker, {"end": action.worker.number, "signal": 9 if action.at_once else 15})
-
-    @staticmethod
-    def _say(text: str) -> None:
-        print(f"horovodrun: {text}", file=sys.stderr, flush=True)
-
-    def _start(self, start: Start) -> None:
+    def start(self, start: Start) -> None:
+        """Have a worker's process started by its host's agent, which is started first."""
         worker = start.worker
         if worker.host not in self._by_host:
             self._by_host[worker.host] = None
@@ -280,22 +204,20 @@ class ElasticJob(Job):
         slot = {"rank": worker.number, "environment": variables, "sharers": start.sharers}
         self._order(worker, {"start": slot})
 
-    def _publish(self, action: Publish) -> None:
-        for kind in (b"o", b"e"):
-            self._forwarder(action.worker.number, kind).rename(action.slot.rank)
-        place = {"generation": action.generation, "sync": action.sync, "environment": self._place_of(action)}
-        self._tell(action.worker, place)
+    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+        """Return the variables that tell a worker its numbers; its output goes under its new rank from now on."""
+        if isinstance(place, Publish):
+            for kind in (b"o", b"e"):
+                self._forwarder(place.worker.number, kind).rename(place.slot.rank)
+        return self._place_of(place)
 
-    def _welcome(self, action: Welcome) -> None:
-        alone = self._place_of(replace(action, slot=SlotInfo(action.worker.host, 0, 0, 0, 1, 1, 1)))
-        place = {"generation": action.generation, "environment": alone, "place": self._place_of(action)}
-        self._tell(action.worker, place)
-
-    def _tell(self, worker: Worker, message: dict[str, Any]) -> None:
-        # One clock for all notices, whichever worker is rank 0; no two are equal.
-        self._last_time = max(time.time(), self._last_time + 1e-6)
-        text = json.dumps({**message, "time": self._last_time})
+    def tell(self, worker: Worker, text: str) -> None:
+        """Have a line sent to a worker."""
         self._order(worker, {"tell": worker.number, "text": text})
+
+    def end(self, worker: Worker, at_once: bool) -> None:
+        """Have a worker's process ended."""
+        self._order(worker, {"end": worker.number, "signal": 9 if at_once else 15})
 
     def _order(self, worker: Worker, order: dict[str, Any]) -> None:
         connection = self._by_host.get(worker.host)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import secrets
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ import torch.distributed as dist
 from horovod import _roda
 from horovod.common.basics import HorovodBasics
 from horovod.common.mpi_comm import was_launched_by_mpi
+from horovod.runner.common.util import secret
+from horovod.runner.common.util.hosts import SlotInfo, lay_out
+from horovod.runner.gloo_run import create_slot_env_vars
 
 SCHEME = "roda"
 _DYNAMIC = "dynamic"
@@ -60,16 +62,15 @@ def _describe_job(store: dist.Store, rank: int, size: int) -> None:
     store.set(f"roda/host/{rank}", _host_identity())
     if rank == 0:
         hosts = [store.get(f"roda/host/{other}").decode() for other in range(size)]
-        store.set("roda/job", json.dumps(_lay_out(hosts) | _serve(single_host=len(set(hosts)) == 1)))
+        slots = [asdict(slot) for slot in lay_out(hosts)]
+        store.set("roda/job", json.dumps({**_serve(single_host=len(set(hosts)) == 1), "slots": slots}))
     job = json.loads(store.get("roda/job"))
-    os.environ.update({f"HOROVOD_{name}": str(value) for name, value in job["numbers"][rank].items()})
+    numbers = create_slot_env_vars(SlotInfo(**job["slots"][rank]))
+    del numbers["HOROVOD_HOSTNAME"]  # the engine finds it
+    os.environ.update(numbers)
     os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = job["address"]
     os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(job["port"])
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "wb") as pipe:
-        pipe.write(bytes.fromhex(job["secret"]))
-    os.environ["HOROVOD_SECRET_FD"] = str(reader)
-    os.environ.pop("HOROVOD_SECRET_FILE", None)
+    secret.hand_over(bytes.fromhex(job["secret"]))
 
 
 def _host_identity() -> str:
@@ -77,37 +78,13 @@ def _host_identity() -> str:
     return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"
 
 
-def _lay_out(hosts: list[str]) -> dict[str, Any]:
-    """Return every rank's numbers, given every rank's host."""
-    seen: Counter[str] = Counter()
-    local_ranks = []
-    for host in hosts:
-        local_ranks.append(seen[host])
-        seen[host] += 1
-    order = list(dict.fromkeys(hosts))
-    numbers = []
-    for rank, (host, local_rank) in enumerate(zip(hosts, local_ranks)):
-        peers = [other for other in order if seen[other] > local_rank]
-        numbers.append(
-            {
-                "RANK": rank,
-                "SIZE": len(hosts),
-                "LOCAL_RANK": local_rank,
-                "LOCAL_SIZE": seen[host],
-                "CROSS_RANK": peers.index(host),
-                "CROSS_SIZE": len(peers),
-            }
-        )
-    return {"numbers": numbers}
-
-
 def _serve(single_host: bool) -> dict[str, Any]:
     global _server
     name = "127.0.0.1" if single_host else os.environ.get("MASTER_ADDR") or socket.gethostname()
     address = socket.gethostbyname(name)
-    secret = secrets.token_bytes(32)
-    _server = _roda.RendezvousServer(address, 0, secret)
-    return {"address": address, "port": _server.port, "secret": secret.hex()}
+    key = secret.make_secret_key()
+    _server = _roda.RendezvousServer(address, 0, key)
+    return {"address": address, "port": _server.port, "secret": key.hex()}
 
 
 # --- torch's store, from the engine ---

@@ -95,6 +95,29 @@ def parse_host_files(filename: str) -> str:
     return ",".join(f"{name}:{slots}" for name, slots in hosts.items())
 
 
+def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
+    """Return every rank's numbers, given every rank's host."""
+    local_ranks = []
+    ranks_on: dict[str, int] = defaultdict(int)
+    for hostname in hostnames:
+        local_ranks.append(ranks_on[hostname])
+        ranks_on[hostname] += 1
+    most = max(ranks_on.values(), default=0)
+    hosts_with = [[host for host, ranks in ranks_on.items() if ranks > local] for local in range(most)]
+    return [
+        SlotInfo(
+            hostname=hostname,
+            rank=rank,
+            local_rank=local_rank,
+            cross_rank=hosts_with[local_rank].index(hostname),
+            size=len(hostnames),
+            local_size=ranks_on[hostname],
+            cross_size=len(hosts_with[local_rank]),
+        )
+        for rank, (hostname, local_rank) in enumerate(zip(hostnames, local_ranks))
+    ]
+
+
 def get_host_assignments(
     hosts: Sequence[HostInfo], min_num_proc: int, max_num_proc: int | None = None
 ) -> list[SlotInfo]:
@@ -114,28 +137,7 @@ def get_host_assignments(
     ValueError
         When there are fewer slots than `min_num_proc`.
     """
-    local_sizes: dict[str, int] = defaultdict(int)
-    placed: list[tuple[str, int]] = []
-    for host in hosts:
-        for _ in range(host.slots):
-            if max_num_proc is not None and len(placed) == max_num_proc:
-                break
-            placed.append((host.hostname, local_sizes[host.hostname]))
-            local_sizes[host.hostname] += 1
+    placed = [host.hostname for host in hosts for _ in range(host.slots)][:max_num_proc]
     if len(placed) < min_num_proc:
         raise ValueError(f"Requested more processes ({min_num_proc}) than there are available slots ({len(placed)})")
-    hosts_with: dict[int, list[str]] = defaultdict(list)
-    for hostname, local_rank in placed:
-        hosts_with[local_rank].append(hostname)
-    return [
-        SlotInfo(
-            hostname=hostname,
-            rank=rank,
-            local_rank=local_rank,
-            cross_rank=hosts_with[local_rank].index(hostname),
-            size=len(placed),
-            local_size=local_sizes[hostname],
-            cross_size=len(hosts_with[local_rank]),
-        )
-        for rank, (hostname, local_rank) in enumerate(placed)
-    ]
+    return lay_out(placed)

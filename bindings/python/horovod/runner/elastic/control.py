@@ -1,0 +1,155 @@
+"""What the workers of an elastic job are told, and what follows from what they say, whoever reaches them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.elastic.discovery import Cooldown, DiscoveryError, HostDiscovery, check_cooldown_range
+from horovod.runner.elastic.generation import End, Publish, Retire, Say, Start, Tell, Welcome, Worker
+from horovod.runner.elastic.membership import Limits, Membership
+from horovod.runner.elastic.settings import ElasticSettings
+
+DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
+
+Result = TypeVar("Result")
+
+
+class Hands(Protocol):
+    """Reaches workers; what concerns one that has ended is dropped."""
+
+    def start(self, start: Start) -> None:
+        """Start a worker's process."""
+
+    def tell(self, worker: Worker, text: str) -> None:
+        """Send a line of text to its ``Channel``."""
+
+    def end(self, worker: Worker, at_once: bool) -> None:
+        """End its process."""
+
+    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+        """Return the variables that tell a worker its numbers in a generation."""
+
+    def retire(self, generation: int, reason: str) -> None:
+        """Refuse workers that still come to that generation."""
+
+
+def find_hosts(
+    discovery: HostDiscovery, first: Mapping[str, int], post: Callable[[Any], None], has_ended: threading.Event
+) -> None:
+    """Ask for the hosts again and again until an event; post what changed: hosts, or why they can't be found out."""
+    last: Any = dict(first)
+    while not has_ended.wait(DISCOVER_HOSTS_FREQUENCY_SECS):
+        try:
+            found: Any = discovery.find_available_hosts_and_slots()
+        except (DiscoveryError, OSError) as error:
+            found = str(error)
+        if found != last:
+            last = found
+            post(found)
+
+
+class Control:
+    """Feeds the membership of a job, and has done what that wants. One thread.
+
+    Parameters
+    ----------
+    settings : ElasticSettings
+        Options of the job.
+    hands : Hands
+        Reaches the workers.
+    speaker : str
+        Stands before what the user is told.
+
+    Attributes
+    ----------
+    membership : Membership
+        Of the job.
+    """
+
+    def __init__(self, settings: ElasticSettings, hands: Hands, speaker: str) -> None:
+        check_cooldown_range(settings.cooldown_range)
+        self._hands, self._speaker = hands, speaker
+        self._last_time = 0.0
+        self.membership = Membership(
+            Limits(
+                num_proc=settings.num_proc,
+                min_num_proc=settings.min_num_proc or settings.num_proc,
+                max_num_proc=settings.max_num_proc,
+                elastic_timeout=settings.elastic_timeout,
+                reset_limit=settings.reset_limit,
+                make_cooldown=lambda: Cooldown(settings.cooldown_range),
+            )
+        )
+
+    def hosts_found(self, found: Mapping[str, int] | str) -> None:
+        """Take what :func:`find_hosts` posts."""
+        if isinstance(found, str):
+            self.say(f"{found} The hosts that were found last stay.")
+        else:
+            self.membership.hosts_found(found, time.monotonic())
+
+    def hear(self, number: int, line: bytes) -> None:
+        """Take a line of a worker's ``Channel``."""
+        message, now = json.loads(line), time.monotonic()
+        if "left" in message and not message["ready"]:
+            self.membership.arrived(number, now)
+        elif "left" in message:
+            self.membership.left(number, message["sync"], message["lost"], now)
+        elif "formed" in message:
+            self.membership.formed(number, message["formed"], now)
+        elif "failed" in message:
+            self.membership.failed_to_form(number, message["failed"], message["text"], message["lost"], now)
+        elif "lives" in message:
+            self.membership.answered(number, now)
+        elif "synced" in message:
+            self.membership.synced(number)
+
+    def carry_out(self) -> None:
+        """Have done what is to be done."""
+        for action in self.membership.take_actions():
+            if isinstance(action, Say):
+                self.say(action.text)
+            elif isinstance(action, Start):
+                self._hands.start(action)
+            elif isinstance(action, Publish):
+                place = {"generation": action.generation, "sync": action.sync}
+                self._tell(action.worker, {**place, "environment": self._hands.place_of(action)})
+            elif isinstance(action, Welcome):
+                self._welcome(action)
+            elif isinstance(action, Tell):
+                self._tell(action.worker, action.message)
+            elif isinstance(action, Retire):
+                self._hands.retire(action.generation, action.reason)
+            elif isinstance(action, End):
+                self._hands.end(action.worker, action.at_once)
+
+    def seconds_left(self) -> float | None:
+        """Return when the membership is to look next, from now; None for never."""
+        deadline = self.membership.next_deadline()
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def by_rank(self, results: Mapping[int, Result]) -> dict[int, Result]:
+        """Return by rank of the last generation what is given by number of worker."""
+        numbers = [worker.number for worker in self.membership.members]
+        return {rank: results[number] for rank, number in enumerate(numbers) if number in results}
+
+    def say(self, text: str) -> None:
+        """Tell the user."""
+        print(f"{self._speaker}: {text}", file=sys.stderr, flush=True)
+
+    def _welcome(self, action: Welcome) -> None:
+        alone = self._hands.place_of(replace(action, slot=SlotInfo(action.worker.host, 0, 0, 0, 1, 1, 1)))
+        place = {"generation": action.generation, "environment": alone, "place": self._hands.place_of(action)}
+        self._tell(action.worker, place)
+
+    def _tell(self, worker: Worker, message: dict[str, Any]) -> None:
+        # One clock for all notices, whichever worker is rank 0; no two are equal.
+        self._last_time = max(time.time(), self._last_time + 1e-6)
+        self._hands.tell(worker, json.dumps({**message, "time": self._last_time}))
