@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet hosts faults curves
-# vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
+# Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet ray hosts faults
+# curves vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
 # before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
 # nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python tensorflow jax mxnet hosts faults curves vm fuzz sanitizers)
+SUITES=(structure native python tensorflow jax mxnet ray hosts faults curves vm fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -210,6 +210,19 @@ suite_mxnet() {
   local -x PYTHONPATH=$ROOT/build/site PYTHONWARNINGS=ignore
   local PARALLEL_TESTS=(tests/python/mxnet) RANK_PYTHON=$ROOT/build/venvs/mxnet/bin/python
   rank_tests mxnet-np2 horovodrun -np 2
+}
+
+# A Ray cluster on this machine. Its workers find PyTorch behind their own packages.
+suite_ray() {
+  if ! ensure_framework ray ray grpcio pytest psutil cloudpickle pyyaml packaging; then
+    say "Skipped: Ray is not to be had"
+    return
+  fi
+  link_site
+  local -x PYTHONPATH=$ROOT/build/site
+  local RANK_PYTHON=$ROOT/build/venvs/ray/bin/python
+  printf '%s\n' "$RODA_TEST_TORCH" >"$("$RANK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+  pytest_report ray tests/python/ray
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.

@@ -169,7 +169,7 @@ def test_the_doctor_names_a_package_that_is_missing(environment: Environment) ->
     assert done.stderr == "horovod.doctor: a package that Roda needs is not installed: pip install psutil\n"
 
 
-@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet"])
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet", "ray"])
 def test_a_binding_without_its_framework_names_the_extra(environment: Environment, name: str) -> None:
     done = environment.run("-c", f"import horovod.{name}")
     assert done.returncode == 1

@@ -94,9 +94,9 @@ def test_a_broken_mpirun_comes_before_the_one_that_works(everything: Found) -> N
 
 def test_frameworks_without_a_binding_say_so(everything: Found) -> None:
     assert [name for section, name in everything if section == "Frameworks"] == list(software.FRAMEWORKS)
-    ray = everything["Frameworks", "ray"]
-    assert ray["state"] == ABSENT
-    assert "Roda has no horovod.ray yet" in ray["text"]
+    spark = everything["Frameworks", "pyspark"]
+    assert spark["state"] == ABSENT
+    assert "Roda has no horovod.spark yet" in spark["text"]
 
 
 @pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")

@@ -1,0 +1,146 @@
+"""A job whose workers stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.util.placement_group import get_current_placement_group
+
+from horovod.ray.calls import Crew, WorkerDiedError
+from horovod.ray.coordinator import Coordinator, MiniSettings
+from horovod.ray.exchange import Inbox, call_all, open_exchange
+from horovod.ray.strategy import Demand, Placement
+from horovod.ray.worker import BaseHorovodWorker
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.gloo_run import create_slot_env_vars, create_torch_env_vars
+
+Function = Callable[[Any], Any]
+Callbacks = Sequence[Callable[[dict[str, Any]], Any]]
+
+
+class StaticJob:
+    """Starts workers, calls functions on them, and ends them.
+
+    Parameters
+    ----------
+    settings : MiniSettings
+        Options of the job.
+    demand : Demand
+        Which workers.
+    use_current_placement_group : bool
+        Whether they go into the group that this process is in, if it is in one.
+    """
+
+    def __init__(self, settings: MiniSettings, demand: Demand, use_current_placement_group: bool) -> None:
+        self._settings, self._demand = settings, demand
+        self._uses_current = use_current_placement_group
+        self._crew = Crew([])
+        self._placement: Placement | None = None
+        self._coordinator: Coordinator | None = None
+
+    def start(
+        self,
+        executable_cls: Callable[..., Any] | None = None,
+        executable_args: Sequence[Any] | None = None,
+        executable_kwargs: Mapping[str, Any] | None = None,
+        extra_env_vars: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Start the workers, and make the object of each."""
+        if self._crew.workers:
+            raise RuntimeError("The workers have been started; call shutdown() before start().")
+        try:
+            self._start_workers(extra_env_vars or {})
+            arguments = (executable_cls, executable_args, executable_kwargs)
+            self._crew.gather([worker.start_executable.remote(*arguments) for worker in self._crew.workers])
+        except BaseException:
+            self.shutdown()
+            raise
+
+    def _start_workers(self, extra: Mapping[str, Any]) -> None:
+        existing = get_current_placement_group() if self._uses_current else None
+        self._placement = Placement(self._demand, existing, self._settings.placement_group_timeout_s)
+        remote, size = ray.remote(BaseHorovodWorker), self._demand.total
+        workers = [
+            remote.options(**options).remote(rank if self._placement.ranks_are_known else -1, size)
+            for rank, options in enumerate(self._placement.options)
+        ]
+        self._crew = Crew(workers)
+        places = self._ask_places()
+        nodes = list(dict.fromkeys(node for node, *_ in places))
+        order = sorted(range(size), key=lambda i: nodes.index(places[i][0]))
+        self._crew, places = Crew([workers[i] for i in order]), [places[i] for i in order]
+
+        self._coordinator = coordinator = Coordinator(self._settings)
+        for rank, (node, address, _, _) in enumerate(places):
+            coordinator.register(address, node, rank)
+        shared, (_, master, port, _) = coordinator.serve(), places[0]
+        variables = []
+        for slot in coordinator.slots():
+            numbers = {**create_torch_env_vars(slot, master, port), **create_slot_env_vars(slot)}
+            variables.append({**shared, **numbers, **_gpus(slot, places), **extra})
+        workers = self._crew.workers
+        self._crew.gather([worker.join.remote(env, coordinator.key) for worker, env in zip(workers, variables)])
+
+    def _ask_places(self) -> list[tuple[str, str, int, list[str]]]:
+        asked = [worker.place.remote() for worker in self._crew.workers]
+        _, missing = ray.wait(asked, num_returns=len(asked), timeout=self._settings.timeout_s)
+        if missing:
+            raise TimeoutError(
+                f"{len(missing)} of {len(asked)} workers have not started within {self._settings.timeout_s:g} s: the "
+                "placement group, or the node, has no room for them. Each asks for "
+                f"{self._demand.resources()}. Ask for fewer, or wait longer (timeout_s)."
+            )
+        return self._crew.gather(asked)
+
+    def execute(self, fn: Function, callbacks: Callbacks | None = None) -> list[Any]:
+        """Call ``fn(object)`` on all workers."""
+        if not callbacks:
+            return self._crew.gather(self._call(fn))
+        exchange = open_exchange()
+        inbox = Inbox(exchange)
+        try:
+            return self._crew.gather(self._call(fn, exchange), lambda: call_all(callbacks, inbox.take()))
+        finally:
+            call_all(callbacks, inbox.take_rest())
+            ray.kill(exchange)
+
+    def run_remote(self, fn: Function) -> list[Any]:
+        """Call ``fn(object)`` on all workers and return Ray's references to the results."""
+        return self._call(fn)
+
+    def _call(self, fn: Function, exchange: Any = None) -> list[Any]:
+        self._check()
+        return [worker.execute.remote(fn, exchange) for worker in self._crew.workers]
+
+    def execute_single(self, fn: Function) -> Any:
+        """Call ``fn(object)`` on rank 0."""
+        self._check()
+        try:
+            return ray.get(self._crew.workers[0].execute.remote(fn))
+        except ray.exceptions.RayActorError as error:
+            raise WorkerDiedError(0, str(error)) from error
+
+    def _check(self) -> None:
+        if not self._crew.workers:
+            raise RuntimeError("There are no workers: call start() first.")
+        self._crew.check()
+
+    def shutdown(self) -> None:
+        """End the workers and give back their resources."""
+        for worker in self._crew.workers:
+            ray.kill(worker)
+        self._crew = Crew([])
+        if self._placement is not None:
+            self._placement.release()
+            self._placement = None
+        if self._coordinator is not None:
+            self._coordinator.stop()
+            self._coordinator = None
+
+
+def _gpus(slot: SlotInfo, places: Sequence[tuple[str, str, int, list[str]]]) -> dict[str, str]:
+    """Let workers of a node see each other's GPUs: a local rank is an index among them, and they copy directly."""
+    gpus = [gpu for node, _, _, gpus in places if node == slot.hostname for gpu in gpus]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(dict.fromkeys(gpus))} if gpus else {}
