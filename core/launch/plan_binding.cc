@@ -20,6 +20,7 @@ bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNa
 void PlanBinding::begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
   head_ = launch.tensors.front();
   bytes_ = launch.bytes;
+  rules_ = launch.rules;
   set_ = set;
   queue_ = queue;
   use_.devices.clear();
@@ -56,6 +57,7 @@ Status PlanBinding::find_plan(Planner* planner) {
   query.dtype = head_->dtype;
   query.memory_kind = queue_.memory_kind();
   query.bytes = bytes_;
+  query.rules = rules_;
   query.lie_on(set_->options().shape);
   if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
     query.collective = RODA_ALLREDUCE;

@@ -61,6 +61,7 @@ class PlanBinding {
 
   negotiate::AgreedPtr head_;
   std::size_t bytes_ = 0;
+  std::uint32_t rules_ = 0;
   SetRuntime* set_ = nullptr;
   execute::DeviceQueue queue_;
   Work work_;

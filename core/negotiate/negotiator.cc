@@ -29,12 +29,6 @@ bool Negotiator::wants_finished(std::int32_t id) const {
   return !set.ready.empty() && static_cast<int>(set.outstanding.size()) >= settings_.outstanding;
 }
 
-void Negotiator::adjust(const BucketRules& buckets, int outstanding, bool hold) {
-  settings_.buckets = buckets;
-  settings_.outstanding = outstanding;
-  settings_.hold = hold;
-}
-
 int Negotiator::cached_bit(const Request& request) const {
   const Set& set = sets_.at(request.set);
   return set.cache.find(request, position(request.set, request.rank));
@@ -420,6 +414,7 @@ void Negotiator::launch_bucket(Set* set, Outcome* outcome) {
   launch.sequence = ++set->launched;
   launch.tensors = take_bucket(&set->ready, settings_.buckets);
   launch.bytes = table_bytes(launch.tensors, static_cast<std::size_t>(set->size()));
+  launch.rules = settings_.rules;
   set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
 }

@@ -33,8 +33,9 @@ struct Settings {
   int size = 1;
   int cache_capacity = 1024;  // entries per process set
   BucketRules buckets;
-  int outstanding = 2;  // buckets launched and not completed, per process set
-  bool hold = false;    // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
+  int outstanding = 2;      // buckets launched and not completed, per process set
+  bool hold = false;        // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
+  std::uint32_t rules = 0;  // of the selection table, for what is launched: PlanQuery::rules
 };
 
 // One bucket on its way: tensors of one kind, in the order in which they lie in it.
@@ -42,7 +43,8 @@ struct Launch {
   std::int32_t set = 0;
   std::uint64_t sequence = 0;  // counts the set's launches from 1
   std::vector<AgreedPtr> tensors;
-  std::size_t bytes = 0;  // as the selection table counts them
+  std::size_t bytes = 0;    // as the selection table counts them
+  std::uint32_t rules = 0;  // Settings::rules when it was launched
 };
 
 // What follows from the log. Called from apply(), in log order.
@@ -88,8 +90,9 @@ class Negotiator {
   // Log records applied so far.
   std::uint64_t applied() const { return applied_; }
 
-  // From here in the log on: during tuned() alone. As in Settings.
-  void adjust(const BucketRules& buckets, int outstanding, bool hold);
+  // What may change while the negotiator works: during tuned() alone, so that it does at the same place of the log.
+  Settings settings() const { return settings_; }
+  void adjust(const Settings& settings) { settings_ = settings; }
 
   // The bit by which this request may be announced, -1: announce it in full.
   int cached_bit(const Request& request) const;

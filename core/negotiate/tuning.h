@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace roda::negotiate {
 
@@ -9,6 +10,7 @@ struct Tuning {
   std::uint64_t threshold = 0;    // bytes of one bucket; 0: no fusion
   std::uint32_t hold_us = 0;      // longest time that a ready tensor waits for others; 0: none waits
   std::uint32_t outstanding = 1;  // buckets launched and not completed, per process set
+  std::string select;             // rules that come before the selection table's, as in HOROVOD_SELECT
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 

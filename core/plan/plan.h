@@ -63,6 +63,7 @@ struct PlanQuery {
   int hosts = 1;                 // that they are on
   const Shape* shape = nullptr;  // how they lie there; null: no composition is asked for. Lives during the call.
   std::uint64_t shape_hash = 0;  // what tells it from others: kept longer than the shape
+  std::uint32_t rules = 0;       // of Planner::add_rules; 0: the selection table alone
 
   // The ranks of the shape, and how they lie.
   void lie_on(const Shape& members) {
@@ -76,8 +77,8 @@ struct PlanQuery {
   bool operator==(const PlanQuery& other) const { return key() == other.key(); }
 
  private:
-  using Key = std::tuple<int, int, int, int, std::size_t, int, int, std::uint64_t>;
-  Key key() const { return {collective, dtype, op, memory_kind, bytes, size, hosts, shape_hash}; }
+  using Key = std::tuple<int, int, int, int, std::size_t, int, int, std::uint64_t, std::uint32_t>;
+  Key key() const { return {collective, dtype, op, memory_kind, bytes, size, hosts, shape_hash, rules}; }
 };
 
 // One collective, and the transport that carries it.

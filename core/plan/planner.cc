@@ -65,12 +65,24 @@ const Plan* PlanCache::keep(const PlanQuery& q, Plan plan) {
 }
 
 Planner::Planner(select::Table table, Carriers::Transports transports, Options options)
-    : table_(std::move(table)),
+    : tables_{std::move(table)},
       carriers_(std::move(transports), std::move(options.on_device)),
-      ranking_(table_, carriers_, options.deterministic),
+      ranking_(tables_, carriers_, options.deterministic),
       composer_(ranking_, carriers_, options.compositions),
       assumptions_(std::move(options.assumptions)),
-      cache_(table_.edges()) {}
+      cache_(tables_.front().edges()) {}
+
+std::uint32_t Planner::add_rules(const std::string& text) {
+  std::string error;
+  const auto rules = select::Table::parse(text, &error);
+  if (!rules.has_value() || rules->rules().empty()) return 0;
+  const auto known = std::find(texts_.begin(), texts_.end(), text);
+  const auto number = static_cast<std::uint32_t>(known - texts_.begin()) + 1;
+  if (known != texts_.end()) return number;
+  texts_.push_back(text);
+  tables_.push_back(tables_.front().overridden_by(*rules));
+  return number;
+}
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
   *plan = cache_.find(q);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,6 +69,10 @@ class Planner {
   // Sizes at which plan() may answer such queries otherwise, ascending.
   const std::vector<std::size_t>& edges_of(const PlanQuery& query) { return cache_.edges_of(query); }
 
+  // Rules that come before the table's for queries that name what is returned. They may change the answer at the
+  // edges of such queries alone. Zero where the text has no rule; the same number for the same text.
+  std::uint32_t add_rules(const std::string& text);
+
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
   bool averages(const PlanQuery& query);
 
@@ -80,7 +85,7 @@ class Planner {
   // The plan of one of them, as long as it is usable.
   Plan plan_of(const PlanQuery& query, const select::Option& option) const;
 
-  const select::Table& table() const { return table_; }
+  const select::Table& table() const { return tables_.front(); }
   const Carriers& carriers() const { return carriers_; }
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
@@ -88,7 +93,8 @@ class Planner {
   Ranking::Verdicts device_candidates(const PlanQuery& query) const;
   Status choose(const PlanQuery& query, Plan* plan) const;
 
-  const select::Table table_;
+  std::deque<select::Table> tables_;  // by PlanQuery::rules
+  std::vector<std::string> texts_;    // of the rules in the tables behind the first
   const Carriers carriers_;
   const Ranking ranking_;
   const Composer composer_;

@@ -47,7 +47,7 @@ Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> o
   query.size = q.size;
   // Whole numbers come to the same bits in any order.
   query.in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
-  return table_.rank(query, offers);
+  return tables_[q.rules].rank(query, offers);
 }
 
 Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transports& transports,

@@ -1,8 +1,9 @@
-// What could carry a query, in the selection table's order, with the reason of each that can't.
+// What could carry a query, in a selection table's order, with the reason of each that can't.
 //
-// Values, equal on all ranks; any thread. Refers to a table and carriers that live longer.
+// Values, equal on all ranks; any thread. Refers to tables and carriers that live longer.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,9 +19,10 @@ class Ranking {
   // By name of a composition that the collective has: why it can't run, or should not; empty: it can.
   using Obstacles = std::map<std::string, std::string>;
 
-  // `in_rank_order`: reductions of numbers that round go by what sums every element up in that order.
-  Ranking(const select::Table& table, const Carriers& carriers, bool in_rank_order)
-      : table_(table), carriers_(carriers), in_rank_order_(in_rank_order) {}
+  // `tables`: by PlanQuery::rules. `in_rank_order`: reductions of numbers that round go by what sums every element up
+  // in that order.
+  Ranking(const std::deque<select::Table>& tables, const Carriers& carriers, bool in_rank_order)
+      : tables_(tables), carriers_(carriers), in_rank_order_(in_rank_order) {}
 
   // Of tensors in host memory, by these transports.
   Verdicts in_memory(const PlanQuery& query, const Carriers::Transports& transports, const Obstacles& obstacles) const;
@@ -34,7 +36,7 @@ class Ranking {
  private:
   Verdicts rank(const PlanQuery& query, std::vector<select::Offer> offers, const Obstacles& obstacles) const;
 
-  const select::Table& table_;
+  const std::deque<select::Table>& tables_;
   const Carriers& carriers_;
   const bool in_rank_order_;
 };

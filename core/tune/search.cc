@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace roda::tune {
@@ -22,8 +23,11 @@ constexpr std::array<std::array<double, 2>, 4> kFirst = {
 // An improvement below this part of the scores' spread is none.
 constexpr double kLeastImprovement = 0.01;
 constexpr int kCandidates = 1500;
+constexpr std::size_t kFinalists = 3;
 // A choice is taken when it is better by this part: two measurements of the same differ, too.
 constexpr double kWorthwhile = 1.01;
+// Of the buckets, and of their bytes.
+constexpr double kFew = 0.1;
 
 double expected_improvement(const GaussianProcess::Guess& guess, double best, double least) {
   const double gain = guess.mean - best - least;
@@ -63,18 +67,21 @@ Tuning Search::tuning_at(const Point& point) const {
 void Search::scored(double score) {
   if (is_over_) return;
   if (is_choosing_) {
+    while (tried_ == 0 && choice_ < options_.choices.size() && !is_worthwhile(options_.choices[choice_])) ++choice_;
     if (tried_ == 0 || score > best_score_ * kWorthwhile) {
       best_ = trial_;
       best_score_ = score;
     }
     ++tried_;
+    seen_.clear();
     return try_next();
   }
   points_.push_back(point_of(trial_));
   tunings_.push_back(trial_);
   scores_.push_back(score);
+  seen_.clear();
   if (points_.size() < options_.most) return propose();
-  choose_point();
+  add_finalists();
   begin_choice();
 }
 
@@ -110,33 +117,54 @@ Point Search::most_promising() const {
   return most;
 }
 
-// The place whose neighbours are good, too, before one that was lucky once.
-void Search::choose_point() {
+// Places whose neighbours are good, too, before one that was lucky once. Measured minutes ago, maybe beside other work
+// of the machine: they stand against the start once more, as a choice.
+void Search::add_finalists() {
   const GaussianProcess process(points_, scores_, options_.noise);
-  std::size_t most = 0;
-  for (std::size_t i = 1; i < points_.size(); ++i) {
-    if (process.at(points_[i]).mean > process.at(points_[most]).mean) most = i;
+  std::vector<std::size_t> order(points_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return process.at(points_[a]).mean > process.at(points_[b]).mean; });
+  Choice finalists;
+  std::vector<Tuning> taken{best_};
+  for (const std::size_t i : order) {
+    if (taken.size() > kFinalists) break;
+    if (std::find(taken.begin(), taken.end(), tunings_[i]) != taken.end()) continue;
+    taken.push_back(tunings_[i]);
+    finalists.changes.push_back([tuning = tunings_[i]](Tuning* t) { *t = tuning; });
   }
-  best_ = tunings_[most];
-  best_score_ = scores_[most];
+  options_.choices.insert(options_.choices.begin(), std::move(finalists));
+}
+
+bool Search::is_worthwhile(const Choice& choice) const {
+  double bytes = 0, all_bytes = 0, buckets = 0, all_buckets = 0;
+  for (const auto& [size, count] : seen_) {
+    const bool counts = size >= choice.from && size < choice.to;
+    all_buckets += count;
+    all_bytes += count * static_cast<double>(size);
+    if (counts) buckets += count;
+    if (counts) bytes += count * static_cast<double>(size);
+  }
+  return bytes >= kFew * all_bytes || buckets >= kFew * all_buckets;
 }
 
 // What is in force is measured anew beside the others: the machine may have changed meanwhile.
 void Search::begin_choice() {
   is_choosing_ = true;
   tried_ = 0;
-  trial_ = best_;
+  trial_ = in_force_ = best_;
   is_over_ = choice_ == options_.choices.size();
 }
 
 void Search::try_next() {
-  const Choice& choice = options_.choices[choice_];
-  if (tried_ > choice.size()) {
+  if (choice_ == options_.choices.size()) return begin_choice();
+  const std::vector<Change>& changes = options_.choices[choice_].changes;
+  if (tried_ > changes.size()) {
     ++choice_;
     return begin_choice();
   }
-  trial_ = best_;
-  choice[tried_ - 1](&trial_);
+  trial_ = in_force_;
+  changes[tried_ - 1](&trial_);
 }
 
 }  // namespace roda::tune

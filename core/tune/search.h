@@ -1,6 +1,6 @@
 // What to measure next, and what was best: first fusion threshold and waiting time together, by Bayesian optimisation
-// (J. Mockus, "On Bayesian methods for seeking the extremum", 1975: the expected improvement), then each choice among
-// a few values, one after the other.
+// (J. Mockus, "On Bayesian methods for seeking the extremum", 1975: the expected improvement); then what promises most
+// beside what was in force at the start, one right after the other; then each choice among a few values likewise.
 //
 // Pure; not thread-safe.
 #pragma once
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -21,7 +22,12 @@ using negotiate::Tuning;
 // Another value of one thing: makes it so.
 using Change = std::function<void(Tuning*)>;
 // The other values of one thing.
-using Choice = std::vector<Change>;
+struct Choice {
+  std::vector<Change> changes;
+  // Buckets of so many bytes it is about. Where there are few of them it is left as it is.
+  std::size_t from = 0;
+  std::size_t to = SIZE_MAX;
+};
 
 struct SearchOptions {
   bool threshold = true;  // whether it is looked for, or stays as it is
@@ -39,6 +45,8 @@ class Search {
   // To be measured; once it is over: the best.
   const Tuning& trial() const { return trial_; }
   bool is_over() const { return is_over_; }
+  // With the trial in force a bucket of so many bytes was launched.
+  void saw(std::size_t bytes) { ++seen_[bytes]; }
   // Of the trial: the higher the better.
   void scored(double score);
   // Of trial(), once it is over.
@@ -50,11 +58,12 @@ class Search {
   Tuning tuning_at(const Point& point) const;
   void propose();
   Point most_promising() const;
-  void choose_point();
+  void add_finalists();
+  bool is_worthwhile(const Choice& choice) const;
   void begin_choice();
   void try_next();
 
-  const SearchOptions options_;
+  SearchOptions options_;
   Tuning trial_;
   bool is_over_ = false;
   double best_score_ = 0;
@@ -65,6 +74,8 @@ class Search {
   std::size_t choice_ = 0;  // of options_.choices
   std::size_t tried_ = 0;   // measurements for it
   Tuning best_;
+  Tuning in_force_;                  // when the choice began
+  std::map<std::size_t, int> seen_;  // buckets of each size since the last score
   mutable std::minstd_rand random_;
 };
 

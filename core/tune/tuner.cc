@@ -13,7 +13,7 @@ constexpr std::size_t kSamples = 5;
 // Horovod's columns, and ours behind them.
 constexpr const char* kHeader =
     "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
-    "tensor_fusion_threshold,score,outstanding_buckets\n";
+    "tensor_fusion_threshold,score,outstanding_buckets,select\n";
 
 }  // namespace
 
@@ -26,6 +26,7 @@ Tuner::Tuner(const Options& options, Search search)
 }
 
 std::optional<Tuning> Tuner::launched(std::size_t bytes, double now_us) {
+  if (!waits_) search_.saw(bytes);
   const std::optional<double> sample = sampler_.end(bytes, now_us);
   if (!sample.has_value() || waits_ || is_over()) return std::nullopt;
   samples_.push_back(*sample);
@@ -56,8 +57,8 @@ void Tuner::in_force() {
 
 void Tuner::write(const Tuning& t, double score) {
   if (!log_.is_open()) return;
-  log_ << format("{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
-                 static_cast<double>(t.threshold) / (1 << 20), score, t.outstanding)
+  log_ << format("{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
+                 static_cast<double>(t.threshold) / (1 << 20), score, t.outstanding, t.select)
        << std::flush;
 }
 

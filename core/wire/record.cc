@@ -15,6 +15,11 @@ constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache cap
 // Of one item: short enough for any record.
 constexpr std::size_t kItemWords = 1024;
 constexpr std::size_t kItemRanges = 1024;
+struct TuningHead {
+  std::uint64_t threshold = 0;
+  std::uint32_t hold_us = 0;
+  std::uint32_t outstanding = 0;
+};
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 Status malformed(const char* what) {
@@ -96,7 +101,8 @@ void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) {
 void RecordWriter::add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
 
 void RecordWriter::tuning(const negotiate::Tuning& tuning) {
-  item(Item::kTuning, 0, std::as_bytes(std::span(&tuning, 1)));
+  const TuningHead head{tuning.threshold, tuning.hold_us, tuning.outstanding};
+  item(Item::kTuning, 0, std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(tuning.select)));
 }
 
 void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, {}); }
@@ -196,9 +202,13 @@ Status read_number(const ItemView& item, std::uint64_t* value) {
 }
 
 Status read_tuning(const ItemView& item, negotiate::Tuning* tuning) {
-  if (item.payload.size() != sizeof *tuning) return malformed("a tuning of a wrong size");
-  std::memcpy(tuning, item.payload.data(), sizeof *tuning);
-  if (tuning->outstanding < 1 || tuning->outstanding > 1024) return malformed("a tuning that nobody makes");
+  TuningHead head;
+  if (item.payload.size() < sizeof head) return malformed("a cut tuning");
+  std::memcpy(&head, item.payload.data(), sizeof head);
+  if (head.outstanding < 1 || head.outstanding > 1024) return malformed("a tuning that nobody makes");
+  const auto text = item.payload.subspan(sizeof head);
+  *tuning = {head.threshold, head.hold_us, head.outstanding,
+             std::string(reinterpret_cast<const char*>(text.data()), text.size())};
   return {};
 }
 

@@ -39,7 +39,7 @@ enum class Item : std::uint16_t {
   kPart = 10,   // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
-  kTuning = 13,  // of rank 0: u64 threshold, u32 hold, u32 outstanding; in force for all that follows
+  kTuning = 13,  // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
 };
 
 struct ItemHeader {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Autotuning beside a sweep of every setting, on a training step's gradients.
 
-usage: horovodrun -np 2 python tools/perf/autotune.py [--workload resnet50|small] [--rounds 3] [--compute-ms 0]
+usage: horovodrun -np 2 python tools/perf/autotune.py [--workload resnet50|small] [--algorithms]
 
 One job sweeps the settings in turns, round by round, then tunes as HOROVOD_AUTOTUNE=1 does, then measures what was
 found in turns with the sweep's best and with the defaults: only what ran in the same minutes can be compared.
@@ -25,6 +25,9 @@ SWEEP = {
     "HOROVOD_CYCLE_TIME": [0, 0.3, 1, 2.5, 5, 10],
     "HOROVOD_OUTSTANDING_BUCKETS": [1, 2, 4],
 }
+# With --algorithms; else what stands for none of them keeps the tuning from looking for one.
+ALGORITHMS = ["allreduce = */direct", "allreduce = */ring", "allreduce = */recursive_doubling"]
+NO_ALGORITHM = "barrier = */signal"
 SAMPLE_STEPS = 50  # of one setting: as many as a score of the tuning takes
 
 
@@ -73,11 +76,15 @@ class Training:
         return time.perf_counter() - start
 
 
+def forget():
+    """Unset what was set for another measurement."""
+    for name in (*SWEEP, "HOROVOD_SELECT"):
+        os.environ.pop(name, None)
+
+
 def measure(training, settings, steps):
     """Return the milliseconds of a step with the settings, the median of five samples, and all seconds."""
-    names = {*SWEEP, "HOROVOD_SELECT"}
-    for name in names:
-        os.environ.pop(name, None)
+    forget()
     os.environ.update({name: str(value) for name, value in settings.items()})
     hvd.init()
     begin = time.perf_counter()
@@ -89,8 +96,9 @@ def measure(training, settings, steps):
 
 def tune(training):
     """Let it tune until its log has the best. Return those settings, the seconds, and the rows of the log."""
-    for name in (*SWEEP, "HOROVOD_SELECT"):
-        os.environ.pop(name, None)
+    forget()
+    if "HOROVOD_SELECT" not in SWEEP:
+        os.environ["HOROVOD_SELECT"] = NO_ALGORITHM
     log = os.path.join(tempfile.gettempdir(), f"autotune.{os.environ.get('HOROVOD_GLOO_RENDEZVOUS_PORT', 0)}.csv")
     os.environ.update({"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": log})
     hvd.init()
@@ -112,7 +120,7 @@ def tune(training):
     settings = {"HOROVOD_FUSION_THRESHOLD": int(float(best["tensor_fusion_threshold"]) * MB),
                 "HOROVOD_CYCLE_TIME": float(best["cycle_time_ms"]),
                 "HOROVOD_OUTSTANDING_BUCKETS": int(best["outstanding_buckets"])}
-    if best.get("select"):
+    if best["select"]:
         settings["HOROVOD_SELECT"] = best["select"]
     return settings, spent, len(rows)
 
@@ -131,7 +139,10 @@ def main():
     parser.add_argument("--workload", choices=WORKLOADS, default="resnet50")
     parser.add_argument("--rounds", type=int, default=3, help="of the sweep's comparison at the end")
     parser.add_argument("--compute-ms", type=float, default=0, help="time of a step between its gradients")
+    parser.add_argument("--algorithms", action="store_true", help="look for algorithms, too")
     options = parser.parse_args()
+    if options.algorithms:
+        SWEEP["HOROVOD_SELECT"] = ALGORITHMS
     torch.set_num_threads(1)
     training = Training(WORKLOADS[options.workload](), options.compute_ms)
     rank = int(os.environ["HOROVOD_RANK"])

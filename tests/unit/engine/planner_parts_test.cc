@@ -1,6 +1,7 @@
 // The planner's parts, each alone, from transports that exist only as tables of capabilities.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -72,9 +73,9 @@ TEST(Carriers, SumsAreTakenOnDevicesWhereScatterAndGatherWorkThere) {
 
 class Parts : public testing::Test {
  protected:
-  const select::Table table_ = select::Table::defaults();
+  const std::deque<select::Table> tables_{select::Table::defaults()};
   const Carriers carriers_ = carriers();
-  const Ranking ranking_{table_, carriers_, false};
+  const Ranking ranking_{tables_, carriers_, false};
   const Composer composer_{ranking_, carriers_, {}};
 };
 

@@ -58,6 +58,31 @@ std::string described(Planner&& planner, const PlanQuery& query) {
   return s.ok() ? plan->describe() : s.message();
 }
 
+// Rules that are added hold for queries that name them; what was handed out before stays.
+TEST(Planner, AddsRulesForThoseWhoNameThem) {
+  Planner p = planner();
+  PlanQuery query = allreduce(1 << 20, {4});
+  const Plan* before = nullptr;
+  ASSERT_TRUE(p.plan(query, &before).ok());
+  EXPECT_EQ(before->text, "allreduce by near/direct");
+  const std::uint32_t rules = p.add_rules("allreduce@host:524288-inf[4] = near/ring");
+  EXPECT_EQ(rules, 1u);
+  EXPECT_EQ(p.add_rules("allreduce = far/ring"), 2u);
+  EXPECT_EQ(p.add_rules("allreduce@host:524288-inf[4] = near/ring"), rules);
+  EXPECT_EQ(p.add_rules(""), 0u);
+  query.rules = rules;
+  const Plan* after = nullptr;
+  ASSERT_TRUE(p.plan(query, &after).ok());
+  EXPECT_EQ(after->text, "allreduce by near/ring");
+  query.bytes = 524'287;
+  ASSERT_TRUE(p.plan(query, &after).ok());
+  EXPECT_EQ(after->text, "allreduce by near/direct");
+  query.rules = 0;
+  query.bytes = 1 << 20;
+  ASSERT_TRUE(p.plan(query, &after).ok());
+  EXPECT_EQ(after, before);
+}
+
 // Process sets come and go, and with them their shapes: a plan is found again by what the shape was.
 TEST(Planner, OutlivesTheShapesOfItsPlans) {
   Planner p = planner();

@@ -223,11 +223,14 @@ TEST(Negotiator, ChangesItsRulesWhereTheLogSaysSo) {
   submit({"a", "b", "c", "d"});
   finish(2);
   submit({"e", "f", "g"});
-  job.say(0, [](wire::RecordWriter& w) { w.tuning({0, 0, 3}); });
+  job.say(0, [](wire::RecordWriter& w) { w.tuning({0, 0, 3, "x"}); });
   finish(4);
   submit({"h", "i"});
   EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 b", "launch 0#3 c d", "launch 0#4 e", "launch 0#5 f",
                                       "launch 0#6 g", "launch 0#7 h"}));
+  std::vector<std::uint32_t> rules;
+  for (const Launch& launch : job.diary(1).launches) rules.push_back(launch.rules);
+  EXPECT_EQ(rules, (std::vector<std::uint32_t>{0, 0, 0, 0, 1, 1, 1}));
   job.expect_equal_diaries();
 }
 

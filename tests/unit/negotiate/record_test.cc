@@ -117,18 +117,19 @@ TEST(Record, ListsOfNobodyAndNothingAreRead) {
 TEST(Record, ATuningIsReadOrRefused) {
   RecordWriter writer;
   writer.begin(0, 1);
-  writer.tuning({64u << 20, 2500, 4});
+  const negotiate::Tuning said{64u << 20, 2500, 4, "allreduce = shm/ring"};
+  writer.tuning(said);
   RecordReader reader(writer.end());
   ItemView item;
   ASSERT_TRUE(reader.next(&item));
   EXPECT_EQ(item.kind, Item::kTuning);
   negotiate::Tuning tuning;
   ASSERT_TRUE(read_tuning(item, &tuning).ok());
-  EXPECT_EQ(tuning, (negotiate::Tuning{64u << 20, 2500, 4}));
-  EXPECT_NE(read_tuning({Item::kTuning, 0, item.payload.first(8)}, &tuning).message().find("a wrong size"),
+  EXPECT_EQ(tuning, said);
+  EXPECT_NE(read_tuning({Item::kTuning, 0, item.payload.first(8)}, &tuning).message().find("a cut tuning"),
             std::string::npos);
-  tuning.outstanding = 0;
-  EXPECT_FALSE(read_tuning({Item::kTuning, 0, std::as_bytes(std::span(&tuning, 1))}, &tuning).ok());
+  const std::vector<std::byte> zeros(16);
+  EXPECT_FALSE(read_tuning({Item::kTuning, 0, zeros}, &tuning).ok());
 }
 
 TEST(Record, EveryCutIsNoticedOrHarmless) {

@@ -35,9 +35,12 @@ class Diary final : public Outcome {
   void shutdown(std::int32_t rank) override { lines.push_back("shutdown by " + std::to_string(rank)); }
   void all_drained() override { lines.push_back("drained"); }
   void tuned(const Tuning& tuning) override {
-    BucketRules rules;
-    rules.threshold = static_cast<std::size_t>(tuning.threshold);
-    negotiator->adjust(rules, static_cast<int>(tuning.outstanding), tuning.hold_us > 0);
+    Settings settings = negotiator->settings();
+    settings.buckets.threshold = static_cast<std::size_t>(tuning.threshold);
+    settings.outstanding = static_cast<int>(tuning.outstanding);
+    settings.hold = tuning.hold_us > 0;
+    settings.rules = static_cast<std::uint32_t>(tuning.select.size());
+    negotiator->adjust(settings);
   }
 
   Negotiator* negotiator = nullptr;  // that it listens to

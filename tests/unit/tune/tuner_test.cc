@@ -25,7 +25,7 @@ struct Training {
   int steps = 0;
   void run(Tuner* tuner, int most) {
     double now = 0;
-    Tuning in_force{1u << 20, 0, 2};
+    Tuning in_force{1u << 20, 0, 2, ""};
     for (steps = 0; steps < most && !tuner->is_over(); ++steps) {
       now += in_force.outstanding == 4 ? 50 : 100;
       tuner->sampler().add("gradient");
@@ -40,7 +40,7 @@ struct Training {
 SearchOptions one_choice() {
   SearchOptions options;
   options.threshold = options.hold = false;
-  options.choices = {{[](Tuning* t) { t->outstanding = 1; }, [](Tuning* t) { t->outstanding = 4; }}};
+  options.choices = {{{[](Tuning* t) { t->outstanding = 1; }, [](Tuning* t) { t->outstanding = 4; }}}};
   return options;
 }
 
@@ -52,7 +52,7 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
   options.steps = 3;
   options.log = path;
   options.fixed_columns = "0,1,0,1";
-  Tuner tuner(options, Search({1u << 20, 0, 2}, one_choice()));
+  Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
   Training training;
   training.run(&tuner, 10'000);
   ASSERT_TRUE(tuner.is_over());
@@ -63,9 +63,9 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
   EXPECT_EQ(training.proposed.back().outstanding, 4u);
   EXPECT_EQ(lines_of(path),
             (std::vector<std::string>{"hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,"
-                                      "cycle_time_ms,tensor_fusion_threshold,score,outstanding_buckets",
-                                      "0,1,0,1,0,1,10000,2", "0,1,0,1,0,1,10000,1", "0,1,0,1,0,1,20000,4",
-                                      "0,1,0,1,0,1,20000,4"}));
+                                      "cycle_time_ms,tensor_fusion_threshold,score,outstanding_buckets,select",
+                                      "0,1,0,1,0,1,10000,2,", "0,1,0,1,0,1,10000,1,", "0,1,0,1,0,1,20000,4,",
+                                      "0,1,0,1,0,1,20000,4,"}));
 }
 
 // What was proposed takes its time through the ranks' log: until then nothing is measured.
@@ -73,7 +73,7 @@ TEST(Tuner, WaitsUntilAProposalIsInForce) {
   Tuner::Options options;
   options.warmup = 0;
   options.steps = 1;
-  Tuner tuner(options, Search({1u << 20, 0, 2}, one_choice()));
+  Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
   double now = 0;
   int proposals = 0;
   for (int step = 0; step < 100; ++step) {
@@ -87,7 +87,7 @@ TEST(Tuner, WaitsUntilAProposalIsInForce) {
 TEST(Tuner, GoesOnWithoutALogThatCannotBeWritten) {
   Tuner::Options options;
   options.log = "/no such folder/tuning.csv";
-  Tuner tuner(options, Search({1u << 20, 0, 2}, one_choice()));
+  Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
   Training training;
   training.run(&tuner, 10'000);
   EXPECT_TRUE(tuner.is_over());
