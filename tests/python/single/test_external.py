@@ -83,6 +83,8 @@ def test_hosts_of_an_lsf_job(in_lsf: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LSB_DJOB_HOSTFILE", str(in_lsf / "hosts"))
     monkeypatch.setenv("LSB_HOSTS", "")
     assert lsf.LSFUtils.get_compute_hosts_and_slots() == {"b": 3}, "a host with one slot beside larger ones launches"
+    monkeypatch.setenv("LSB_MCPU_HOSTS", "a 1")
+    assert make_settings(parse_args(["-np", "4", "train"])).hosts == "a:4"
     monkeypatch.setenv("LSB_MCPU_HOSTS", "a 4 b 2")
     settings = make_settings(parse_args(["train"]))
     assert (settings.hosts, settings.num_proc) == ("a:4,b:2", 6)

@@ -392,7 +392,7 @@ NOWHERE = "255.255.255.255"  # no connection goes there
 def test_a_host_takes_the_first_interface_that_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"x0": NOWHERE, "x1": "127.0.0.1"})
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"127.0.0.1": "x1", NOWHERE: "x0"})
     monkeypatch.setattr(gloo_run.network, "address_towards", lambda _: NOWHERE)
     monkeypatch.setattr(gloo_run.network, "free_port", lambda _: 4242)
     settings = Settings(num_proc=3, hosts=HOSTS, remote_shell=agent_script(tmp_path))
@@ -405,8 +405,8 @@ def test_a_host_takes_the_first_interface_that_answers(
     )
     assert not told.err
 
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"x0": NOWHERE})
-    monkeypatch.setattr(gloo_run, "_own_address", lambda *_: "127.0.0.1")
-    with pytest.raises(RuntimeError, match=rf"interfaces: from 203.0.113.\d nothing answers at x0 \({NOWHERE}\)"):
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"224.0.0.1": "x1"})
+    told = rf"interfaces: from 203.0.113.\d nothing answers at the route there \({NOWHERE}\), x1 \(224.0.0.1\)\."
+    with pytest.raises(RuntimeError, match=told):
         gloo_run.launch_gloo(sh("echo never"), settings, os.environ)
     assert "never" not in capfd.readouterr().out

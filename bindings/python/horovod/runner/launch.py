@@ -156,6 +156,8 @@ def make_settings(args: argparse.Namespace) -> Settings:
         raise ValueError(f"--hostfile {args.hostfile}: {error.strerror}") from error
     if not named and not args.host_discovery_script and lsf.LSFUtils.using_lsf():
         found = lsf.LSFUtils.get_compute_hosts_and_slots()
+        if len(found) == 1:  # one slot may have several GPUs
+            found = {host: max(slots, args.num_proc or 0) for host, slots in found.items()}
         named = ",".join(f"{host}:{slots}" for host, slots in found.items())
     hosts = named or f"localhost:{args.num_proc}"
     infos = parse_hosts(hosts)

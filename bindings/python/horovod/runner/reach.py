@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from horovod.runner.util import network
@@ -17,7 +17,7 @@ class Reach:
     port : int
         On which something listens at every address.
     addresses : dict
-        By interface, the likely one first.
+        The interface of each, the likely one first.
     variables : list of str
         Those that are set to the address.
     """
@@ -28,11 +28,11 @@ class Reach:
 
     def order(self) -> dict[str, object]:
         """Return what an agent is told."""
-        return {**vars(self), "addresses": list(self.addresses.values())}
+        return {**vars(self), "addresses": list(self.addresses)}
 
     def failure(self, hostname: str) -> str:
         """Return what the user is told when a host's agent reached none of the addresses."""
-        tried = ", ".join(f"{nic} ({address})" for nic, address in self.addresses.items())
+        tried = ", ".join(f"{nic} ({address})" for address, nic in self.addresses.items())
         return (
             f"Unable to find a set of common task-to-task communication interfaces: from {hostname} nothing answers at "
             f"{tried}. Name an interface that it reaches with --network-interfaces, or let its connections through the "
@@ -41,7 +41,7 @@ class Reach:
 
 
 def candidates(nics: Sequence[str], likely: str) -> dict[str, str]:
-    """Return by interface the addresses at which other hosts may look for this one.
+    """Return the addresses at which other hosts may look for this one, each with its interface.
 
     Parameters
     ----------
@@ -50,5 +50,5 @@ def candidates(nics: Sequence[str], likely: str) -> dict[str, str]:
     likely : str
         The address to try first.
     """
-    found: Mapping[str, str] = {nics[0]: likely} if nics else network.outward_addresses()
-    return dict(sorted(found.items(), key=lambda item: item[1] != likely))
+    found = network.outward_addresses()
+    return {likely: nics[0]} if nics else {likely: found.get(likely, "the route there"), **found}

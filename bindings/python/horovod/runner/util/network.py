@@ -71,12 +71,12 @@ def loopback_interfaces() -> list[str]:
 
 
 def outward_addresses() -> dict[str, str]:
-    """Return an IPv4 address of each interface of this machine that is up and not the loopback."""
+    """Return the interface of each IPv4 address of this machine that is up and not the loopback's."""
     states = psutil.net_if_stats()
     return {
-        nic: address.address
+        address.address: nic
         for nic, addresses in psutil.net_if_addrs().items()
-        for address in reversed(addresses)
+        for address in addresses
         if address.family == socket.AF_INET and not address.address.startswith("127.")
         if nic in states and states[nic].isup
     }
@@ -93,7 +93,7 @@ def outward_address() -> str:
     found = outward_addresses()
     if not found:
         raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
-    return next(iter(found.values()))
+    return next(iter(found))
 
 
 def get_local_host_intfs() -> set[str]:
