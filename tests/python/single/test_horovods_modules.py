@@ -29,7 +29,7 @@ from horovod.runner.common.util.network import (
 from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.elastic import discovery
 from horovod.runner.elastic.discovery import FixedHosts, HostManager, HostState
-from horovod.runner.elastic.driver import ELASTIC_TIMEOUT_SECS, ElasticDriver
+from horovod.runner.elastic.driver import DISCOVER_HOSTS_FREQUENCY_SECS, ELASTIC_TIMEOUT_SECS, ElasticDriver
 from horovod.runner.elastic.registration import WorkerStateRegistry
 from horovod.runner.elastic.rendezvous import create_rendezvous_handler
 from horovod.runner.elastic.worker import HostUpdateResult
@@ -235,4 +235,4 @@ def test_a_host_that_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_not_here_says_what_is(use: object) -> None:
     with pytest.raises(NotImplementedError, match=r"horovod\.run"):
         use("anything")
-    assert ELASTIC_TIMEOUT_SECS == 600
+    assert (DISCOVER_HOSTS_FREQUENCY_SECS, ELASTIC_TIMEOUT_SECS) == (1, 600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from horovod.runner.common.util.absent import absent_class
+from horovod.runner.elastic.control import DISCOVER_HOSTS_FREQUENCY_SECS as DISCOVER_HOSTS_FREQUENCY_SECS
 from horovod.runner.elastic.settings import ElasticSettings
 
 ELASTIC_TIMEOUT_SECS = ElasticSettings.elastic_timeout
