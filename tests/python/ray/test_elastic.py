@@ -47,7 +47,7 @@ class Nodes:
 
 
 def test_a_node_comes_and_a_node_dies_in_training(cluster: Cluster) -> None:
-    settings = ElasticRayExecutor.create_settings(min_num_proc=2, elastic_timeout=60)
+    settings = ElasticRayExecutor.create_settings(min_num_proc=2, timeout_s=120)
     settings.discovery = OneEach()
     executor = ElasticRayExecutor(settings, override_discovery=False)
     with pytest.raises(RuntimeError, match=r"Call start\(\) first"):
@@ -62,7 +62,7 @@ def test_a_node_comes_and_a_node_dies_in_training(cluster: Cluster) -> None:
 
 
 def test_workers_by_numbers_at_least_and_at_most(cluster: Cluster) -> None:
-    settings = RayExecutor.create_settings()
+    settings = RayExecutor.create_settings(timeout_s=120)
     executor = RayExecutor(settings, min_workers=1, max_workers=2, reset_limit=0)
     executor.start(work.Counter, [10])
     with pytest.raises(NotImplementedError, match="run_remote"):

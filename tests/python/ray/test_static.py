@@ -19,7 +19,7 @@ from horovod.ray.utils import detect_nics, nics_to_env_var
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-SETTINGS = RayExecutor.create_settings(timeout_s=30, placement_group_timeout_s=30)
+SETTINGS = RayExecutor.create_settings(timeout_s=120, placement_group_timeout_s=120)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_the_placement_group_that_the_driver_is_in(cluster: Cluster) -> None:
     try:
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
         task = ray.remote(work.run_in_group).options(num_cpus=1, scheduling_strategy=strategy)
-        found = ray.get(task.remote(2, 30))
+        found = ray.get(task.remote(2, 120))
         assert {used for used, _ in found} == {group.id.hex()}
         assert len(set(found[0][1])) == 2
         with pytest.raises(TimeoutError, match="of 4 workers have not started within 1.5 s"):
