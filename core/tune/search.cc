@@ -25,7 +25,7 @@ constexpr double kLeastImprovement = 0.01;
 constexpr int kCandidates = 1500;
 constexpr std::size_t kFinalists = 3;
 // A choice is taken when it is better by this part: two measurements of the same differ, too.
-constexpr double kWorthwhile = 1.01;
+constexpr double kWorthwhile = 1.02;
 // Of the buckets, and of their bytes.
 constexpr double kFew = 0.1;
 

@@ -137,7 +137,7 @@ def main():
     """Sweep, tune, compare, and print on rank 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", choices=WORKLOADS, default="resnet50")
-    parser.add_argument("--rounds", type=int, default=3, help="of the sweep's comparison at the end")
+    parser.add_argument("--rounds", type=int, default=15, help="of the sweep's comparison at the end")
     parser.add_argument("--compute-ms", type=float, default=0, help="time of a step between its gradients")
     parser.add_argument("--algorithms", action="store_true", help="look for algorithms, too")
     options = parser.parse_args()
@@ -156,8 +156,8 @@ def main():
     rivals = {f"sweep #{place + 1}": points[number] for place, number in enumerate(order[:5])}
     rivals = agreed({"default": {}, "tuned": tuned, **rivals})
     times = {name: [] for name in rivals}
-    for _ in range(options.rounds):
-        for name, settings in rivals.items():
+    for turn in range(options.rounds):
+        for name, settings in sorted(rivals.items(), reverse=turn % 2 == 1):
             times[name].append(measure(training, settings, SAMPLE_STEPS)[0])
     best = min((name for name in rivals if name.startswith("sweep")), key=lambda name: median(times[name]))
     if rank == 0:
