@@ -107,7 +107,8 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
 def require_framework(module: str, binding: str) -> None:
     """Raise ModuleNotFoundError, with the line to type, when the framework of a binding is not installed."""
     if module not in sys.modules and importlib.util.find_spec(module) is None:
-        text = f"{binding} needs {module}, which is not installed: pip install 'roda[{module}]'"
+        extra = binding.rpartition(".")[2]
+        text = f"{binding} needs {module}, which is not installed: pip install 'roda[{extra}]'"
         raise ModuleNotFoundError(text, name=module)
 
 

@@ -136,10 +136,28 @@ def framed(text: bytes | str) -> bytes:
     return b"%08d" % len(data) + data
 
 
+def _read(fd: int, count: int) -> bytes:
+    """Read; a connection that stands in for a pipe may end hard, and has ended then."""
+    try:
+        return os.read(fd, count)
+    except ConnectionError:
+        return b""
+
+
+def boot_command(python: str) -> list[str]:
+    """Return a command that becomes an agent when it reads :func:`agent_text` from standard input."""
+    return [python, "-I", "-S", "-c", _BOOT]
+
+
+def agent_text() -> bytes:
+    """Return what makes an agent, framed."""
+    return framed(resources.files("horovod.runner").joinpath("agent.py").read_bytes())
+
+
 def _agent_command(settings: Settings, host: HostJob) -> list[str]:
-    boot = ["-I", "-S", "-c", _BOOT]
     if host.is_local:
-        return [sys.executable, *boot]
+        return boot_command(sys.executable)
+    boot = boot_command(sys.executable)[1:]
     python = shlex.quote(sys.executable)
     shell = (
         f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; "
@@ -295,8 +313,7 @@ class Job:
             start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
         )
         connection = Connection(host, process)
-        text = resources.files("horovod.runner").joinpath("agent.py").read_bytes()
-        connection.send(framed(text))
+        connection.send(agent_text())
         return connection
 
     def _await_hello(self, connection: Connection, deadline: float) -> str | None:
@@ -310,7 +327,7 @@ class Job:
                     connection.process.kill()
                     connection.process.wait()
                     return f"no answer within {self._settings.start_timeout:g} seconds (--start-timeout)"
-                data = os.read(out, 4096)
+                data = _read(out, 4096)
                 if not data:
                     return f"the remote shell ended with status {connection.process.wait()}"
                 seen = (seen + data)[-4096:]
@@ -361,7 +378,7 @@ class Job:
             if not isinstance(key.data, Connection):
                 os.read(key.fd, 4096)
                 continue
-            data = os.read(key.fd, 1 << 16)
+            data = _read(key.fd, 1 << 16)
             for frame in key.data.frames(data):
                 self._handle(*frame)
             if not data:
@@ -385,18 +402,22 @@ class Job:
         forwarder = self._forwarders.get((rank, kind))
         if forwarder is None:
             stream = "stdout" if kind == b"o" else "stderr"
-            copy = None
-            if self._settings.output_filename:
-                copy = open_rank_file(self._settings.output_filename, rank, self._settings.num_proc, stream)
             forwarder = LineForwarder(
-                _writer(sys.stdout if kind == b"o" else sys.stderr),
+                _writer(self._own_stream(stream)),
                 self._name_of(rank),
                 stream,
                 self._settings.prefix_output_with_timestamp,
-                copy,
+                self._copy_for(rank, stream),
             )
             self._forwarders[(rank, kind)] = forwarder
         return forwarder
+
+    def _own_stream(self, stream: str) -> Any:
+        return getattr(sys, stream)
+
+    def _copy_for(self, rank: int, stream: str) -> Any:
+        folder = self._settings.output_filename
+        return open_rank_file(folder, rank, self._settings.num_proc, stream) if folder else None
 
     def _name_of(self, rank: int) -> int | str:
         return rank

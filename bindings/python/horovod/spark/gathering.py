@@ -1,0 +1,174 @@
+"""The driver's side of Spark's tasks: which have come, and the connection to each."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+
+from horovod.runner.common.util.network import Wire
+from horovod.runner.common.util.timeout import Timeout
+from horovod.runner.util.threads import in_thread
+from horovod.spark.task import NONCE_BYTES, Place, keep_alive
+
+_STRANGER_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+
+
+class _Half:
+    """One direction of a connection, where our launcher has a pipe of its agent."""
+
+    def __init__(self, connection: socket.socket, is_written: bool) -> None:
+        self._connection, self._is_written = connection, is_written
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        if self._is_written:  # what is read ends when the task does
+            with contextlib.suppress(OSError):  # it has
+                self._connection.shutdown(socket.SHUT_WR)
+
+
+class Task:
+    """A task that has come. To our launcher it is its agent's process.
+
+    Attributes
+    ----------
+    place : Place
+        Where it is.
+    stdin, stdout
+        The agent's.
+    """
+
+    def __init__(self, connection: socket.socket, place: Place, wire: Wire) -> None:
+        self.place = place
+        self.stdin, self.stdout = _Half(connection, True), _Half(connection, False)
+        self._connection, self._wire = connection, wire
+
+    def begin(self) -> None:
+        """Have it start its agent."""
+        with contextlib.suppress(OSError), self._connection.makefile("wb") as writer:
+            self._wire.write(self.place.question, writer)
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether the connection stands, of a task that has not begun."""
+        try:
+            return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; subprocess.TimeoutExpired after `timeout` seconds."""
+        self._connection.settimeout(timeout)
+        try:
+            while self._connection.recv(1 << 16):
+                continue
+        except socket.timeout as error:
+            raise subprocess.TimeoutExpired(self.place.name, timeout or 0.0) from error
+        except OSError:
+            pass  # it has ended
+        self.kill()
+        return 0
+
+    def kill(self) -> None:
+        """Give it up: without a driver it ends."""
+        self._connection.close()
+
+
+class Gathering:
+    """Where Spark's tasks come to. Any thread.
+
+    Parameters
+    ----------
+    address : str
+        To listen at.
+    key : bytes
+        Proves tasks and driver to each other.
+    """
+
+    def __init__(self, address: str, key: bytes) -> None:
+        self._wire = Wire(key)
+        self._changed = threading.Condition()
+        self._tasks: dict[int, Task] = {}
+        self._left_out: list[Task] = []  # later attempts of tasks that are in the job
+        self._is_closed = self._is_complete = False
+        self._server = socket.create_server((address, 0), backlog=128)
+        self.port: int = self._server.getsockname()[1]
+        in_thread(self._listen, name="horovod-spark")
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError):  # it has been closed
+            while True:
+                connection, _ = self._server.accept()
+                in_thread(self._welcome, (connection,), name="horovod-spark-task")
+
+    def _welcome(self, connection: socket.socket) -> None:
+        """Let in who knows the key; a stranger is no reason for words on the user's terminal."""
+        try:
+            connection.settimeout(_STRANGER_SECONDS)
+            keep_alive(connection)
+            question = secrets.token_bytes(NONCE_BYTES)
+            connection.sendall(question)
+            with connection.makefile("rb") as stream:
+                place = self._wire.read(stream)
+            if not isinstance(place, Place) or not hmac.compare_digest(place.answer, question):
+                raise ConnectionError
+        except (OSError, EOFError):
+            connection.close()
+            return
+        connection.settimeout(None)
+        self._let_in(Task(connection, place, self._wire))
+
+    def _let_in(self, task: Task) -> None:
+        with self._changed:
+            if self._is_closed:
+                task.kill()
+            elif self._is_complete:
+                self._left_out.append(task)  # it waits: Spark would take its end for the task's
+            else:
+                before = self._tasks.pop(task.place.index, None)
+                if before is not None:
+                    before.kill()
+                self._tasks[task.place.index] = task
+            self._changed.notify_all()
+
+    def wait_for(self, count: int, timeout: Timeout, check: Callable[[], None]) -> list[Task]:
+        """Return the tasks, by index, once there are so many.
+
+        Parameters
+        ----------
+        check : callable
+            Called a few times a second; raises when there is no use in waiting.
+
+        Raises
+        ------
+        TimeoutException
+            After the timeout.
+        """
+        with self._changed:
+            while True:
+                self._tasks = {index: task for index, task in self._tasks.items() if task.is_alive}
+                if len(self._tasks) == count:
+                    self._is_complete = True
+                    return [self._tasks[index] for index in range(count)]
+                check()
+                timeout.check_time_out_for(f"{len(self._tasks)} of {count}")
+                self._changed.wait(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        """Let no more tasks in and send those home that the job has no use for."""
+        with self._changed:
+            self._is_closed = True
+            with contextlib.suppress(OSError):
+                self._server.shutdown(socket.SHUT_RDWR)
+            self._server.close()
+            for task in [*self._left_out, *self._tasks.values()]:
+                task.kill()

@@ -1,0 +1,117 @@
+"""A job whose agents are in Spark's tasks, and what its errors say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.job import Connection, HostJob, Job, JobFailedError
+from horovod.spark.gathering import Task
+
+_KEPT_BYTES = 1 << 14
+_CONNECTION_LOST = 255
+
+
+class TaskFailedError(JobFailedError):
+    """A rank failed; the text has what it wrote last, as a rule its traceback."""
+
+    def __init__(self, rank: int | str, status: int, last_words: str) -> None:
+        super().__init__(rank, status)
+        if last_words:
+            more = f"What rank {rank} wrote last to stderr:\n{last_words}"
+        elif status == _CONNECTION_LOST:
+            more = (
+                f"The connection to rank {rank}'s Spark task was lost: was its executor ended, for the memory that it "
+                "took perhaps? The executor's log may tell."
+            )
+        else:
+            more = f"Rank {rank} wrote nothing to stderr."
+        self.args = (f"{self.args[0]}{more}",)
+
+
+class _Tail:
+    """Keeps the end of what is written."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def write(self, data: bytes) -> None:
+        self._kept = (self._kept + data)[-_KEPT_BYTES:]
+
+    def flush(self) -> None:
+        """All is there at once."""
+
+    close = flush
+
+    def text(self) -> str:
+        return self._kept.decode(errors="replace").strip()
+
+
+class TaskJob(Job):
+    """Runs one rank in each task.
+
+    Parameters
+    ----------
+    settings : Settings
+        Options of the job.
+    tasks : sequence of Task
+        By rank.
+    variables : sequence of mapping
+        By rank: what each rank's environment gets.
+    environment : mapping
+        What all ranks' environments get.
+    streams : mapping
+        Where output goes that does not go to this process's own ``stdout`` or ``stderr``, by these names.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tasks: Sequence[Task],
+        variables: Sequence[Mapping[str, str]],
+        environment: Mapping[str, str],
+        streams: Mapping[str, Any],
+    ) -> None:
+        hosts = []
+        for rank, task in enumerate(tasks):
+            sharers = int(variables[rank]["HOROVOD_LOCAL_SIZE"])
+            slot = {"rank": rank, "environment": dict(variables[rank]), "sharers": sharers}
+            hosts.append(HostJob(task.place.name, False, [slot]))
+        # The task adds the command, the secret and the function: Spark brought it those.
+        super().__init__(settings, hosts, [], dict(environment), b"")
+        self._tasks = list(tasks)
+        self._streams = streams
+        self._tails: dict[int, _Tail] = {}
+
+    def run(self) -> None:
+        """Run to the end; errors as Job's, TaskFailedError for JobFailedError."""
+        try:
+            super().run()
+        except JobFailedError as error:
+            words = {rank: self._tails[rank].text() if rank in self._tails else "" for rank, _ in self._failures}
+            # A rank that only tells of another's failure may have been the quicker one.
+            rank, status = min(self._failures, key=lambda failure: "HorovodInternalError" in words[failure[0]])
+            raise TaskFailedError(rank, status, words[rank]) from error
+
+    def _connect_all(self) -> None:
+        deadline = time.monotonic() + self._settings.start_timeout
+        started = []
+        for host, task in zip(self._hosts, self._tasks):
+            task.begin()
+            started.append(Connection(host, task))  # type: ignore[arg-type]
+        for rank, connection in enumerate(started):
+            error = self._await_hello(connection, deadline)
+            if error is not None:
+                raise RuntimeError(
+                    f"Spark task {connection.host.hostname}, which was to run rank {rank}, ended before it began. Its "
+                    "executor's log may tell why."
+                )
+            self._connections.append(connection)
+
+    def _own_stream(self, stream: str) -> Any:
+        return self._streams.get(stream) or super()._own_stream(stream)
+
+    def _copy_for(self, rank: int, stream: str) -> Any:
+        return self._tails.setdefault(rank, _Tail()) if stream == "stderr" else None

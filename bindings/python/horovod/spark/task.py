@@ -1,0 +1,183 @@
+"""What a Spark task does for a job: it runs an agent of our launcher, which runs the rank, and obeys the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from pyspark import TaskContext
+
+from horovod.runner.common.util.host_hash import host_hash
+from horovod.runner.common.util.network import Wire
+from horovod.runner.job import agent_text, boot_command, framed
+from horovod.runner.util import network
+
+NONCE_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Call:
+    """What every task of a job gets from Spark.
+
+    Attributes
+    ----------
+    driver : str
+        The driver's address, with the port.
+    key : bytes
+        Proves task and driver to each other.
+    secret : bytes
+        The job's, for the engine.
+    function : bytes
+        A pickled call for ``horovod.runner.run_task``.
+    executable : str or None
+        The rank's Python; by default the task's.
+    timeout : float
+        Seconds for reaching the driver.
+    """
+
+    driver: tuple[str, int]
+    key: bytes
+    secret: bytes
+    function: bytes
+    executable: str | None
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task is, as it tells the driver.
+
+    Attributes
+    ----------
+    index, attempt : int
+        Spark's numbers of the task.
+    host : str
+        Its host hash.
+    address, port
+        An address of its host, and a port of that which is free.
+    answer, question : bytes
+        What the driver asked, and what it is to answer: who repeats an old message is found out.
+    """
+
+    index: int
+    attempt: int
+    host: str
+    address: str
+    port: int
+    answer: bytes
+    question: bytes
+
+    @property
+    def name(self) -> str:
+        """Return how errors name it."""
+        return f"{self.host}/task{self.index}.{self.attempt}"
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the system notice within half a minute that the other host is gone."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
+    """Be one task of a job to its end; for ``mapPartitionsWithIndex``.
+
+    Raises
+    ------
+    RuntimeError
+        When the driver can't be reached, or gave this task up: Spark may try again.
+    """
+    del rows
+    try:
+        connection = socket.create_connection(call.driver, call.timeout)
+    except OSError as error:
+        raise RuntimeError(
+            f"Spark task {index} on {socket.gethostname()} can't reach the driver at {call.driver[0]}:{call.driver[1]}: "
+            f"{error}. Set spark.driver.host to an address that executors reach, or name the network interface (nics)."
+        ) from error
+    with connection, connection.makefile("rb") as stream, connection.makefile("wb") as writer:
+        keep_alive(connection)
+        wire = Wire(call.key)
+        address = connection.getsockname()[0]
+        place = Place(
+            index,
+            TaskContext.get().attemptNumber(),  # type: ignore[union-attr]
+            host_hash(),
+            address,
+            network.free_port(address),
+            stream.read(NONCE_BYTES),
+            secrets.token_bytes(NONCE_BYTES),
+        )
+        wire.write(place, writer)
+        connection.settimeout(None)
+        try:
+            answer = wire.read(stream)
+        except (EOFError, ConnectionResetError):
+            return iter(())  # the job is over, or has another attempt of this task
+        if answer != place.question:
+            raise RuntimeError(f"Who is at {call.driver[0]}:{call.driver[1]} does not know the job's secret.")
+        _run_agent(call, connection, stream)
+    return iter(())
+
+
+def _run_agent(call: Call, connection: socket.socket, stream: BinaryIO) -> None:
+    agent = subprocess.Popen(
+        boot_command(sys.executable),
+        stdin=subprocess.PIPE,
+        stdout=connection.fileno(),
+        bufsize=0,
+        # What Spark or the user put on this process's path is there for the rank, too.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+    )
+    is_given_up = threading.Event()
+    try:
+        _tell(agent, agent_text())
+        length = stream.read(8)
+        if length:
+            spec = json.loads(stream.read(int(length)))
+            # These don't go over the connection, which nothing encrypts.
+            spec.update(
+                secret=call.secret.hex(),
+                function=call.function.hex(),
+                command=[call.executable or sys.executable, "-m", "horovod.runner.run_task"],
+            )
+            _tell(agent, framed(json.dumps(spec)))
+        pump = threading.Thread(target=_pass_on, args=(stream, agent, is_given_up), daemon=True)
+        pump.start()
+        agent.wait()
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        pump.join()
+    finally:
+        agent.stdin.close()  # type: ignore[union-attr]
+        agent.wait()  # without a launcher it ends the rank, in its grace time
+    if is_given_up.is_set():
+        raise RuntimeError("The driver has ended, or has given this task up.")
+
+
+def _tell(agent: subprocess.Popen[bytes], data: bytes) -> None:
+    while data:
+        data = data[agent.stdin.write(data) :]  # type: ignore[union-attr]
+
+
+def _pass_on(stream: Any, agent: subprocess.Popen[bytes], is_given_up: threading.Event) -> None:
+    """Hand the driver's commands to the agent; the driver's end is the agent's."""
+    with contextlib.suppress(OSError, ValueError):
+        while data := stream.read1(1 << 16):
+            _tell(agent, data)
+    if agent.poll() is None:
+        is_given_up.set()
+    with contextlib.suppress(OSError):
+        agent.stdin.close()  # type: ignore[union-attr]
