@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet ray hosts faults
-# curves vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `quick`, what to run
+# curves vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `spark`, which
+# fetches half a gigabyte and needs Java; or `quick`, what to run
 # before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
 # nothing failed.
 set -euo pipefail
@@ -241,6 +242,22 @@ suite_wheel() {
   REPORT_LIMIT=3600 pytest_report wheel tests/wheel
 }
 
+# A Spark cluster on this machine: not part of every run, because it needs Java.
+suite_spark() {
+  if ! command -v java >/dev/null; then
+    step_failed "spark: no Java; on Debian: apt-get install openjdk-17-jre-headless"
+    return
+  fi
+  if ! ensure_framework spark 'pyspark>=3.5' pytest psutil cloudpickle pyyaml packaging; then
+    step_failed "spark: pyspark is not to be had"
+    return
+  fi
+  link_site
+  local -x PYTHONPATH=$ROOT/build/site
+  local RANK_PYTHON=$ROOT/build/venvs/spark/bin/python
+  pytest_report spark tests/python/spark
+}
+
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
 suite_hosts() {
   pytest_report hosts tests/hosts
@@ -307,8 +324,8 @@ build_beside() {
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} quick threads wheel " == *" $suite "* ]] ||
-    die "no suite '$suite'; there are: ${SUITES[*]}, threads, wheel and quick"
+  [[ " ${SUITES[*]} quick threads wheel spark " == *" $suite "* ]] ||
+    die "no suite '$suite'; there are: ${SUITES[*]}, threads, wheel, spark and quick"
 done
 
 ensure_all
@@ -318,7 +335,7 @@ mkdir -p "$RESULTS" build/logs
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
-  [[ structure,native,quick,threads,wheel != *$suite* ]] && build_beside
+  [[ structure,native,quick,threads,wheel,spark != *$suite* ]] && build_beside
   "suite_$suite"
   printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
 done

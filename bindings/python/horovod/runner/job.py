@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from types import FrameType
 from typing import Any
 
+from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.output import LineForwarder, open_rank_file
 from horovod.runner.reach import Reach
@@ -33,20 +33,6 @@ _ATTEMPTS = 5
 _HANG_UP_SECONDS = 10.0
 # When a rank has failed, the others learn of it from their engine: so long they may tell before they are signalled.
 _LAST_WORDS_SECONDS = 1.0
-
-# Runs in the agent's Python: reads the agent's text from standard input and executes it.
-_BOOT = """
-import os
-def take(count):
-    data = b''
-    while len(data) < count:
-        chunk = os.read(0, count - len(data))
-        if not chunk:
-            raise SystemExit(1)
-        data += chunk
-    return data
-exec(compile(take(int(take(8))), 'roda-agent', 'exec'), {'__name__': 'roda_agent'})
-"""
 
 
 def _exit_code(status: int) -> int:
@@ -130,28 +116,12 @@ class Connection:
             yield kind, rank, payload
 
 
-def framed(text: bytes | str) -> bytes:
-    """Return what an agent reads as one text."""
-    data = text.encode() if isinstance(text, str) else text
-    return b"%08d" % len(data) + data
-
-
 def _read(fd: int, count: int) -> bytes:
     """Read; a connection that stands in for a pipe may end hard, and has ended then."""
     try:
         return os.read(fd, count)
     except ConnectionError:
         return b""
-
-
-def boot_command(python: str) -> list[str]:
-    """Return a command that becomes an agent when it reads :func:`agent_text` from standard input."""
-    return [python, "-I", "-S", "-c", _BOOT]
-
-
-def agent_text() -> bytes:
-    """Return what makes an agent, framed."""
-    return framed(resources.files("horovod.runner").joinpath("agent.py").read_bytes())
 
 
 def _agent_command(settings: Settings, host: HostJob) -> list[str]:

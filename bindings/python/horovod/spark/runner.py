@@ -138,7 +138,8 @@ def run(
             results = _run_ranks(settings, driver, tasks, slots, keys[1], env or {}, streams)
             grace = _DONE_SECONDS
         finally:
-            gathering.close()
+            if grace:
+                gathering.close()  # attempts that Spark made beside those that are in the job may go, too
             stage.end(grace)
     return [cloudpickle.loads(results[rank]) for rank in range(num_proc)]
 
@@ -157,10 +158,11 @@ def _refuse_mpi(use_mpi: bool | None, use_gloo: bool | None, extra_mpi_args: str
 
 
 def _timeout(context: SparkContext, seconds: float) -> Timeout:
+    slots = context.defaultParallelism
     text = (
         "Only {activity} Spark tasks have started within {timeout:g} s. Every rank is a task, and all run at the same "
-        f"time: ask for fewer (num_proc), give Spark more cores (the default parallelism is {context.defaultParallelism}"
-        "), end what else runs on it, or wait longer (start_timeout)."
+        f"time: ask for fewer (num_proc), give Spark more cores (the default parallelism is {slots}), "
+        "end what else runs on it, or wait longer (start_timeout)."
     )
     return Timeout(seconds, text)
 

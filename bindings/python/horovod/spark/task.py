@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 from pyspark import TaskContext
 
+from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util.host_hash import host_hash
 from horovod.runner.common.util.network import Wire
-from horovod.runner.job import agent_text, boot_command, framed
 from horovod.runner.util import network
 
 NONCE_BYTES = 32
@@ -103,8 +103,9 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         connection = socket.create_connection(call.driver, call.timeout)
     except OSError as error:
         raise RuntimeError(
-            f"Spark task {index} on {socket.gethostname()} can't reach the driver at {call.driver[0]}:{call.driver[1]}: "
-            f"{error}. Set spark.driver.host to an address that executors reach, or name the network interface (nics)."
+            f"Spark task {index} on {socket.gethostname()} can't reach the driver at {call.driver[0]}, port "
+            f"{call.driver[1]}: {error}. Set spark.driver.host to an address that executors reach, "
+            "or name an interface (nics)."
         ) from error
     with connection, connection.makefile("rb") as stream, connection.makefile("wb") as writer:
         keep_alive(connection)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.runner.boot import framed
 from horovod.runner.elastic.control import Control, find_hosts
 from horovod.runner.elastic.discovery import HostDiscovery
 from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError
@@ -21,7 +22,6 @@ from horovod.runner.job import (
     Job,
     JobFailedError,
     JobInterruptedError,
-    framed,
 )
 
 _ATTEMPTS = 3  # at a host, before it counts as lost
