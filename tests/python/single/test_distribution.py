@@ -169,11 +169,12 @@ def test_the_doctor_names_a_package_that_is_missing(environment: Environment) ->
     assert done.stderr == "horovod.doctor: a package that Roda needs is not installed: pip install psutil\n"
 
 
-@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet", "ray"])
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet", "ray", "spark"])
 def test_a_binding_without_its_framework_names_the_extra(environment: Environment, name: str) -> None:
     done = environment.run("-c", f"import horovod.{name}")
     assert done.returncode == 1
-    text = f"horovod.{name} needs {name}, which is not installed: pip install 'roda[{name}]'"
+    framework = {"spark": "pyspark"}.get(name, name)
+    text = f"horovod.{name} needs {framework}, which is not installed: pip install 'roda[{name}]'"
     assert done.stderr.strip().splitlines()[-1] == f"ModuleNotFoundError: {text}"
 
 
