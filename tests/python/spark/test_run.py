@@ -106,9 +106,22 @@ def kill_one() -> None:
     hvd.allreduce(torch.ones(1))
 
 
+def kill_the_task_of_one() -> None:
+    hvd, torch = load()
+    if hvd.rank() == 1:
+        agent = Path(f"/proc/{os.getppid()}/stat").read_text()
+        os.kill(int(agent.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    hvd.allreduce(torch.ones(1))
+    signal.pause()
+
+
 @pytest.mark.parametrize(
     ("function", "rank", "words"),
-    [(break_one, 1, "KeyError: 'what is missing'"), (kill_one, 0, "Ended by: SIGKILL")],
+    [
+        (break_one, 1, "KeyError: 'what is missing'"),
+        (kill_one, 0, "Ended by: SIGKILL"),
+        (kill_the_task_of_one, 1, "The connection to rank 1's Spark task was lost"),
+    ],
 )
 def test_a_rank_that_fails_ends_the_job(context: SparkContext, function: Any, rank: int, words: str) -> None:
     with pytest.raises(JobFailedError) as caught:
