@@ -265,7 +265,7 @@ suite_hosts() {
 
 # Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
 suite_faults() {
-  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-50}" --junit "$RESULTS/faults.xml" </dev/null || true
+  python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-40}" --junit "$RESULTS/faults.xml" </dev/null || true
   [[ -s $RESULTS/faults.xml ]] || step_failed "faults: no report"
 }
 
@@ -304,7 +304,7 @@ suite_fuzz() {
   stop_beside builds
   build_fuzz || { step_failed "fuzz: build" && return; }
   build_beside
-  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-6}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
+  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-4}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
 }
 

@@ -117,7 +117,9 @@ ucx_rc() { # ucx_rc NAME RANKS CASES
   [[ ! -e $ucx ]] || check "$1" 400 env UCX_TLS=rc_v,self UCX_NET_DEVICES=rxe1:1 \
     "$kit" --plugin "$ucx" --ranks "$2" --only "$3" --seconds 150
 }
-ucx_rc ucx-rc-kit-2-ranks 2 ""
+for cases in p2p window memory; do # groups, deaths and sleep are UCX's own, and have run over its TCP
+  ucx_rc "ucx-rc-$cases-2-ranks" 2 "$cases"
+done
 ucx_rc ucx-rc-4-ranks 4 p2p.all_pairs
 check memory-limit 30 bash -c "limit_is_named $kit verbs"
 [[ ! -e $ucx ]] || check ucx-memory-limit 60 env UCX_TLS=rc_v,self UCX_NET_DEVICES=rxe1:1 \

@@ -31,7 +31,7 @@ def test_digits(cluster: Cluster) -> None:
 
 
 def test_the_scripts_of_the_page(cluster: Cluster) -> None:
-    section = (ROOT / "docs" / "running.md").read_text().split("## On Ray\n")[1]
+    section = (ROOT / "docs" / "running.md").read_text().split("## On Ray\n")[1].split("\n## ")[0]
     fixed, elastic = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names: dict[str, Any] = {"train": lambda epochs=1: work.gather(epochs)}
     exec(fixed.replace("ray.init()", "", 1).replace("num_workers=4", "num_workers=2", 1), names)  # noqa: S102

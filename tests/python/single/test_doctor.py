@@ -92,11 +92,11 @@ def test_a_broken_mpirun_comes_before_the_one_that_works(everything: Found) -> N
         assert "no working mpirun" in everything["Self-test", "mpi"]["text"]
 
 
-def test_frameworks_without_a_binding_say_so(everything: Found) -> None:
+def test_frameworks_that_are_not_there_name_the_extra(everything: Found) -> None:
     assert [name for section, name in everything if section == "Frameworks"] == list(software.FRAMEWORKS)
     spark = everything["Frameworks", "pyspark"]
-    assert spark["state"] == ABSENT
-    assert "Roda has no horovod.spark yet" in spark["text"]
+    assert (spark["state"], spark["text"]) == (ABSENT, "is not installed")
+    assert spark["mend"].endswith("'roda[spark]'")
 
 
 @pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")

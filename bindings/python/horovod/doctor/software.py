@@ -171,15 +171,11 @@ def _is_there(module: str) -> bool:
 def frameworks() -> Iterator[Finding]:
     """Tell the frameworks that are installed, and whether their bindings can be imported."""
     for module, distribution, binding in _FRAMEWORKS:
-        has_binding = _is_there(binding)
         if not _is_there(module):
-            text = "is not installed" if has_binding else f"is not installed, and Roda has no {binding} yet"
-            yield _framework(module, ABSENT, text, pip_line(f"'roda[{module}]'") if has_binding else "")
+            extra = binding.rpartition(".")[2]
+            yield _framework(module, ABSENT, "is not installed", pip_line(f"'roda[{extra}]'"))
             continue
         version = _version_of(distribution, module)
-        if not has_binding:
-            yield _framework(module, ABSENT, f"{version} is installed, and Roda has no {binding} yet")
-            continue
         # Without the engine a binding can be imported, and only warns.
         ended = run([sys.executable, "-c", f"import {binding} as hvd; hvd.init"], limit=90)
         if ended.status == 0:
