@@ -7,8 +7,6 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 
-#include <cstring>
-
 namespace roda::gloo {
 namespace {
 
@@ -17,19 +15,25 @@ using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
 
 constexpr std::size_t kBcubeBytes = 128 * 1024;
 
+// Gloo's tags have 32 bits; those in flight at a time differ in the low ones.
+std::uint32_t tag_of(const roda_collective_args& what) {
+  return static_cast<std::uint32_t>(what.tag ^ (what.tag >> 32));
+}
+
 // One run. Gloo's options are templates, but only the element's size matters, since reductions come as a function:
 // `Word` is any type of that size. Input and output are made here, so that waits on them can be ended; the options,
 // which own them, are declared before the guards.
 template <typename Word>
 class Run {
  public:
-  Run(const ContextPtr& context, const Collective& what, const roda_host* host, Waits* waits)
+  Run(const ContextPtr& context, const roda_collective_args& what, const roda_host* host, Waits* waits)
       : context_(context),
         what_(what),
         host_(host),
         waits_(*waits),
-        input_(make(what.input, input_count())),
-        output_(make(what.output, output_count())),
+        elements_(sdk::elements_of(what, context->rank, context->size)),
+        input_(make(what.input, elements_.input)),
+        output_(make(what.output, elements_.output)),
         raw_input_(input_.get()),
         raw_output_(output_.get()) {}
 
@@ -50,19 +54,15 @@ class Run {
   Buffer make(const void* data, std::size_t count) const {
     return context_->createUnboundBuffer(const_cast<void*>(data), count * sizeof(Word));
   }
-  std::size_t input_count() const {
-    if (what_.collective == RODA_ALLGATHER) return what_.recv_counts[static_cast<std::size_t>(context_->rank)];
-    return what_.collective == RODA_ALLTOALL ? sum(what_.send_counts) : what_.count;
-  }
-  std::size_t output_count() const {
-    const bool by_counts = what_.collective == RODA_ALLGATHER || what_.collective == RODA_ALLTOALL;
-    return by_counts ? sum(what_.recv_counts) : what_.count;
+  template <typename Count = std::size_t>
+  std::vector<Count> counts_of(const std::size_t* counts) const {
+    return {counts, counts + context_->size};
   }
   bool has_input() const { return what_.input != nullptr && what_.input != what_.output; }
 
   template <typename Options, typename Function>
   void go(Options& options, Function function) {
-    options.setTag(what_.tag);
+    options.setTag(tag_of(what_));
     const Waits::Guard input(waits_, raw_input_), output(waits_, raw_output_);
     function(options);
   }
@@ -102,7 +102,7 @@ class Run {
   }
 
   void allgather() {
-    const std::vector<std::size_t>& counts = what_.recv_counts;
+    const std::vector<std::size_t> counts = counts_of(what_.recv_counts);
     if (std::all_of(counts.begin(), counts.end(), [&](std::size_t count) { return count == counts[0]; })) {
       ::gloo::AllgatherOptions options(context_);
       options.setInput<Word>(std::move(input_));
@@ -118,72 +118,31 @@ class Run {
   // Always the general form: equal counts on one rank do not mean equal counts on all, and the forms must match.
   void alltoall() {
     ::gloo::AlltoallvOptions options(context_);
-    options.setInput<Word>(std::move(input_), {what_.send_counts.begin(), what_.send_counts.end()});
-    options.setOutput<Word>(std::move(output_), {what_.recv_counts.begin(), what_.recv_counts.end()});
+    options.setInput<Word>(std::move(input_), counts_of<std::int64_t>(what_.send_counts));
+    options.setOutput<Word>(std::move(output_), counts_of<std::int64_t>(what_.recv_counts));
     go(options, [](::gloo::AlltoallvOptions& o) { ::gloo::alltoallv(o); });
   }
 
   const ContextPtr& context_;
-  const Collective& what_;
+  const roda_collective_args& what_;
   const roda_host* const host_;
   Waits& waits_;
+  const sdk::Elements elements_;
   Buffer input_;
   Buffer output_;
   ::gloo::transport::UnboundBuffer* const raw_input_;
   ::gloo::transport::UnboundBuffer* const raw_output_;
 };
 
-void barrier(const ContextPtr& context, const Collective& what) {
+void barrier(const ContextPtr& context, const roda_collective_args& what) {
   ::gloo::BarrierOptions options(context);
-  options.setTag(what.tag);
+  options.setTag(tag_of(what));
   ::gloo::barrier(options);
 }
 
 }  // namespace
 
-void Collective::assign(const roda_collective_args& args, int size) {
-  const auto ranks = static_cast<std::size_t>(size);
-  collective = args.collective;
-  dtype = args.dtype;
-  op = args.op;
-  root = args.root;
-  input = args.input;
-  output = args.output;
-  count = args.count;
-  send_counts.assign(args.send_counts, args.send_counts != nullptr ? args.send_counts + ranks : nullptr);
-  recv_counts.assign(args.recv_counts, args.recv_counts != nullptr ? args.recv_counts + ranks : nullptr);
-  // Gloo's tags have 32 bits; those in flight at a time differ in the low ones.
-  tag = static_cast<std::uint32_t>(args.tag ^ (args.tag >> 32));
-}
-
-bool is_supported(int collective, int dtype, int op) {
-  switch (collective) {
-    case RODA_ALLREDUCE:
-      return roda_dtype_is(dtype, RODA_REDUCES) != 0 &&
-             (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
-    case RODA_BROADCAST:
-    case RODA_ALLGATHER:
-    case RODA_ALLTOALL:
-      return roda_dtype_size(dtype) != 0;
-    default:
-      return collective == RODA_BARRIER;
-  }
-}
-
-bool is_trivial(const Collective& what, int size) {
-  const std::size_t width = roda_dtype_size(what.dtype);
-  std::size_t own = what.count;
-  if (what.collective == RODA_BARRIER) return size == 1;
-  if (what.collective == RODA_ALLGATHER) own = sum(what.recv_counts);
-  // An alltoall without data here may have some elsewhere, and Gloo's matches by pairs: every rank must take part.
-  if (what.collective == RODA_ALLTOALL) own = size == 1 ? what.recv_counts[0] : 1;
-  if (own == 0) return true;
-  if (size > 1) return false;
-  if (what.input != nullptr && what.input != what.output) std::memcpy(what.output, what.input, own * width);
-  return true;
-}
-
-void run(const ContextPtr& context, const Collective& what, const roda_host* host, Waits* waits) {
+void run(const ContextPtr& context, const roda_collective_args& what, const roda_host* host, Waits* waits) {
   if (what.collective == RODA_BARRIER) return barrier(context, what);
   switch (roda_dtype_size(what.dtype)) {
     case 1:

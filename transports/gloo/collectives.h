@@ -3,17 +3,14 @@
 
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <roda/abi/transport.h>
-#include <roda/sdk/error.hpp>
+#include <roda/sdk/collective.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "plugins/base/mutex.h"
@@ -66,108 +63,59 @@ class Waits {
   std::vector<::gloo::transport::UnboundBuffer*> buffers_ RODA_GUARDED_BY(mutex_);
 };
 
-inline std::size_t sum(const std::vector<std::size_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+// Reduce and reduce-scatter are not offered: Gloo's take typed functions without a state and only halving-doubling, so
+// a schedule of ours over its messages serves better.
+inline bool is_supported(int collective, int dtype, int op) {
+  return collective != RODA_REDUCE && collective != RODA_REDUCESCATTER && sdk::is_plain(collective, dtype, op);
 }
-
-// A copy of what collective_start was given; vectors keep their memory between uses.
-struct Collective {
-  int collective = RODA_BARRIER;
-  int dtype = RODA_UINT8;
-  int op = RODA_SUM;
-  int root = 0;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t count = 0;
-  std::vector<std::size_t> send_counts;
-  std::vector<std::size_t> recv_counts;
-  std::uint32_t tag = 0;
-
-  void assign(const roda_collective_args& args, int size);
-};
-
-// Every dtype; sum, min, max and product. Reduce-scatter is not offered: Gloo's takes typed functions without a state
-// and only halving-doubling, so a schedule of ours over its messages serves better.
-bool is_supported(int collective, int dtype, int op);
-
-// True when there is nothing to talk about: no elements, or a group of one (whose data is copied here and now).
-bool is_trivial(const Collective& what, int size);
 
 // Throws what Gloo throws. The range of memory it reads and writes is no longer touched when it returns or throws.
 // After `waits` were given up it may return as if all were well: ask before believing it.
-void run(const std::shared_ptr<::gloo::Context>& context, const Collective& what, const roda_host* host, Waits* waits);
+void run(const std::shared_ptr<::gloo::Context>& context, const roda_collective_args& what, const roda_host* host,
+         Waits* waits);
 
-// One pending operation of a group: a message or a collective.
 using Clock = std::chrono::steady_clock;
 
+// One pending operation of a group: a message or a collective.
+//
 // Filled by the caller, ended once, by the caller (messages) or a helper thread (collectives), and read by the caller
 // after is_done(). A helper does not touch it any more once it called end().
-class Request {
- public:
-  void start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
-    restart();
-    peer_ = peer;
-    tag_ = tag;
-    data_ = data;
-    bytes_ = bytes;
-  }
-  // To be filled in.
-  Collective& start_collective() {
-    restart();
-    peer_ = -1;
-    return collective_;
+struct Request : sdk::KeptCollective {
+  // A message with that peer; -1: a collective, of which keep() says more.
+  void restart(int with, std::uint64_t its_tag = 0, void* its_data = nullptr, std::size_t its_bytes = 0) {
+    peer = with;
+    tag = its_tag;
+    data = its_data;
+    bytes = its_bytes;
+    started = Clock::now();
+    is_over_.store(false, std::memory_order_relaxed);
   }
 
-  bool is_message() const { return peer_ >= 0; }
-  int peer() const { return peer_; }
-  std::uint64_t tag() const { return tag_; }
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
-  Collective& collective() { return collective_; }
-  Clock::time_point started() const { return started_; }
+  bool is_message() const { return peer >= 0; }
   // True when the request of group rank `rank` reads or writes a part of the range.
-  bool touches(const void* base, std::size_t bytes, int rank) const {
-    if (is_message()) return sdk::overlaps(data_, bytes_, base, bytes);
-    const std::size_t width = roda_dtype_size(collective_.dtype);
-    std::size_t input = collective_.count, output = collective_.count;
-    if (collective_.collective == RODA_BARRIER) return false;
-    if (collective_.collective == RODA_ALLGATHER || collective_.collective == RODA_ALLTOALL) {
-      output = sum(collective_.recv_counts);
-      input = collective_.collective == RODA_ALLTOALL ? sum(collective_.send_counts)
-                                                      : collective_.recv_counts[static_cast<std::size_t>(rank)];
-    }
-    return sdk::overlaps(collective_.input, input * width, base, bytes) ||
-           sdk::overlaps(collective_.output, output * width, base, bytes);
+  bool touches(const void* base, std::size_t length, int rank, int size) const {
+    if (is_message()) return sdk::overlaps(data, bytes, base, length);
+    const std::size_t width = roda_dtype_size(args.dtype);
+    const auto [input, output] = sdk::elements_of(args, rank, size);
+    return sdk::overlaps(args.input, input * width, base, length) ||
+           sdk::overlaps(args.output, output * width, base, length);
   }
 
-  bool is_done() const { return done_.load(std::memory_order_acquire); }
-  void end() { done_.store(true, std::memory_order_release); }
-  void end(const sdk::Failure& failure) {
-    code_ = failure.code();
-    rank_ = failure.rank();
-    message_ = failure.what();
-    end();
+  bool is_done() const { return is_over_.load(std::memory_order_acquire); }
+  void end(const sdk::Failure& how = {RODA_OK, {}}) {
+    result = how;
+    is_over_.store(true, std::memory_order_release);
   }
-  // How it ended; the code is RODA_OK when it went well.
-  sdk::Failure result() const { return {code_, code_ == RODA_OK ? std::string() : message_, rank_}; }
+
+  int peer = -1;
+  std::uint64_t tag = 0;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  Clock::time_point started;
+  sdk::Failure result{RODA_OK, {}};  // of one that is done
 
  private:
-  void restart() {
-    done_.store(false, std::memory_order_relaxed);
-    code_ = RODA_OK;
-    started_ = Clock::now();
-  }
-
-  int peer_ = -1;
-  std::uint64_t tag_ = 0;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
-  Collective collective_;
-  Clock::time_point started_;
-  std::atomic<bool> done_{true};
-  int code_ = RODA_OK;
-  int rank_ = -1;
-  std::string message_;
+  std::atomic<bool> is_over_{true};
 };
 
 }  // namespace roda::gloo

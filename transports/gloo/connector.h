@@ -132,8 +132,8 @@ class Connector {
     if (const Status status = dial->connection->test(&ready); !status.ok()) return fail(dial, status);
     if (!ready) return;
     UniqueFd fd = dial->connection->release();
-    std::array<std::uint8_t, 4> rank{};
-    for (std::size_t i = 0; i < rank.size(); ++i) rank[i] = static_cast<std::uint8_t>(rank_ >> (8 * i));
+    std::array<std::uint8_t, sizeof rank_> rank{};
+    std::memcpy(rank.data(), &rank_, sizeof rank_);
     std::size_t count = 0;  // the first bytes on a connection always find room
     Status status = tcp::write_some(fd.get(), rank, &count);
     if (status.ok() && count != rank.size()) status = Status::system("no room for four bytes in a new connection");
@@ -177,16 +177,16 @@ class Connector {
   }
   void hear_ranks() {
     std::erase_if(members_, [this](UniqueFd& member) {
-      std::array<std::uint8_t, 4> bytes{};
+      std::array<std::uint8_t, sizeof rank_> bytes{};
       std::size_t count = 0;
       bool end = false;
       if (!tcp::read_some(member.get(), bytes, &count, &end).ok() || end) return true;
       if (count == 0) return false;
-      std::uint32_t rank = 0;
-      for (std::size_t i = 0; i < bytes.size(); ++i) rank |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
+      int rank = 0;
+      std::memcpy(&rank, bytes.data(), sizeof rank);
       // A second connection of a rank is the one that it goes on with: it gave up the first.
-      if (count == bytes.size() && rank > static_cast<std::uint32_t>(rank_) && rank < connected_.size()) {
-        connected_[rank] = std::move(member);
+      if (count == bytes.size() && rank > rank_ && rank < static_cast<int>(connected_.size())) {
+        connected_[static_cast<std::size_t>(rank)] = std::move(member);
       }
       return true;
     });

@@ -35,11 +35,6 @@ class WakesPolitely {
 
 using Device = std::shared_ptr<::gloo::transport::Device>;
 
-// Addresses to try, the best first.
-std::vector<SocketAddress> candidates(Reach reach) {
-  return reach == Reach::kHost ? loopback_addresses() : network_addresses(own_name_addresses());
-}
-
 // Null, with the reason appended, when Gloo refuses. It is always given a numeric address: its own look-up of
 // interfaces leaks what it found.
 Device try_create(const SocketAddress& address, std::string* reasons) {
@@ -53,16 +48,6 @@ Device try_create(const SocketAddress& address, std::string* reasons) {
     *reasons += (reasons->empty() ? "" : "; ") + address.host() + ": " + refused.what();
     return nullptr;
   }
-}
-
-Device named_device(const std::string& interfaces) {
-  std::string reasons;
-  for (const SocketAddress& address : addresses_of_interfaces(interfaces)) {
-    if (Device device = try_create(address, &reasons)) return device;
-  }
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "HOROVOD_GLOO_IFACE=" + interfaces + " names no usable interface" +
-                                               (reasons.empty() ? "" : " (" + reasons + ")") +
-                                               ". Interfaces that are up: " + interfaces_up());
 }
 
 constexpr std::chrono::seconds kDefaultTimeout{30};
@@ -81,12 +66,17 @@ constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabiliti
 }  // namespace
 
 Device make_device(const std::string& interfaces, Reach reach) {
-  if (!interfaces.empty()) return named_device(interfaces);
+  const std::vector<SocketAddress> candidates = !interfaces.empty()     ? addresses_of_interfaces(interfaces)
+                                                : reach == Reach::kHost ? loopback_addresses()
+                                                                        : network_addresses(own_name_addresses());
   std::string reasons;
-  for (const SocketAddress& address : candidates(reach)) {
+  for (const SocketAddress& address : candidates) {
     if (Device device = try_create(address, &reasons)) return device;
   }
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "no address to listen on (" + reasons + ")");
+  const std::string why = reasons.empty() ? "" : " (" + reasons + ")";
+  if (interfaces.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, "no address to listen on" + why);
+  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "HOROVOD_GLOO_IFACE=" + interfaces + " names no usable interface" + why +
+                                               ". Interfaces that are up: " + interfaces_up());
 }
 
 Context::Context(const roda_host* host) : host_(host) {
@@ -112,11 +102,9 @@ std::chrono::milliseconds Context::timeout(std::uint64_t group_timeout_ns) const
   return std::max(given, milliseconds(1));
 }
 
-void Context::remove(Pumped* group) { std::erase(groups_, group); }
-
 int Context::pump() {
   int moved = 0;
-  for (Pumped* group : groups_) moved += group->pump(&data_came_);
+  for (Group* group : groups_) moved += group->pump(&data_came_);
   has_moved_ |= moved > 0;
   return moved;
 }
@@ -125,7 +113,7 @@ bool Context::arm() {
   wakeups_.arm();
   bool awaits_messages = false;
   std::optional<std::chrono::steady_clock::time_point> rest;
-  for (Pumped* group : groups_) awaits_messages |= group->prepare_sleep(wakeups_, &rest);
+  for (Group* group : groups_) awaits_messages |= group->prepare_sleep(wakeups_, &rest);
   if (!awaits_messages) {
     wakeups_.stop_ticking();
     return true;

@@ -14,8 +14,8 @@
 
 namespace roda::gloo {
 
-// Which address Gloo listens on and connects from.
-//
+class Group;
+
 // How far a group reaches. Members of one host talk over loopback: that works without a network, with any host name and
 // behind any firewall, and nobody else can connect.
 enum class Reach { kHost, kNetwork };
@@ -26,15 +26,6 @@ enum class Reach { kHost, kNetwork };
 // used, or none of the named interfaces. Any thread.
 std::shared_ptr<::gloo::transport::Device> make_device(const std::string& interfaces, Reach reach);
 
-// What the context's caller sleeps on: helper threads' ends of collectives, data for groups with messages pending, and
-// a slow tick for the rest.
-//
-// Messages end on the caller's thread (Link::pump), which has to be awake when data come: it sleeps on Gloo's own
-// sockets. The device's thread may take the data out of one and count them while the caller looks elsewhere, after
-// which nothing becomes readable any more. So a sleeper with messages pending wakes by itself too, at first soon, then
-// ever later.
-//
-// A set of sockets that may be closed at any time by somebody else.
 // Adding what is there already and removing what is gone are no errors here.
 inline void change(int epoll, int operation, int fd) {
   epoll_event event{};
@@ -42,6 +33,7 @@ inline void change(int epoll, int operation, int fd) {
   ::epoll_ctl(epoll, operation, fd, &event);
 }
 
+// Sockets that may be closed at any time by somebody else.
 class SocketSet {
  public:
   SocketSet() : epoll_(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")) {}
@@ -54,6 +46,14 @@ class SocketSet {
   UniqueFd epoll_;
 };
 
+// What the context's caller sleeps on: helper threads' ends of collectives, data for groups with messages pending, and
+// a slow tick for the rest.
+//
+// Messages end on the caller's thread (Link::pump), which has to be awake when data come: it sleeps on Gloo's own
+// sockets. The device's thread may take the data out of one and count them while the caller looks elsewhere, after
+// which nothing becomes readable any more. So a sleeper with messages pending wakes by itself too, at first soon, then
+// ever later.
+//
 // ring(): any thread, the others from the context's caller.
 class Wakeups {
  public:
@@ -110,19 +110,6 @@ class Wakeups {
   }
 };
 
-// What the context moves on and prepares for sleep: a group.
-class Pumped {
- public:
-  // Moves messages on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
-  virtual int pump(bool* data_came) = 0;
-  // Sees to it that data for pending messages wake the sleeper, and only those. True when there are pending ones.
-  // `*rest` becomes earlier when data need nobody before then.
-  virtual bool prepare_sleep(Wakeups& wakeups, std::optional<std::chrono::steady_clock::time_point>* rest) = 0;
-
- protected:
-  ~Pumped() = default;
-};
-
 // notify() and device() from any thread, the rest from the context's caller.
 class Context {
  public:
@@ -140,8 +127,8 @@ class Context {
     wakeups_.ring();
   }
 
-  void add(Pumped* group) { groups_.push_back(group); }
-  void remove(Pumped* group);
+  void add(Group* group) { groups_.push_back(group); }
+  void remove(Group* group) { std::erase(groups_, group); }
   Wakeups& wakeups() { return wakeups_; }
 
   // The entries of the ABI.
@@ -160,7 +147,7 @@ class Context {
   std::string interfaces_;
   std::chrono::milliseconds timeout_{0};
   Wakeups wakeups_;
-  std::vector<Pumped*> groups_;
+  std::vector<Group*> groups_;
   bool has_moved_ = false;  // since the last sleep
   bool data_came_ = false;  // since the last arm()
   std::atomic<int> events_{0};

@@ -64,7 +64,7 @@ bool Group::test() {
     const bool connects = step_ == Step::kListen || step_ == Step::kConnect;
     return connects ? state_.late({}, "waiting for connections") : state_.late(gather_.missing());
   };
-  return state_.form([this] { return form_on(); }, late, [this](const sdk::Failure& why) { break_with(why); });
+  return state_.form([this] { return form_on(); }, late, [this](const sdk::Failure& why) { abort(why); });
 }
 
 bool Group::form_on() {
@@ -145,9 +145,9 @@ void Group::work() {
     try {
       job();
     } catch (const sdk::Failure& failure) {
-      break_with(failure);
+      abort(failure);
     } catch (const std::exception& failure) {
-      break_with({RODA_ERR_UNKNOWN, state_.text(failure.what())});
+      abort({RODA_ERR_UNKNOWN, state_.text(failure.what())});
     }
     lock.lock();
     worker_idle_ = jobs_.empty();
@@ -155,8 +155,8 @@ void Group::work() {
   }
 }
 
-void Group::break_with(const sdk::Failure& failure) {
-  state_.abort(failure);
+void Group::abort(const sdk::Failure& cause) {
+  state_.abort(cause);
   const MutexLock lock(mutex_);
   if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
     poisoner_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
@@ -172,32 +172,29 @@ void Group::tear_down() {
   for (; !is_over; is_over = waits_.give_up()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void Group::abort(const sdk::Failure& cause) { break_with(cause); }
-
-sdk::Failure Group::explain_collective(const Collective& what, const std::string& text) {
-  const std::string name = std::string(roda_collective_name(what.collective)) + " over " + state_.label();
+sdk::Failure Group::explain_collective(int collective, const std::string& text) {
+  const std::string name = std::string(roda_collective_name(collective)) + " over " + state_.label();
   if (is_timeout(text)) {
     return {RODA_ERR_TIMEOUT, "gloo: " + name + " made no progress for " + seconds(timeout_) + "; " +
                                   sdk::GroupState::kRaise + ": " + text};
   }
   const int peer = mesh_->blame(text);
-  if (peer < 0) return {RODA_ERR_PEER, "gloo: " + name + " lost a connection: " + text};
-  return {RODA_ERR_PEER,
-          "gloo: " + name + " lost the connection to rank " + std::to_string(state_.world_rank(peer)) + ": " + text,
-          state_.world_rank(peer)};
+  const int rank = peer < 0 ? -1 : state_.world_rank(peer);
+  const std::string which = peer < 0 ? "a connection" : "the connection to rank " + std::to_string(rank);
+  return {RODA_ERR_PEER, "gloo: " + name + " lost " + which + ": " + text, rank};
 }
 
 void Group::run_collective(Request* request) {
   try {
     state_.throw_if_broken();
-    run(mesh_->context(), request->collective(), context_->host(), &waits_);
+    run(mesh_->context(), request->args, context_->host(), &waits_);
     state_.throw_if_broken();
     request->end();
   } catch (const sdk::Failure& failure) {
-    break_with(failure);
+    abort(failure);
     request->end(failure);
   } catch (const std::exception& failure) {
-    break_with(explain_collective(request->collective(), failure.what()));
+    abort(explain_collective(request->args.collective, failure.what()));
     request->end(state_.cause());
   }
 }
@@ -205,16 +202,12 @@ void Group::run_collective(Request* request) {
 int32_t Group::start(const roda_collective_args& args, Request** request) {
   state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
-    throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("gloo: no ") + roda_collective_name(args.collective) + " of " +
-                                                 roda_dtype_name(args.dtype));
+    throw sdk::no_such_collective("gloo", args);
   }
+  if (sdk::is_trivial(args, state_.size())) return RODA_OK;
   Request* started = pool_.take();
-  started->start_collective().assign(args, state_.size());
-  if (is_trivial(started->collective(), state_.size())) {
-    started->end();
-    pool_.give_back(started);
-    return RODA_OK;
-  }
+  started->restart(-1);
+  started->keep(args, state_.size());
   live_.push_back(started);
   run_on_worker([this, started] { run_collective(started); });
   *request = started;
@@ -228,7 +221,7 @@ Link& Group::link(int peer) {
     const auto explain = [this, peer](int32_t code, const std::string& text) {
       return explain_message(peer, code, text);
     };
-    link = std::make_unique<Link>(*mesh_, peer, explain, [this](const sdk::Failure& cause) { break_with(cause); });
+    link = std::make_unique<Link>(*mesh_, peer, explain, [this](const sdk::Failure& cause) { abort(cause); });
     sockets_->add(mesh_->socket(peer));
   }
   return *link;
@@ -240,22 +233,12 @@ sdk::Failure Group::explain_message(int peer, int32_t code, const std::string& t
   return {code, "gloo: messages with rank " + std::to_string(rank) + " in " + state_.label() + ": " + text, rank};
 }
 
-int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
-                    Request** request) {
-  return start_message(peer, tag, const_cast<void*>(data), bytes, request, &Link::send);
-}
-
-int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
-                       Request** request) {
-  return start_message(peer, tag, data, bytes, request, &Link::receive);
-}
-
 int32_t Group::start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
                              Link::Begun (Link::*begin)(Request*)) {
   state_.throw_if_broken();
   Link& with = link(peer);
   Request* message = pool_.take();
-  message->start_message(peer, tag, data, bytes);
+  message->restart(peer, tag, data, bytes);
   Link::Begun begun = Link::Begun::kDone;
   try {
     begun = (with.*begin)(message);
@@ -333,19 +316,19 @@ void Group::release(Request* request) {
 
 int32_t Group::test(Request* request) {
   if (request->is_done()) {
-    const sdk::Failure end = request->result();
+    const sdk::Failure end = request->result;
     release(request);
     if (end.code() != RODA_OK) throw end;
     return RODA_OK;
   }
-  if (!request->is_message() || state_.is_broken() || Clock::now() - request->started() < timeout_)
+  if (!request->is_message() || state_.is_broken() || Clock::now() - request->started < timeout_)
     return RODA_IN_PROGRESS;
-  const sdk::Failure late = explain_message(request->peer(), RODA_ERR_TIMEOUT,
+  const sdk::Failure late = explain_message(request->peer, RODA_ERR_TIMEOUT,
                                             "nothing moved within the limit; if the rank is merely slow, raise "
                                             "HOROVOD_GLOO_TIMEOUT_SECONDS");
-  if (!link(request->peer()).withdraw(request)) {
+  if (!link(request->peer).withdraw(request)) {
     // Its data are moving: it ends when the connection is torn down, if it did not end this moment.
-    if (!request->is_done()) break_with(late);
+    if (!request->is_done()) abort(late);
     return RODA_IN_PROGRESS;
   }
   release(request);
@@ -354,7 +337,7 @@ int32_t Group::test(Request* request) {
 
 bool Group::is_quiet(const void* base, std::size_t bytes) const {
   return std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
-    return !request->is_done() && request->touches(base, bytes, state_.rank());
+    return !request->is_done() && request->touches(base, bytes, state_.rank(), state_.size());
   });
 }
 

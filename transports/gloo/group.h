@@ -16,7 +16,7 @@
 namespace roda::gloo {
 
 // The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
-class Group final : public Pumped {
+class Group {
  public:
   using Request = roda::gloo::Request;
 
@@ -24,16 +24,25 @@ class Group final : public Pumped {
   ~Group();
 
   bool test();
+  // Sets the cause, unless there is one, and tears the connections down in the background.
   void abort(const sdk::Failure& cause);
 
-  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*, Request** request);
-  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request);
+  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
+               Request** request) {
+    return start_message(peer, tag, const_cast<void*>(data), bytes, request, &Link::send);
+  }
+  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request) {
+    return start_message(peer, tag, data, bytes, request, &Link::receive);
+  }
   int32_t start(const roda_collective_args& args, Request** request);
   int32_t test(Request* request);
   bool is_quiet(const void* base, std::size_t bytes) const;
 
-  int pump(bool* data_came) override;
-  bool prepare_sleep(Wakeups& wakeups, std::optional<Clock::time_point>* rest) override;
+  // Moves messages on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
+  int pump(bool* data_came);
+  // Sees to it that data for pending messages wake the sleeper, and only those. True when there are pending ones.
+  // `*rest` becomes earlier when data need nobody before then.
+  bool prepare_sleep(Wakeups& wakeups, std::optional<Clock::time_point>* rest);
 
  private:
   // Forming, in order. "Worker" steps run on the worker thread, between exchanges that test() drives.
@@ -47,11 +56,9 @@ class Group final : public Pumped {
   void run_on_worker(std::function<void()> job);
   void work();
   void run_collective(Request* request);
-  // Sets the cause, unless there is one, and tears the connections down in the background.
-  void break_with(const sdk::Failure& failure);
   // Ends everything that waits on a connection. Takes a few ms per peer.
   void tear_down();
-  sdk::Failure explain_collective(const Collective& what, const std::string& text);
+  sdk::Failure explain_collective(int collective, const std::string& text);
   sdk::Failure explain_message(int peer, int32_t code, const std::string& text);
 
   int32_t start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,

@@ -85,7 +85,7 @@ std::optional<Clock::time_point> Link::rest() {
     const auto oldest =
         std::find_if(pending.begin(), pending.end(), is_big<typename std::decay_t<decltype(pending)>::value_type>);
     if (oldest == pending.end()) return;
-    const auto next = stream.next_look(oldest->request->bytes(), now);
+    const auto next = stream.next_look(oldest->request->bytes, now);
     look = std::min(look.value_or(next), next);
   };
   consider(incoming_, receives_);
@@ -163,30 +163,30 @@ Link::Begun Link::send(Request* request) {
 
 // Of one tag: frames keep their order among themselves, and so do long messages of one length.
 bool Link::goes_after(const Sending& earlier, const Request& request) const {
-  if (earlier.request == nullptr || earlier.request->tag() != request.tag()) return false;
+  if (earlier.request == nullptr || earlier.request->tag != request.tag) return false;
   const bool one_slot =
-      is_short(request.bytes()) ? is_short(earlier.request->bytes()) : earlier.request->bytes() == request.bytes();
+      is_short(request.bytes) ? is_short(earlier.request->bytes) : earlier.request->bytes == request.bytes;
   return !earlier.has_started() || !one_slot;
 }
 
 bool Link::must_wait(Sends::const_iterator message) const {
   const Request& request = *message->request;
-  if (is_short(request.bytes()) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
+  if (is_short(request.bytes) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
   return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
 }
 
 bool Link::start(Sending* message) {
   const Request& request = *message->request;
   PipeSignalHeld held;
-  if (is_short(request.bytes())) {
+  if (is_short(request.bytes)) {
     message->frame = take_idle_frame();
     Frame& frame = message->frame->frame;
-    frame.header = {request.tag(), request.bytes(), FrameHeader::Kind::kMessage, 0};
-    if (request.bytes() > 0) std::memcpy(frame.payload.data(), request.data(), request.bytes());
+    frame.header = {request.tag, request.bytes, FrameHeader::Kind::kMessage, 0};
+    if (request.bytes > 0) std::memcpy(frame.payload.data(), request.data, request.bytes);
     message->frame->buffer->send(peer_, kFrameSlot, 0, frame.length());
   } else {
-    message->data = mesh_.context()->createUnboundBuffer(request.data(), request.bytes());
-    message->data->send(peer_, long_slot(request.tag(), request.bytes()));
+    message->data = mesh_.context()->createUnboundBuffer(request.data, request.bytes);
+    message->data->send(peer_, long_slot(request.tag, request.bytes));
   }
   if (!message->is_done()) return false;
   held.all_written();
@@ -228,7 +228,7 @@ int Link::end_sends() {
   int ended = 0;
   for (auto message = sends_.begin(); message != sends_.end();) {
     const bool is_done = message->is_done();
-    if (is_done && is_big(*message)) outgoing_.note_end(message->request->bytes());
+    if (is_done && is_big(*message)) outgoing_.note_end(message->request->bytes);
     message = is_done ? end(message) : std::next(message);
     ended += is_done ? 1 : 0;
   }
@@ -249,52 +249,52 @@ void Link::say(const FrameHeader& words) {
 void Link::answer(const FrameHeader& question) {
   end_sends();
   const auto oldest = std::find_if(sends_.begin(), sends_.end(), [&](const Sending& message) {
-    return message.request != nullptr && message.request->tag() == question.tag;
+    return message.request != nullptr && message.request->tag == question.tag;
   });
   if (oldest == sends_.end()) {
     // Those whose message was on its way already stay here.
     if (asked_.size() == kAsksKept) asked_.pop_front();
     asked_.push_back(question);
-  } else if (oldest->request->bytes() != question.bytes) {
-    say({question.tag, oldest->request->bytes(), FrameHeader::Kind::kRefuse, question.number});
+  } else if (oldest->request->bytes != question.bytes) {
+    say({question.tag, oldest->request->bytes, FrameHeader::Kind::kRefuse, question.number});
   }
 }
 
 void Link::answer_late(const Request& request) {
   const auto question =
-      std::find_if(asked_.begin(), asked_.end(), [&](const FrameHeader& asked) { return asked.tag == request.tag(); });
+      std::find_if(asked_.begin(), asked_.end(), [&](const FrameHeader& asked) { return asked.tag == request.tag; });
   if (question == asked_.end()) return;
   const FrameHeader asked = *question;
   asked_.erase(question);
-  if (asked.bytes == request.bytes()) return;
-  say({asked.tag, request.bytes(), FrameHeader::Kind::kRefuse, asked.number});
+  if (asked.bytes == request.bytes) return;
+  say({asked.tag, request.bytes, FrameHeader::Kind::kRefuse, asked.number});
 }
 
 // The receiving half of a link.
 
 sdk::Failure Link::mismatch(const Request& request, std::uint64_t bytes) const {
-  return explain_(RODA_ERR_INVALID, "sent " + std::to_string(bytes) + " bytes where " +
-                                        std::to_string(request.bytes()) + " were expected");
+  return explain_(RODA_ERR_INVALID,
+                  "sent " + std::to_string(bytes) + " bytes where " + std::to_string(request.bytes) + " were expected");
 }
 
 Link::Begun Link::receive(Request* request) {
   const auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
-                                  [request](const Unexpected& message) { return message.tag == request->tag(); });
+                                  [request](const Unexpected& message) { return message.tag == request->tag; });
   if (found != unexpected_.end()) {
     const Unexpected message = std::move(*found);
     unexpected_.erase(found);
-    if (message.data.size() != request->bytes()) throw mismatch(*request, message.data.size());
-    if (!message.data.empty()) std::memcpy(request->data(), message.data.data(), message.data.size());
+    if (message.data.size() != request->bytes) throw mismatch(*request, message.data.size());
+    if (!message.data.empty()) std::memcpy(request->data, message.data.data(), message.data.size());
     return Begun::kDone;
   }
   if (broken_ != nullptr) throw *broken_;
   Receiving& receive = receives_.emplace_back();
   receive.request = request;
-  if (is_short(request->bytes())) return Begun::kPending;
+  if (is_short(request->bytes)) return Begun::kPending;
   try {
     const PipeSignalHeld held;
-    receive.data = mesh_.context()->createUnboundBuffer(request->data(), request->bytes());
-    receive.data->recv(peer_, long_slot(request->tag(), request->bytes()));
+    receive.data = mesh_.context()->createUnboundBuffer(request->data, request->bytes);
+    receive.data->recv(peer_, long_slot(request->tag, request->bytes));
   } catch (const std::exception& broken) {
     receives_.pop_back();
     fail(broken.what());
@@ -306,7 +306,7 @@ Link::Begun Link::receive(Request* request) {
 int Link::end_long_receives() {
   return static_cast<int>(std::erase_if(receives_, [this](const Receiving& receive) {
     if (receive.data == nullptr || !take_received(*receive.data)) return false;
-    if (is_big(receive)) incoming_.note_end(receive.request->bytes());
+    if (is_big(receive)) incoming_.note_end(receive.request->bytes);
     receive.request->end();
     return true;
   }));
@@ -346,7 +346,7 @@ void Link::take(const Frame& frame) {
 
 Link::Receives::iterator Link::first_of(std::uint64_t tag) {
   return std::find_if(receives_.begin(), receives_.end(),
-                      [tag](const Receiving& receive) { return receive.request->tag() == tag; });
+                      [tag](const Receiving& receive) { return receive.request->tag == tag; });
 }
 
 void Link::take_message(const Frame& frame) {
@@ -354,10 +354,10 @@ void Link::take_message(const Frame& frame) {
   const auto receive = first_of(frame.header.tag);
   if (receive == receives_.end()) {
     unexpected_.push_back({frame.header.tag, {frame.payload.data(), frame.payload.data() + bytes}});
-  } else if (receive->request->bytes() != bytes) {
+  } else if (receive->request->bytes != bytes) {
     refuse(receive, bytes);
   } else {
-    if (bytes > 0) std::memcpy(receive->request->data(), frame.payload.data(), bytes);
+    if (bytes > 0) std::memcpy(receive->request->data, frame.payload.data(), bytes);
     receive->request->end();
     receives_.erase(receive);
   }
@@ -384,10 +384,10 @@ void Link::ask_about_late_ones() {
   next_look_ = now + kPatience;
   for (auto receive = receives_.begin(); receive != receives_.end(); ++receive) {
     const Request& request = *receive->request;
-    if (now - request.started() < kPatience) return;
-    if (receive->asked != 0 || first_of(request.tag()) != receive) continue;
+    if (now - request.started < kPatience) return;
+    if (receive->asked != 0 || first_of(request.tag) != receive) continue;
     receive->asked = ++questions_;
-    say({request.tag(), request.bytes(), FrameHeader::Kind::kAsk, receive->asked});
+    say({request.tag, request.bytes, FrameHeader::Kind::kAsk, receive->asked});
   }
 }
 

@@ -207,7 +207,7 @@ class Link {
 
   template <typename Message>
   static bool is_big(const Message& message) {
-    return message.request != nullptr && message.request->bytes() >= MessageStream::kBig;
+    return message.request != nullptr && message.request->bytes >= MessageStream::kBig;
   }
   template <typename Messages>
   static int count_big(const Messages& pending) {

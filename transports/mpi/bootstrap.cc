@@ -33,9 +33,7 @@ class Job {
   Job(const roda_host* host, const roda_job_options& options)
       : runtime_(Runtime::get()), mpi_(runtime_.library()), timeout_(options.timeout_ns) {
     if (!runtime_.is_started()) {
-      const auto job = std::make_unique<BlockingJob>();
-      job->start([host, &runtime = runtime_] { runtime.start(host); });
-      wait_until([&] { return job->test(); }, who_must_come());
+      block([host, &runtime = runtime_] { runtime.start(host); }, who_must_come());
     }
     if (options.has_communicator != 0) {
       duplicate(mpi_.comm_from_fortran(options.communicator));
@@ -60,31 +58,19 @@ class Job {
   int size() const { return size_; }
   void broadcast(void* data, std::size_t bytes, int root) {
     if (bytes > INT_MAX) throw sdk::Failure(RODA_ERR_INVALID, "mpi: too long a broadcast");
-    MPI_Request request = mpi_.request_null;
     const char* first = static_cast<const char*>(data);
     auto copy = std::make_unique<std::vector<char>>(first, first + bytes);
-    {
-      const Runtime::Turn turn = take_turn();
-      check(mpi_, mpi_.Ibcast(copy->data(), static_cast<int>(bytes), mpi_.byte, root, communicator_, &request),
-            "MPI_Ibcast");
-    }
-    is_whole_ = false;
-    wait(request, "a broadcast among the starting processes", &copy);
-    is_whole_ = true;
+    run("MPI_Ibcast", "a broadcast among the starting processes", &copy, [&](MPI_Request* request) {
+      return mpi_.Ibcast(copy->data(), static_cast<int>(bytes), mpi_.byte, root, communicator_, request);
+    });
     std::copy(copy->begin(), copy->end(), static_cast<char*>(data));
   }
   // True when every rank said yes.
   bool agree(bool mine) {
-    MPI_Request request = mpi_.request_null;
     auto answer = std::make_unique<std::int32_t>(mine ? 1 : 0);
-    {
-      const Runtime::Turn turn = take_turn();
-      check(mpi_, mpi_.Iallreduce(MPI_IN_PLACE, answer.get(), 1, mpi_.int32, mpi_.min, communicator_, &request),
-            "MPI_Iallreduce");
-    }
-    is_whole_ = false;
-    wait(request, "the answers of the starting processes", &answer);
-    is_whole_ = true;
+    run("MPI_Iallreduce", "the answers of the starting processes", &answer, [&](MPI_Request* request) {
+      return mpi_.Iallreduce(MPI_IN_PLACE, answer.get(), 1, mpi_.int32, mpi_.min, communicator_, request);
+    });
     return *answer != 0;
   }
 
@@ -93,13 +79,9 @@ class Job {
     if (parent == mpi_.comm_null) {
       throw sdk::Failure(RODA_ERR_INVALID, "mpi: init was given MPI_COMM_NULL: this process is in no communicator");
     }
-    MPI_Request request = mpi_.request_null;
     auto made = std::make_unique<MPI_Comm>();
-    {
-      const Runtime::Turn turn = take_turn();
-      check(mpi_, mpi_.Comm_idup(parent, made.get(), &request), "MPI_Comm_idup");
-    }
-    wait(request, "every process of the communicator to start", &made);
+    run("MPI_Comm_idup", "every process of the communicator to start", &made,
+        [&](MPI_Request* request) { return mpi_.Comm_idup(parent, made.get(), request); });
     communicator_ = *made;
   }
   void select(const std::int32_t* ranks, int count) {
@@ -116,19 +98,19 @@ class Job {
                                                " is not among the ranks that init was given: it can't take part");
     }
     const auto made = std::make_shared<MPI_Comm>();
-    const auto job = std::make_unique<BlockingJob>();
-    job->start([made, members, &runtime = runtime_] { *made = make_communicator(runtime, members, kJobTag); });
-    wait_until([&] { return job->test(); }, "every listed rank to start");
+    block([made, members] { *made = make_communicator(members, kJobTag); }, "every listed rank to start");
     communicator_ = *made;
   }
-  Runtime::Turn take_turn() const {
-    Runtime::Turn turn(runtime_, kPatience);
-    if (!turn) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: MPI was finalised, or another thread holds it");
-    return turn;
-  }
-  // Until the request, which works on `memory`, is complete.
-  template <typename Memory>
-  void wait(MPI_Request request, const char* what, std::unique_ptr<Memory>* memory) {
+  // Begins what `call` does, which works on `memory`, and waits until it is complete: for `what`.
+  template <typename Memory, typename Call>
+  void run(const char* name, const char* what, std::unique_ptr<Memory>* memory, Call&& call) {
+    MPI_Request request = mpi_.request_null;
+    {
+      const Runtime::Turn turn(runtime_, kPatience);
+      if (!turn) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: MPI was finalised, or another thread holds it");
+      check(mpi_, call(&request), name);
+    }
+    is_whole_ = false;
     const auto is_over = [&] {
       const Runtime::Turn turn(runtime_);
       int done = 0;
@@ -141,6 +123,13 @@ class Job {
       static_cast<void>(memory->release());  // MPI may still write to it, as long as the process lives
       throw;
     }
+    is_whole_ = true;
+  }
+  template <typename Body>
+  void block(Body&& body, const std::string& what) const {
+    BlockingJob job;
+    job.start(std::forward<Body>(body));
+    wait_until([&] { return job.test(); }, what);
   }
   template <typename Test>
   void wait_until(Test&& is_over, const std::string& what) const {
@@ -184,38 +173,23 @@ int32_t launched_here(const roda_host*) {
   return size > 1 ? 1 : 0;
 }
 
-int32_t start(const roda_host* host, const roda_job_options* options, roda_job** job, roda_error* error) {
-  *job = nullptr;
-  return sdk::guarded(error, [&]() -> int32_t {
-    *job = reinterpret_cast<roda_job*>(new Job(host, *options));
-    return RODA_OK;
-  });
-}
-
-int32_t broadcast(roda_job* job, void* data, size_t bytes, int32_t root, roda_error* error) {
-  return sdk::guarded(error, [&]() -> int32_t {
-    job_of(job).broadcast(data, bytes, root);
-    return RODA_OK;
-  });
-}
-
-int32_t agree(roda_job* job, int32_t mine, int32_t* all, roda_error* error) {
-  return sdk::guarded(error, [&]() -> int32_t {
-    *all = job_of(job).agree(mine != 0) ? 1 : 0;
-    return RODA_OK;
-  });
-}
-
 constexpr roda_bootstrap kBootstrap = {
     sizeof(roda_bootstrap),
     RODA_ABI_VERSION,
     "mpi",
     launched_here,
-    start,
+    [](const roda_host* host, const roda_job_options* options, roda_job** job, roda_error* error) -> int32_t {
+      *job = nullptr;
+      return sdk::done(error, [&] { *job = reinterpret_cast<roda_job*>(new Job(host, *options)); });
+    },
     [](roda_job* job) -> int32_t { return job_of(job).rank(); },
     [](roda_job* job) -> int32_t { return job_of(job).size(); },
-    broadcast,
-    agree,
+    [](roda_job* job, void* data, size_t bytes, int32_t root, roda_error* error) -> int32_t {
+      return sdk::done(error, [&] { job_of(job).broadcast(data, bytes, root); });
+    },
+    [](roda_job* job, int32_t mine, int32_t* all, roda_error* error) -> int32_t {
+      return sdk::done(error, [&] { *all = job_of(job).agree(mine != 0) ? 1 : 0; });
+    },
     [](roda_job* job) { delete &job_of(job); },
     [](const roda_host*, int32_t) { Runtime::get().peer_lost(); },
 };

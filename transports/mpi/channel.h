@@ -45,15 +45,11 @@ class Channel {
   }
 
   // Starts an operation that has its kind, peer and tag, and its memory in touched[0]. True when it is done already.
-  // --- sending
-  // --------------------------------------------------------------------------------------------------------
   bool send(Operation* operation) {
     if (operation->touched[0].bytes <= kFrameBytes - sizeof operation->tag) return send_short(operation);
     send_long(operation);
     return false;
   }
-  // --- receiving
-  // ------------------------------------------------------------------------------------------------------
   bool receive(Operation* operation) {
     Peer& from = peer(operation->peer);
     const Arrival* found = from.receives.find(operation->tag);
@@ -73,8 +69,6 @@ class Channel {
     return operation->in_flight == 0 && operation->code == RODA_OK;
   }
   // Takes in what has come while something is awaited. Returns the number of messages.
-  // --- taking in
-  // ------------------------------------------------------------------------------------------------------
   int poll() {
     int taken = 0;
     while (awaited_ > 0) {

@@ -1,14 +1,11 @@
 #include "transports/mpi/collectives.h"
 
-#include <cstring>
 #include <numeric>
 
 #include "transports/mpi/datatypes.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
-
-std::size_t sum(const std::size_t* counts, int size) { return std::accumulate(counts, counts + size, std::size_t{0}); }
 
 // `counts` as MPI wants them; together they fit an int.
 void narrow(const std::size_t* counts, int size, std::vector<int>* narrow_counts, std::vector<int>* offsets) {
@@ -32,6 +29,10 @@ class Start {
         type_(datatype_of(library, args.dtype)) {}
 
   void operator()() {
+    const auto [input, output] = sdk::elements_of(args_, team_.rank, team_.size);
+    // A broadcast's input is copied here and now.
+    operation_.touched[0] = {args_.input, args_.collective == RODA_BROADCAST ? 0 : input * width_};
+    operation_.touched[1] = {args_.output, output * width_};
     switch (args_.collective) {
       case RODA_ALLREDUCE:
         return allreduce();
@@ -40,7 +41,7 @@ class Start {
       case RODA_BROADCAST:
         return broadcast();
       case RODA_REDUCE:
-        return reduce();
+        return reduce(args_.root, 0, args_.count);
       case RODA_ALLGATHER:
         return allgather();
       case RODA_ALLTOALL:
@@ -59,17 +60,12 @@ class Start {
     queue_.add(request, &operation_);
   }
 
-  void touch(std::size_t input, std::size_t output) {
-    operation_.touched[0] = {args_.input, input * width_};
-    operation_.touched[1] = {args_.output, output * width_};
-  }
   const char* input(std::size_t offset) const { return static_cast<const char*>(args_.input) + offset * width_; }
   char* output(std::size_t offset) const { return static_cast<char*>(args_.output) + offset * width_; }
   bool is_in_place() const { return args_.input == args_.output; }
   MPI_Op reduction() const { return operation_of(mpi_, host_, args_.dtype, args_.op); }
 
   void allreduce() {
-    touch(args_.count, args_.count);
     const MPI_Op op = reduction();
     for_each_piece(args_.count, [&](std::size_t offset, int count) {
       const void* from = is_in_place() ? MPI_IN_PLACE : input(offset);
@@ -80,7 +76,6 @@ class Start {
   }
 
   void broadcast() {
-    touch(0, args_.count);
     const bool copies = team_.rank == args_.root && args_.input != nullptr && !is_in_place();
     if (copies) host_->copy(host_->self, args_.output, args_.input, args_.count * width_);
     for_each_piece(args_.count, [&](std::size_t offset, int count) {
@@ -90,22 +85,21 @@ class Start {
     });
   }
 
-  void reduce() {
-    const bool is_root = team_.rank == args_.root;
-    touch(args_.count, is_root ? args_.count : 0);
+  // `count` elements of every rank's input, `first` and on, become the beginning of the root's output.
+  void reduce(int root, std::size_t first, std::size_t count) {
+    const bool is_root = team_.rank == root;
     const MPI_Op op = reduction();
-    for_each_piece(args_.count, [&](std::size_t offset, int count) {
-      const void* from = is_root && is_in_place() ? MPI_IN_PLACE : input(offset);
+    for_each_piece(count, [&](std::size_t offset, int length) {
+      const void* from = is_root && is_in_place() ? MPI_IN_PLACE : input(first + offset);
       begin("MPI_Ireduce", [&](MPI_Request* request) {
-        return mpi_.Ireduce(from, is_root ? output(offset) : nullptr, count, type_, op, args_.root, team_.communicator,
+        return mpi_.Ireduce(from, is_root ? output(offset) : nullptr, length, type_, op, root, team_.communicator,
                             request);
       });
     });
   }
 
   void reduce_scatter() {
-    const std::size_t total = sum(args_.recv_counts, team_.size);
-    touch(total, args_.recv_counts[team_.rank]);
+    const std::size_t total = sdk::sum(args_.recv_counts, team_.size);
     if (total > largest_count()) return reduce_parts();
     narrow(args_.recv_counts, team_.size, &operation_.receive_counts, &operation_.receive_offsets);
     begin("MPI_Ireduce_scatter", [&](MPI_Request* request) {
@@ -119,20 +113,14 @@ class Start {
     if (is_in_place()) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "mpi: no reduce-scatter of this size in place");
     std::size_t first = 0;
     for (int root = 0; root < team_.size; ++root) {
-      for_each_piece(args_.recv_counts[root], [&](std::size_t offset, int count) {
-        begin("MPI_Ireduce", [&](MPI_Request* request) {
-          return mpi_.Ireduce(input(first + offset), root == team_.rank ? output(offset) : nullptr, count, type_,
-                              reduction(), root, team_.communicator, request);
-        });
-      });
+      reduce(root, first, args_.recv_counts[root]);
       first += args_.recv_counts[root];
     }
   }
 
   void allgather() {
-    const std::size_t total = sum(args_.recv_counts, team_.size), own = args_.recv_counts[team_.rank];
-    touch(own, total);
-    const std::size_t first = sum(args_.recv_counts, team_.rank);
+    const std::size_t total = sdk::sum(args_.recv_counts, team_.size), own = args_.recv_counts[team_.rank];
+    const std::size_t first = sdk::sum(args_.recv_counts, team_.rank);
     const bool in_place = args_.input == output(first);
     if (total > largest_count()) {
       if (in_place) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "mpi: no allgather of this size in place");
@@ -149,8 +137,6 @@ class Start {
 
   // The form with one datatype per peer, because a rank whose data exceed the counts must be able to say so alone.
   void alltoall() {
-    const std::size_t sent = sum(args_.send_counts, team_.size), received = sum(args_.recv_counts, team_.size);
-    touch(sent, received);
     const std::vector<std::size_t> from = offsets_of(args_.send_counts), to = offsets_of(args_.recv_counts);
     exchange(from.data(), args_.send_counts, to.data());
   }
@@ -188,34 +174,6 @@ class Start {
 };
 
 }  // namespace
-
-bool is_supported(int collective, int dtype, int op) {
-  switch (collective) {
-    case RODA_ALLREDUCE:
-    case RODA_REDUCESCATTER:
-    case RODA_REDUCE:
-      return is_reduction(dtype, op);
-    case RODA_BROADCAST:
-    case RODA_ALLGATHER:
-    case RODA_ALLTOALL:
-      return roda_dtype_size(dtype) != 0;
-    default:
-      return collective == RODA_BARRIER;
-  }
-}
-
-bool is_trivial(const roda_collective_args& args, int size) {
-  if (args.collective == RODA_BARRIER) return size == 1;
-  const bool by_counts = roda_collective_of(args.collective)->input != RODA_WHOLE;
-  const std::size_t elements = by_counts ? sum(args.recv_counts, size) : args.count;
-  // An alltoall without data here may have some elsewhere.
-  if (elements == 0 && (size == 1 || args.collective != RODA_ALLTOALL)) return true;
-  if (size > 1) return false;
-  if (args.input != nullptr && args.input != args.output) {
-    std::memcpy(args.output, args.input, elements * roda_dtype_size(args.dtype));
-  }
-  return true;
-}
 
 void start_collective(const Library& library, const roda_host* host, const Team& team, const roda_collective_args& args,
                       Queue* queue, Operation* operation) {

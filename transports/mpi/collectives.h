@@ -1,6 +1,8 @@
 // MPI's non-blocking collectives.
 #pragma once
 
+#include <roda/sdk/collective.hpp>
+
 #include "transports/mpi/queue.h"
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
@@ -12,16 +14,8 @@ struct Team {
   int size;  // 2 or more
 };
 
-// allreduce, reduce-scatter, broadcast, allgather, alltoall with any counts, barrier; every dtype; sum, min, max,
-// product.
-bool is_supported(int collective, int dtype, int op);
-
-// True when there is nothing to talk about: no elements anywhere, or a group of one, whose data are copied here and
-// now.
-bool is_trivial(const roda_collective_args& args, int size);
-
-// Starts a supported collective, puts its MPI requests into the queue and its memory into `operation`. With a Turn.
-// Throws sdk::Failure.
+// Starts a collective that is sdk::is_plain, puts its MPI requests into the queue and its memory into `operation`. With
+// a Turn. Throws sdk::Failure.
 void start_collective(const Library& library, const roda_host* host, const Team& team, const roda_collective_args& args,
                       Queue* queue, Operation* operation);
 

@@ -32,7 +32,7 @@ class Context {
   int event_fd() const { return -1; }
   bool arm() const { return true; }
   static bool collective_supported(int collective, int dtype, int op, int memory_kind) {
-    return memory_kind == RODA_MEMORY_HOST && is_supported(collective, dtype, op);
+    return memory_kind == RODA_MEMORY_HOST && sdk::is_plain(collective, dtype, op);
   }
 
  private:

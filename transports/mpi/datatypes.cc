@@ -45,11 +45,6 @@ MPI_Datatype datatype_of(const Library& library, int dtype) {
   return library.uint8;
 }
 
-bool is_reduction(int dtype, int op) {
-  return roda_dtype_is(dtype, RODA_REDUCES) != 0 &&
-         (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
-}
-
 MPI_Op operation_of(const Library& library, const roda_host* host, int dtype, int op) {
   for (Custom& custom : customs) {
     if (custom.dtype != dtype || custom.op != op) continue;

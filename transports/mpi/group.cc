@@ -8,9 +8,6 @@ namespace {
 // For a communicator to be freed while a helper is inside MPI; what comes too late is left to the process's end.
 constexpr std::chrono::seconds kPatience{1};
 
-// What was to be sent or taken in is lost, and the peer waits for it: the end of the group.
-sdk::Failure out_of_memory() { return {RODA_ERR_NO_MEMORY, "mpi: out of memory"}; }
-
 }  // namespace
 
 Group::Group(Context& context, const roda_group_desc& desc) : context_(&context), state_("mpi", desc) {
@@ -33,46 +30,37 @@ Group::~Group() {
 }
 
 bool Group::test() {
-  state_.throw_if_broken();
-  if (state_.is_formed()) return true;
-  try {
+  const auto step = [this] {
     if (!forming_->test()) return false;
+    channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), state_);
+    context_->join(this);
+    context_->pump().serve(std::chrono::nanoseconds(state_.timeout_ns()));
+    return true;
+  };
+  return state_.form(
+      step, [this] { return forming_->late(); }, [this](const sdk::Failure& failure) { state_.abort(failure); });
+}
+
+template <typename Body>
+void Group::attempt(Body&& body) {
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
+    state_.abort({RODA_ERR_NO_MEMORY, "mpi: out of memory"});
   } catch (const sdk::Failure& failure) {
     state_.abort(failure);
-    throw;
   }
-  channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), state_);
-  context_->join(this);
-  context_->pump().serve(std::chrono::nanoseconds(state_.timeout_ns()));
-  state_.set_formed();
-  return true;
 }
 
 int Group::poll() {
   if (state_.is_broken()) return 0;
-  try {
-    return channel_->poll();
-  } catch (const std::bad_alloc&) {
-    state_.abort(out_of_memory());
-  } catch (const sdk::Failure& failure) {
-    state_.abort(failure);
-  }
-  return 1;
-}
-
-int32_t Group::send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
-                    Request** request) {
-  return start_message(Operation::Kind::kSend, peer, tag, data, bytes, request);
-}
-
-int32_t Group::receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
-                       Request** request) {
-  return start_message(Operation::Kind::kReceive, peer, tag, data, bytes, request);
+  int taken = 1;
+  attempt([&] { taken = channel_->poll(); });
+  return taken;
 }
 
 int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                              Request** request) {
-  state_.throw_if_broken();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
   const Runtime::Turn turn(context_->runtime());
   if (!turn) return RODA_AGAIN;
@@ -81,13 +69,7 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
   message->touched[0] = {data, bytes};
   hand_out(message);
   bool is_done = false;
-  try {
-    is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
-  } catch (const std::bad_alloc&) {
-    state_.abort(out_of_memory());
-  } catch (const sdk::Failure& failure) {
-    state_.abort(failure);
-  }
+  attempt([&] { is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message); });
   if (state_.is_broken()) {
     drop(message);
     state_.throw_if_broken();
@@ -105,24 +87,22 @@ int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, 
 int32_t Group::start(const roda_collective_args& args, Request** request) {
   state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
-    throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("mpi: no ") + roda_collective_name(args.collective) + " of " +
-                                                 roda_dtype_name(args.dtype));
+    throw sdk::no_such_collective("mpi", args);
   }
-  if (is_trivial(args, state_.size())) return RODA_OK;
+  if (sdk::is_trivial(args, state_.size())) return RODA_OK;
   if (!state_.is_formed()) state_.refuse(state_.rank());
   const Runtime::Turn turn(context_->runtime());
   if (!turn) return RODA_AGAIN;
   Request* operation = context_->queue().take();
   operation->restart(Operation::Kind::kCollective, -1, args.tag);
   hand_out(operation);
-  try {
+  attempt([&] {
     start_collective(context_->runtime().library(), context_->host(),
                      {forming_->communicator(), state_.rank(), state_.size()}, args, &context_->queue(), operation);
-  } catch (const sdk::Failure& failure) {
-    // Part of it may run, and the other ranks' next collective would meet it.
-    state_.abort(failure);
+  });
+  if (state_.is_broken()) {
     drop(operation);
-    throw;
+    state_.throw_if_broken();
   }
   *request = operation;
   return RODA_OK;

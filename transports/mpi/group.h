@@ -3,7 +3,7 @@
 
 #include <roda/sdk/exchange.hpp>
 
-#include <exception>
+#include <future>
 #include <numeric>
 #include <set>
 
@@ -19,49 +19,35 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 class BlockingJob {
  public:
   ~BlockingJob() {
-    if (!thread_.joinable()) return;
-    if (is_running()) {
-      thread_.detach();
-    } else {
-      thread_.join();
-    }
+    if (thread_.joinable()) is_running() ? thread_.detach() : thread_.join();
   }
-  void start(std::function<void()> body) {
-    state_ = std::make_shared<State>();
-    state_->body = std::move(body);
-    thread_ = start_thread("roda-mpi-form", [state = state_] {
-      try {
-        state->body();
-      } catch (...) {
-        state->failure = std::current_exception();
-      }
-      state->is_over.store(true);
-    });
+  template <typename Body>
+  void start(Body&& body) {
+    std::packaged_task<void()> task(std::forward<Body>(body));
+    end_ = task.get_future();
+    thread_ = start_thread("roda-mpi-form", std::move(task));
   }
-  // True when over; throws what the body threw.
+  // True when over, once; throws what the body threw.
   bool test() {
-    if (!state_->is_over.load()) return false;
+    if (is_running()) return false;
     thread_.join();
-    const std::exception_ptr failure = state_->failure;
-    state_.reset();
-    if (failure != nullptr) std::rethrow_exception(failure);
+    end_.get();
     return true;
   }
-  bool is_started() const { return state_ != nullptr; }
-  bool is_running() const { return state_ != nullptr && !state_->is_over.load(); }
+  // And its end has not been told yet.
+  bool is_started() const { return end_.valid(); }
+  bool is_running() const {
+    return end_.valid() && end_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
 
  private:
-  struct State {
-    std::function<void()> body;
-    std::atomic<bool> is_over{false};
-    std::exception_ptr failure;
-  };
-  std::shared_ptr<State> state_;
+  std::future<void> end_;
   std::thread thread_;
 };
 
 // A communicator of these ranks of MPI_COMM_WORLD, in this order. Blocks until all of them have called it.
-inline MPI_Comm make_communicator(Runtime& runtime, const std::vector<int>& ranks, int tag) {
+inline MPI_Comm make_communicator(const std::vector<int>& ranks, int tag) {
+  Runtime& runtime = Runtime::get();
   const Library& mpi = runtime.library();
   const Runtime::BlockingCall call(runtime);
   MPI_Group world{}, members{};
@@ -102,10 +88,6 @@ class Forming {
 
   // One step; true when the communicator is there. Throws sdk::Failure.
   bool test() {
-    if (step_ != Step::kReady && state_.is_late()) {
-      const bool is_rank = step_ == Step::kIdentify;
-      throw state_.late(is_rank ? gather_.missing() : std::vector<int>{}, stage());
-    }
     switch (step_) {
       case Step::kStart:
         if (job_.is_started() && !job_.test()) return false;
@@ -123,7 +105,7 @@ class Forming {
         [[fallthrough]];
       case Step::kOthers:
         if (!has_turn_of(order_.back())) return false;
-        make();
+        job_.start([made = made_, ranks = mpi_ranks_] { *made = make_communicator(ranks, kGroupTag); });
         step_ = Step::kMake;
         [[fallthrough]];
       case Step::kMake:
@@ -137,7 +119,10 @@ class Forming {
     }
     return true;
   }
-  MPI_Comm communicator() const { return made_->communicator; }
+  sdk::Failure late() const {
+    return state_.late(step_ == Step::kIdentify ? gather_.missing() : std::vector<int>{}, stage());
+  }
+  MPI_Comm communicator() const { return *made_; }
 
  private:
   static constexpr int kGroupTag = 0x52;  // on MPI_COMM_WORLD, in MPI's own context for creating communicators
@@ -155,9 +140,6 @@ class Forming {
   static inline std::atomic<bool> turn_is_taken{false};
 
   enum class Step { kStart, kIdentify, kTurn, kOthers, kMake, kReady };
-  struct Made {
-    MPI_Comm communicator{};
-  };
 
   void identify() {
     Runtime& runtime = Runtime::get();
@@ -200,28 +182,15 @@ class Forming {
     if (place_ > 0 && !has_turn_of(order_[place_ - 1])) return false;
     if (!holds_turn_ && turn_is_taken.exchange(true)) return false;
     holds_turn_ = true;
-    roda_error error{};
-    error.struct_size = sizeof error;
-    error.rank = -1;
-    const int32_t code = exchange_.put(exchange_.self, "mpi.turn", "t", 1, &error);
-    if (code < 0) throw sdk::Failure(code, error.message, error.rank);
-    return code == RODA_OK;
+    return sdk::is_through(
+        [this](roda_error* error) { return exchange_.put(exchange_.self, "mpi.turn", "t", 1, error); });
   }
   bool has_turn_of(int member) {
     if (member == state_.rank()) return holds_turn_;
     char value = 0;
     std::size_t bytes = 1;
-    roda_error error{};
-    error.struct_size = sizeof error;
-    error.rank = -1;
-    const int32_t code = exchange_.get(exchange_.self, member, "mpi.turn", &value, &bytes, &error);
-    if (code < 0) throw sdk::Failure(code, error.message, error.rank);
-    return code == RODA_OK;
-  }
-  void make() {
-    job_.start([made = made_, ranks = mpi_ranks_] {
-      made->communicator = make_communicator(Runtime::get(), ranks, kGroupTag);
-    });
+    return sdk::is_through(
+        [&](roda_error* error) { return exchange_.get(exchange_.self, member, "mpi.turn", &value, &bytes, error); });
   }
   std::string stage() const {
     if (step_ == Step::kIdentify) return {};
@@ -241,7 +210,7 @@ class Forming {
   std::vector<int> order_;      // members by world rank
   std::size_t place_ = 0;       // of this one in it
   bool holds_turn_ = false;
-  std::shared_ptr<Made> made_ = std::make_shared<Made>();
+  std::shared_ptr<MPI_Comm> made_ = std::make_shared<MPI_Comm>();  // set by the job
 };
 
 // The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
@@ -261,8 +230,13 @@ class Group {
   // Takes in messages; with a Turn.
   int poll();
 
-  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*, Request** request);
-  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request);
+  int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
+               Request** request) {
+    return start_message(Operation::Kind::kSend, peer, tag, data, bytes, request);
+  }
+  int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request) {
+    return start_message(Operation::Kind::kReceive, peer, tag, data, bytes, request);
+  }
   int32_t start(const roda_collective_args& args, Request** request);
   int32_t test(Request* request);
   bool is_quiet(const void* base, std::size_t bytes) const;
@@ -270,6 +244,10 @@ class Group {
  private:
   int32_t start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
                         Request** request);
+  // Runs `body`, whose failure is the end of the group: what was to be sent or taken in is lost, and others wait for
+  // it.
+  template <typename Body>
+  void attempt(Body&& body);
   void hand_out(Request* operation);
   void take_back(Request* operation);
   // Ends `operation` for its caller; MPI may go on with it.

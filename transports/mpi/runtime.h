@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -38,37 +39,25 @@ inline const char* level_name(int level) {
 // Ends the process if it is not called off in time: MPI_Finalize waits for every rank, dead ones too.
 class Watchdog {
  public:
-  Watchdog(std::chrono::milliseconds patience, int status, const char* why) {
-    thread_ = start_thread("roda-mpi-exit", [this, patience, status, why] {
-      MutexLock lock(mutex_);
-      const auto called_off = [this] {
-        mutex_.assert_held();
-        return called_off_;
-      };
-      if (over_.wait_for(lock.held(), patience, called_off)) return;
-      std::fprintf(stderr,
-                   "roda: MPI_Finalize was called %d s ago (HOROVOD_ABORT_TIMEOUT_SECONDS), and %s; this process ends "
-                   "now\n",
-                   static_cast<int>(patience.count() / 1000), why);
-      std::fflush(nullptr);
-      ::_exit(status);
-    });
-  }
+  Watchdog(std::chrono::milliseconds patience, int status, const char* why)
+      : thread_(start_thread("roda-mpi-exit", [over = called_off_.get_future(), patience, status, why] {
+          if (over.wait_for(patience) == std::future_status::ready) return;
+          std::fprintf(stderr,
+                       "roda: MPI_Finalize was called %d s ago (HOROVOD_ABORT_TIMEOUT_SECONDS), and %s; this process "
+                       "ends now\n",
+                       static_cast<int>(patience.count() / 1000), why);
+          std::fflush(nullptr);
+          ::_exit(status);
+        })) {}
   ~Watchdog() {
-    {
-      const MutexLock lock(mutex_);
-      called_off_ = true;
-    }
-    over_.notify_one();
+    called_off_.set_value();
     thread_.join();
   }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  Mutex mutex_;
-  std::condition_variable over_;
-  bool called_off_ RODA_GUARDED_BY(mutex_) = false;
+  std::promise<void> called_off_;
   std::thread thread_;
 };
 

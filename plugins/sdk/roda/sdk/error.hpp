@@ -81,6 +81,15 @@ int32_t guarded(roda_error* error, Body&& body) noexcept {
   }
 }
 
+// The same of a body that returns nothing: RODA_OK when it came to its end.
+template <typename Body>
+int32_t done(roda_error* error, Body&& body) noexcept {
+  return guarded(error, [&]() -> int32_t {
+    body();
+    return RODA_OK;
+  });
+}
+
 // The first error of a group: whoever comes first sets it, everyone later is told the same. Thread-safe; to ask whether
 // there is one costs a load.
 class FirstCause {

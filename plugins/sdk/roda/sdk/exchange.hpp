@@ -13,6 +13,17 @@
 
 namespace roda::sdk {
 
+// One call of an exchange's entry: `entry` gets where its error goes. False: in progress. Throws Failure.
+template <typename Entry>
+bool is_through(Entry&& entry) {
+  roda_error error{};
+  error.struct_size = sizeof error;
+  error.rank = -1;
+  const std::int32_t code = entry(&error);
+  if (code < 0) throw Failure(code, error.message, error.rank);
+  return code == RODA_OK;
+}
+
 // Every member puts one value; done when this rank has everyone's. All values have the same length, which may exceed
 // the exchange's limit of 64 KiB. Start once, then test until true. With length 0 it is a barrier. One thread at a
 // time; throws Failure.
@@ -60,28 +71,18 @@ class Allgather {
 
   bool takes_all() const { return (exchange_.reserved & RODA_EXCHANGE_ALL) != 0; }
 
-  static bool is_done(std::int32_t code, const roda_error& error) {
-    if (code < 0) throw Failure(code, error.message, error.rank);
-    return code == RODA_OK;
-  }
-  static roda_error no_error() {
-    roda_error error{};
-    error.struct_size = sizeof error;
-    error.rank = -1;
-    return error;
-  }
-
   bool put_part() {
-    roda_error error = no_error();
-    return is_done(exchange_.put(exchange_.self, key().c_str(), place(rank_), length(), &error), error);
+    return is_through(
+        [&](roda_error* error) { return exchange_.put(exchange_.self, key().c_str(), place(rank_), length(), error); });
   }
 
   bool get(int rank, char* to, std::size_t expected) const {
-    roda_error error = no_error();
     char nothing = 0;
     std::size_t got = expected;
-    if (!is_done(exchange_.get(exchange_.self, rank, key().c_str(), expected > 0 ? to : &nothing, &got, &error), error))
-      return false;
+    const auto entry = [&](roda_error* error) {
+      return exchange_.get(exchange_.self, rank, key().c_str(), expected > 0 ? to : &nothing, &got, error);
+    };
+    if (!is_through(entry)) return false;
     if (got == expected) return true;
     throw Failure(RODA_ERR_PRECONDITION, "member " + std::to_string(rank) + " of the group published " +
                                              std::to_string(got) + " bytes under '" + key() + "' where " +

@@ -53,14 +53,6 @@ int32_t start(roda_request** handle, roda_error* error, Begin&& begin) noexcept 
   return code;
 }
 
-template <typename Body>
-int32_t done(roda_error* error, Body&& body) noexcept {
-  return guarded(error, [&]() -> int32_t {
-    body();
-    return RODA_OK;
-  });
-}
-
 template <typename Context>
 constexpr void fill_context(roda_transport* table) {
   table->probe = [](const roda_host* host, roda_error* error) -> int32_t {
