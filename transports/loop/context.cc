@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include <roda/sdk/transport.hpp>
 
 #include <algorithm>
@@ -21,26 +20,20 @@ constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabiliti
 
 }  // namespace
 
-Context::Context(const roda_host* host) : settings_(sdk::read_settings(kSettings, host)) { open_timer(); }
-
-Context::~Context() {
-  if (timer_fd_ >= 0) ::close(timer_fd_);
-  if (poll_fd_ >= 0) ::close(poll_fd_);
-}
-
-void Context::open_timer() {
-  timer_fd_ = sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
-  poll_fd_ = sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-  for (const int fd : {timer_fd_, doorbell_.fd()}) {
+Context::Context(const roda_host* host)
+    : settings_(sdk::read_settings(kSettings, host)),
+      timer_(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")),
+      poll_(sdk::check_system(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")) {
+  for (const int fd : {timer_.get(), doorbell_.fd()}) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-    sdk::check_system(::epoll_ctl(poll_fd_, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+    sdk::check_system(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
   }
 }
 
 bool Context::arm() {
   doorbell_.arm();
   Clock::time_point next = Clock::time_point::max();
-  for (const Seat& seat : seats_) next = std::min(next, seat.hub->next_due(seat.rank));
+  for (const Group* group : groups_) next = std::min(next, group->next_due());
   const bool waits = next != Clock::time_point::max();
   if (waits && next <= Clock::now()) return false;
   const auto since_epoch = waits ? next.time_since_epoch() : Clock::duration::zero();
@@ -48,13 +41,13 @@ bool Context::arm() {
   itimerspec when{};
   when.it_value.tv_sec = seconds.count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(since_epoch - seconds).count();
-  ::timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   return true;
 }
 
 int Context::progress() {
   int delivered = 0;
-  for (const Seat& seat : seats_) delivered += seat.hub->deliver_due(seat.rank);
+  for (Group* group : groups_) delivered += group->progress();
   return delivered;
 }
 
@@ -64,10 +57,6 @@ bool Context::count_operation() {
     throw sdk::Failure(RODA_ERR_PEER, "injected: RODA_TEST_LOOP_FAIL_AFTER=" + std::to_string(settings_.fail_after));
   }
   return false;
-}
-
-void Context::remove(Hub* hub) {
-  std::erase_if(seats_, [hub](const Seat& seat) { return seat.hub == hub; });
 }
 
 }  // namespace roda::loop

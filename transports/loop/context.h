@@ -6,21 +6,21 @@
 #include <chrono>
 #include <vector>
 
+#include "plugins/base/unique_fd.h"
 #include "transports/loop/loop.h"
 
 namespace roda::loop {
 
 using Clock = std::chrono::steady_clock;
-class Hub;
+class Group;
 
 // ring() from any thread, the rest from the rank's own.
 class Context {
  public:
   explicit Context(const roda_host* host);
-  ~Context();
 
   void ring() { doorbell_.ring(); }
-  int event_fd() const { return poll_fd_ >= 0 ? poll_fd_ : doorbell_.fd(); }
+  int event_fd() const { return poll_.get(); }
   // False when a delayed message has become due.
   bool arm();
   void disarm() { doorbell_.disarm(); }
@@ -31,24 +31,17 @@ class Context {
   bool count_operation();
   Clock::duration delay() const { return std::chrono::microseconds(settings_.delay_us); }
 
-  void add(Hub* hub, int rank) { seats_.push_back({hub, rank}); }
-  void remove(Hub* hub);
+  void add(Group* group) { groups_.push_back(group); }
+  void remove(Group* group) { std::erase(groups_, group); }
 
  private:
-  // Delayed messages need a clock to wake a sleeper: then the descriptor is an epoll set of doorbell and timer.
-  void open_timer();
-
-  struct Seat {
-    Hub* hub;
-    int rank;
-  };
-  sdk::Doorbell doorbell_;
-  int timer_fd_ = -1;
-  int poll_fd_ = -1;
   const Settings settings_;
+  sdk::Doorbell doorbell_;
+  UniqueFd timer_;  // delayed messages need a clock to wake a sleeper
+  UniqueFd poll_;   // both of them
   std::int64_t operations_ = 0;
   std::int64_t attempts_ = 0;
-  std::vector<Seat> seats_;
+  std::vector<Group*> groups_;
 };
 
 }  // namespace roda::loop
