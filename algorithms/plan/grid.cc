@@ -10,18 +10,6 @@ namespace {
 
 std::size_t slot(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Numbers the values of each key in their order of appearance.
-class Counter {
- public:
-  std::int32_t place(std::int32_t key, std::int32_t value) {
-    auto& values = seen_[key];
-    return values.emplace(value, static_cast<std::int32_t>(values.size())).first->second;
-  }
-
- private:
-  std::map<std::int32_t, std::map<std::int32_t, std::int32_t>> seen_;
-};
-
 }  // namespace
 
 Grid::Grid(std::vector<std::string> names, std::vector<Place> places, const std::vector<Place>& order,
@@ -124,13 +112,14 @@ Grid nested_grid(const std::vector<topology::Level>& levels) {
   for (const topology::Level& level : levels) names.push_back(level.name);
   names.emplace_back("world");
   std::vector<Grid::Place> places;
-  std::vector<Counter> counters(names.size());
+  std::map<std::pair<std::size_t, std::int32_t>, std::map<std::int32_t, std::int32_t>> seen;  // by axis and unit
   for (std::size_t rank = 0; rank < levels.front().units.size(); ++rank) {
     Grid::Place& place = places.emplace_back();
     auto inner = static_cast<std::int32_t>(rank);
     for (std::size_t axis = 0; axis < names.size(); ++axis) {
       const std::int32_t unit = axis < levels.size() ? levels[axis].units[rank] : 0;
-      place.push_back(counters[axis].place(unit, inner));
+      auto& numbers = seen[{axis, unit}];  // in the order of their appearance
+      place.push_back(numbers.emplace(inner, static_cast<std::int32_t>(numbers.size())).first->second);
       inner = unit;
     }
   }

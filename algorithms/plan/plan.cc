@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
+#include <span>
 
 namespace roda::plan {
 
@@ -120,88 +122,71 @@ std::vector<std::int32_t> axes_in_use(const Grid& grid, const std::vector<Choice
   return axes;
 }
 
-// Adds stages of blocks that travel outwards along all axes but the last, and back along those that are uneven.
-class Composer {
- public:
-  Composer(const Grid& grid, const std::vector<Choice>& choices)
-      : in_use_(axes_in_use(grid, choices)), choices_(choices) {
-    Shares shares(grid);
-    for (const std::int32_t axis : in_use_) {
-      const bool folds = axis != in_use_.back() && !shares.is_even(axis);
-      folds_.push_back(folds);
-      if (folds) shares.open(axis);
-    }
+// Stages of one collective along the axes, by the algorithms that were chosen for each.
+void add_stages(Collective collective, const auto& axes, const std::vector<Choice>& choices, Plan* plan) {
+  for (const std::int32_t axis : axes) {
+    plan->stages.push_back({collective, choice_of(choices, axis).algorithm(collective), axis});
   }
-
-  void add_outwards(Collective collective, bool only_uneven, Plan* plan) const {
-    for (std::size_t i = 0; i < in_use_.size(); ++i) {
-      if (!only_uneven || folds_[i]) add(collective, in_use_[i], plan);
-    }
-  }
-
-  void add_inwards(Collective collective, bool only_uneven, Plan* plan) const {
-    for (std::size_t i = in_use_.size(); i-- > 0;) {
-      if (!only_uneven || folds_[i]) add(collective, in_use_[i], plan);
-    }
-  }
-
- private:
-  void add(Collective collective, std::int32_t axis, Plan* plan) const {
-    const Choice choice = choice_of(choices_, axis);
-    const std::string& algorithm = collective == Collective::kAlltoall        ? choice.alltoall
-                                   : collective == Collective::kReduceScatter ? choice.reduce_scatter
-                                   : collective == Collective::kBroadcast     ? choice.broadcast
-                                   : collective == Collective::kReduce        ? choice.reduce
-                                                                              : choice.allgather;
-    plan->stages.push_back({collective, algorithm, axis});
-  }
-
-  std::vector<std::int32_t> in_use_;
-  std::vector<bool> folds_;  // [in use] the members that a smaller group lacks don't go on to other axes
-  const std::vector<Choice>& choices_;
-};
+}
 
 }  // namespace
 
+const std::string& Choice::algorithm(Collective collective) const {
+  switch (collective) {
+    case Collective::kReduceScatter:
+      return reduce_scatter;
+    case Collective::kAllgather:
+      return allgather;
+    case Collective::kBroadcast:
+      return broadcast;
+    case Collective::kAlltoall:
+      return alltoall;
+    case Collective::kAdasum:
+      return adasum;
+    case Collective::kReduce:
+      return reduce;
+    default:
+      return allreduce;
+  }
+}
+
 Plan reduce_along_each_axis(const std::string& name, const Grid& grid, const std::vector<Choice>& choices) {
   Plan plan{name, Collective::kAllreduce, {}};
-  for (const std::int32_t axis : axes_in_use(grid, choices)) {
-    plan.stages.push_back({Collective::kAllreduce, choice_of(choices, axis).allreduce, axis});
-  }
+  add_stages(plan.collective, axes_in_use(grid, choices), choices, &plan);
   return plan;
 }
 
+// Along uneven axes blocks are handed over besides: the members that a smaller group lacks don't go on to other axes.
 Plan hierarchical(Collective collective, const Grid& grid, const std::vector<Choice>& choices) {
-  if (collective == Collective::kAllreduce || collective == Collective::kAdasum) {
-    return scatter_reduce_gather("hierarchical", grid, choices, collective);
-  }
+  if (schedule::is_allreduction(collective)) return scatter_reduce_gather("hierarchical", grid, choices, collective);
   Plan plan{"hierarchical", collective, {}};
-  const Composer composer(grid, choices);
-  if (collective == Collective::kAllgather) composer.add_outwards(Collective::kAlltoall, true, &plan);
-  if (collective == Collective::kAllgather || collective == Collective::kBroadcast) {
-    composer.add_inwards(collective, false, &plan);
-  } else {
-    composer.add_outwards(collective, false, &plan);
-    if (!schedule::is_cut(collective)) composer.add_inwards(Collective::kAlltoall, true, &plan);
+  const std::vector<std::int32_t> axes = axes_in_use(grid, choices);
+  std::vector<std::int32_t> uneven;
+  Shares shares(grid);
+  for (const std::int32_t axis : axes) {
+    if (axis == axes.back() || shares.is_even(axis)) continue;
+    shares.open(axis);
+    uneven.push_back(axis);
   }
+  if (collective == Collective::kAllgather) add_stages(Collective::kAlltoall, uneven, choices, &plan);
+  if (collective == Collective::kAllgather || collective == Collective::kBroadcast) {
+    add_stages(collective, std::views::reverse(axes), choices, &plan);
+    return plan;
+  }
+  add_stages(collective, axes, choices, &plan);
+  if (!schedule::is_cut(collective)) add_stages(Collective::kAlltoall, std::views::reverse(uneven), choices, &plan);
   return plan;
 }
 
 Plan scatter_reduce_gather(const std::string& name, const Grid& grid, const std::vector<Choice>& choices,
                            Collective collective) {
   Plan plan{name, collective, {}};
-  std::vector<std::int32_t> axes = axes_in_use(grid, choices);
+  const std::vector<std::int32_t> axes = axes_in_use(grid, choices);
   if (axes.empty()) return plan;
-  const std::int32_t last = axes.back();
-  axes.pop_back();
-  for (const std::int32_t axis : axes) {
-    plan.stages.push_back({Collective::kReduceScatter, choice_of(choices, axis).reduce_scatter, axis});
-  }
-  const Choice middle = choice_of(choices, last);
-  plan.stages.push_back({collective, collective == Collective::kAdasum ? middle.adasum : middle.allreduce, last});
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    plan.stages.push_back({Collective::kAllgather, choice_of(choices, *axis).allgather, *axis});
-  }
+  const std::span outer(axes.begin(), axes.end() - 1);
+  add_stages(Collective::kReduceScatter, outer, choices, &plan);
+  add_stages(collective, std::span(&axes.back(), 1), choices, &plan);
+  add_stages(Collective::kAllgather, std::views::reverse(outer), choices, &plan);
   return plan;
 }
 

@@ -53,7 +53,7 @@ struct Plan {
 };
 
 // Why the plan can't run on the grid, in words that name the stage; nullopt: its stages fit each other and the grid.
-// Whether the result is right is for verify() in expand.h to say.
+// Whether the result is right the tests prove.
 std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
 
 // Whether blocks travel, stage by stage.
@@ -73,6 +73,8 @@ struct Choice {
   // Stages along it although every rank is alone there: a collective of one. What works on ranks' memory by itself then
   // does its part as it would among several.
   bool even_alone = false;
+
+  const std::string& algorithm(schedule::Collective collective) const;
 };
 
 // Reduce-scatter along all axes but the last, allreduce along the last, allgather back. Axes along which every group

@@ -13,32 +13,38 @@ namespace roda::schedule {
 
 namespace {
 
+struct Kind {
+  const char* name;
+  std::uint32_t needs;
+  const char* operands;  // with letters for the destination, source, other, peer and signal
+};
+
 // By StepKind.
-constexpr std::pair<const char*, std::uint32_t> kKinds[] = {{"send", kNeedsMessages},
-                                                            {"recv", kNeedsMessages},
-                                                            {"recv_reduce", kNeedsMessages},
-                                                            {"copy", 0},
-                                                            {"reduce", 0},
-                                                            {"get", kNeedsGet},
-                                                            {"get_reduce", kNeedsGet},
-                                                            {"put", kNeedsPut},
-                                                            {"signal", kNeedsSignals},
-                                                            {"wait", kNeedsSignals},
-                                                            {"dots", 0},
-                                                            {"weigh", 0},
-                                                            {"call", 0}};
+constexpr Kind kKinds[] = {{"send", kNeedsMessages, "S to P"},
+                           {"recv", kNeedsMessages, "D from P"},
+                           {"recv_reduce", kNeedsMessages, "D = S + message from P"},
+                           {"copy", 0, "D = S"},
+                           {"reduce", 0, "D += S"},
+                           {"get", kNeedsGet, "D = S of P"},
+                           {"get_reduce", kNeedsGet, "D += S of P"},
+                           {"put", kNeedsPut, "D of P = S"},
+                           {"signal", kNeedsSignals, "N to P"},
+                           {"wait", kNeedsSignals, "for signal N from P"},
+                           {"dots", 0, "D = S . O"},
+                           {"weigh", 0, "D = S, O by products[0]"},
+                           {"call", 0, "D = S"}};
+
+const Kind& entry_of(StepKind kind) {
+  static constexpr Kind kUnknown = {"?", 0, ""};
+  const auto number = static_cast<std::size_t>(kind);
+  return number < std::size(kKinds) ? kKinds[number] : kUnknown;
+}
 
 }  // namespace
 
-const char* step_name(StepKind kind) {
-  const auto number = static_cast<std::size_t>(kind);
-  return number < std::size(kKinds) ? kKinds[number].first : "?";
-}
+const char* step_name(StepKind kind) { return entry_of(kind).name; }
 
-std::uint32_t needs_of(StepKind kind) {
-  const auto number = static_cast<std::size_t>(kind);
-  return number < std::size(kKinds) ? kKinds[number].second : 0;
-}
+std::uint32_t needs_of(StepKind kind) { return entry_of(kind).needs; }
 
 std::uint32_t needs_of(const Schedule& schedule) {
   std::uint32_t needs = 0;
@@ -143,14 +149,6 @@ const Algorithm* find_algorithm(Collective collective, const std::string& name) 
   return nullptr;
 }
 
-namespace {
-
-std::string peer_text(int peer) { return peer == kAllPeers ? "all" : std::to_string(peer); }
-
-std::string remote(int peer, const Range& range) { return to_text(range) + " of " + peer_text(peer); }
-
-}  // namespace
-
 std::string to_text(const Range& range) {
   static constexpr std::array<const char*, 4> kSpaces = {"input", "output", "scratch", "products"};
   if (range.count == 0) return "nothing";
@@ -162,38 +160,29 @@ std::string to_text(const Range& range) {
 }
 
 std::string to_text(const Step& step) {
-  const std::string name = step_name(step.kind);
-  const std::string dst = to_text(step.dst);
-  const std::string src = to_text(step.src);
-  switch (step.kind) {
-    case StepKind::kSend:
-      return name + " " + src + " to " + peer_text(step.peer);
-    case StepKind::kRecv:
-      return name + " " + dst + " from " + peer_text(step.peer);
-    case StepKind::kRecvReduce:
-      return name + " " + dst + " = " + src + " + message from " + peer_text(step.peer);
-    case StepKind::kCopy:
-      return name + " " + dst + " = " + src;
-    case StepKind::kReduce:
-      return name + " " + dst + " += " + src;
-    case StepKind::kGet:
-      return name + " " + dst + " = " + remote(step.peer, step.src);
-    case StepKind::kGetReduce:
-      return name + " " + dst + " += " + remote(step.peer, step.src);
-    case StepKind::kPut:
-      return name + " " + remote(step.peer, step.dst) + " = " + src;
-    case StepKind::kSignal:
-      return name + " " + std::to_string(step.signal) + " to " + peer_text(step.peer);
-    case StepKind::kWait:
-      return name + " for signal " + std::to_string(step.signal) + " from " + peer_text(step.peer);
-    case StepKind::kDots:
-      return name + " " + dst + " = " + src + " . " + to_text(step.other);
-    case StepKind::kWeigh:
-      return name + " " + dst + " = " + src + ", " + to_text(step.other) + " by products[0]";
-    case StepKind::kCall:
-      return name + " " + dst + " = " + src;
+  std::string text = step_name(step.kind) + std::string(" ");
+  for (const char* letter = entry_of(step.kind).operands; *letter != '\0'; ++letter) {
+    switch (*letter) {
+      case 'D':
+        text += to_text(step.dst);
+        break;
+      case 'S':
+        text += to_text(step.src);
+        break;
+      case 'O':
+        text += to_text(step.other);
+        break;
+      case 'P':
+        text += step.peer == kAllPeers ? "all" : std::to_string(step.peer);
+        break;
+      case 'N':
+        text += std::to_string(step.signal);
+        break;
+      default:
+        text += *letter;
+    }
   }
-  return "?";
+  return text;
 }
 
 std::string to_text(const Call& call) {

@@ -21,8 +21,7 @@
 //   barrier         no data: no rank ends before every rank has started.
 //
 // A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
-// algorithm's schedule or by a library's own. It never works in place, knows whose data each scratch chunk is, and
-// expands into a schedule of messages and signals (plan/expand.h).
+// algorithm's schedule or by a library's own. It never works in place, knows whose data each scratch chunk is.
 #pragma once
 
 #include <roda/abi/types.h>

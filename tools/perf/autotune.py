@@ -18,6 +18,7 @@ from statistics import median
 
 import horovod.torch as hvd
 import torch
+from frameworks import resnet50
 
 MB = 1 << 20
 SWEEP = {
@@ -29,23 +30,7 @@ SWEEP = {
 ALGORITHMS = ["allreduce = */direct", "allreduce = */ring", "allreduce = */recursive_doubling"]
 NO_ALGORITHM = "barrier = */signal"
 SAMPLE_STEPS = 50  # of one setting: as many as a score of the tuning takes
-
-
-def resnet50():
-    """Return the element counts of ResNet-50's gradients, the last layer's first."""
-    sizes = [3 * 64 * 49, 64, 64]
-    channels = 64
-    for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
-        for block in range(blocks):
-            sizes += [channels * width, width, width, width * width * 9, width, width, width * width * 4]
-            sizes += [width * 4] * 2
-            if block == 0:
-                sizes += [channels * width * 4, width * 4, width * 4]
-            channels = width * 4
-    return (sizes + [2048 * 1000, 1000])[::-1]
-
-
-WORKLOADS = {"resnet50": resnet50, "small": lambda: [64 + 16 * (i % 61) for i in range(400)]}
+WORKLOADS = {"resnet50": lambda: resnet50()[::-1], "small": lambda: [64 + 16 * (i % 61) for i in range(400)]}
 
 
 class Training:

@@ -4,13 +4,16 @@
 usage: horovodrun -np 2 python tools/perf/frameworks.py torch|tensorflow|jax|mxnet [--bytes 4096] [--rounds 30]
 
 Prints microseconds: `call`, a synchronous call from Python; `in a graph`, one of a chain of 32 within a compiled
-function; `gradients`, 161 tensors of float32 (102 MB) as the framework's optimizer reduces them.
+function; `gradients`, 161 tensors of float32 (102 MB) as the framework's optimizer reduces them; of JAX
+besides, `JAX over Gloo`, its own allreduce of as many bytes. The operations take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import socket
 import time
 from collections.abc import Callable
 from statistics import median
@@ -19,6 +22,7 @@ from typing import Any
 import numpy as np
 
 CHAIN = 32
+TURNS = 3
 Operations = dict[str, "tuple[Callable[[], Any], int]"]  # what to call, and how many operations that is
 
 
@@ -80,11 +84,23 @@ def of_tensorflow(count: int) -> Operations:
 
 
 def of_jax(count: int) -> Operations:
-    """JAX: in compiled functions, and outside."""
+    """JAX: in compiled functions, and outside; beside its own collectives, whose coordinator rank 0 runs."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
     import horovod.jax as hvd
     import jax
     import jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+    hvd.init()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(hvd.broadcast_object(address), hvd.size(), hvd.rank())
+    mesh = Mesh(np.array(jax.devices()), ("ranks",))
+    rows, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (["ranks"], []))
+    array = jax.make_array_from_process_local_data(rows, np.ones((1, count), np.float32), (hvd.size(), count))
+    over_gloo = jax.jit(lambda x: x.sum(axis=0), out_shardings=whole)
+    jax.config.update("jax_default_device", jax.local_devices()[0])
     small, gradients = jnp.ones(count), [jnp.ones(size) for size in reversed(resnet50())]
 
     @jax.jit
@@ -98,6 +114,7 @@ def of_jax(count: int) -> Operations:
         "call": (lambda: jax.block_until_ready(hvd.allreduce(small, name="small")), 1),
         "in a graph": (lambda: jax.block_until_ready(chain(small)), CHAIN),
         "gradients": (lambda: jax.block_until_ready(all_gradients(gradients)), 1),
+        "JAX over Gloo": (lambda: jax.block_until_ready(over_gloo(array)), 1),
     }
 
 
@@ -134,15 +151,15 @@ def main() -> None:
     basics = HorovodBasics()
     basics.init()
     row: dict[str, Any] = {"framework": options.framework, "ranks": basics.size(), "bytes": options.bytes}
-    for name, (operation, count) in operations.items():
-        rounds = options.rounds if name == "gradients" else options.rounds * 100 // count
-        times = []
+    times: dict[str, list[float]] = {name: [] for name in operations}
+    for name, (operation, count) in [*operations.items()] * TURNS:
+        rounds = (options.rounds if name == "gradients" else options.rounds * 100 // count) // TURNS + 1
         for i in range(rounds + rounds // 10 + 1):
             start = time.perf_counter_ns()
             operation()
             if i > rounds // 10:
-                times.append((time.perf_counter_ns() - start) / 1000 / count)
-        row[name] = {"median": round(median(times), 1), "least": round(min(times), 1)}
+                times[name].append((time.perf_counter_ns() - start) / 1000 / count)
+    row |= {name: {"median": round(median(found), 1), "least": round(min(found), 1)} for name, found in times.items()}
     if basics.rank() == 0:
         print(json.dumps(row), flush=True)
     basics.shutdown()

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "algorithms/schedule/sim/simulate.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -14,6 +15,10 @@ double algorithm_bandwidth(const Row& row) {
   return row.times.median > 0 ? static_cast<double>(row.bytes) / row.times.median / 1e3 : 0;
 }
 
+double bus_factor(const Row& row) {
+  return row.ranks < 2 ? 1 : sim::bus_factor(static_cast<schedule::Collective>(row.what.collective), row.ranks);
+}
+
 const char* verdict(const Row& row) { return !row.checked ? "-" : row.right ? "ok" : "WRONG"; }
 
 void print_json(const Row& row, const std::string& name, const std::string& op) {
@@ -24,16 +29,15 @@ void print_json(const Row& row, const std::string& name, const std::string& op) 
       "\"samples\": %d, \"algbw_GBps\": %.5f, \"busbw_GBps\": %.5f, \"check\": \"%s\"}\n",
       name.c_str(), row.runs.c_str(), row.ranks, roda_dtype_name(row.what.dtype), op.c_str(),
       row.what.in_place ? "true" : "false", row.bytes, row.count, row.times.median, row.times.p95, row.times.min,
-      row.times.mean, row.times.samples, bandwidth, bandwidth * bus_factor(row.what.collective, row.ranks),
-      verdict(row));
+      row.times.mean, row.times.samples, bandwidth, bandwidth * bus_factor(row), verdict(row));
 }
 
 void print_line(const Row& row, const std::string& name, const std::string& op) {
   const double bandwidth = algorithm_bandwidth(row);
   std::printf("%-15s %10s %12zu %9s %8s %5s %12.2f %12.2f %9.3f %9.3f %6s  %s\n", name.c_str(),
               tools::format_size(row.bytes).c_str(), row.count, roda_dtype_name(row.what.dtype), op.c_str(),
-              row.what.in_place ? "in" : "out", row.times.median, row.times.p95, bandwidth,
-              bandwidth * bus_factor(row.what.collective, row.ranks), verdict(row), row.runs.c_str());
+              row.what.in_place ? "in" : "out", row.times.median, row.times.p95, bandwidth, bandwidth * bus_factor(row),
+              verdict(row), row.runs.c_str());
 }
 
 }  // namespace

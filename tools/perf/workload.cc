@@ -26,12 +26,6 @@ std::string make_name(const Case& what) {
 
 }  // namespace
 
-double bus_factor(std::int32_t collective, int ranks) {
-  const double n = ranks;
-  if (ranks < 2 || roda_collective_is(collective, RODA_ROOTED) != 0) return 1;
-  return (collective == RODA_ALLREDUCE ? 2 : 1) * (n - 1) / n;
-}
-
 bool reduces(std::int32_t collective) { return roda_collective_is(collective, RODA_COMBINES) != 0; }
 
 bool has_both_places(std::int32_t collective) {

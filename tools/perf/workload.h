@@ -20,8 +20,6 @@ struct Case {
   bool in_place = true;
 };
 
-// Bus bandwidth over algorithm bandwidth, as nccl-tests defines it.
-double bus_factor(std::int32_t collective, int ranks);
 // Does the collective read `op`? Is there an in-place and an out-of-place form of it?
 bool reduces(std::int32_t collective);
 bool has_both_places(std::int32_t collective);

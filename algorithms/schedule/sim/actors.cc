@@ -48,22 +48,21 @@ struct Behaviour {
 
   void add_op(const StagePart& part, const Op& op) {
     ActorOp& added = actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
-    if (op.kind == OpKind::kWork) return;
+    if (schedule::is_local(op.kind)) return;
     const std::int32_t peer = part.peer(op);
     added.slot = static_cast<std::int32_t>(std::find(peers.begin(), peers.end(), peer) - peers.begin());
     if (added.slot == count(peers)) {
       peers.push_back(peer);
       pulls.push_back(false);
     }
-    if (op.kind == OpKind::kGet) pulls[at(added.slot)] = true;
+    if (schedule::reads_peer(op.kind)) pulls[at(added.slot)] = true;
   }
 };
 
 std::uint64_t hash_of(const Actor& actor) {
   std::uint64_t hash = 0;
   for (const ActorOp& op : actor.ops) {
-    hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.work) << 8 |
-                         static_cast<std::uint64_t>(op.op.signal) << 16 |
+    hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.signal) << 16 |
                          static_cast<std::uint64_t>(op.op.blocked_by) << 24 |
                          static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.slot)) << 32);
     hash = mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
@@ -228,61 +227,37 @@ std::vector<std::int32_t> each_alone(std::size_t count) {
   return classes;
 }
 
+// The ranks of a class as one actor, and the links of a class as one link.
 class ActorBuilder {
  public:
-  ActorBuilder(const RankPrograms& programs, const Routes& routes, const Behaviours& behaviours,
-               std::vector<std::int32_t> rank_class, std::vector<std::int32_t> link_class)
-      : programs_of_ranks_(programs),
-        routes_(routes),
-        behaviours_(behaviours),
-        rank_class_(std::move(rank_class)),
-        link_class_(std::move(link_class)) {}
+  ActorBuilder(const Behaviours& behaviours, std::vector<std::int32_t> rank_class, std::vector<std::int32_t> link_class)
+      : behaviours_(behaviours), rank_class_(std::move(rank_class)), link_class_(std::move(link_class)) {}
 
-  Actors run() {
+  Actors run(const RankPrograms& programs, const Routes& routes) {
     actors_.ranks = behaviours_.ranks();
-    count_links();
-    std::vector<std::int64_t> counts;
-    std::vector<std::int32_t> examples;
-    for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
-      const auto actor = at(rank_class_[at(rank)]);
-      if (actor == counts.size()) {
-        counts.push_back(0);
-        examples.push_back(rank);
-      }
-      ++counts[actor];
+    for (std::size_t link = 0; link < link_class_.size(); ++link) {
+      const auto number = at(link_class_[link]);
+      const Link& example = behaviours_.links()[link];
+      if (number == actors_.links.size()) actors_.links.push_back({example, routes.capacity(example), 0});
+      ++actors_.links[number].count;
     }
-    for (std::size_t i = 0; i < counts.size(); ++i) add_actor(examples[i], counts[i]);
-    actors_.folded = actors_.actors.size() < at(actors_.ranks);
+    for (std::int32_t rank = 0; rank < behaviours_.ranks(); ++rank) {
+      const auto number = at(rank_class_[at(rank)]);
+      if (number == actors_.actors.size()) actors_.actors.push_back(Behaviour(programs, rank).actor);
+      ++actors_.actors[number].count;
+    }
+    for (Actor& actor : actors_.actors) add_slots(routes, &actor);
     return std::move(actors_);
   }
 
  private:
-  void count_links() {
-    for (std::size_t link = 0; link < link_class_.size(); ++link) {
-      const auto number = at(link_class_[link]);
-      if (number == actors_.links.size()) {
-        const Link& example = behaviours_.links()[link];
-        actors_.links.push_back({example, routes_.capacity(example), 0});
-      }
-      ++actors_.links[number].count;
-    }
-  }
-
-  void add_actor(std::int32_t rank, std::int64_t count) {
-    Actor actor = Behaviour(programs_of_ranks_, rank).actor;
-    actor.count = count;
-    for (std::size_t slot = behaviours_.begin(rank); slot < behaviours_.begin(rank + 1); ++slot) {
+  void add_slots(const Routes& routes, Actor* actor) const {
+    for (std::size_t slot = behaviours_.begin(actor->rank); slot < behaviours_.begin(actor->rank + 1); ++slot) {
       const Behaviours::Peer& peer = behaviours_.peers()[slot];
-      Slot made;
-      made.rank = peer.rank;
-      made.actor = rank_class_[at(peer.rank)];
-      made.back = peer.back;
-      made.level = static_cast<std::int32_t>(routes_.meeting(rank, peer.rank));
-      made.out = hops(peer.route, peer.pull, count);
-      made.in = hops(peer.pull, peer.end, count);
-      actor.slots.push_back(std::move(made));
+      const auto level = static_cast<std::int32_t>(routes.meeting(actor->rank, peer.rank));
+      actor->slots.push_back({peer.rank, rank_class_[at(peer.rank)], peer.back, level,
+                              hops(peer.route, peer.pull, actor->count), hops(peer.pull, peer.end, actor->count)});
     }
-    actors_.actors.push_back(std::move(actor));
   }
 
   // Every rank of the class sends one flow over as many links of the hop's class as the route names.
@@ -301,8 +276,6 @@ class ActorBuilder {
     return made;
   }
 
-  const RankPrograms& programs_of_ranks_;
-  const Routes& routes_;
   const Behaviours& behaviours_;
   std::vector<std::int32_t> rank_class_;
   std::vector<std::int32_t> link_class_;
@@ -316,16 +289,15 @@ constexpr int kMostRounds = 2048;
 
 Actors every_rank(const RankPrograms& programs, const Routes& routes) {
   const Behaviours behaviours(programs, routes);
-  return ActorBuilder(programs, routes, behaviours, each_alone(static_cast<std::size_t>(behaviours.ranks())),
-                      each_alone(behaviours.links().size()))
-      .run();
+  return ActorBuilder(behaviours, each_alone(at(behaviours.ranks())), each_alone(behaviours.links().size()))
+      .run(programs, routes);
 }
 
 std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most) {
   const Behaviours behaviours(programs, routes);
   Colours colours(behaviours, routes);
   if (!colours.settle(most, kMostRounds)) return std::nullopt;
-  return ActorBuilder(programs, routes, behaviours, classes_of(colours.ranks()), classes_of(colours.links())).run();
+  return ActorBuilder(behaviours, classes_of(colours.ranks()), classes_of(colours.links())).run(programs, routes);
 }
 
 }  // namespace roda::sim

@@ -53,8 +53,8 @@ struct ActorBlock {
 };
 
 struct Actor {
-  std::int32_t rank = 0;  // the example
-  std::int64_t count = 1;
+  std::int32_t rank = 0;   // the example
+  std::int64_t count = 0;  // ranks that it stands for
   std::vector<Slot> slots;
   std::vector<ActorOp> ops;
   std::vector<std::vector<std::vector<ActorBlock>>> stages;  // [stage][lane]; no lanes: sits it out
@@ -64,7 +64,6 @@ struct Actors {
   std::vector<Actor> actors;
   std::vector<LinkClass> links;
   std::int32_t ranks = 0;
-  bool folded = false;
 };
 
 // Every rank for itself.

@@ -131,7 +131,7 @@ void Engine::handle_departure(const Departure& departure) {
   state.sends.erase(send);
   if (state.working) return;
   const ActorOp* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
-  const bool waits_for_it = op == nullptr || op->op.blocked_by != 0 || op->op.kind == OpKind::kPut;
+  const bool waits_for_it = op == nullptr || op->op.blocked_by != 0 || op->op.kind == StepKind::kPut;
   if (waits_for_it) state.cause = message.cause;
   advance(owner.actor, run, lane);
 }

@@ -12,7 +12,8 @@ constexpr double kPicosecondsPerByte = 1e3;  // at 1 GB/s
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 Time rounded(double picoseconds) { return static_cast<Time>(picoseconds + 0.5); }
 
-bool receives(OpKind kind) { return kind == OpKind::kRecv || kind == OpKind::kGet; }
+bool gets(StepKind kind) { return kind == StepKind::kGet || kind == StepKind::kGetReduce; }
+bool receives(StepKind kind) { return kind == StepKind::kRecv || kind == StepKind::kRecvReduce || gets(kind); }
 
 }  // namespace
 
@@ -35,8 +36,8 @@ Time Engine::overhead(const Actor& actor, const ActorOp& op, double bytes) const
 }
 
 Time Engine::work(const ActorOp& op, double bytes) const {
-  if (op.op.work == Work::kNone) return 0;
-  const double rate = op.op.work == Work::kReduce ? cluster_.reduce_GBps : cluster_.copy_GBps;
+  if (op.op.kind == StepKind::kRecv || op.op.kind == StepKind::kGet) return 0;
+  const double rate = op.op.kind == StepKind::kCopy ? cluster_.copy_GBps : cluster_.reduce_GBps;
   return rounded(bytes * kPicosecondsPerByte / rate);
 }
 
@@ -143,31 +144,27 @@ bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, con
   const double bytes = bytes_of(op);
   if (blocked(state, op)) return false;
   switch (op.op.kind) {
-    case OpKind::kSend:
-      enqueue_task(actor, run, lane, overhead(about, op, bytes));
-      return false;
-    case OpKind::kSignal:
-      enqueue_task(actor, run, lane, overhead(about, op, 0));
-      return false;
-    case OpKind::kWork:
+    case StepKind::kSend:
+    case StepKind::kSignal:
+      break;
+    case StepKind::kPut:
+      if (state.issued) return state.sends.empty();
+      break;
+    case StepKind::kGet:
+    case StepKind::kGetReduce:
+      if (state.issued) return try_receive(actor, run, lane, op);
+      break;
+    case StepKind::kRecv:
+    case StepKind::kRecvReduce:
+      return try_receive(actor, run, lane, op);
+    case StepKind::kWait:
+      return take_arrival(actor, run, lane, op, signal_tag(states_[at(actor)].runs[at(run)].stage, op.op.signal));
+    default:
       enqueue_task(actor, run, lane, work(op, bytes));
       return false;
-    case OpKind::kPut:
-      if (state.issued) return state.sends.empty();
-      enqueue_task(actor, run, lane, overhead(about, op, bytes));
-      return false;
-    case OpKind::kGet:
-      if (!state.issued) {
-        enqueue_task(actor, run, lane, overhead(about, op, bytes));
-        return false;
-      }
-      return try_receive(actor, run, lane, op);
-    case OpKind::kRecv:
-      return try_receive(actor, run, lane, op);
-    case OpKind::kWait:
-      return take_arrival(actor, run, lane, op, signal_tag(states_[at(actor)].runs[at(run)].stage, op.op.signal));
   }
-  return true;
+  enqueue_task(actor, run, lane, overhead(about, op, bytes));
+  return false;
 }
 
 // The next message or signal from the op's peer with that tag, if it is here.
@@ -196,7 +193,7 @@ bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane
   const double bytes = bytes_of(op);
   const std::int32_t count = segments(bytes);
   Time duration = work(op, bytes / count);
-  if (op.op.kind == OpKind::kGet) {
+  if (gets(op.op.kind)) {
     if (state.pulled <= state.segment) return false;
   } else {
     if (!take_arrival(actor, run, lane, op, lane_tag(piece.stage, lane))) return false;
@@ -211,12 +208,12 @@ void Engine::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const
   ActorState& self = states_[at(actor)];
   PieceRun& piece = self.runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
-  const bool signal = op.op.kind == OpKind::kSignal;
+  const bool signal = op.op.kind == StepKind::kSignal;
   const double bytes = bytes_of(op);
   const std::int32_t count = signal ? 1 : segments(bytes);
   const std::int32_t tag = signal ? signal_tag(piece.stage, op.op.signal) : lane_tag(piece.stage, lane);
   const Message message{bytes / count, piece.piece * tags_ + tag, cause};
-  if (op.op.kind == OpKind::kGet) {
+  if (gets(op.op.kind)) {
     const Level& level = cluster_.levels[at(actors_.actors[at(actor)].slots[at(op.slot)].level)];
     const Time arrival = now_ + rounded(level.latency_us * kPicosecondsPerMicrosecond);
     for (std::int32_t i = 0; i < count; ++i) add_event(arrival, What::kRequest, self.in[at(op.slot)], message);
@@ -234,8 +231,8 @@ void Engine::complete(std::int32_t actor, const Task& task) {
   const std::int32_t record = note_task(actor, task);
   lane.working = false;
   lane.cause = record;
-  const bool issues = !lane.issued && (op.op.kind == OpKind::kGet || op.op.kind == OpKind::kPut);
-  if (issues || op.op.kind == OpKind::kSend || op.op.kind == OpKind::kSignal) {
+  const bool issues = !lane.issued && (gets(op.op.kind) || op.op.kind == StepKind::kPut);
+  if (issues || op.op.kind == StepKind::kSend || op.op.kind == StepKind::kSignal) {
     post(actor, task.run, task.lane, op, record);
   }
   if (issues) {

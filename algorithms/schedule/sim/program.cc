@@ -14,7 +14,6 @@ using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
 using schedule::Step;
-using schedule::StepKind;
 
 namespace {
 
@@ -51,34 +50,9 @@ class Translator {
 
  private:
   Op op_of(const Step& step) const {
-    switch (step.kind) {
-      case StepKind::kSend:
-        return {OpKind::kSend, Work::kNone, 0, 0, 0, fraction(step.src)};
-      case StepKind::kRecv:
-        return {OpKind::kRecv, Work::kNone, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kRecvReduce:
-        return {OpKind::kRecv, Work::kReduce, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kCopy:
-        return {OpKind::kWork, Work::kCopy, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kDots:
-        return {OpKind::kWork, Work::kReduce, 0, 0, 0, fraction(step.src)};
-      case StepKind::kReduce:
-      case StepKind::kWeigh:
-        return {OpKind::kWork, Work::kReduce, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kGet:
-        return {OpKind::kGet, Work::kNone, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kGetReduce:
-        return {OpKind::kGet, Work::kReduce, 0, 0, 0, fraction(step.dst)};
-      case StepKind::kPut:
-        return {OpKind::kPut, Work::kNone, 0, 0, 0, fraction(step.src)};
-      case StepKind::kSignal:
-        return {OpKind::kSignal, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
-      case StepKind::kWait:
-        return {OpKind::kWait, Work::kNone, static_cast<std::int8_t>(step.signal), 0, 0, 0};
-      case StepKind::kCall:  // the calls are simulated one by one, see rank_programs.h
-        break;
-    }
-    return {};
+    if (schedule::is_signal(step.kind)) return {step.kind, static_cast<std::int8_t>(step.signal)};
+    const bool reads = step.kind == StepKind::kSend || step.kind == StepKind::kPut || step.kind == StepKind::kDots;
+    return {step.kind, 0, 0, 0, fraction(reads ? step.src : step.dst)};
   }
 
   double fraction(const Range& range) const {
@@ -107,7 +81,7 @@ class Translator {
 
   // A signal to all peers, or a wait for all, is one after the other, beginning with the right neighbour.
   void append(const Step& step, Op op, std::vector<Op>* ops) const {
-    const bool local = op.kind == OpKind::kWork;
+    const bool local = schedule::is_local(op.kind);
     const bool all = !local && step.peer == schedule::kAllPeers;
     const std::int32_t count = all ? schedule_.size - 1 : 1;
     for (std::int32_t i = 0; i < count; ++i) {
@@ -159,8 +133,8 @@ std::int64_t steps_in(const Schedule& schedule) {
   return steps;
 }
 
-}  // namespace
-
+// `shares`: as in plan::Part; chunks per rank beyond it are empty, and nothing of them is sent. Chunks of allreduce and
+// broadcast are all alike.
 Program program_of(const Schedule& schedule, std::int32_t shares, bool relative) {
   Program program;
   program.relative = relative;
@@ -169,9 +143,11 @@ Program program_of(const Schedule& schedule, std::int32_t shares, bool relative)
   return program;
 }
 
-RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank)
+}  // namespace
+
+RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
-  const plan::Compiler compiler(plan, grid, root);
+  const plan::Compiler compiler(plan, grid);
   if (stages_.size() == 1) {
     add_only_turns(compiler);
   } else {

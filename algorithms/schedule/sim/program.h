@@ -16,12 +16,10 @@
 
 namespace roda::sim {
 
-enum class OpKind : std::uint8_t { kSend, kRecv, kGet, kPut, kSignal, kWait, kWork };
-enum class Work : std::uint8_t { kNone, kReduce, kCopy };
+using schedule::StepKind;
 
 struct Op {
-  OpKind kind = OpKind::kSend;
-  Work work = Work::kNone;  // done with what arrived, or with local data (kWork)
+  StepKind kind = StepKind::kSend;
   std::int8_t signal = 0;
   std::int8_t blocked_by = 0;  // 1: not before the lane's last send has left, 2: the one before that, ...; 0: at once
   std::int32_t peer = 0;       // in the group; or how far ahead of the rank, see Program::relative
@@ -46,10 +44,6 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// `shares`: as in plan::Part; chunks per rank beyond it are empty, and nothing of them is sent. Chunks of allreduce and
-// broadcast are all alike.
-Program program_of(const schedule::Schedule& schedule, std::int32_t shares, bool relative);
-
 // One rank's part in one stage.
 struct StagePart {
   const Program* program = nullptr;  // null: it sits the stage out
@@ -66,10 +60,10 @@ struct StagePart {
 
 class RankPrograms {
  public:
-  // `root`: of a broadcast. Where a plan's blocks travel and groups differ in size, each member of a group is taken to
-  // have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by itself,
-  // whatever its length.
-  RankPrograms(const plan::Plan& plan, const plan::Grid& grid, std::int32_t root, bool each_rank);
+  // Where there is a root it is rank 0. Where a plan's blocks travel and groups differ in size, each member of a group
+  // is taken to have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by
+  // itself, whatever its length.
+  RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool each_rank);
 
   // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
   explicit RankPrograms(std::vector<schedule::Schedule> ranks);

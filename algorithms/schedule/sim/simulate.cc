@@ -17,46 +17,33 @@ namespace {
 
 constexpr double kRounding = 16;  // picoseconds, of sums of rounded times
 
-using Measure = std::function<std::optional<double>(const std::vector<std::int64_t>&)>;
-
-class Extrapolation {
- public:
-  Extrapolation(const std::vector<Dimension>& dimensions, const Measure& measure, bool* whole)
-      : dimensions_(dimensions), measure_(measure), whole_(*whole), lengths_(dimensions.size()) {}
-
-  std::optional<double> along(std::size_t number) {
-    if (number == dimensions_.size()) return measure_(lengths_);
-    const Dimension& dimension = dimensions_[number];
-    std::int64_t base = dimension.base;
-    std::int64_t stride = dimension.stride;
-    for (; base + 3 * stride < dimension.length; base *= 2, stride *= 2) {
-      const std::int64_t first = base + (dimension.length - base) % stride;
-      double times[3];
-      for (std::int64_t i = 0; i < 3; ++i) {
-        const auto time = at(number, first + i * stride);
-        if (!time) return time;
-        times[i] = *time;
-      }
-      const double step = (times[2] - times[0]) / 2;
-      if (2 * std::abs(times[2] - times[1] - step) > dimension.tolerance * step + kRounding) continue;
-      whole_ = false;
-      const std::int64_t rest = (dimension.length - first) / stride - 2;
-      return times[2] + step * static_cast<double>(rest);
+// Of the dimensions behind those whose `lengths` are given.
+std::optional<double> extrapolate_rest(const std::vector<Dimension>& dimensions, const Measure& measure,
+                                       const std::vector<std::int64_t>& lengths, bool* whole) {
+  if (lengths.size() == dimensions.size()) return measure(lengths);
+  const Dimension& dimension = dimensions[lengths.size()];
+  const auto at = [&](std::int64_t length) {
+    std::vector<std::int64_t> more = lengths;
+    more.push_back(length);
+    return extrapolate_rest(dimensions, measure, more, whole);
+  };
+  std::int64_t stride = dimension.stride;
+  for (std::int64_t base = dimension.base; base + 3 * stride < dimension.length; base *= 2, stride *= 2) {
+    const std::int64_t first = base + (dimension.length - base) % stride;
+    double times[3];
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const auto time = at(first + i * stride);
+      if (!time) return time;
+      times[i] = *time;
     }
-    return at(number, dimension.length);
+    const double step = (times[2] - times[0]) / 2;
+    if (2 * std::abs(times[2] - times[1] - step) > dimension.tolerance * step + kRounding) continue;
+    *whole = false;
+    const std::int64_t rest = (dimension.length - first) / stride - 2;
+    return times[2] + step * static_cast<double>(rest);
   }
-
- private:
-  std::optional<double> at(std::size_t number, std::int64_t length) {
-    lengths_[number] = length;
-    return along(number + 1);
-  }
-
-  const std::vector<Dimension>& dimensions_;
-  const Measure& measure_;
-  bool& whole_;
-  std::vector<std::int64_t> lengths_;
-};
+  return at(dimension.length);
+}
 
 constexpr double kPicosecond = 1e-12;
 constexpr double kLongestTransfer = 1e4;  // s: the clock of picoseconds ends after 10^6
@@ -111,8 +98,8 @@ class Simulation {
     const Topology laid = scenario_.topology.hosts.empty() ? lay_out(scenario_.cluster, ranks) : scenario_.topology;
     const Routes routes(scenario_.cluster, laid);
     const bool each = options_.folding == Folding::kNever;
-    const RankPrograms programs = from_user() ? RankPrograms(scenario_.schedules)
-                                              : RankPrograms(scenario_.plan, scenario_.grid, scenario_.root, each);
+    const RankPrograms programs =
+        from_user() ? RankPrograms(scenario_.schedules) : RankPrograms(scenario_.plan, scenario_.grid, each);
     if (programs.wrong()) return programs.wrong();
     actors_ = actors_for(programs, routes);
     outcome_.classes = static_cast<std::int32_t>(actors_.actors.size());
@@ -232,8 +219,9 @@ class Simulation {
         const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces);
         for (std::int32_t i = block.begin; i < block.end; ++i) {
           const ActorOp& op = actor.ops[static_cast<std::size_t>(i)];
-          const OpKind kind = op.op.kind;
-          if (kind == OpKind::kRecv || kind == OpKind::kWait || kind == OpKind::kWork) continue;
+          const StepKind kind = op.op.kind;
+          const bool receives = kind == StepKind::kRecv || kind == StepKind::kRecvReduce || kind == StepKind::kWait;
+          if (receives || schedule::is_local(kind)) continue;
           const Slot& slot = actor.slots[static_cast<std::size_t>(op.slot)];
           LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
           level.bytes += times * op.bytes * piece;
@@ -255,7 +243,7 @@ class Simulation {
 
 std::optional<double> extrapolate(const std::vector<Dimension>& dimensions, const Measure& measure, bool* whole) {
   *whole = true;
-  return Extrapolation(dimensions, measure, whole).along(0);
+  return extrapolate_rest(dimensions, measure, {}, whole);
 }
 
 double bus_factor(Collective collective, std::int32_t ranks) {

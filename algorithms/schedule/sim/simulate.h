@@ -25,7 +25,6 @@ struct Scenario {
   plan::Plan plan;
   plan::Grid grid;
   std::vector<schedule::Schedule> schedules;  // a user's, in place of plan and grid: one for each rank
-  std::int32_t root = 0;                      // of a broadcast
   // Allreduce and broadcast: of the vector. Allgather: of the result; reduce-scatter and alltoall: of the input.
   double bytes = 0;
 };
@@ -91,10 +90,10 @@ struct Dimension {
   double tolerance = 1e-5;  // by which two steps of a settled rhythm may differ, relative
 };
 
-// `measure(lengths)` in all dimensions; nullopt: it failed, and so does the extrapolation. *whole tells whether the
-// full lengths were measured.
-std::optional<double> extrapolate(const std::vector<Dimension>& dimensions,
-                                  const std::function<std::optional<double>(const std::vector<std::int64_t>&)>& measure,
-                                  bool* whole);
+using Measure = std::function<std::optional<double>(const std::vector<std::int64_t>& lengths)>;
+
+// What is measured in all dimensions; nullopt: it failed, and so does the extrapolation. *whole tells whether the full
+// lengths were measured.
+std::optional<double> extrapolate(const std::vector<Dimension>& dimensions, const Measure& measure, bool* whole);
 
 }  // namespace roda::sim

@@ -9,26 +9,6 @@ namespace {
 
 constexpr double kPicosecondsPerMicrosecond = 1e6;
 
-const char* name_of(const Op& op) {
-  switch (op.kind) {
-    case OpKind::kSend:
-      return "send";
-    case OpKind::kRecv:
-      return op.work == Work::kReduce ? "recv_reduce" : "recv";
-    case OpKind::kGet:
-      return op.work == Work::kReduce ? "get_reduce" : "get";
-    case OpKind::kPut:
-      return "put";
-    case OpKind::kSignal:
-      return "signal";
-    case OpKind::kWait:
-      return "wait";
-    case OpKind::kWork:
-      return op.work == Work::kReduce ? "reduce" : "copy";
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::vector<Record> Trace::critical_path() const {
@@ -54,7 +34,7 @@ std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const
     step.piece = record.piece;
     step.begin_us = static_cast<double>(record.begin) / kPicosecondsPerMicrosecond;
     step.end_us = static_cast<double>(record.end) / kPicosecondsPerMicrosecond;
-    step.what = record.wire ? "wire" : name_of(actor.ops[static_cast<std::size_t>(record.op)].op);
+    step.what = record.wire ? "wire" : schedule::step_name(actor.ops[static_cast<std::size_t>(record.op)].op.kind);
     if (record.slot >= 0) {
       const Slot& slot = actor.slots[static_cast<std::size_t>(record.slot)];
       step.peer = slot.rank;

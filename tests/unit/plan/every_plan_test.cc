@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "algorithms/plan/expand.h"
 #include "algorithms/plan/plan.h"
+#include "tests/unit/plan/expand.h"
 
 namespace roda::plan {
 namespace {

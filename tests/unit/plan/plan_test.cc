@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "algorithms/plan/compile.h"
-#include "algorithms/plan/expand.h"
 #include "algorithms/schedule/schedule.h"
+#include "tests/unit/plan/expand.h"
 
 namespace roda::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "algorithms/plan/expand.h"
+#include "tests/unit/plan/expand.h"
 
 #include <algorithm>
 #include <map>
