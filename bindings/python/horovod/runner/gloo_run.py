@@ -173,6 +173,13 @@ def _get_min_start_hosts(settings: ElasticSettings) -> int:
     return 1
 
 
+def _listening_address(settings: ElasticSettings) -> str:
+    if isinstance(settings.discovery, FixedHosts):
+        hosts = settings.discovery.find_available_hosts_and_slots()
+        return _own_address(settings.nics, network.filter_local_addresses(hosts))
+    return network.interface_address(settings.nics[0]) if settings.nics else _ANY
+
+
 class ElasticPlaces:
     """Where the workers of an elastic job find the rendezvous and one another.
 
@@ -182,16 +189,13 @@ class ElasticPlaces:
         With the discovery of hosts, and the interfaces to use.
     key : bytes
         The job's secret.
+    listens_at : str, optional
+        The rendezvous's address here; by default one that the hosts, if they are fixed, or the interfaces ask for.
     """
 
-    def __init__(self, settings: ElasticSettings, key: bytes) -> None:
+    def __init__(self, settings: ElasticSettings, key: bytes, listens_at: str | None = None) -> None:
         self._nics = settings.nics
-        self._address = _ANY
-        if isinstance(settings.discovery, FixedHosts):
-            hosts = settings.discovery.find_available_hosts_and_slots()
-            self._address = _own_address(self._nics, network.filter_local_addresses(hosts))
-        elif self._nics:
-            self._address = network.interface_address(self._nics[0])
+        self._address = listens_at or _listening_address(settings)
         self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(self._address, 0, key)
         self._port = self.server.port
 
@@ -221,10 +225,13 @@ class ElasticPlaces:
         variables = create_run_env_vars(self.address_for(hostname), self._nics, self._port, elastic=True)
         return {**variables, "HOROVOD_HOSTNAME": hostname}
 
+    def master_for(self, hostname: str, first: str) -> str:
+        """Return where a host finds rank 0, which is on the host `first`."""
+        return _master_address(first, self.is_local(first), self.address_for(hostname))
+
     def place_of(self, place: Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
-        first = place.first_host
-        master = _master_address(first, self.is_local(first), self.address_for(place.worker.host))
+        master = self.master_for(place.worker.host, place.first_host)
         port = 20_000 + (self._port + place.generation) % 10_000  # a guess: nobody has asked that host
         return {**create_torch_env_vars(place.slot, master, port), **create_slot_env_vars(place.slot)}
 

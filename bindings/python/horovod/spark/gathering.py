@@ -67,14 +67,14 @@ class Task:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; subprocess.TimeoutExpired after `timeout` seconds."""
-        self._connection.settimeout(timeout)
         try:
+            self._connection.settimeout(timeout)
             while self._connection.recv(1 << 16):
                 continue
         except socket.timeout as error:
             raise subprocess.TimeoutExpired(self.place.name, timeout or 0.0) from error
         except OSError:
-            pass  # it has ended
+            pass  # it has ended, or has been given up
         self.kill()
         return 0
 
@@ -92,12 +92,15 @@ class Gathering:
         To listen at.
     key : bytes
         Proves tasks and driver to each other.
+    is_elastic : bool
+        Tasks may come at any time. Several attempts of one are several tasks: only their ends tell which Spark gave up.
     """
 
-    def __init__(self, address: str, key: bytes) -> None:
+    def __init__(self, address: str, key: bytes, is_elastic: bool = False) -> None:
         self._wire = Wire(key)
+        self._is_elastic = is_elastic
         self._changed = threading.Condition()
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int | str, Task] = {}  # by Spark's number, or by name
         self._left_out: list[Task] = []  # later attempts of tasks that are in the job
         self._is_closed = self._is_complete = False
         self._server = socket.create_server((address, 0), backlog=128)
@@ -133,6 +136,8 @@ class Gathering:
                 task.kill()
             elif self._is_complete:
                 self._left_out.append(task)  # it waits: Spark would take its end for the task's
+            elif self._is_elastic:
+                self._tasks[task.place.name] = task
             else:
                 before = self._tasks.pop(task.place.index, None)
                 if before is not None:
@@ -141,7 +146,7 @@ class Gathering:
             self._changed.notify_all()
 
     def wait_for(self, count: int, timeout: Timeout, check: Callable[[], None]) -> list[Task]:
-        """Return the tasks, by index, once there are so many.
+        """Return the tasks, by index, once there are so many; no other is let in then, but where the job is elastic.
 
         Parameters
         ----------
@@ -155,20 +160,29 @@ class Gathering:
         """
         with self._changed:
             while True:
-                self._tasks = {index: task for index, task in self._tasks.items() if task.is_alive}
-                if len(self._tasks) == count:
-                    self._is_complete = True
-                    return [self._tasks[index] for index in range(count)]
+                self._tasks = {name: task for name, task in self._tasks.items() if task.is_alive}
+                if len(self._tasks) >= count:
+                    self._is_complete = not self._is_elastic
+                    return sorted(self._tasks.values(), key=lambda task: task.place.index)
                 check()
                 timeout.check_time_out_for(f"{len(self._tasks)} of {count}")
                 self._changed.wait(_LOOK_SECONDS)
 
-    def close(self) -> None:
-        """Let no more tasks in and send those home that the job has no use for."""
+    def tasks(self) -> dict[str, Task]:
+        """Return all tasks that have come, by name, also those that have ended."""
+        with self._changed:
+            return {task.place.name: task for task in self._tasks.values()}
+
+    def dismiss(self) -> None:
+        """Send those home that the job has no use for, and all that still come."""
         with self._changed:
             self._is_closed = True
-            with contextlib.suppress(OSError):
-                self._server.shutdown(socket.SHUT_RDWR)
-            self._server.close()
             for task in [*self._left_out, *self._tasks.values()]:
                 task.kill()
+
+    def close(self) -> None:
+        """Do the same, and listen no more."""
+        self.dismiss()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()

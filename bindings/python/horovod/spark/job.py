@@ -1,4 +1,4 @@
-"""A job whose agents are in Spark's tasks, and what its errors say."""
+"""A job whose agents are in Spark's tasks, what becomes of its output, and what its errors say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from horovod.runner.job import Connection, HostJob, Job, JobFailedError
 from horovod.spark.gathering import Task
 
 _KEPT_BYTES = 1 << 14
-_CONNECTION_LOST = 255
+CONNECTION_LOST = 255  # the status of a rank whose agent is gone
 
 
 class TaskFailedError(JobFailedError):
@@ -19,15 +19,16 @@ class TaskFailedError(JobFailedError):
 
     def __init__(self, rank: int | str, status: int, last_words: str) -> None:
         super().__init__(rank, status)
+        name = f"rank {rank}" if isinstance(rank, int) else f"worker {rank}"
         if last_words:
-            more = f"What rank {rank} wrote last to stderr:\n{last_words}"
-        elif status == _CONNECTION_LOST:
+            more = f"What {name} wrote last to stderr:\n{last_words}"
+        elif status == CONNECTION_LOST:
             more = (
-                f"The connection to rank {rank}'s Spark task was lost: was its executor ended, for the memory that it "
+                f"The connection to {name}'s Spark task was lost: was its executor ended, for the memory that it "
                 "took perhaps? The executor's log may tell."
             )
         else:
-            more = f"Rank {rank} wrote nothing to stderr."
+            more = f"{name.capitalize()} wrote nothing to stderr."
         self.args = (f"{self.args[0]}{more}",)
 
 
@@ -49,7 +50,39 @@ class _Tail:
         return self._kept.decode(errors="replace").strip()
 
 
-class TaskJob(Job):
+class InTasks(Job):
+    """What jobs in tasks have in common: where their output goes, and that the end of it is kept for errors.
+
+    Parameters
+    ----------
+    streams : mapping
+        Where output goes that does not go to this process's own ``stdout`` or ``stderr``, by these names.
+    *arguments, **options
+        Of the job's other class.
+    """
+
+    def __init__(self, streams: Mapping[str, Any], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._streams = streams
+        self._tails: dict[int, _Tail] = {}
+
+    def last_words(self, rank: int) -> str:
+        """Return the end of what a rank wrote to stderr."""
+        return self._tails[rank].text() if rank in self._tails else ""
+
+    def _own_stream(self, stream: str) -> Any:
+        return self._streams.get(stream) or super()._own_stream(stream)
+
+    def _copy_for(self, rank: int, stream: str) -> Any:
+        return self._tails.setdefault(rank, _Tail()) if stream == "stderr" else None
+
+    def _await_hello(self, connection: Connection, deadline: float) -> str | None:
+        if super()._await_hello(connection, deadline) is None:
+            return None
+        return f"Spark task {connection.host.hostname} ended before it began. Its executor's log may tell why."
+
+
+class TaskJob(InTasks):
     """Runs one rank in each task.
 
     Parameters
@@ -80,17 +113,15 @@ class TaskJob(Job):
             slot = {"rank": rank, "environment": dict(variables[rank]), "sharers": sharers}
             hosts.append(HostJob(task.place.name, False, [slot]))
         # The task adds the command, the secret and the function: Spark brought it those.
-        super().__init__(settings, hosts, [], dict(environment), b"")
+        super().__init__(streams, settings, hosts, [], dict(environment), b"")
         self._tasks = list(tasks)
-        self._streams = streams
-        self._tails: dict[int, _Tail] = {}
 
     def run(self) -> None:
         """Run to the end; errors as Job's, TaskFailedError for JobFailedError."""
         try:
             super().run()
         except JobFailedError as error:
-            words = {rank: self._tails[rank].text() if rank in self._tails else "" for rank, _ in self._failures}
+            words = {rank: self.last_words(rank) for rank, _ in self._failures}
             # A rank that only tells of another's failure may have been the quicker one.
             rank, status = min(self._failures, key=lambda failure: "HorovodInternalError" in words[failure[0]])
             raise TaskFailedError(rank, status, words[rank]) from error
@@ -104,14 +135,5 @@ class TaskJob(Job):
         for rank, connection in enumerate(started):
             error = self._await_hello(connection, deadline)
             if error is not None:
-                raise RuntimeError(
-                    f"Spark task {connection.host.hostname}, which was to run rank {rank}, ended before it began. Its "
-                    "executor's log may tell why."
-                )
+                raise RuntimeError(f"{error} It was to run rank {rank}.")
             self._connections.append(connection)
-
-    def _own_stream(self, stream: str) -> Any:
-        return self._streams.get(stream) or super()._own_stream(stream)
-
-    def _copy_for(self, rank: int, stream: str) -> Any:
-        return self._tails.setdefault(rank, _Tail()) if stream == "stderr" else None

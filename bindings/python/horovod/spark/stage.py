@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import uuid
 from typing import Any
 
@@ -11,7 +12,7 @@ from pyspark import InheritableThread, SparkContext
 from horovod.spark.task import Call, take_part
 
 _END_SECONDS = 30.0  # after a cancellation
-_WITHOUT_PACKAGE = "No module named 'horovod"
+_WITHOUT_PACKAGE = re.compile(r"No module named '(\w+)")
 
 
 class StageFailedError(RuntimeError):
@@ -46,20 +47,30 @@ class Stage:
         except Exception as error:  # whatever Spark and its bridge to Java raise
             self._error = error
 
-    def check(self) -> None:
-        """Raise StageFailedError when the Spark job has ended."""
+    def failure(self, seconds: float = 0.0) -> StageFailedError | None:
+        """Return why the Spark job has ended; None when it has not within these seconds."""
+        self._thread.join(seconds)
         if self._thread.is_alive():
-            return
+            return None
         text = str(self._error)
-        if _WITHOUT_PACKAGE in text:
+        missing = _WITHOUT_PACKAGE.search(text)
+        if missing is not None:
             text = (
-                "The Python of Spark's executors has no horovod package. Install roda on every worker, for the Python "
-                "that PYSPARK_PYTHON (spark.pyspark.python) names, with what the function imports; or send an "
+                f"The Python of Spark's executors has no package {missing[1]}. Install roda on every worker, for the "
+                "Python that PYSPARK_PYTHON (spark.pyspark.python) names, with what the function imports; or send an "
                 f"environment along (spark.archives). What Spark says: {text}"
             )
         else:
-            text = f"The Spark job ended before its ranks had started: {text}"
-        raise StageFailedError(text) from self._error
+            text = f"Spark ended the job whose tasks hold the ranks: {text}"
+        failure = StageFailedError(text)
+        failure.__cause__ = self._error
+        return failure
+
+    def check(self) -> None:
+        """Raise StageFailedError when the Spark job has ended."""
+        failure = self.failure()
+        if failure is not None:
+            raise failure
 
     def end(self, seconds: float) -> None:
         """Give the tasks so long to end by themselves, then cancel them, by their job group."""

@@ -125,7 +125,7 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         try:
             answer = wire.read(stream)
         except (EOFError, ConnectionResetError):
-            return iter(())  # the job is over, or has another attempt of this task
+            return iter(())  # the job is over, or has no use for this task
         if answer != place.question:
             raise RuntimeError(f"Who is at {call.driver[0]}:{call.driver[1]} does not know the job's secret.")
         _run_agent(call, connection, stream)
@@ -165,7 +165,9 @@ def _run_agent(call: Call, connection: socket.socket, stream: BinaryIO) -> None:
         agent.stdin.close()  # type: ignore[union-attr]
         agent.wait()  # without a launcher it ends the rank, in its grace time
     if is_given_up.is_set():
-        raise RuntimeError("The driver has ended, or has given this task up.")
+        raise RuntimeError("The driver has given this task up, because its rank failed, or has ended.")
+    if agent.returncode:
+        raise RuntimeError(f"What runs the rank of this Spark task ended with status {agent.returncode}.")
 
 
 def _tell(agent: subprocess.Popen[bytes], data: bytes) -> None:

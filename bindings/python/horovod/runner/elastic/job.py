@@ -24,8 +24,6 @@ from horovod.runner.job import (
     JobInterruptedError,
 )
 
-_ATTEMPTS = 3  # at a host, before it counts as lost
-
 
 class ElasticJob(Job):
     """Runs a command or function as workers that may come and go.
@@ -52,6 +50,9 @@ class ElasticJob(Job):
         A pickled call for ``horovod.runner.run_task``.
     """
 
+    attempts = 3  # at a host, before it counts as lost
+    speaker = "horovodrun"  # stands before what the user is told
+
     def __init__(
         self,
         settings: ElasticSettings,
@@ -70,7 +71,7 @@ class ElasticJob(Job):
         self._discovery: HostDiscovery = settings.discovery  # type: ignore[assignment]
         self._is_local, self._environment_of = is_local, environment_of
         self._place_of, self.retire = place_of, retire
-        self._control = Control(settings, self, "horovodrun")
+        self._control = Control(settings, self, self.speaker)
         self._membership = self._control.membership
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
@@ -124,7 +125,7 @@ class ElasticJob(Job):
 
     def _connect(self, host: HostJob) -> None:
         error: str | None = ""
-        for _ in range(_ATTEMPTS):
+        for _ in range(self.attempts):
             if self._has_ended.is_set():
                 break
             connection = self._start_agent(host)

@@ -343,8 +343,8 @@ class Membership:
             self.stop(
                 TimeoutException(
                     f"Timed out waiting for slots to run on: there are {len(self._usable_slots(now))}, and the job "
-                    f"needs at least {needed} Horovod processes. Wait longer with --elastic-timeout "
-                    f"({self._limits.elastic_timeout:g} s), or ask for fewer with --min-np."
+                    f"needs at least {needed} Horovod processes. Wait longer (elastic_timeout, --elastic-timeout: "
+                    f"{self._limits.elastic_timeout:g} s), or ask for fewer (min_num_proc, --min-np)."
                 )
             )
 

@@ -1,0 +1,184 @@
+"""An elastic job in Spark's tasks, which come and go: every task is a host of its own to the launcher's control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from horovod.runner.common.util.hosts import SlotInfo, lay_out
+from horovod.runner.elastic.discovery import HostDiscovery
+from horovod.runner.elastic.generation import Publish, Stage, Welcome
+from horovod.runner.elastic.job import ElasticJob
+from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.gloo_run import ElasticPlaces
+from horovod.runner.job import Connection, HostJob, JobFailedError
+from horovod.spark import application
+from horovod.spark.application import Driver, Held
+from horovod.spark.gathering import Gathering
+from horovod.spark.job import CONNECTION_LOST, InTasks, TaskFailedError
+from horovod.spark.stage import StageFailedError
+
+_LOOK_SECONDS = 1.0  # between looks whether Spark has ended its job: nobody tells
+_REASON_SECONDS = 2.0  # Spark's reason may come after what it did
+
+
+class TaskDiscovery(HostDiscovery):
+    """Finds the tasks that have come and live: hosts with a slot each, neighbours where they share a machine."""
+
+    def __init__(self, gathering: Gathering) -> None:
+        self._gathering = gathering
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Return a slot for the name of each task."""
+        tasks = [task for task in self._gathering.tasks().values() if task.is_alive]
+        return {task.place.name: 1 for task in sorted(tasks, key=lambda task: (task.place.host, task.place.index))}
+
+
+class TaskPlaces(ElasticPlaces):
+    """Where the ranks of an elastic job find the driver and one another.
+
+    Parameters
+    ----------
+    settings : ElasticSettings
+        Options of the job.
+    driver : Driver
+        Where it is.
+    held : Held
+        The tasks.
+    """
+
+    def __init__(self, settings: ElasticSettings, driver: Driver, held: Held) -> None:
+        super().__init__(settings, held.secret, driver.listens_at)
+        self._driver, self._gathering = driver, held.gathering
+
+    def is_local(self, hostname: str) -> bool:
+        """Tell that no task is the driver."""
+        return False
+
+    def address_for(self, hostname: str) -> str:
+        """Return the driver's address."""
+        return self._driver.numeric_address
+
+    def master_for(self, hostname: str, first: str) -> str:
+        """Return the address of the task that has rank 0."""
+        return self._gathering.tasks()[first].place.address
+
+    def host_of(self, task: str) -> str:
+        """Return the host that a task is on."""
+        return self._gathering.tasks()[task].place.host
+
+    def environment_of(self, hostname: str) -> dict[str, str]:
+        """Return the variables of a task's ranks: to them, tasks on one host share that."""
+        return super().environment_of(self.host_of(hostname))
+
+
+class ElasticTaskJob(InTasks, ElasticJob):
+    """Runs a rank in each task that Spark has at the moment.
+
+    Parameters
+    ----------
+    settings : ElasticSettings
+        Options of the job, with a `TaskDiscovery`.
+    held : Held
+        The tasks.
+    places : TaskPlaces
+        Where they are.
+    environment : mapping
+        What all ranks' environments get.
+    streams : mapping
+        As for `TaskJob`.
+    """
+
+    attempts = 1  # Spark makes others
+    speaker = "horovod.spark"
+
+    def __init__(
+        self,
+        settings: ElasticSettings,
+        held: Held,
+        places: TaskPlaces,
+        environment: Mapping[str, str],
+        streams: Mapping[str, Any],
+    ) -> None:
+        super().__init__(
+            streams,
+            settings,
+            [],  # the task adds the command, the secret and the function: Spark brought it those
+            dict(environment),
+            b"",
+            is_local=places.is_local,
+            environment_of=places.environment_of,
+            place_of=places.place_of,
+            retire=places.retire,
+        )
+        self._held, self._places = held, places
+        self._names: dict[int, str] = {}  # of workers that failed, by number
+
+    def run(self) -> None:
+        """Run to the end; errors as ElasticJob's, TaskFailedError for JobFailedError, StageFailedError."""
+        try:
+            super().run()
+        except (JobFailedError, StageFailedError) as error:
+            raise self._cause_of(error) from error
+
+    def _cause_of(self, error: Exception) -> Exception:
+        words = {number: self.last_words(number) for number, _ in self._failures}
+        # The last that tells of something else than others' failures, or of nothing because its executor was lost.
+        telling = [failure for failure in self._failures if words[failure[0]] and failure[1] != CONNECTION_LOST]
+        own = [failure for failure in telling if "HorovodInternalError" not in words[failure[0]]]
+        if own or telling:
+            number, status = (own or telling)[-1]
+            return TaskFailedError(self._names[number], status, words[number])
+        if isinstance(error, StageFailedError) or not self._failures:
+            return error
+        number, status = self._failures[-1]
+        return self._held.stage.failure(_REASON_SECONDS) or TaskFailedError(self._names[number], status, words[number])
+
+    # --- tasks in the place of hosts ---
+
+    def _start_agent(self, host: HostJob) -> Connection:
+        task = self._held.gathering.tasks()[host.hostname]
+        task.begin()
+        return Connection(host, task)  # type: ignore[arg-type]
+
+    def _take_in(self, limit: float | None) -> None:
+        super()._take_in(_LOOK_SECONDS if limit is None else min(limit, _LOOK_SECONDS))
+        failure = None if self._stopping else self._held.stage.failure()
+        if failure is not None:
+            self._membership.stop(failure)
+
+    def _rank_ended(self, rank: int, status: int) -> None:
+        """Give a task up whose rank failed: Spark starts it again, as its options say."""
+        worker = self._membership.workers.get(rank)
+        super()._rank_ended(rank, status)
+        if worker is not None and worker.stage != Stage.REMOVED and status != 0:
+            self._note(rank, worker.name, status)
+            connection = self._by_host.get(worker.host)
+            if connection is not None:
+                connection.process.stdin.close()  # type: ignore[union-attr]
+
+    def _agent_ended(self, connection: Connection) -> None:
+        for worker in self._membership.workers.values():
+            if worker.host == connection.host.hostname and worker.stage != Stage.REMOVED:
+                self._note(worker.number, worker.name, CONNECTION_LOST)
+        super()._agent_ended(connection)
+
+    def _note(self, number: int, name: str, status: int) -> None:
+        self._failures.append((number, status))
+        self._names[number] = name
+
+    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+        """Return the variables that tell a rank its numbers: local ranks are those of its machine."""
+        slot = self._slot_of(place)
+        if self._settings.verbose >= 2 and isinstance(place, Publish):
+            application.say(f"rank {slot.rank} is in {place.worker.host}")
+        return super().place_of(replace(place, slot=slot))
+
+    def _slot_of(self, place: Publish | Welcome) -> SlotInfo:
+        ranked = list(self._membership.members)
+        if isinstance(place, Welcome):
+            ranked = [*(worker for worker in ranked if worker.number in self._membership.workers), place.worker]
+        if place.slot.size == 1 or place.worker not in ranked:  # it is alone, or has ended meanwhile
+            ranked = [place.worker]
+        return lay_out([self._places.host_of(worker.host) for worker in ranked])[ranked.index(place.worker)]
