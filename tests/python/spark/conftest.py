@@ -63,7 +63,7 @@ def context(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     # Workers inherit nothing of the driver's environment but this.
     conf.setExecutorEnv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     conf.set("spark.executor.memory", "512m").set("spark.ui.enabled", "false")
-    conf.set("spark.ui.showConsoleProgress", "false")
+    conf.set("spark.ui.showConsoleProgress", "false").set("spark.task.maxFailures", "3")
     conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")  # while executors start
     session = pyspark.SparkContext(conf=conf)
     yield session

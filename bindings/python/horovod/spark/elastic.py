@@ -125,8 +125,8 @@ def _check(settings: ElasticSettings) -> None:
     least, most = settings.min_num_proc or 0, settings.max_num_proc or 0
     if not 1 <= least <= settings.num_proc <= most:
         raise ValueError(
-            f"min_num_proc={least}, num_proc={settings.num_proc}, max_num_proc={most}: each must be at least 1, and none "
-            "more than the next."
+            f"min_num_proc={least}, num_proc={settings.num_proc}, max_num_proc={most}: each must be at least 1, and "
+            "none more than the next."
         )
     if settings.reset_limit is not None and settings.reset_limit < 0:
         raise ValueError(f"reset_limit={settings.reset_limit}: it must be at least 0.")
