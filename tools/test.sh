@@ -171,15 +171,21 @@ link_site() {
   export RODA_TEST_TORCH
 }
 
-# The same package under TensorFlow, which does not go into one environment with torch.
-suite_tensorflow() {
-  if ! ensure_framework tensorflow tensorflow-cpu pytest psutil cloudpickle pyyaml packaging; then
-    say "Skipped: TensorFlow is not to be had"
-    return
+# in_framework NAME SUITE: in the framework's environment.
+in_framework() {
+  if ! ensure_framework "$1"; then
+    [[ $1 != spark ]] || step_failed "spark: pyspark is not to be had" # a suite that only who asks for it runs
+    return 0
   fi
   link_site
   local -x PYTHONPATH=$ROOT/build/site
-  local PARALLEL_TESTS=(tests/python/tensorflow) RANK_PYTHON=$ROOT/build/venvs/tensorflow/bin/python
+  local RANK_PYTHON=$ROOT/build/venvs/$1/bin/python
+  "$2"
+}
+
+# The same package under TensorFlow, which does not go into one environment with torch.
+suite_tensorflow() {
+  local PARALLEL_TESTS=(tests/python/tensorflow)
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
@@ -188,40 +194,22 @@ suite_tensorflow() {
 
 # And under JAX.
 suite_jax() {
-  if ! ensure_framework jax jax optax keras pytest psutil cloudpickle pyyaml packaging; then
-    say "Skipped: JAX is not to be had"
-    return
-  fi
-  link_site
-  local -x PYTHONPATH=$ROOT/build/site
-  local PARALLEL_TESTS=(tests/python/jax) RANK_PYTHON=$ROOT/build/venvs/jax/bin/python
+  local PARALLEL_TESTS=(tests/python/jax)
   rank_tests jax-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=jax rank_tests keras-jax-np2 horovodrun -np 2
   pytest_report jax tests/python/jax_jobs
 }
 
-# MXNet's last version, which wants a NumPy of its time.
+# And under MXNet.
 suite_mxnet() {
-  if ! ensure_framework mxnet mxnet==1.9.1 numpy==1.23.5 pytest psutil cloudpickle pyyaml packaging; then
-    say "Skipped: MXNet is not to be had"
-    return
-  fi
-  link_site
-  local -x PYTHONPATH=$ROOT/build/site PYTHONWARNINGS=ignore
-  local PARALLEL_TESTS=(tests/python/mxnet) RANK_PYTHON=$ROOT/build/venvs/mxnet/bin/python
+  local -x PYTHONWARNINGS=ignore
+  local PARALLEL_TESTS=(tests/python/mxnet)
   rank_tests mxnet-np2 horovodrun -np 2
 }
 
 # A Ray cluster on this machine. Its workers find PyTorch behind their own packages.
 suite_ray() {
-  if ! ensure_framework ray ray grpcio pytest psutil cloudpickle pyyaml packaging; then
-    say "Skipped: Ray is not to be had"
-    return
-  fi
-  link_site
-  local -x PYTHONPATH=$ROOT/build/site
-  local RANK_PYTHON=$ROOT/build/venvs/ray/bin/python
   printf '%s\n' "$RODA_TEST_TORCH" >"$("$RANK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
   pytest_report ray tests/python/ray
 }
@@ -248,13 +236,6 @@ suite_spark() {
     step_failed "spark: no Java; on Debian: apt-get install openjdk-17-jre-headless"
     return
   fi
-  if ! ensure_framework spark 'pyspark>=3.5' pytest psutil cloudpickle pyyaml packaging; then
-    step_failed "spark: pyspark is not to be had"
-    return
-  fi
-  link_site
-  local -x PYTHONPATH=$ROOT/build/site
-  local RANK_PYTHON=$ROOT/build/venvs/spark/bin/python
   pytest_report spark tests/python/spark
 }
 
@@ -321,6 +302,13 @@ build_beside() {
   [[ $JOBS -eq 1 || -n ${BESIDE[builds]:-} ]] || beside builds build_later
 }
 
+# Frameworks' environments are made while the compiler runs: that is mostly waiting for the network.
+make_environments() {
+  for name in "${chosen[@]}"; do
+    [[ -z ${FRAMEWORKS[$name]:-} ]] || ensure_framework "$name" || true
+  done
+}
+
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
@@ -328,15 +316,23 @@ for suite in "${chosen[@]}"; do
     die "no suite '$suite'; there are: ${SUITES[*]}, threads, wheel, spark and quick"
 done
 
+mkdir -p build/logs
+ensure_packages "${APT_PACKAGES[@]}"
+beside environments make_environments
 ensure_all
 ensure_checkers
 rm -rf "$RESULTS"
-mkdir -p "$RESULTS" build/logs
+mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
   [[ structure,native,quick,threads,wheel,spark != *$suite* ]] && build_beside
-  "suite_$suite"
+  if [[ -n ${FRAMEWORKS[$suite]:-} ]]; then
+    done_beside environments
+    in_framework "$suite" "suite_$suite"
+  else
+    "suite_$suite"
+  fi
   printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
 done
 stop_beside builds

@@ -79,7 +79,8 @@ ensure_packages() {
   $line"
 }
 
-# ensure_venv PACKAGES…: .venv with PyTorch and these.
+# ensure_venv PACKAGES…: .venv with PyTorch and these. Compiled is, here and below, only what is imported: pip would take
+# most of its time for the rest.
 ensure_venv() {
   local wanted="torch $TORCH_TESTED $*" stamp=$VENV/.roda-packages
   [[ -x $VENV/bin/python && $(cat "$stamp" 2>/dev/null) == "$wanted" ]] && return
@@ -88,9 +89,9 @@ ensure_venv() {
     python3 -m venv --clear "$VENV" || die "python3 -m venv failed"
   fi
   say "Installing PyTorch and the Python packages into .venv"
-  "$VENV/bin/python" -m pip install "torch==$TORCH_TESTED" </dev/null ||
-    "$VENV/bin/python" -m pip install torch </dev/null || die "PyTorch could not be installed"
-  "$VENV/bin/python" -m pip install "$@" </dev/null || die "the Python packages could not be installed"
+  "$VENV/bin/python" -m pip install --no-compile "torch==$TORCH_TESTED" </dev/null ||
+    "$VENV/bin/python" -m pip install --no-compile torch </dev/null || die "PyTorch could not be installed"
+  "$VENV/bin/python" -m pip install --no-compile "$@" </dev/null || die "the Python packages could not be installed"
   printf '%s' "$wanted" >"$stamp"
 }
 
@@ -109,20 +110,34 @@ ensure_checkers() {
   [[ $(cat "$stamp" 2>/dev/null) == "${CHECKERS[*]}" ]] && return
   say "Installing what only tests use: ${CHECKERS[*]}"
   local name
-  for name in "${CHECKERS[@]}"; do
-    "$VENV/bin/python" -m pip install -q "$name" </dev/null || say "$name is not to be had; its tests will be skipped"
+  "$VENV/bin/python" -m pip install -q --no-compile "${CHECKERS[@]}" </dev/null || for name in "${CHECKERS[@]}"; do
+    "$VENV/bin/python" -m pip install -q --no-compile "$name" </dev/null || say "$name is not to be had; its tests will be skipped"
   done
   printf '%s' "${CHECKERS[*]}" >"$stamp"
 }
 
-# ensure_framework NAME PACKAGES…: the environment build/venvs/NAME. Only for tests: false where it can't be had.
+# Frameworks that tests run under, each in an environment of its own.
+declare -A FRAMEWORKS=(
+  [tensorflow]='tensorflow-cpu'
+  [jax]='jax optax keras'
+  [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
+  [ray]='ray grpcio'
+  [spark]='pyspark>=3.5'
+)
+
+# ensure_framework NAME: the environment build/venvs/NAME. False, with a word, where it can't be had.
 ensure_framework() {
-  local venv=$ROOT/build/venvs/$1 name=$1
-  shift
-  [[ $(cat "$venv/.roda-packages" 2>/dev/null) == "$*" ]] && return
+  local name=$1 venv=$ROOT/build/venvs/$1
+  local wanted="${FRAMEWORKS[$1]} pytest psutil cloudpickle pyyaml packaging" packages
+  [[ $(cat "$venv/.roda-packages" 2>/dev/null) == "$wanted" ]] && return
   say "Installing $name into build/venvs/$name"
-  python3 -m venv --clear "$venv" && logged "build/logs/venv-$name.log" "$venv/bin/python" -m pip install "$@" || return 1
-  printf '%s' "$*" >"$venv/.roda-packages"
+  read -ra packages <<<"$wanted"
+  if ! { python3 -m venv --clear "$venv" &&
+    logged "build/logs/venv-$name.log" "$venv/bin/python" -m pip install --no-compile "${packages[@]}"; }; then
+    say "$name is not to be had"
+    return 1
+  fi
+  printf '%s' "$wanted" >"$venv/.roda-packages"
 }
 
 # One line that changes when a source, the Python or the set of packages it is built with does.
