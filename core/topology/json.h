@@ -1,4 +1,4 @@
-// A topology as JSON: what files hold (docs/topology.md describes the fields), and what ranks send one another.
+// A topology as JSON: what files hold (docs/topology.md), and what ranks send one another.
 //
 // Fields that are not known are ignored, so that an older version reads what a newer wrote as long as the number of the
 // schema is the same.
