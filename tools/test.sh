@@ -171,6 +171,11 @@ link_site() {
   export RODA_TEST_TORCH
 }
 
+# Has an environment find PyTorch, and what else .venv has, behind its own packages.
+find_torch() {
+  printf '%s\n' "$RODA_TEST_TORCH" >"$("$RANK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+}
+
 # in_framework NAME SUITE: in the framework's environment.
 in_framework() {
   if ! ensure_framework "$1"; then
@@ -208,9 +213,9 @@ suite_mxnet() {
   rank_tests mxnet-np2 horovodrun -np 2
 }
 
-# A Ray cluster on this machine. Its workers find PyTorch behind their own packages.
+# A Ray cluster on this machine.
 suite_ray() {
-  printf '%s\n' "$RODA_TEST_TORCH" >"$("$RANK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+  find_torch
   pytest_report ray tests/python/ray
 }
 
@@ -236,7 +241,8 @@ suite_spark() {
     step_failed "spark: no Java; on Debian: apt-get install openjdk-17-jre-headless"
     return
   fi
-  pytest_report spark tests/python/spark
+  find_torch
+  REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.

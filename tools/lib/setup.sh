@@ -122,7 +122,7 @@ declare -A FRAMEWORKS=(
   [jax]='jax optax keras'
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
   [ray]='ray grpcio'
-  [spark]='pyspark>=3.5'
+  [spark]='pyspark>=3.5 pyarrow'
 )
 
 # ensure_framework NAME: the environment build/venvs/NAME. False, with a word, where it can't be had.

@@ -140,7 +140,8 @@ def test_too_few_slots(context: SparkContext) -> None:
 
 def test_executors_without_the_package(context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} "$@"\n')
+    (tmp_path / "horovod.py").write_text("raise ModuleNotFoundError(\"No module named 'horovod'\")")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(context, "pythonExec", str(python))
     with pytest.raises(StageFailedError, match=r"Install roda on every worker.*PYSPARK_PYTHON"):

@@ -1,0 +1,65 @@
+"""What runs an estimator's ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark import SparkContext
+
+import horovod.spark
+
+
+class Backend:
+    """Runs a function in every rank of a job."""
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> list[Any]:
+        """Return what the function returned, by rank; `env` are variables of the ranks."""
+        raise NotImplementedError
+
+    def num_processes(self) -> int:
+        """Return the number of ranks."""
+        raise NotImplementedError
+
+
+class SparkBackend(Backend):
+    """Runs ranks in tasks of Spark, by ``horovod.spark.run``.
+
+    Parameters
+    ----------
+    num_proc : int, optional
+        Number of ranks; by default ``spark.default.parallelism``.
+    env : mapping, optional
+        Variables of the ranks. ``CUDA_VISIBLE_DEVICES`` is left out: that is the executor's to say.
+    **kwargs
+        Of ``horovod.spark.run``.
+    """
+
+    def __init__(self, num_proc: int | None = None, env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        context = SparkContext._active_spark_context
+        if num_proc is None and context is None:
+            raise Exception("Could not find an active SparkContext, are you running in a PySpark session?")
+        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc  # type: ignore[union-attr]
+        self._env, self._kwargs = dict(env or {}), kwargs
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> list[Any]:
+        """Return what the function returned, by rank; `env` are variables of the ranks."""
+        variables = {**self._env, **(env or {})}
+        variables.pop("CUDA_VISIBLE_DEVICES", None)
+        return horovod.spark.run(fn, args, kwargs, num_proc=self._num_proc, env=variables, **self._kwargs)
+
+    def num_processes(self) -> int:
+        """Return the number of ranks."""
+        return self._num_proc
