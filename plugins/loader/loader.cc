@@ -4,15 +4,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <set>
 #include <utility>
 
-#include "plugins/loader/device_table.h"
+#include "plugins/loader/offered_table.h"
 #include "plugins/loader/plugin_file.h"
-#include "plugins/loader/transport_table.h"
 
 namespace roda::plugins {
 namespace {
@@ -38,8 +36,7 @@ Status identify(PluginRecord* record, bool* only_by_name) {
   if (info.abi_version != RODA_ABI_VERSION) {
     // The layout of everything behind the version belongs to that version; the name field is only quoted.
     read_name(info.name, &record->name);
-    return Status::invalid("built for ABI " + std::to_string(info.abi_version) + " while this core speaks " +
-                           std::to_string(RODA_ABI_VERSION));
+    return other_version(info.abi_version);
   }
   std::string name;
   if (!read_name(info.name, &name)) return Status::invalid("its roda_plugin_info has no proper name");
@@ -51,26 +48,22 @@ Status identify(PluginRecord* record, bool* only_by_name) {
   return {};
 }
 
-// The optional second entry, copied into the full-size `*table`: what its struct_size leaves out is NULL.
-Status find_bootstrap(void* library, PluginRecord* record, roda_bootstrap* table) {
-  auto entry = reinterpret_cast<roda_bootstrap_entry>(::dlsym(library, RODA_BOOTSTRAP_SYMBOL));
-  if (entry == nullptr) return {};
-  const roda_bootstrap* offered = entry();
-  if (offered == nullptr) return Status::invalid("its bootstrap entry returned no table");
-  // All that is not younger.
-  if (offered->abi_version != RODA_ABI_VERSION || offered->struct_size < offsetof(roda_bootstrap, peer_lost)) {
-    return Status::invalid("its bootstrap table has another ABI version or is too short");
-  }
-  std::memcpy(table, offered, std::min<std::size_t>(offered->struct_size, sizeof *table));
-  const bool is_complete = table->name != nullptr && table->launched_here != nullptr && table->start != nullptr &&
-                           table->rank != nullptr && table->size != nullptr && table->broadcast != nullptr &&
-                           table->agree != nullptr && table->finish != nullptr;
-  if (!is_complete) return Status::invalid("its bootstrap table leaves an entry empty");
-  if (record->name != table->name) {
-    return Status::invalid("its file says '" + record->name + "', its bootstrap table '" + table->name + "'");
-  }
-  record->bootstrap = table;
-  return {};
+// Fills the table with what the entry of that symbol offers. `what`: "table", for errors.
+template <typename Table>
+Status take_table(void* library, const char* symbol, const PluginRecord& record, const char* what, Table* table) {
+  const auto entry = reinterpret_cast<const Table* (*)()>(::dlsym(library, symbol));
+  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + symbol);
+  RODA_RETURN_IF_ERROR(adapt(entry(), table));
+  if (record.name == table->name) return {};
+  return Status::invalid("its file says '" + record.name + "', its " + what + " '" + table->name + "'");
+}
+
+// By now the plugin may know more about what it found, so its description is taken after this.
+template <typename Table>
+Status probe(const Table& table, const roda_host& host) {
+  roda_error error = make_error();
+  if (table.probe(&host, &error) == RODA_OK) return {};
+  return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
 }
 
 std::vector<const roda_setting*> settings_of(void* library) {
@@ -173,40 +166,27 @@ Status Loader::open(const roda_host& host, PluginRecord* record) {
 }
 
 Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
-  auto entry = reinterpret_cast<roda_transport_entry>(::dlsym(library, RODA_TRANSPORT_SYMBOL));
-  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_TRANSPORT_SYMBOL);
   tables_.push_back(std::make_unique<roda_transport>());
   roda_transport* table = tables_.back().get();
-  RODA_RETURN_IF_ERROR(adapt_transport(entry(), table));
-  if (record->name != table->name) {
-    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
-  }
+  RODA_RETURN_IF_ERROR(take_table(library, RODA_TRANSPORT_SYMBOL, *record, "table", table));
   record->description = table->description;
   record->offered = table;
-  roda_error error = make_error();
-  if (const int code = table->probe(&host, &error); code != RODA_OK) {
-    return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
+  RODA_RETURN_IF_ERROR(probe(*table, host));
+  record->description = table->description;
+  if (::dlsym(library, RODA_BOOTSTRAP_SYMBOL) != nullptr) {
+    auto bootstrap = std::make_unique<roda_bootstrap>();
+    RODA_RETURN_IF_ERROR(take_table(library, RODA_BOOTSTRAP_SYMBOL, *record, "bootstrap table", bootstrap.get()));
+    record->bootstrap = bootstrap.get();
+    bootstraps_.push_back(std::move(bootstrap));
   }
-  record->description = table->description;  // by now the plugin may know more about what it found
-  auto bootstrap = std::make_unique<roda_bootstrap>();
-  RODA_RETURN_IF_ERROR(find_bootstrap(library, record, bootstrap.get()));
   record->transport = table;
-  bootstraps_.push_back(std::move(bootstrap));
   return {};
 }
 
 Status Loader::open_device(const roda_host& host, void* library, PluginRecord* record) {
-  auto entry = reinterpret_cast<roda_device_entry>(::dlsym(library, RODA_DEVICE_SYMBOL));
-  if (entry == nullptr) return Status::invalid(std::string("missing symbol ") + RODA_DEVICE_SYMBOL);
   auto table = std::make_unique<roda_device>();
-  RODA_RETURN_IF_ERROR(adapt_device(entry(), table.get()));
-  if (record->name != table->name) {
-    return Status::invalid("its file says '" + record->name + "', its table '" + table->name + "'");
-  }
-  roda_error error = make_error();
-  if (const int code = table->probe(&host, &error); code != RODA_OK) {
-    return Status::unavailable(error.message[0] != '\0' ? error.message : "its probe failed and gave no reason");
-  }
+  RODA_RETURN_IF_ERROR(take_table(library, RODA_DEVICE_SYMBOL, *record, "table", table.get()));
+  RODA_RETURN_IF_ERROR(probe(*table, host));
   record->description = table->description;
   record->device = table.get();
   devices_.push_back(std::move(table));

@@ -55,9 +55,9 @@ TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
   const PluginRecord& older = add("older_bootstrap");
   ASSERT_TRUE(older.usable) << older.reason;
   EXPECT_EQ(older.bootstrap->peer_lost, nullptr) << "an entry that its table does not hold";
-  expect_refused("short_bootstrap", "another ABI version or is too short");
+  expect_refused("short_bootstrap", "its bootstrap table of 40 bytes is too short");
   expect_refused("bootstrap_of_another", "its bootstrap table 'another'");
-  expect_refused("half_a_bootstrap", "its bootstrap table leaves an entry empty");
+  expect_refused("half_a_bootstrap", "its bootstrap table leaves finish empty");
 }
 
 TEST_F(LoaderTest, SettingsAreHandedOverUsableOrNot) {
@@ -139,7 +139,7 @@ TEST_F(LoaderTest, DevicesAreFoundByTheirKindOfMemory) {
   EXPECT_EQ(loader_.device_for(RODA_MEMORY_CUDA), nullptr);
   expect_refused("device_broken", "no card is plugged in");
   expect_refused("device_too_short", "is too short");
-  expect_refused("device_incomplete", "leaves an entry empty");
+  expect_refused("device_incomplete", "leaves pack empty");
   EXPECT_EQ(loader_.device_for(RODA_MEMORY_CUDA), nullptr);
   const PluginRecord& record = add("device");
   ASSERT_TRUE(record.usable) << record.reason;
