@@ -53,13 +53,13 @@ constexpr Entry kOfTransports[] = {
     ENTRY(roda_transport, RODA_CAP_FAULT_TOLERANT, quiesced),
 };
 constexpr Entry kOfDevices[] = {
-    ENTRY(roda_device, 0, name), ENTRY(roda_device, 0, probe), ENTRY(roda_device, 0, alloc),
-    ENTRY(roda_device, 0, free), ENTRY(roda_device, 0, copy), ENTRY(roda_device, 0, reduce),
-    ENTRY(roda_device, 0, scale), ENTRY(roda_device, 0, pack), ENTRY(roda_device, 0, unpack),
+    ENTRY(roda_device, 0, name),  ENTRY(roda_device, 0, probe), ENTRY(roda_device, 0, alloc),
+    ENTRY(roda_device, 0, free),  ENTRY(roda_device, 0, copy),  ENTRY(roda_device, 0, reduce),
+    ENTRY(roda_device, 0, scale), ENTRY(roda_device, 0, pack),  ENTRY(roda_device, 0, unpack),
 };
 constexpr Entry kOfBootstraps[] = {
-    ENTRY(roda_bootstrap, 0, name), ENTRY(roda_bootstrap, 0, launched_here), ENTRY(roda_bootstrap, 0, start),
-    ENTRY(roda_bootstrap, 0, rank), ENTRY(roda_bootstrap, 0, size), ENTRY(roda_bootstrap, 0, broadcast),
+    ENTRY(roda_bootstrap, 0, name),  ENTRY(roda_bootstrap, 0, launched_here), ENTRY(roda_bootstrap, 0, start),
+    ENTRY(roda_bootstrap, 0, rank),  ENTRY(roda_bootstrap, 0, size),          ENTRY(roda_bootstrap, 0, broadcast),
     ENTRY(roda_bootstrap, 0, agree), ENTRY(roda_bootstrap, 0, finish),
 };
 #undef ENTRY
@@ -104,8 +104,7 @@ Status adapt(const roda_transport* offered, roda_transport* table) {
     if (!is_null(&copy, entry)) continue;
     const bool is_cut_off = entry.offset + sizeof(void*) > offered->struct_size;
     if (!is_cut_off && (copy.capabilities & entry.capability) != 0) {
-      return Status::invalid(
-          roda::format("its capabilities promise {}, but its table leaves it empty", entry.name));
+      return Status::invalid(roda::format("its capabilities promise {}, but its table leaves it empty", entry.name));
     }
     copy.capabilities &= ~entry.capability;
   }

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "plugins/devices/cpu/half.h"
 #include "plugins/devices/cpu/kernels.h"
 
 namespace roda::cpu {

@@ -34,10 +34,6 @@ struct Kernels {
   ScaleFunction scale[RODA_DTYPE_COUNT];
   DotsFunction dots[RODA_DTYPE_COUNT];    // floating point alone, null for others
   WeighFunction weigh[RODA_DTYPE_COUNT];  // likewise
-  void (*float_from_f16)(float* to, const std::uint16_t* from, std::size_t count);
-  void (*f16_from_float)(std::uint16_t* to, const float* from, std::size_t count);
-  void (*float_from_bf16)(float* to, const std::uint16_t* from, std::size_t count);
-  void (*bf16_from_float)(std::uint16_t* to, const float* from, std::size_t count);
 };
 
 // The best set that this processor runs.

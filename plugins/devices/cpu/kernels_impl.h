@@ -372,10 +372,6 @@ constexpr Kernels make_kernels(const char* isa) {
   table.weigh[RODA_BFLOAT16] = weigh_half<widen_all<BFloat16>, narrow_all<BFloat16>>;
   table.weigh[RODA_FLOAT32] = weigh_plain<float>;
   table.weigh[RODA_FLOAT64] = weigh_plain<double>;
-  table.float_from_f16 = widen_all<Float16>;
-  table.f16_from_float = narrow_all<Float16>;
-  table.float_from_bf16 = widen_all<BFloat16>;
-  table.bf16_from_float = narrow_all<BFloat16>;
   return table;
 }
 

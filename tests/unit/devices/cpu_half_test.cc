@@ -1,5 +1,3 @@
-#include "plugins/devices/cpu/half.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "plugins/devices/cpu/half.h"
 #include "plugins/devices/cpu/kernels.h"
 #include "tests/unit/devices/values.h"
 
@@ -90,26 +89,29 @@ TEST(Half, TwoStepRoundingEqualsOneStep) {
   EXPECT_EQ(float_to_odd(-HUGE_VAL), -HUGE_VALF);
 }
 
-// The vector code of every instruction set against the plain functions, with odd lengths.
-TEST(HalfKernels, AgreeWithThePlainFunctions) {
-  std::vector<std::uint16_t> halves(65536 + 7);
-  std::vector<float> floats(halves.size());
+// The kernels' own conversions, of every instruction set, in whole vectors and in what is left of one: a product with
+// one widens and adds nothing, and one that is scaled by any float narrows that.
+TEST(HalfKernels, ConvertAsThePlainFunctionsDo) {
+  constexpr std::size_t kCount = 17;
   std::mt19937 random(1);
-  for (std::size_t i = 0; i < halves.size(); ++i) {
-    halves[i] = static_cast<std::uint16_t>(i);
-    floats[i] = float_of(static_cast<std::uint32_t>(random()));
-  }
   for (const Kernels* set : usable_kernels()) {
-    std::vector<float> wide(halves.size());
-    std::vector<std::uint16_t> narrow(floats.size());
-    set->float_from_f16(wide.data(), halves.data(), halves.size());
-    for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(bits_of(wide[i]), bits_of(float_from_f16(halves[i]))) << i;
-    set->float_from_bf16(wide.data(), halves.data(), halves.size());
-    for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(bits_of(wide[i]), bits_of(float_from_bf16(halves[i]))) << i;
-    set->f16_from_float(narrow.data(), floats.data(), floats.size());
-    for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(narrow[i], f16_from_float(floats[i])) << floats[i];
-    set->bf16_from_float(narrow.data(), floats.data(), floats.size());
-    for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(narrow[i], bf16_from_float(floats[i])) << floats[i];
+    for (const auto& [dtype, format] : {std::pair{RODA_FLOAT16, kF16}, std::pair{RODA_BFLOAT16, kBf16}}) {
+      const std::uint16_t one = format.narrow(1);
+      for (unsigned bits = 0; bits <= 0xffff; ++bits) {
+        const auto half = static_cast<std::uint16_t>(bits);
+        double sums[3] = {};
+        set->dots[dtype](&half, &one, 1, sums);
+        const float expected = format.widen(half);
+        ASSERT_TRUE(sums[0] == expected || std::isnan(expected)) << bits;
+        ASSERT_EQ(std::isnan(sums[0]), std::isnan(expected)) << bits;
+      }
+      for (int round = 0; round < 30'000; ++round) {
+        const float value = float_of(static_cast<std::uint32_t>(random()));
+        std::vector<std::uint16_t> halves(kCount, one);
+        set->scale[dtype](halves.data(), halves.size(), value);
+        for (const std::uint16_t half : halves) ASSERT_EQ(half, format.narrow(value)) << value;
+      }
+    }
   }
 }
 
