@@ -16,16 +16,27 @@ void check_cause(const Result& result, const char* what) {
   CHECK(std::strstr(result.error.message, kCause) != nullptr, "%s lacks the cause: %s", what, result.error.message);
 }
 
-// Operations that can't end by themselves: receives nobody sends to, sends nobody takes, a collective nobody joins.
+// A group with operations that can't end by themselves: receives nobody sends to, sends nobody takes, a collective
+// nobody joins. All ranks have started theirs when it is made.
 struct Pending {
-  explicit Pending(Env& env)
-      : in(env.placement(), kLong), out(env.placement(), kLong), reduced(env.placement(), kLong, 0) {}
+  Pending(Env& of, const std::string& name, std::uint64_t generation = 1)
+      : env(of),
+        in(env.placement(), kLong),
+        out(env.placement(), kLong),
+        reduced(env.placement(), kLong, 0),
+        group(env, name, {.generation = generation}) {
+    group.check_it_talks();
+    start();
+    env.barrier();
+  }
 
-  Buffer in, out, reduced;
+  Env& env;
+  Buffer in, out, reduced;  // outlive the group
+  Group group;
   std::vector<roda_request*> requests;
   roda_request* sent = nullptr;  // a transport may have taken the message already
 
-  void start(Env& env, Group& group) {
+  void start() {
     const int peer = group.right();
     if (env.has(RODA_CAP_P2P)) {
       requests.push_back(group.receive(peer, 100, in.data(), in.size() / 2));
@@ -42,88 +53,82 @@ struct Pending {
     }
     std::erase(requests, nullptr);
   }
+  void abort() { group.abort(RODA_ERR_PRECONDITION, 0, kCause); }
+  void check_failed() {
+    for (roda_request* request : requests) {
+      const Result result = group.finish(request);
+      CHECK(result.code < 0, "a pending operation ended with %d after the abort", result.code);
+    }
+  }
+  void check_quiet() {
+    if (!env.has(RODA_CAP_FAULT_TOLERANT)) return;
+    const auto quiet = [this] {
+      return group.quiesced(in.data(), kLong) && group.quiesced(out.data(), kLong) &&
+             group.quiesced(reduced.data(), kLong);
+    };
+    env.poll_until(quiet, "quiesced() after the abort");
+  }
 };
 
-void check_quiet(Env& env, Group& group, Pending& pending) {
-  if (!env.has(RODA_CAP_FAULT_TOLERANT)) return;
-  const auto quiet = [&] {
-    return group.quiesced(pending.in.data(), kLong) && group.quiesced(pending.out.data(), kLong) &&
-           group.quiesced(pending.reduced.data(), kLong);
-  };
-  env.poll_until(quiet, "quiesced() after the abort");
-}
-
-void check_first_cause(Env& env, Group& group, Pending& pending) {
-  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+void check_first_cause(Pending& pending) {
+  Group& group = pending.group;
+  pending.abort();
   group.abort(RODA_ERR_TIMEOUT, 1, "a second cause that must not be told");
   for (roda_request* request : pending.requests) check_cause(group.finish(request), "a pending operation");
   if (const Result send = group.finish(pending.sent); send.code != RODA_OK) check_cause(send, "a pending send");
-  check_quiet(env, group, pending);
-  if (!env.has(RODA_CAP_P2P)) return;
+  pending.check_quiet();
+  if (!pending.env.has(RODA_CAP_P2P)) return;
   roda_request* request = nullptr;
   Result later{RODA_OK, make_error()};
-  later.code = env.table().send(group.get(), 1, 1, "x", 1, nullptr, &request, &later.error);
+  later.code = pending.env.table().send(group.get(), 1, 1, "x", 1, nullptr, &request, &later.error);
   if (later.code == RODA_OK) later = group.finish(request);
   check_cause(later, "an operation started after the abort");
 }
 
 // Rank 0 looks on alone, so that no other rank's abort can come first.
 void pending(Env& env) {
-  Pending pending(env);  // outlives the group
-  Group group(env, "pending");
-  pending.start(env, group);
+  Pending pending(env, "pending");
   if (env.has(RODA_CAP_P2P)) {
-    CHECK(!group.quiesced(pending.in.data(), kLong), "quiesced() while a receive into the range is pending");
-    CHECK(group.quiesced(&pending, sizeof pending), "not quiesced() over memory that no operation uses");
+    CHECK(!pending.group.quiesced(pending.in.data(), kLong), "quiesced() while a receive into the range is pending");
+    CHECK(pending.group.quiesced(&pending, sizeof pending), "not quiesced() over memory that no operation uses");
+    env.barrier();
   }
+  if (env.rank() == 0) check_first_cause(pending);
   env.barrier();
-  if (group.rank() == 0) check_first_cause(env, group, pending);
-  env.barrier();
-  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
-  if (group.rank() == 0) return;
-  for (roda_request* request : pending.requests) {
-    CHECK(group.finish(request).code < 0, "a pending operation ended well after the abort");
-  }
-  check_quiet(env, group, pending);
+  pending.abort();
+  if (env.rank() == 0) return;
+  pending.check_failed();
+  pending.check_quiet();
 }
 
 // Only one rank aborts: the others must not hang for longer than it takes them to be told, by the transport or (as the
 // engine would) by their own abort.
 void one_aborts(Env& env) {
-  Pending pending(env);
-  Group group(env, "one_aborts");
-  pending.start(env, group);
+  Pending pending(env, "one_aborts");
+  if (env.rank() == 0) pending.abort();
   env.barrier();
-  if (group.rank() == 0) group.abort(RODA_ERR_PRECONDITION, 0, kCause);
-  env.barrier();
-  if (group.rank() != 0) group.abort(RODA_ERR_PRECONDITION, 0, kCause);
-  for (roda_request* request : pending.requests) {
-    const Result result = group.finish(request);
-    CHECK(result.code < 0, "a pending operation ended with %d", result.code);
-  }
-  check_quiet(env, group, pending);
+  if (env.rank() != 0) pending.abort();
+  pending.check_failed();
+  pending.check_quiet();
   env.barrier();
 }
 
 // A sleeper must be woken by an abort from another thread.
 void while_asleep(Env& env) {
-  Pending pending(env);
-  Group group(env, "while_asleep");
-  pending.start(env, group);
-  env.barrier();
+  Pending pending(env, "while_asleep");
   std::thread other([&] {
     const timespec pause{0, 20'000'000};  // only makes it likely that the sleeper sleeps already
     ::nanosleep(&pause, nullptr);
-    group.abort(RODA_ERR_PRECONDITION, 0, kCause);
+    pending.abort();
   });
   try {
-    for (roda_request* request : pending.requests) group.finish(request);
+    pending.check_failed();
   } catch (...) {
     other.join();
     throw;
   }
   other.join();
-  check_quiet(env, group, pending);
+  pending.check_quiet();
   env.barrier();
 }
 
@@ -142,26 +147,19 @@ void while_forming(Env& env) {
 // A new generation forms and works after an abort.
 void and_again(Env& env) {
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
-    Pending pending(env);
-    Group group(env, "again", {.generation = generation});
-    group.check_it_talks();
-    pending.start(env, group);
-    env.barrier();
-    group.abort(RODA_ERR_PRECONDITION, 0, kCause);
-    for (roda_request* request : pending.requests) group.finish(request);
-    check_quiet(env, group, pending);
+    Pending pending(env, "again", generation);
+    pending.abort();
+    pending.check_failed();
+    pending.check_quiet();
     env.barrier();
   }
 }
 
 // Destroyed after an abort without asking for the ends of the requests.
 void then_destroy(Env& env) {
-  Pending pending(env);
-  Group group(env, "then_destroy");
-  pending.start(env, group);
-  env.barrier();
-  group.abort(RODA_ERR_PRECONDITION, 0, kCause);
-  group.destroy();
+  Pending pending(env, "then_destroy");
+  pending.abort();
+  pending.group.destroy();
   env.barrier();
 }
 

@@ -1,6 +1,7 @@
 // Point-to-point messages.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "plugins/conformance/kit.h"
 
@@ -10,108 +11,110 @@ namespace {
 constexpr std::size_t kSizes[] = {0,    1,    7,     8,     64,    4095,   4096,    4097,
                                   8192, 8193, 65535, 65536, 65537, 262144, 1048579, 8u << 20};
 
+// Messages around a ring, each of a length and with a pattern of its own, and those that come from the left.
+class Ring {
+ public:
+  Ring(Group& group, std::vector<std::size_t> lengths) : group_(group) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      out_.push_back(pattern(lengths[i], group.rank(), group.right(), i));
+      in_.emplace_back(lengths[i], 'x');
+    }
+  }
+  std::size_t size() const { return in_.size(); }
+  roda_request* send(std::size_t i, std::uint64_t tag) {
+    return group_.send(group_.right(), tag, out_[i].data(), out_[i].size());
+  }
+  roda_request* receive(std::size_t i, std::uint64_t tag) {
+    return group_.receive(group_.left(), tag, in_[i].data(), in_[i].size());
+  }
+  // All were received.
+  void check() {
+    for (std::size_t i = 0; i < size(); ++i) {
+      CHECK(in_[i] == pattern(in_[i].size(), group_.left(), group_.rank(), i), "message %zu, of %zu bytes: wrong data",
+            i, in_[i].size());
+    }
+  }
+
+ private:
+  Group& group_;
+  std::vector<std::vector<char>> out_, in_;
+};
+
+std::vector<std::size_t> lengths(std::size_t count, std::size_t first, std::size_t step) {
+  std::vector<std::size_t> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = first + i * step;
+  return all;
+}
+
 void sizes(Env& env) {
   Group group(env, "sizes");
-  std::uint64_t tag = 0;
-  for (const std::size_t bytes : kSizes) {
-    ++tag;
-    const std::vector<char> mine = pattern(bytes, group.rank(), group.right(), tag);
-    std::vector<char> theirs(bytes, 'x');
-    group.pass_around(tag, mine.data(), theirs.data(), bytes);
-    CHECK(theirs == pattern(bytes, group.left(), group.rank(), tag), "wrong data in a message of %zu bytes", bytes);
+  Ring ring(group, {std::begin(kSizes), std::end(kSizes)});
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    roda_request* received = ring.receive(i, i);
+    group.wait({received, ring.send(i, i)});
   }
+  ring.check();
   env.barrier();
 }
 
 void unexpected(Env& env) {
   Group group(env, "unexpected");
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{5}, std::size_t{5000}, std::size_t{300000}}) {
-    const std::vector<char> mine = pattern(bytes, group.rank(), group.right(), bytes);
-    std::vector<char> theirs(bytes, 'x');
-    roda_request* sent = group.send(group.right(), bytes, mine.data(), bytes);
+  Ring ring(group, {0, 5, 5000, 300000});
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    roda_request* sent = ring.send(i, i);
     env.barrier();  // by now every message is on its way, and no receive is posted
-    roda_request* received = group.receive(group.left(), bytes, theirs.data(), bytes);
-    group.wait({received, sent});
-    CHECK(theirs == pattern(bytes, group.left(), group.rank(), bytes),
-          "wrong data in an unexpected message of %zu bytes", bytes);
+    group.wait({ring.receive(i, i), sent});
     env.barrier();
   }
+  ring.check();
 }
 
 void tags(Env& env) {
-  constexpr std::uint64_t kTags = 64;
   constexpr std::uint64_t kHigh = 0xfedcba9800000000;  // all 64 bits count
+  const auto tag = [](std::size_t i) { return kHigh * (i % 2) + i; };
   Group group(env, "tags");
-  std::vector<std::vector<char>> in(kTags), out(kTags);
+  Ring ring(group, lengths(64, 0, 100));
   std::vector<roda_request*> requests;
-  for (std::uint64_t tag = kTags; tag-- > 0;) {
-    in[tag].resize(100 * tag);
-    requests.push_back(group.receive(group.left(), kHigh * (tag % 2) + tag, in[tag].data(), in[tag].size()));
-  }
-  for (std::uint64_t tag = 0; tag < kTags; ++tag) {
-    out[tag] = pattern(100 * tag, group.rank(), group.right(), tag);
-    requests.push_back(group.send(group.right(), kHigh * (tag % 2) + tag, out[tag].data(), out[tag].size()));
-  }
+  for (std::size_t i = ring.size(); i-- > 0;) requests.push_back(ring.receive(i, tag(i)));
+  for (std::size_t i = 0; i < ring.size(); ++i) requests.push_back(ring.send(i, tag(i)));
   group.wait(requests);
-  for (std::uint64_t tag = 0; tag < kTags; ++tag) {
-    CHECK(in[tag] == pattern(100 * tag, group.left(), group.rank(), tag), "tag %d got another's data",
-          static_cast<int>(tag));
-  }
+  ring.check();
   env.barrier();
 }
 
 void far_tags(Env& env) {
   constexpr std::size_t kTags = 200, kRounds = 2;
+  const auto tag = [](std::size_t i) { return std::uint64_t{i % kTags} << 40 | 3; };
   Group group(env, "far tags");
-  std::vector<std::vector<char>> in(kTags * kRounds), out(kTags * kRounds);
+  Ring ring(group, lengths(kTags * kRounds, 5000, 1));
   std::vector<roda_request*> requests;
-  const auto tag = [](std::size_t message) { return std::uint64_t{message % kTags} << 40 | 3; };
-  const auto receive = [&](std::size_t message) {
-    in[message].resize(5000 + message);
-    requests.push_back(group.receive(group.left(), tag(message), in[message].data(), in[message].size()));
-  };
   // Those of even tags before the messages come; then all others, the last tag first.
-  for (std::size_t message = 0; message < in.size(); message += 2) receive(message);
-  for (std::size_t message = 0; message < out.size(); ++message) {
-    out[message] = pattern(5000 + message, group.rank(), group.right(), message);
-    requests.push_back(group.send(group.right(), tag(message), out[message].data(), out[message].size()));
-  }
+  for (std::size_t i = 0; i < ring.size(); i += 2) requests.push_back(ring.receive(i, tag(i)));
+  for (std::size_t i = 0; i < ring.size(); ++i) requests.push_back(ring.send(i, tag(i)));
   for (std::size_t round = 0; round < kRounds; ++round) {
-    for (std::size_t left = kTags; left > 0; left -= 2) receive(round * kTags + left - 1);
+    for (std::size_t left = kTags; left > 0; left -= 2) {
+      const std::size_t i = round * kTags + left - 1;
+      requests.push_back(ring.receive(i, tag(i)));
+    }
   }
   group.wait(requests);
-  for (std::size_t message = 0; message < in.size(); ++message) {
-    CHECK(in[message] == pattern(5000 + message, group.left(), group.rank(), message), "message %zu got other data",
-          message);
-  }
+  ring.check();
   env.barrier();
 }
 
 void order(Env& env) {
-  constexpr int kMessages = 200;
+  constexpr std::uint64_t kTag = 7;
+  std::vector<std::size_t> all(200);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i % 3 == 0 ? 20000 : i % 3 * 4;
   Group group(env, "order");
-  std::vector<std::vector<int>> in(kMessages), out(kMessages);
+  Ring ring(group, all);
   std::vector<roda_request*> requests;
-  const auto length = [](int i) { return static_cast<std::size_t>(i % 3 == 0 ? 5000 : i % 3); };
-  for (int i = 0; i < kMessages; ++i) {
-    out[static_cast<std::size_t>(i)].assign(length(i) + 1, i);
-    in[static_cast<std::size_t>(i)].resize(length(i) + 1);
-  }
   // Half of the receives before the messages, half after.
-  const auto receive = [&](int i) {
-    auto& data = in[static_cast<std::size_t>(i)];
-    requests.push_back(group.receive(group.left(), 7, data.data(), data.size() * sizeof(int)));
-  };
-  for (int i = 0; i < kMessages / 2; ++i) receive(i);
-  for (int i = 0; i < kMessages; ++i) {
-    auto& data = out[static_cast<std::size_t>(i)];
-    requests.push_back(group.send(group.right(), 7, data.data(), data.size() * sizeof(int)));
-  }
-  for (int i = kMessages / 2; i < kMessages; ++i) receive(i);
+  for (std::size_t i = 0; i < all.size() / 2; ++i) requests.push_back(ring.receive(i, kTag));
+  for (std::size_t i = 0; i < all.size(); ++i) requests.push_back(ring.send(i, kTag));
+  for (std::size_t i = all.size() / 2; i < all.size(); ++i) requests.push_back(ring.receive(i, kTag));
   group.wait(requests);
-  for (int i = 0; i < kMessages; ++i) {
-    CHECK(in[static_cast<std::size_t>(i)] == out[static_cast<std::size_t>(i)], "message %d came out of order", i);
-  }
+  ring.check();
   env.barrier();
 }
 
@@ -121,41 +124,33 @@ void all_pairs(Env& env) {
   const auto bytes_of = [](int from, int to) { return static_cast<std::size_t>(1000 + 70000 * from + 9000 * to); };
   std::vector<std::vector<char>> in(peers), out(peers);
   std::vector<roda_request*> requests;
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  group.for_each_peer([&](int peer) {
     const auto index = static_cast<std::size_t>(peer);
     out[index] = pattern(bytes_of(group.rank(), peer), group.rank(), peer, 3);
     in[index].resize(bytes_of(peer, group.rank()));
     requests.push_back(group.send(peer, 3, out[index].data(), out[index].size()));
     requests.push_back(group.receive(peer, 3, in[index].data(), in[index].size()));
-  }
+  });
   group.wait(requests);
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  group.for_each_peer([&](int peer) {
     CHECK(in[static_cast<std::size_t>(peer)] == pattern(bytes_of(peer, group.rank()), peer, group.rank(), 3),
           "wrong data from rank %d", peer);
-  }
+  });
   env.barrier();
 }
 
 // Two lanes: both ranks send in one order and receive in the other, waiting in between. A transport that completes
 // strictly in the order of posting locks up here.
 void crossed(Env& env) {
-  constexpr std::size_t kBytes = 1u << 20;
   Group group(env, "crossed");
-  const std::vector<char> out[2] = {pattern(kBytes, group.rank(), group.right(), 1),
-                                    pattern(kBytes, group.rank(), group.right(), 2)};
-  std::vector<char> in[2] = {std::vector<char>(kBytes), std::vector<char>(kBytes)};
-  roda_request* first = group.send(group.right(), 1, out[0].data(), kBytes);
-  roda_request* second = group.send(group.right(), 2, out[1].data(), kBytes);
-  group.wait(group.receive(group.left(), 2, in[1].data(), kBytes));
+  Ring lanes(group, {1u << 20, 1u << 20});
+  roda_request* first = lanes.send(0, 1);
+  roda_request* second = lanes.send(1, 2);
+  group.wait(lanes.receive(1, 2));
   group.wait(second);
-  group.wait(group.receive(group.left(), 1, in[0].data(), kBytes));
+  group.wait(lanes.receive(0, 1));
   group.wait(first);
-  for (int i = 0; i < 2; ++i) {
-    CHECK(in[i] == pattern(kBytes, group.left(), group.rank(), static_cast<std::uint64_t>(i + 1)),
-          "wrong data, lane %d", i);
-  }
+  lanes.check();
   env.barrier();
 }
 

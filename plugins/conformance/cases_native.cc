@@ -19,14 +19,17 @@ void skip_unless(Env& env, int collective) {
     throw CaseSkipped(std::string("no native ") + roda_collective_name(collective));
 }
 
-// `body(dtype, op)` for all that the transport supports, of sums alone or of every op.
+// `body(group, dtype, op)` in a group of all ranks for all that the transport supports, of sums alone or of every op.
 template <typename Body>
 void for_each_supported(Env& env, int collective, bool sums_alone, Body&& body) {
+  skip_unless(env, collective);
+  Group group(env, roda_collective_name(collective));
   for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
     for (const int op : {RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT}) {
-      if ((op == RODA_SUM || !sums_alone) && supports(env, collective, dtype, op)) body(dtype, op);
+      if ((op == RODA_SUM || !sums_alone) && supports(env, collective, dtype, op)) body(group, dtype, op);
     }
   }
+  env.barrier();
 }
 
 void check_equal(const std::vector<char>& got, const std::vector<char>& expected, int dtype, const char* what,
@@ -35,84 +38,78 @@ void check_equal(const std::vector<char>& got, const std::vector<char>& expected
   CHECK(at < 0, "%s of %zu %s: element %d is wrong", what, count, roda_dtype_name(dtype), static_cast<int>(at));
 }
 
-void allreduce_one(Env& env, Group& group, int dtype, int op, std::size_t count, bool in_place) {
-  const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
-  Buffer input(env.placement(), elements);
-  Buffer output(env.placement(), in_place ? elements : std::vector<char>(elements.size(), 'x'));
-  roda_collective_args args = arguments(env, RODA_ALLREDUCE, dtype, op);
-  args.input = in_place ? output.data() : input.data();
-  args.output = output.data();
-  args.count = count;
+// What a rank has before and after a collective. Where it has no result no output is given.
+struct Data {
+  std::vector<char> input, expected;
+  bool in_place = false;
+  bool has_result = true;
+};
+
+// The rest of the arguments is the caller's. An input apart from the output stays as it is.
+void run(Env& env, Group& group, roda_collective_args args, const Data& data) {
+  Buffer input(env.placement(), data.input);
+  Buffer output(env.placement(), data.in_place ? data.input : std::vector<char>(data.expected.size(), 'x'));
+  args.input = data.in_place ? output.data() : input.data();
+  args.output = data.has_result ? output.data() : nullptr;
   group.wait(group.start(args));
-  const std::string what = std::string("allreduce ") + roda_reduce_op_name(op) + (in_place ? " in place" : "");
-  check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, what.c_str(), count);
-  check_equal(input.read(), elements, dtype, "the input of an allreduce", count);
+  const std::size_t count = data.input.size() / roda_dtype_size(args.dtype);
+  const std::string what = std::string(roda_collective_name(args.collective)) + " by " + roda_reduce_op_name(args.op) +
+                           (data.in_place ? " in place" : "");
+  if (data.has_result) check_equal(output.read(), data.expected, args.dtype, what.c_str(), count);
+  check_equal(input.read(), data.input, args.dtype, ("the input of " + what).c_str(), count);
+}
+
+void allreduce_one(Env& env, Group& group, int dtype, int op, std::size_t count) {
+  for (const bool in_place : {true, false}) {
+    roda_collective_args args = arguments(env, RODA_ALLREDUCE, dtype, op);
+    args.count = count;
+    run(env, group, args,
+        {make_elements(dtype, count, group.rank(), op), reduced_elements(dtype, count, group.size(), op), in_place});
+  }
 }
 
 void allreduce(Env& env) {
-  skip_unless(env, RODA_ALLREDUCE);
-  Group group(env, "allreduce");
-  for_each_supported(env, RODA_ALLREDUCE, false, [&](int dtype, int op) {
-    for (const std::size_t count : {0, 1, 3, 1000}) {
-      allreduce_one(env, group, dtype, op, count, true);
-      allreduce_one(env, group, dtype, op, count, false);
-    }
+  for_each_supported(env, RODA_ALLREDUCE, false, [&](Group& group, int dtype, int op) {
+    for (const std::size_t count : {0, 1, 3, 1000}) allreduce_one(env, group, dtype, op, count);
   });
+  Group group(env, "long allreduce");
   for (const std::size_t count : {17u, 64u, 257u, 4097u, 30011u, 65537u, 1000003u}) {
-    allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, true);
-    allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count, false);
+    allreduce_one(env, group, RODA_FLOAT32, RODA_SUM, count);
   }
   env.barrier();
 }
 
-// `body(root, count, is_root, in_place)` for every root and some counts.
+// `body(args, is_root, in_place)` for every root and some counts.
 template <typename Body>
-void for_each_root(const Group& group, Body&& body) {
+void for_each_root(Env& env, const Group& group, int collective, int dtype, int op, Body&& body) {
   for (int root = 0; root < group.size(); ++root) {
-    for (const std::size_t count : {0u, 1u, 777u, 100003u}) body(root, count, root == group.rank(), count % 2 == 0);
+    for (const std::size_t count : {0u, 1u, 777u, 100003u}) {
+      roda_collective_args args = arguments(env, collective, dtype, op);
+      args.count = count;
+      args.root = root;
+      body(args, root == group.rank(), count % 2 == 0);
+    }
   }
 }
 
 void broadcast(Env& env) {
-  skip_unless(env, RODA_BROADCAST);
-  Group group(env, "broadcast");
-  for_each_supported(env, RODA_BROADCAST, true, [&](int dtype, int) {
-    for_each_root(group, [&](int root, std::size_t count, bool is_root, bool in_place) {
-      const std::vector<char> data = make_elements(dtype, count, root, RODA_SUM);
-      Buffer input(env.placement(), is_root ? data : std::vector<char>());
-      Buffer output(env.placement(), is_root && in_place ? data : std::vector<char>(data.size(), 'x'));
-      roda_collective_args args = arguments(env, RODA_BROADCAST, dtype);
-      args.input = is_root && !in_place ? input.data() : output.data();
-      args.output = output.data();
-      args.count = count;
-      args.root = root;
-      group.wait(group.start(args));
-      check_equal(output.read(), data, dtype, "broadcast", count);
+  for_each_supported(env, RODA_BROADCAST, true, [&](Group& group, int dtype, int op) {
+    for_each_root(env, group, RODA_BROADCAST, dtype, op, [&](auto& args, bool is_root, bool in_place) {
+      const std::vector<char> data = make_elements(dtype, args.count, args.root, op);
+      run(env, group, args, {is_root ? data : std::vector<char>(data.size(), 'x'), data, !is_root || in_place});
     });
   });
-  env.barrier();
 }
 
 // Off the root no output is given, and every input stays as it is.
 void reduce(Env& env) {
-  skip_unless(env, RODA_REDUCE);
-  Group group(env, "reduce");
-  for_each_supported(env, RODA_REDUCE, false, [&](int dtype, int op) {
-    for_each_root(group, [&](int root, std::size_t count, bool is_root, bool in_place) {
-      const std::vector<char> elements = make_elements(dtype, count, group.rank(), op);
-      Buffer input(env.placement(), elements);
-      Buffer output(env.placement(), is_root && in_place ? elements : std::vector<char>(elements.size(), 'x'));
-      roda_collective_args args = arguments(env, RODA_REDUCE, dtype, op);
-      args.input = is_root && in_place ? output.data() : input.data();
-      args.output = is_root ? output.data() : nullptr;
-      args.count = count;
-      args.root = root;
-      group.wait(group.start(args));
-      if (is_root) check_equal(output.read(), reduced_elements(dtype, count, group.size(), op), dtype, "reduce", count);
-      check_equal(input.read(), elements, dtype, "the input of a reduce", count);
+  for_each_supported(env, RODA_REDUCE, false, [&](Group& group, int dtype, int op) {
+    for_each_root(env, group, RODA_REDUCE, dtype, op, [&](auto& args, bool is_root, bool in_place) {
+      run(env, group, args,
+          {make_elements(dtype, args.count, group.rank(), op), reduced_elements(dtype, args.count, group.size(), op),
+           is_root && in_place, is_root});
     });
   });
-  env.barrier();
 }
 
 // Uneven shares, with zeros among them; `shape` picks one of several patterns.
@@ -132,83 +129,59 @@ void append(std::vector<char>* all, const std::vector<char>& part) {
 }
 
 void allgather(Env& env) {
-  skip_unless(env, RODA_ALLGATHER);
-  Group group(env, "allgather");
-  for_each_supported(env, RODA_ALLGATHER, true, [&](int dtype, int) {
+  for_each_supported(env, RODA_ALLGATHER, true, [&](Group& group, int dtype, int op) {
     for (int shape = 0; shape < kShapes; ++shape) {
       const std::vector<std::size_t> counts = shares(group.size(), shape);
-      std::vector<char> expected;
+      std::vector<char> own, expected;
       for (int rank = 0; rank < group.size(); ++rank) {
-        append(&expected, make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, RODA_SUM));
+        const std::vector<char> part = make_elements(dtype, counts[static_cast<std::size_t>(rank)], rank, op);
+        append(&expected, part);
+        if (rank == group.rank()) own = part;
       }
-      const std::size_t own = counts[static_cast<std::size_t>(group.rank())];
-      Buffer input(env.placement(), make_elements(dtype, own, group.rank(), RODA_SUM));
-      Buffer output(env.placement(), expected.size());
       roda_collective_args args = arguments(env, RODA_ALLGATHER, dtype);
-      args.input = input.data();
-      args.output = output.data();
       args.recv_counts = counts.data();
-      group.wait(group.start(args));
-      check_equal(output.read(), expected, dtype, "allgather", expected.size());
+      run(env, group, args, {own, expected});
     }
   });
-  env.barrier();
 }
 
 void alltoall(Env& env) {
-  skip_unless(env, RODA_ALLTOALL);
-  Group group(env, "alltoall");
-  const auto ranks = static_cast<std::size_t>(group.size()), own = static_cast<std::size_t>(group.rank());
-  for_each_supported(env, RODA_ALLTOALL, true, [&](int dtype, int) {
+  for_each_supported(env, RODA_ALLTOALL, true, [&](Group& group, int dtype, int op) {
+    const auto ranks = static_cast<std::size_t>(group.size()), own = static_cast<std::size_t>(group.rank());
     for (int shape = 0; shape < kShapes; ++shape) {
       // Rank a sends (share of a + share of b, rotated) elements to rank b.
       const std::vector<std::size_t> share = shares(group.size(), shape);
       const auto count = [&](std::size_t from, std::size_t to) { return share[(from + 2 * to) % ranks]; };
       std::vector<std::size_t> send_counts(ranks), recv_counts(ranks);
-      std::vector<char> elements, expected;
+      Data data;
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         send_counts[peer] = count(own, peer);
         recv_counts[peer] = count(peer, own);
         const int ours = static_cast<int>(own * ranks + peer), theirs = static_cast<int>(peer * ranks + own);
-        append(&elements, make_elements(dtype, send_counts[peer], ours, RODA_SUM));
-        append(&expected, make_elements(dtype, recv_counts[peer], theirs, RODA_SUM));
+        append(&data.input, make_elements(dtype, send_counts[peer], ours, op));
+        append(&data.expected, make_elements(dtype, recv_counts[peer], theirs, op));
       }
-      Buffer input(env.placement(), std::move(elements));
-      Buffer output(env.placement(), expected.size());
       roda_collective_args args = arguments(env, RODA_ALLTOALL, dtype);
-      args.input = input.data();
-      args.output = output.data();
       args.send_counts = send_counts.data();
       args.recv_counts = recv_counts.data();
-      group.wait(group.start(args));
-      check_equal(output.read(), expected, dtype, "alltoall", expected.size());
+      run(env, group, args, data);
     }
   });
-  env.barrier();
 }
 
 void reduce_scatter(Env& env) {
-  skip_unless(env, RODA_REDUCESCATTER);
-  Group group(env, "reduce_scatter");
-  for_each_supported(env, RODA_REDUCESCATTER, false, [&](int dtype, int op) {
+  for_each_supported(env, RODA_REDUCESCATTER, false, [&](Group& group, int dtype, int op) {
     for (int shape = 0; shape < kShapes; ++shape) {
       const std::vector<std::size_t> counts = shares(group.size(), shape);
-      const std::size_t own = counts[static_cast<std::size_t>(group.rank())];
-      const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       const std::size_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::size_t{0});
-      Buffer input(env.placement(), make_elements(dtype, total, group.rank(), op));
-      Buffer output(env.placement(), own * roda_dtype_size(dtype));
+      const std::size_t own = counts[static_cast<std::size_t>(group.rank())];
       roda_collective_args args = arguments(env, RODA_REDUCESCATTER, dtype, op);
-      args.input = input.data();
-      args.output = output.data();
-      args.count = total;
+      args.count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       args.recv_counts = counts.data();
-      group.wait(group.start(args));
-      const auto expected = reduced_elements(dtype, own, group.size(), op, first);
-      check_equal(output.read(), expected, dtype, "reduce-scatter", total);
+      run(env, group, args,
+          {make_elements(dtype, args.count, group.rank(), op), reduced_elements(dtype, own, group.size(), op, first)});
     }
   });
-  env.barrier();
 }
 
 // No rank leaves before every rank has come.

@@ -45,15 +45,14 @@ void signals(Env& env) {
   for (std::uint32_t index = 0; index < count; ++index) {
     group.signal_all(index, 1000u * static_cast<unsigned>(group.rank() + 1) + index);
   }
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  group.for_each_peer([&](int peer) {
     for (std::uint32_t index = 0; index < count; ++index) {
       const std::uint64_t expected = 1000u * static_cast<unsigned>(peer + 1) + index;
       group.wait_signal(peer, index, expected);
       const std::uint64_t value = env.table().signal_value(group.get(), peer, index);
       CHECK(value == expected, "signal %u of rank %d is %d", index, peer, static_cast<int>(value));
     }
-  }
+  });
   env.barrier();
 }
 
@@ -105,8 +104,7 @@ void get(Env& env) {
   std::memcpy(memory.data(), mine.data(), kBytes);
   memory.open(1, kBytes);
   group.signal_all(0, 1);
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  group.for_each_peer([&](int peer) {
     group.wait_signal(peer, 0, 1);
     const std::vector<char> expected = pattern(kBytes, peer, 0, 5);
     for (const auto& [offset, bytes] : std::vector<std::pair<std::size_t, std::size_t>>{
@@ -116,7 +114,7 @@ void get(Env& env) {
       CHECK(bytes == 0 || std::memcmp(data.data(), &expected[offset], bytes) == 0,
             "get of %zu bytes at %zu from rank %d", bytes, offset, peer);
     }
-  }
+  });
   // All are through with the windows of the others: until then their owners may be needed (RODA_CAP_ACTIVE_WINDOWS).
   group.signal_all(1, 1);
   group.wait_signal_of_all(1, 1);
@@ -132,20 +130,18 @@ void put(Env& env) {
   std::memset(memory.data(), 'x', kPart * parts);
   memory.open(0, kPart * parts);
   group.signal_all(0, 1);
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  group.for_each_peer([&](int peer) {
     group.wait_signal(peer, 0, 1);
     const std::vector<char> data = pattern(kPart, group.rank(), peer, 6);
     group.wait(group.put(peer, 0, kPart * static_cast<std::size_t>(group.rank()), data.data(), kPart));
     group.signal(peer, 0, 2);
-  }
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+  });
+  group.for_each_peer([&](int peer) {
     group.wait_signal(peer, 0, 2);
     CHECK(std::memcmp(memory.data() + kPart * static_cast<std::size_t>(peer),
                       pattern(kPart, peer, group.rank(), 6).data(), kPart) == 0,
           "put by rank %d", peer);
-  }
+  });
   env.barrier();
 }
 

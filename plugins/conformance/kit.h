@@ -168,8 +168,19 @@ class Group {
   void signal(int peer, std::uint32_t index, std::uint64_t value);
   void wait_signal(int peer, std::uint32_t index, std::uint64_t value);
 
-  void signal_all(std::uint32_t index, std::uint64_t value);
-  void wait_signal_of_all(std::uint32_t index, std::uint64_t value);
+  // `visit(peer)` for every other member, from 0 up.
+  template <typename Visit>
+  void for_each_peer(const Visit& visit) const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank_) visit(peer);
+    }
+  }
+  void signal_all(std::uint32_t index, std::uint64_t value) {
+    for_each_peer([&](int peer) { signal(peer, index, value); });
+  }
+  void wait_signal_of_all(std::uint32_t index, std::uint64_t value) {
+    for_each_peer([&](int peer) { wait_signal(peer, index, value); });
+  }
   // Sends `out` to the right and gets as much from the left, to the end.
   void pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes);
   // Its rank in a message to the right: the left neighbour must be heard.
@@ -215,7 +226,7 @@ struct Case {
   std::uint64_t needs;  // capability bits, all of them
   int min_ranks;
   unsigned flags;
-  void (*run)(Env& env);
+  std::function<void(Env& env)> run;
 };
 
 // In the order they run, by subject and all together.

@@ -121,18 +121,6 @@ void Group::wait_signal(int peer, std::uint32_t index, std::uint64_t value) {
   env_.drive([&] { return env_.table().signal_value(group_, peer, index) >= value; }, "a signal");
 }
 
-void Group::signal_all(std::uint32_t index, std::uint64_t value) {
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) signal(peer, index, value);
-  }
-}
-
-void Group::wait_signal_of_all(std::uint32_t index, std::uint64_t value) {
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) wait_signal(peer, index, value);
-  }
-}
-
 void Group::pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes) {
   roda_request* received = receive(left(), tag, in, bytes);
   wait({received, send(right(), tag, out, bytes)});

@@ -132,11 +132,7 @@ int run_forked(const Options& options, const roda::plugins::PluginRecord& plugin
 }
 
 int run_launched(const Options& options, const roda::plugins::PluginRecord& plugin, const roda_host* host) {
-  if (plugin.bootstrap == nullptr) {
-    std::fprintf(stderr, "%s: the plugin has no bootstrap, so that --launched can't be used\n", plugin.name.c_str());
-    return 2;
-  }
-  roda::conformance::LaunchedJob job(*plugin.bootstrap, host);
+  roda::conformance::LaunchedJob job(plugin.bootstrap, host);
   if (!job.error().empty()) {
     std::fprintf(stderr, "%s: %s\n", plugin.name.c_str(), job.error().c_str());
     return 2;

@@ -2,9 +2,10 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -13,8 +14,25 @@ namespace roda::conformance {
 
 namespace {
 
-// Beyond the deadline that every wait inside a rank has: only a rank that no longer runs the kit's code gets here.
-int kill_seconds() { return case_seconds() + 50; }
+// Of a launcher's processes for one another: longer than a case may last.
+constexpr std::uint64_t kPatience = 120'000'000'000;
+
+void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,
+              const roda_device* device = nullptr) {
+  try {
+    Env env(table, host, world, rank, device);
+    if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
+    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
+      throw CaseSkipped("not fault-tolerant");
+    which.run(env);
+    env.close_context();
+    world->finish(rank, Outcome::kPassed, "");
+  } catch (const CaseSkipped& skipped) {
+    world->finish(rank, Outcome::kSkipped, skipped.what());
+  } catch (const std::exception& failed) {
+    world->finish(rank, Outcome::kFailed, failed.what());
+  }
+}
 
 void run_threads(const Case& which, const roda_transport& table, const roda_host* host, World* world) {
   std::vector<std::thread> threads;
@@ -28,7 +46,8 @@ template <typename Body>
 pid_t fork_child(Body&& body) {
   const pid_t child = ::fork();
   if (child != 0) return child;
-  ::alarm(static_cast<unsigned>(kill_seconds()) + 10);  // in case the parent is killed
+  // Beyond the deadline that every wait inside a rank has: it ends only one that no longer runs the kit's code.
+  ::alarm(static_cast<unsigned>(case_seconds()) + 50);
   body();
   std::fflush(nullptr);
   ::_exit(0);
@@ -48,47 +67,24 @@ void judge_end(World* world, int rank, int status, bool may_be_killed) {
   }
 }
 
-void reap(World* world, std::vector<pid_t> children, bool may_be_killed) {
-  const std::int64_t give_up = now_ns() + kill_seconds() * std::int64_t{1'000'000'000};
-  std::size_t left = children.size();
-  while (left > 0) {
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      int status = 0;
-      if (children[i] <= 0 || ::waitpid(children[i], &status, WNOHANG) != children[i]) continue;
-      children[i] = 0;
-      --left;
-      for (int rank = 0; rank < world->size(); ++rank) {
-        if (children.size() == 1 || rank == static_cast<int>(i)) judge_end(world, rank, status, may_be_killed);
-      }
+void reap(World* world, const std::vector<pid_t>& children, bool may_be_killed) {
+  for (std::size_t left = children.size(); left > 0;) {
+    int status = 0;
+    const pid_t ended = ::wait(&status);
+    if (ended < 0 && errno != EINTR) return;
+    const auto at = std::find(children.begin(), children.end(), ended);
+    if (at == children.end()) continue;
+    --left;
+    for (int rank = 0; rank < world->size(); ++rank) {
+      if (children.size() == 1 || rank == at - children.begin()) judge_end(world, rank, status, may_be_killed);
     }
-    if (now_ns() > give_up) {
-      for (const pid_t child : children) {
-        if (child > 0) ::kill(child, SIGKILL);
-      }
-      may_be_killed = false;
-    }
-    const timespec pause{0, 500'000};
-    ::nanosleep(&pause, nullptr);
   }
 }
 
-}  // namespace
-
-void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,
-              const roda_device* device) {
-  try {
-    Env env(table, host, world, rank, device);
-    if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
-    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
-      throw CaseSkipped("not fault-tolerant");
-    which.run(env);
-    env.close_context();
-    world->finish(rank, Outcome::kPassed, "");
-  } catch (const CaseSkipped& skipped) {
-    world->finish(rank, Outcome::kSkipped, skipped.what());
-  } catch (const std::exception& failed) {
-    world->finish(rank, Outcome::kFailed, failed.what());
-  }
+// Why it can't run over that transport; "" when it can.
+std::string obstacle(const Case& which, const roda_transport& table, int ranks) {
+  if (ranks < which.min_ranks) return "needs " + std::to_string(which.min_ranks) + " ranks";
+  return (table.capabilities & which.needs) == which.needs ? "" : "the transport does not offer it";
 }
 
 Report judge(const World& world, bool kills) {
@@ -96,13 +92,10 @@ Report judge(const World& world, bool kills) {
   int killed = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
     const Outcome outcome = world.outcome(rank);
-    const std::string line =
-        (report.text.empty() ? "" : "\n") + std::string("rank ") + std::to_string(rank) + ": " + world.message(rank);
     killed += outcome == Outcome::kKilled ? 1 : 0;
     if (outcome == Outcome::kFailed) {
-      if (report.verdict != Report::kFailed) report.text.clear();
-      report.text += report.text.empty() ? line.substr(line[0] == '\n' ? 1 : 0) : line;
-      report.verdict = Report::kFailed;
+      const std::string before = report.verdict == Report::kFailed ? report.text + "\n" : "";
+      report = {Report::kFailed, before + "rank " + std::to_string(rank) + ": " + world.message(rank), 0};
     } else if (outcome == Outcome::kSkipped && report.verdict == Report::kPassed) {
       report = {Report::kSkipped, world.message(rank), 0};
     }
@@ -111,14 +104,14 @@ Report judge(const World& world, bool kills) {
   return report;
 }
 
+}  // namespace
+
 Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks,
                 const roda_device* device) {
   const bool as_threads = (table.capabilities & RODA_CAP_IN_PROCESS) != 0;
   const bool kills = (which.flags & kKillsARank) != 0;
-  if (ranks < which.min_ranks) return {Report::kSkipped, "needs " + std::to_string(which.min_ranks) + " ranks", 0};
+  if (const std::string why = obstacle(which, table, ranks); !why.empty()) return {Report::kSkipped, why, 0};
   if (kills && as_threads) return {Report::kSkipped, "ranks are threads", 0};
-  if ((table.capabilities & which.needs) != which.needs)
-    return {Report::kSkipped, "the transport does not offer it", 0};
 
   World* world = World::create(ranks);
   if (world == nullptr) return {Report::kFailed, "no shared memory for the kit", 0};
@@ -139,37 +132,34 @@ Report run_case(const Case& which, const roda_transport& table, const roda_host*
   return report;
 }
 
-namespace {
-
-// Longer than a case may last.
-constexpr std::uint64_t kPatience = 120'000'000'000;
-
-}  // namespace
-
-LaunchedJob::LaunchedJob(const roda_bootstrap& bootstrap, const roda_host* host) : bootstrap_(bootstrap) {
+LaunchedJob::LaunchedJob(const roda_bootstrap* bootstrap, const roda_host* host) : bootstrap_(bootstrap) {
+  if (bootstrap_ == nullptr) {
+    error_ = "the plugin has no bootstrap, so that --launched can't be used";
+    return;
+  }
   roda_job_options options{};
   options.struct_size = sizeof options;
   options.timeout_ns = kPatience;
   roda_error error = make_error();
-  if (bootstrap_.launched_here(host) == 0) {
+  if (bootstrap_->launched_here(host) == 0) {
     error_ = "--launched, but no launcher that the plugin knows started this process";
-  } else if (bootstrap_.start(host, &options, &job_, &error) != RODA_OK) {
+  } else if (bootstrap_->start(host, &options, &job_, &error) != RODA_OK) {
     error_ = error.message;
   } else {
-    rank_ = bootstrap_.rank(job_);
-    size_ = bootstrap_.size(job_);
+    rank_ = bootstrap_->rank(job_);
+    size_ = bootstrap_->size(job_);
     if (size_ > World::kMaxRanks) error_ = "too many ranks";
   }
 }
 
 LaunchedJob::~LaunchedJob() {
-  if (job_ != nullptr) bootstrap_.finish(job_);
+  if (job_ != nullptr) bootstrap_->finish(job_);
 }
 
 bool LaunchedJob::agree(bool mine) {
   roda_error error = make_error();
   std::int32_t all = 0;
-  return bootstrap_.agree(job_, mine ? 1 : 0, &all, &error) == RODA_OK && all != 0;
+  return bootstrap_->agree(job_, mine ? 1 : 0, &all, &error) == RODA_OK && all != 0;
 }
 
 World* LaunchedJob::meet() {
@@ -181,7 +171,7 @@ World* LaunchedJob::meet() {
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(::getpid()), descriptor);
   }
   roda_error error = make_error();
-  const bool was_told = bootstrap_.broadcast(job_, path, sizeof path, 0, &error) == RODA_OK;
+  const bool was_told = bootstrap_->broadcast(job_, path, sizeof path, 0, &error) == RODA_OK;
   if (rank_ != 0 && was_told) world = World::attach(path);
   const bool all_see_it = agree(was_told && world != nullptr);
   if (descriptor >= 0) ::close(descriptor);
@@ -191,11 +181,8 @@ World* LaunchedJob::meet() {
 }
 
 Report LaunchedJob::run_case(const Case& which, const roda_transport& table, const roda_host* host) {
-  if (size_ < which.min_ranks) return {Report::kSkipped, "needs " + std::to_string(which.min_ranks) + " ranks", 0};
+  if (const std::string why = obstacle(which, table, size_); !why.empty()) return {Report::kSkipped, why, 0};
   if ((which.flags & kKillsARank) != 0) return {Report::kSkipped, "ranks belong to the launcher", 0};
-  if ((table.capabilities & which.needs) != which.needs) {
-    return {Report::kSkipped, "the transport does not offer it", 0};
-  }
   World* world = meet();
   if (world == nullptr) return {Report::kFailed, "no memory that all ranks share: are they on one host?", 0};
   const std::int64_t start = now_ns();

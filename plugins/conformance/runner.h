@@ -24,19 +24,14 @@ struct Report {
 Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks,
                 const roda_device* device = nullptr);
 
-// The parts of run_case that another way of starting ranks shares: one rank's run, and the verdict on all of them.
-void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,
-              const roda_device* device = nullptr);
-Report judge(const World& world, bool kills);
-
 // Runs cases among processes that a launcher started (mpirun, say), one rank each, all on one host.
 //
 // For transports that only reach what their own launcher started. The processes live through all cases, so a crash ends
-// the run, and cases that kill a rank are skipped. roda-transport-perf meets so, too. One thread at a time; everything
-// but the getters is collective.
+// the run, and cases that kill a rank are skipped. One thread at a time; everything but the getters is collective.
 class LaunchedJob {
  public:
-  LaunchedJob(const roda_bootstrap& bootstrap, const roda_host* host);
+  // The bootstrap: null where the plugin has none, which is an error.
+  LaunchedJob(const roda_bootstrap* bootstrap, const roda_host* host);
   ~LaunchedJob();
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
@@ -49,13 +44,13 @@ class LaunchedJob {
   // The same on every rank.
   Report run_case(const Case& which, const roda_transport& table, const roda_host* host);
 
+ private:
   // Memory that all ranks see, to be destroyed by each; null on all ranks if one of them can't.
   World* meet();
   // True when every rank said yes.
   bool agree(bool mine);
 
- private:
-  const roda_bootstrap& bootstrap_;
+  const roda_bootstrap* bootstrap_;
   roda_job* job_ = nullptr;
   std::string error_;
   int rank_ = 0;

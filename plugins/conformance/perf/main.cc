@@ -1,13 +1,11 @@
 // roda-transport-perf: latency and bandwidth of one transport's messages, or the time of its native collectives,
 // between ranks of this host.
 #include <getopt.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "plugins/conformance/perf/measure.h"
 #include "plugins/conformance/runner.h"
@@ -17,6 +15,7 @@
 
 namespace {
 
+using roda::conformance::Report;
 using roda::conformance::World;
 using roda::conformance::perf::Options;
 using roda::conformance::perf::Wait;
@@ -101,58 +100,25 @@ bool parse(int argc, char** argv, Line* line) {
   return optind == argc && !line->plugin.empty();
 }
 
-// False, with the reason printed, when the rank could not do its part.
-bool run_rank(const roda_transport& table, const roda_host* host, World* world, int rank, const Options& options) {
-  try {
-    roda::conformance::Env env(table, host, world, rank);
-    roda::conformance::perf::run(env, options);
-  } catch (const std::exception& failed) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, failed.what());
-    world->finish(rank, roda::conformance::Outcome::kFailed, failed.what());
-    return false;
+// The measurement is a case of the kit that may take as long as it likes.
+Report run(const Line& line, const roda::plugins::PluginRecord& plugin, const roda_host* host, std::uint64_t needs) {
+  roda::conformance::case_seconds() = 24 * 3600;
+  const roda::conformance::Case measurement{
+      "perf", "", needs, 2, roda::conformance::kPlain, [&line](roda::conformance::Env& env) {
+        roda::conformance::perf::run(env, line.options);
+      }};
+  const auto announce = [&] {
+    std::printf("%s (%s)\n", plugin.name.c_str(), plugin.description.c_str());
+    std::fflush(stdout);
+  };
+  if (!line.launched) {
+    announce();
+    return roda::conformance::run_case(measurement, *plugin.transport, host, line.ranks);
   }
-  return true;
-}
-
-int run_threads(const roda_transport& table, const roda_host* host, World* world, const Options& options) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world->size(); ++rank) {
-    threads.emplace_back([&, rank] { run_rank(table, host, world, rank, options); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return world->someone_failed() ? 1 : 0;
-}
-
-int run_processes(const roda_transport& table, const roda_host* host, World* world, const Options& options) {
-  for (int rank = 0; rank < world->size(); ++rank) {
-    if (::fork() != 0) continue;
-    const bool done = run_rank(table, host, world, rank, options);
-    std::fflush(nullptr);
-    ::_exit(done ? 0 : 1);
-  }
-  int failed = 0;
-  for (int i = 0; i < world->size(); ++i) {
-    int status = 0;
-    ::wait(&status);
-    failed |= status;
-  }
-  return failed != 0;
-}
-
-int run_launched(const roda::plugins::PluginRecord& plugin, const roda_host* host, const Options& options) {
-  if (plugin.bootstrap == nullptr) {
-    std::fprintf(stderr, "%s: the plugin has no bootstrap, so that --launched can't be used\n", plugin.name.c_str());
-    return 2;
-  }
-  roda::conformance::LaunchedJob job(*plugin.bootstrap, host);
-  World* world = job.error().empty() ? job.meet() : nullptr;
-  if (world == nullptr) {
-    std::fprintf(stderr, "%s: %s\n", plugin.name.c_str(),
-                 job.error().empty() ? "no memory that all ranks share: are they on one host?" : job.error().c_str());
-    return 2;
-  }
-  if (job.rank() == 0) std::printf("%s (%s)\n", plugin.name.c_str(), plugin.description.c_str());
-  return job.agree(run_rank(*plugin.transport, host, world, job.rank(), options)) ? 0 : 1;
+  roda::conformance::LaunchedJob job(plugin.bootstrap, host);
+  if (!job.error().empty()) return {Report::kFailed, job.error(), 0};
+  if (job.rank() == 0) announce();
+  return job.run_case(measurement, *plugin.transport, host);
 }
 
 }  // namespace
@@ -181,11 +147,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: %s\n", line.plugin.c_str(), reason.c_str());
     return 2;
   }
-  if (line.launched) return run_launched(*plugin, host.table(), line.options);
-  std::printf("%s (%s)\n", plugin->name.c_str(), plugin->description.c_str());
-  std::fflush(stdout);
-  World* world = World::create(line.ranks);
-  if (world == nullptr) return 1;
-  const bool as_threads = (plugin->transport->capabilities & RODA_CAP_IN_PROCESS) != 0;
-  return (as_threads ? run_threads : run_processes)(*plugin->transport, host.table(), world, line.options);
+  const Report report = run(line, *plugin, host.table(), needed);
+  if (report.verdict == Report::kPassed) return 0;
+  std::fprintf(stderr, "%s: %s\n", line.plugin.c_str(), report.text.c_str());
+  return 1;
 }
