@@ -59,53 +59,40 @@ Status LocalStore::wait(const std::string& key, Deadline deadline, std::string* 
   return {};
 }
 
+namespace {
+
+// What one rank gives to a gathering is a value as others are, under a key that nobody else has.
+std::string part_of(const std::string& key, int rank) { return roda::format("{} of rank {}", key, rank); }
+
+}  // namespace
+
 Status LocalStore::give(const std::string& key, int rank, std::string_view value) {
-  RODA_RETURN_IF_ERROR(check_sizes(key, value));
-  const MutexLock lock(mutex_);
-  gatherings_[key].insert_or_assign(rank, std::string(value));
-  changed_.notify_all();
-  return {};
+  return LocalStore::put(part_of(key, rank), value);
 }
 
 Status LocalStore::take(const std::string& key, int rank, std::string* value, bool* found) {
-  const MutexLock lock(mutex_);
-  const auto& given = gatherings_[key];
-  const auto at = given.find(rank);
-  *found = at != given.end();
-  if (*found) *value = at->second;
-  return {};
-}
-
-bool LocalStore::is_complete(const std::string& key, int count) const {
-  const auto at = gatherings_.find(key);
-  return at != gatherings_.end() && at->second.size() == static_cast<std::size_t>(count);
+  return LocalStore::get(part_of(key, rank), value, found);
 }
 
 Status LocalStore::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
-  const Status status = wait_all(key, count, Clock::now(), values);
-  *found = status.ok();
+  *found = wait_all(key, count, Clock::now(), values).ok();
   return {};
 }
 
 Status LocalStore::wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) {
-  MutexLock lock(mutex_);
-  const auto are_there = [&] {
-    mutex_.assert_held();
-    return is_complete(key, count);
-  };
-  if (!changed_.wait_until(lock.held(), deadline, are_there)) return wait_timed_out(key);
-  values->clear();
-  for (const auto& [rank, value] : gatherings_.at(key)) values->push_back(value);
+  std::vector<std::string> all(static_cast<std::size_t>(count));
+  for (int rank = 0; rank < count; ++rank) {
+    RODA_RETURN_IF_ERROR(LocalStore::wait(part_of(key, rank), deadline, &all[static_cast<std::size_t>(rank)]));
+  }
+  *values = std::move(all);
   return {};
 }
 
 int LocalStore::first_missing(const std::string& key, int count) {
   const MutexLock lock(mutex_);
-  const auto& given = gatherings_[key];
-  for (int rank = 0; rank < count; ++rank) {
-    if (!given.contains(rank)) return rank;
-  }
-  return -1;
+  int rank = 0;
+  while (rank < count && values_.contains(part_of(key, rank))) ++rank;
+  return rank < count ? rank : -1;
 }
 
 }  // namespace roda

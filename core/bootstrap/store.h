@@ -73,12 +73,9 @@ class LocalStore : public Store {
   int first_missing(const std::string& key, int count) override;
 
  private:
-  bool is_complete(const std::string& key, int count) const RODA_REQUIRES(mutex_);
-
   Mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> values_ RODA_GUARDED_BY(mutex_);
-  std::map<std::string, std::map<int, std::string>> gatherings_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda

@@ -54,13 +54,6 @@ roda_collective_args arguments(Env& env, int collective, int dtype, int op) {
   return args;
 }
 
-roda_error make_error() {
-  roda_error error{};
-  error.struct_size = sizeof error;
-  error.rank = -1;
-  return error;
-}
-
 std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag) {
   std::vector<char> data(bytes);
   std::uint64_t state = tag * 1000003 + static_cast<std::uint64_t>(from * 64 + to) + 1;

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/base/status.h"
 #include "plugins/conformance/world.h"
 
 namespace roda::conformance {
@@ -236,7 +237,6 @@ const std::vector<Case>& all_cases();
 
 // Deterministic bytes, different for each (from, to, tag).
 std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag);
-roda_error make_error();
 // Of a sum of float32 unless it says otherwise, over the memory under test; each with a tag of its own.
 roda_collective_args arguments(Env& env, int collective, int dtype = RODA_FLOAT32, int op = RODA_SUM);
 

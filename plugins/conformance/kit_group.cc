@@ -171,9 +171,7 @@ Result Group::finish(roda_request* request) {
 
 void Group::abort(int32_t code, int world_rank, const char* text) {
   roda_error cause = make_error();
-  cause.code = code;
-  cause.rank = world_rank;
-  std::snprintf(cause.message, sizeof cause.message, "%s", text);
+  static_cast<void>(Status(code, text, world_rank).to(&cause));
   env_.table().group_abort(group_, &cause);
 }
 

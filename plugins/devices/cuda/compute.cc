@@ -1,8 +1,6 @@
-#include "plugins/devices/cuda/compute.h"
-
 #include "plugins/devices/cuda/device_state.h"
+#include "plugins/devices/cuda/entries.h"
 #include "plugins/devices/cuda/kernel_arguments.h"
-#include "plugins/devices/cuda/memory.h"
 
 namespace roda::cuda_device {
 namespace {

@@ -2,10 +2,8 @@
 
 #include <cstdio>
 
-#include "plugins/devices/cuda/compute.h"
 #include "plugins/devices/cuda/device_state.h"
-#include "plugins/devices/cuda/memory.h"
-#include "plugins/devices/cuda/streams.h"
+#include "plugins/devices/cuda/entries.h"
 
 namespace roda::cuda_device {
 namespace {

@@ -1,6 +1,5 @@
-#include "plugins/devices/cuda/memory.h"
-
 #include "plugins/devices/cuda/device_state.h"
+#include "plugins/devices/cuda/entries.h"
 
 namespace roda::cuda_device {
 namespace {

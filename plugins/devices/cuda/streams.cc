@@ -1,10 +1,9 @@
-#include "plugins/devices/cuda/streams.h"
-
 #include <map>
 #include <vector>
 
 #include "plugins/base/mutex.h"
 #include "plugins/devices/cuda/device_state.h"
+#include "plugins/devices/cuda/entries.h"
 
 namespace roda::cuda_device {
 namespace {
