@@ -89,7 +89,7 @@ std::span<std::byte> HostSegment::room(int local) const {
 
 Status HostSegment::create_segment() {
   const std::size_t bytes = total_bytes();
-  RODA_RETURN_IF_ERROR(SharedSegment::create("roda-control", bytes, SegmentOptions{}, &segment_));
+  RODA_RETURN_IF_ERROR(SharedSegment::create("roda-control", bytes, &segment_));
   RODA_RETURN_IF_ERROR(segment_.reserve(0, bytes));
   auto* header = new (segment_.data()) Header{};
   if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return system_error("getrandom");
@@ -201,7 +201,7 @@ Status HostSegment::take(FdMailbox::Message message) {
   if (doorbells_[peer]) return Status::precondition("Rank " + std::to_string(ranks_[peer]) + " was started twice");
   doorbells_[peer] = std::move(message.fds[0]);
   if (peer == 0) {
-    RODA_RETURN_IF_ERROR(SharedSegment::attach(std::move(message.fds[1]), total_bytes(), SegmentOptions{}, &segment_));
+    RODA_RETURN_IF_ERROR(SharedSegment::attach(std::move(message.fds[1]), total_bytes(), &segment_));
     if (reinterpret_cast<Header*>(segment_.data())->nonce != nonce_) {
       return Status::precondition("The shared memory that rank " + std::to_string(ranks_[0]) +
                                   " passed is not the memory it wrote to; set HOROVOD_HOSTNAME to different names if "

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <ranges>
+#include <sstream>
 
 #include "plugins/base/format.h"
 
@@ -21,11 +23,6 @@ SocketAddress from_sockaddr(const sockaddr* address) {
   result.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&result.storage, address, result.length);
   return result;
-}
-
-bool is_link_local(const SocketAddress& address) {
-  return address.family() == AF_INET6 &&
-         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
 }
 
 }  // namespace
@@ -47,6 +44,10 @@ bool SocketAddress::is_loopback() const {
     return ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24 == 127;
   }
   return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+}
+
+bool SocketAddress::is_link_local() const {
+  return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
 }
 
 std::string SocketAddress::host() const {
@@ -79,7 +80,7 @@ Status resolve(const std::string& host, int port, std::vector<SocketAddress>* ad
 
 Status list_interfaces(std::vector<Interface>* interfaces) {
   ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) return Status::system(roda::format("getifaddrs: {}", std::strerror(errno)));
+  if (getifaddrs(&found) != 0) return Status::of_errno("getifaddrs");
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, freeifaddrs);
   std::vector<Interface> result;
   for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
@@ -90,10 +91,9 @@ Status list_interfaces(std::vector<Interface>* interfaces) {
       same = result.insert(result.end(), {at->ifa_name, {}, (at->ifa_flags & IFF_LOOPBACK) != 0});
     same->addresses.push_back(from_sockaddr(at->ifa_addr));
   }
-  auto order = [](const SocketAddress& a) { return a.family() == AF_INET ? 0 : is_link_local(a) ? 2 : 1; };
+  auto order = [](const SocketAddress& a) { return a.family() == AF_INET ? 0 : a.is_link_local() ? 2 : 1; };
   for (Interface& interface : result) {
-    std::stable_sort(interface.addresses.begin(), interface.addresses.end(),
-                     [&](const SocketAddress& a, const SocketAddress& b) { return order(a) < order(b); });
+    std::ranges::stable_sort(interface.addresses, {}, order);
   }
   *interfaces = std::move(result);
   return {};
@@ -105,23 +105,18 @@ namespace {
 const Interface* default_interface(const std::vector<Interface>& interfaces) {
   const Interface* loopback = nullptr;
   for (const Interface& interface : interfaces) {
-    if (interface.is_loopback) {
-      if (loopback == nullptr) loopback = &interface;
-    } else if (!is_link_local(interface.addresses.front())) {
-      return &interface;
-    }
+    if (!interface.is_loopback && !interface.addresses.front().is_link_local()) return &interface;
+    if (interface.is_loopback && loopback == nullptr) loopback = &interface;
   }
   return loopback;
 }
 
 const Interface* named_interface(const std::vector<Interface>& interfaces, const std::string& names) {
-  for (std::size_t at = 0; at <= names.size();) {
-    std::size_t comma = std::min(names.find(',', at), names.size());
-    std::string name = names.substr(at, comma - at);
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
     for (const Interface& interface : interfaces) {
       if (interface.name == name) return &interface;
     }
-    at = comma + 1;
   }
   return nullptr;
 }
@@ -133,8 +128,7 @@ Status interface_address(const std::string& names, SocketAddress* address) {
   RODA_RETURN_IF_ERROR(list_interfaces(&interfaces));
   const Interface* chosen = names.empty() ? default_interface(interfaces) : named_interface(interfaces, names);
   if (chosen == nullptr) {
-    std::string known;
-    for (const Interface& interface : interfaces) known += (known.empty() ? "" : ", ") + interface.name;
+    const auto known = roda::join(interfaces | std::views::transform(&Interface::name), ", ");
     return Status::invalid(
         roda::format("no network interface '{}' is up with an address; there are: {}", names, known));
   }

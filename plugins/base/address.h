@@ -20,7 +20,8 @@ struct SocketAddress {
   int port() const;
   void set_port(int port);
   bool is_loopback() const;
-  std::string host() const;  // without the port
+  bool is_link_local() const;  // IPv6, of use only with its interface's name
+  std::string host() const;    // without the port
   std::string text() const;
 };
 

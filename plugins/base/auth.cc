@@ -24,7 +24,21 @@ void append16(std::vector<std::uint8_t>& out, std::uint16_t value) {
   out.push_back(static_cast<std::uint8_t>(value >> 8));
 }
 
-Bytes text_bytes(const char* text) { return {reinterpret_cast<const std::uint8_t*>(text), std::strlen(text)}; }
+void append(std::vector<std::uint8_t>& out, Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+
+// The first bytes of a hello, whose last word is the service, and of a challenge, whose last is the verdict.
+std::vector<std::uint8_t> header(std::uint16_t last) {
+  std::vector<std::uint8_t> bytes(std::begin(kMagic), std::end(kMagic));
+  append16(bytes, Handshake::kVersion);
+  append16(bytes, last);
+  return bytes;
+}
+
+Status check_version(const std::vector<std::uint8_t>& message) {
+  const std::uint16_t version = load16(&message[4]);
+  if (version == Handshake::kVersion) return {};
+  return Status::auth(roda::format("it speaks protocol version {}, this side {}", version, Handshake::kVersion));
+}
 
 }  // namespace
 
@@ -38,8 +52,8 @@ Status Handshake::start() {
   }
   RODA_RETURN_IF_ERROR(fill_random(role_ == Role::kClient ? client_nonce_ : server_nonce_));
   if (role_ == Role::kClient) {
-    append_header(service_);
-    output_.insert(output_.end(), client_nonce_.begin(), client_nonce_.end());
+    output_ = header(service_);
+    append(output_, client_nonce_);
   }
   expect(kHelloBytes);
   return {};
@@ -69,34 +83,27 @@ const char* Handshake::waiting_for() const {
 }
 
 Status Handshake::on_hello() {
-  std::uint16_t version = load16(&input_[4]);
-  std::uint16_t service = load16(&input_[6]);
-  if (version != kVersion) {
-    return refuse(kOtherVersion, roda::format("it speaks protocol version {}, this side {}", version, kVersion));
-  }
+  const std::uint16_t service = load16(&input_[6]);
+  if (Status status = check_version(input_); !status.ok()) return refuse(kOtherVersion, status.message());
   if (service != service_) {
     return refuse(kOtherService, roda::format("it looks for service {}, this is service {}", service, service_));
   }
   std::copy_n(input_.begin() + kHeaderBytes, client_nonce_.size(), client_nonce_.begin());
-  append_header(kAccepted);
-  output_.insert(output_.end(), server_nonce_.begin(), server_nonce_.end());
+  append(output_, header(kAccepted));
+  append(output_, server_nonce_);
   expect(kProofBytes);
   return {};
 }
 
 Status Handshake::on_challenge() {
-  std::uint16_t version = load16(&input_[4]);
-  std::uint16_t verdict = load16(&input_[6]);
-  if (version != kVersion) {
-    return Status::auth(roda::format("it speaks protocol version {}, this side {}", version, kVersion));
-  }
-  if (verdict != kAccepted) {
+  RODA_RETURN_IF_ERROR(check_version(input_));
+  if (load16(&input_[6]) != kAccepted) {
     return Status::auth(roda::format("it is not the listener for service {} of this protocol", service_));
   }
   std::copy_n(input_.begin() + kHeaderBytes, server_nonce_.size(), server_nonce_.begin());
   Digest digest;
   RODA_RETURN_IF_ERROR(proof("roda client", &digest));
-  output_.insert(output_.end(), digest.begin(), digest.end());
+  append(output_, digest);
   expect(kAnswerBytes);
   return {};
 }
@@ -108,7 +115,7 @@ Status Handshake::on_proof() {
   Digest digest;
   RODA_RETURN_IF_ERROR(proof("roda server", &digest));
   append16(output_, kAccepted);
-  output_.insert(output_.end(), digest.begin(), digest.end());
+  append(output_, digest);
   done_ = true;
   return {};
 }
@@ -127,18 +134,8 @@ Status Handshake::on_answer() {
 }
 
 Status Handshake::proof(const char* label, Digest* digest) const {
-  std::uint8_t header[kHeaderBytes] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
-  header[4] = kVersion & 0xff;
-  header[5] = kVersion >> 8;
-  header[6] = static_cast<std::uint8_t>(service_);
-  header[7] = static_cast<std::uint8_t>(service_ >> 8);
-  return hmac_sha256(secret_.bytes(), {text_bytes(label), header, client_nonce_, server_nonce_}, digest);
-}
-
-void Handshake::append_header(std::uint16_t last) {
-  output_.insert(output_.end(), std::begin(kMagic), std::end(kMagic));
-  append16(output_, kVersion);
-  append16(output_, last);
+  const Bytes text(reinterpret_cast<const std::uint8_t*>(label), std::strlen(label));
+  return hmac_sha256(secret_.bytes(), {text, header(service_), client_nonce_, server_nonce_}, digest);
 }
 
 void Handshake::expect(std::size_t bytes) {
@@ -151,7 +148,7 @@ Status Handshake::refuse(std::uint16_t verdict, std::string why) {
   if (verdict == kWrongProof) {
     append16(output_, verdict);
   } else {
-    append_header(verdict);
+    append(output_, header(verdict));
   }
   output_.resize(output_.size() + 32);
   return Status::auth(std::move(why));

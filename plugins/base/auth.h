@@ -55,7 +55,6 @@ class Handshake {
   Status on_proof();
   Status on_answer();
   Status proof(const char* label, Digest* digest) const;
-  void append_header(std::uint16_t last);
   void expect(std::size_t bytes);
   Status refuse(std::uint16_t verdict, std::string why);
 

@@ -6,9 +6,9 @@
 
 namespace roda {
 
-namespace {
+double smaller_limit(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-double smaller(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+namespace {
 
 // cgroup v2: "max 100000" or "50000 100000".
 double quota_v2(const std::string& folder) {
@@ -30,7 +30,7 @@ double quota_v1(const std::string& folder) {
 double smallest_up(const std::string& root, std::string path, double (*quota)(const std::string&)) {
   double least = quota(root);
   while (path.size() > 1) {
-    least = smaller(least, quota(root + path));
+    least = smaller_limit(least, quota(root + path));
     path.erase(path.rfind('/'));
   }
   return least;
@@ -51,10 +51,10 @@ double cgroup_cpu_limit(const std::string& root) {
     const bool is_v2 = controllers == ",,";
     const bool is_v1 = controllers.find(",cpu,") != std::string::npos;
     for (const char* mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
-      if (is_v2) least = smaller(least, smallest_up(root + mount, path, quota_v2));
+      if (is_v2) least = smaller_limit(least, smallest_up(root + mount, path, quota_v2));
     }
     for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
-      if (is_v1) least = smaller(least, smallest_up(root + mount, path, quota_v1));
+      if (is_v1) least = smaller_limit(least, smallest_up(root + mount, path, quota_v1));
     }
   }
   return least;

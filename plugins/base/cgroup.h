@@ -9,4 +9,7 @@ namespace roda {
 // /sys lie below `root`, which tests replace.
 double cgroup_cpu_limit(const std::string& root = "");
 
+// Of two such limits.
+double smaller_limit(double a, double b);
+
 }  // namespace roda

@@ -4,33 +4,22 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <string>
-
 namespace roda {
-namespace {
-
-Status failed(const char* what) { return Status(RODA_ERR_SYSTEM, std::string(what) + ": " + std::strerror(errno)); }
-
-}  // namespace
 
 Status EventSet::open() {
   owner_ = ::getpid();
   bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell_) return failed("eventfd");
+  if (!bell_) return Status::of_errno("eventfd");
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return failed("epoll_create1");
+  if (!epoll_) return Status::of_errno("epoll_create1");
   bell_guard_ = ForkGuard(bell_.get());
   epoll_guard_ = ForkGuard(epoll_.get());
   return watch(bell_.get(), nullptr, EPOLLIN);
 }
 
 Status EventSet::watch(int fd, void* what, std::uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.ptr = what;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return failed("watching a descriptor");
+  epoll_event event{.events = events, .data = {.ptr = what}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Status::of_errno("watching a descriptor");
   return {};
 }
 

@@ -1,15 +1,14 @@
 #include "plugins/base/fd_mailbox.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <utility>
+
+#include "plugins/base/hmac.h"
 
 namespace roda {
 
@@ -54,20 +53,15 @@ void take_fds(const cmsghdr* part, std::vector<UniqueFd>* fds) {
 Status FdMailbox::open(FdMailbox* out) {
   FdMailbox box;
   box.socket_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!box.socket_) return Status::system(std::string("opening a Unix socket: ") + std::strerror(errno));
-  int on = 1;
-  if (::setsockopt(box.socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-    return Status::system(std::string("SO_PASSCRED: ") + std::strerror(errno));
-  }
-  std::uint64_t random[2];
-  if (::getrandom(random, sizeof random, 0) != sizeof random) return Status::system("getrandom gave too few bytes");
-  char name[64];
-  std::snprintf(name, sizeof name, "roda-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-  box.address_ = name;
+  if (!box.socket_) return Status::of_errno("opening a Unix socket");
+  const int on = 1;
+  const int set = ::setsockopt(box.socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  if (set != 0) return Status::of_errno("SO_PASSCRED");
+  box.address_ = "roda-" + random_name();
   Envelope own;
   if (!make_envelope(box.address_, &own) ||
       ::bind(box.socket_.get(), reinterpret_cast<const sockaddr*>(&own.name), own.length) != 0) {
-    return Status::system(std::string("binding a Unix socket: ") + std::strerror(errno));
+    return Status::of_errno("binding a Unix socket");
   }
   *out = std::move(box);
   return {};
@@ -97,14 +91,11 @@ Status FdMailbox::send(const std::string& address, std::uint64_t tag, std::span<
     part->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
   }
-  ssize_t rc;
-  do {
-    rc = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (rc < 0 && errno == EINTR);
+  const ssize_t rc = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   // ETOOMANYREFS: too many descriptors of this user are in flight; the receivers' reading frees them.
-  if (rc < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)) return {};
+  if (rc < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS)) return {};
   if (rc < 0 && (errno == ECONNREFUSED || errno == ENOENT)) return Status::peer(-1, "nobody listens at " + address);
-  if (rc < 0) return Status::system("sending to " + address + ": " + std::strerror(errno));
+  if (rc < 0) return Status::of_errno("sending to " + address);
   *sent = true;
   return {};
 }
@@ -124,7 +115,7 @@ Status FdMailbox::receive(Message* out, bool* received) {
     ssize_t rc = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (rc < 0 && errno == EINTR) continue;
     if (rc < 0 && errno == EAGAIN) return {};
-    if (rc < 0) return Status::system(std::string("reading a Unix socket: ") + std::strerror(errno));
+    if (rc < 0) return Status::of_errno("reading a Unix socket");
 
     ucred sender{};
     sender.uid = static_cast<uid_t>(-1);

@@ -1,10 +1,5 @@
 // Small messages with file descriptors between processes of one host and one user, without a name in the file system.
-//
-//   FdMailbox box;
-//   RODA_RETURN_IF_ERROR(FdMailbox::open(&box));
-//   ... give box.address() to the peers by other means ...
-//   bool sent = false;
-//   RODA_RETURN_IF_ERROR(box.send(peer_address, kMySegment, payload, {&segment_fd, 1}, &sent));
+// Peers learn each other's address() by other means.
 #pragma once
 
 #include <sys/types.h>

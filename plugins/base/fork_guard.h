@@ -2,6 +2,8 @@
 // death from the peers.
 #pragma once
 
+#include <vector>
+
 namespace roda {
 
 // From construction to destruction the descriptor is replaced by /dev/null in every child forked by this process (the
@@ -23,5 +25,16 @@ class ForkGuard {
 
 // True in a process that was forked from one that had used a guard.
 bool is_forked_child();
+
+// The sockets of a library, which closes them when it likes, so that a number may have been reused: a child closes one
+// only if it still is the same socket.
+//
+// Marks them close-on-exec too, and remembers them as `owner`'s, in place of those it had. What is no socket is left
+// alone. Any thread.
+void guard_sockets(const void* owner, const std::vector<int>& fds);
+void forget_sockets(const void* owner);
+
+// 0: not a socket.
+unsigned long socket_inode(int fd);
 
 }  // namespace roda

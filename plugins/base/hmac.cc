@@ -4,8 +4,9 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 
@@ -33,10 +34,18 @@ Status fill_random(std::span<std::uint8_t> bytes) {
   while (!bytes.empty()) {
     ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Status::system(std::string("getrandom: ") + std::strerror(errno));
+    if (got < 0) return Status::of_errno("getrandom");
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
   return {};
+}
+
+std::string random_name() {
+  std::array<std::uint8_t, 16> random{};
+  static_cast<void>(fill_random(random));  // without a generator the name is taken already, and making it fails
+  std::string name;
+  for (const std::uint8_t byte : random) name += roda::format("{:02x}", byte);
+  return name;
 }
 
 }  // namespace roda

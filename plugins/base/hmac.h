@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
 
 #include "plugins/base/status.h"
 
@@ -18,5 +19,7 @@ Status hmac_sha256(Bytes key, std::initializer_list<Bytes> parts, Digest* digest
 bool equal_constant_time(Bytes a, Bytes b);
 // From the kernel's generator.
 Status fill_random(std::span<std::uint8_t> bytes);
+// 32 hexadecimal digits, for names that nobody else has.
+std::string random_name();
 
 }  // namespace roda

@@ -5,30 +5,15 @@
 namespace roda {
 
 std::string json_quote(std::string_view text) {
+  constexpr std::string_view kSpecial = "\"\\\n\t\r", kLetters = "\"\\ntr";
   std::string out = "\"";
-  for (char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += roda::format("\\u{:04x}", static_cast<unsigned>(c));
-        } else {
-          out += c;
-        }
+  for (const char c : text) {
+    if (const std::size_t at = kSpecial.find(c); at != kSpecial.npos) {
+      out += {'\\', kLetters[at]};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += roda::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
     }
   }
   return out + '"';

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <utility>
 
+#include "plugins/base/format.h"
+
 namespace roda {
 
 namespace {
@@ -21,11 +23,6 @@ std::string first_line(const char* path) {
   return line;
 }
 
-bool is_link_local(const SocketAddress& address) {
-  return address.family() == AF_INET6 &&
-         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
-}
-
 // With the names of their interfaces, IPv4 before IPv6.
 std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
   std::vector<Interface> interfaces;
@@ -33,10 +30,10 @@ std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
   if (!list_interfaces(&interfaces).ok()) return found;
   for (const Interface& interface : interfaces) {
     for (const SocketAddress& address : interface.addresses) {
-      if (!is_link_local(address)) found.emplace_back(interface.name, address);
+      if (!address.is_link_local()) found.emplace_back(interface.name, address);
     }
   }
-  std::stable_partition(found.begin(), found.end(), [](const auto& a) { return a.second.family() == AF_INET; });
+  std::ranges::stable_partition(found, [](const auto& a) { return a.second.family() == AF_INET; });
   return found;
 }
 
@@ -101,11 +98,9 @@ std::vector<SocketAddress> network_addresses(const std::vector<SocketAddress>& b
 }
 
 std::string interfaces_up() {
-  std::string names;
-  for (const auto& [interface, address] : usable_addresses()) {
-    names += (names.empty() ? "" : ", ") + interface + " (" + address.host() + ")";
-  }
-  return names.empty() ? "none" : names;
+  std::vector<std::string> known;
+  for (const auto& [interface, address] : usable_addresses()) known.push_back(interface + " (" + address.host() + ")");
+  return known.empty() ? "none" : roda::join(known, ", ");
 }
 
 }  // namespace roda

@@ -4,6 +4,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,30 +14,27 @@
 
 namespace roda::logging {
 
-namespace detail {
-std::atomic<int> threshold{kUnread};
-}  // namespace detail
-
 namespace {
 
 constexpr const char* kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
 constexpr char kLetters[] = "TDIWEF";
 
-std::atomic<bool> g_hide_time{false};
 std::atomic<int> g_rank{-1};
 
-void read_environment() {
-  if (detail::threshold.load(std::memory_order_acquire) != detail::kUnread) return;
+Options read_environment() {
+  Options read;
+  const char* name = std::getenv("HOROVOD_LOG_LEVEL");
+  for (int i = 0; name != nullptr && i < static_cast<int>(std::size(kNames)); ++i) {
+    if (strcasecmp(name, kNames[i]) == 0) read.level = static_cast<Level>(i);
+  }
   const char* hide = std::getenv("HOROVOD_LOG_HIDE_TIME");
-  if (hide != nullptr && std::strtol(hide, nullptr, 10) > 0) g_hide_time.store(true, std::memory_order_relaxed);
-  int unread = detail::kUnread;
-  int wanted = static_cast<int>(parse_level(std::getenv("HOROVOD_LOG_LEVEL")));
-  detail::threshold.compare_exchange_strong(unread, wanted, std::memory_order_acq_rel);
+  read.hides_time = hide != nullptr && std::strtol(hide, nullptr, 10) > 0;
+  return read;
 }
 
 std::string prefix(Level level, const char* file, int line) {
   std::string out = "[";
-  if (!g_hide_time.load(std::memory_order_relaxed)) {
+  if (!options().hides_time) {
     timeval now{};
     gettimeofday(&now, nullptr);
     tm local{};
@@ -71,45 +69,15 @@ void emit(Level level, std::string line) {
 
 }  // namespace
 
-bool detail::enabled_slow(Level level) {
-  read_environment();
-  return static_cast<int>(level) >= threshold.load(std::memory_order_relaxed);
-}
-
-Level parse_level(const char* name) {
-  if (name != nullptr) {
-    for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
-      if (strcasecmp(name, kNames[i]) == 0) return static_cast<Level>(i);
-    }
-  }
-  return Level::warning;
-}
-
-Level level() {
-  read_environment();
-  return static_cast<Level>(detail::threshold.load(std::memory_order_relaxed));
-}
-
-void set_level(Level level) {
-  read_environment();
-  detail::threshold.store(static_cast<int>(level), std::memory_order_relaxed);
-}
-
-void set_hide_time(bool hide) {
-  read_environment();
-  g_hide_time.store(hide, std::memory_order_relaxed);
+Options& options() {
+  static Options read = read_environment();
+  return read;
 }
 
 void set_rank(int rank) { g_rank.store(rank, std::memory_order_relaxed); }
 
 void write_text(Level level, const char* file, int line, std::string_view text) {
-  read_environment();
   emit(level, prefix(level, file, line) += text);
-}
-
-void write_formatted(Level level, const char* file, int line, fmt::string_view format, fmt::format_args args) {
-  read_environment();
-  emit(level, prefix(level, file, line) + roda::vformat(format, args));
 }
 
 }  // namespace roda::logging

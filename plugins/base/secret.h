@@ -17,28 +17,18 @@ class Secret {
   explicit Secret(std::span<const std::uint8_t> bytes) : bytes_(bytes.begin(), bytes.end()) {}
   Secret(const Secret&) = default;
   Secret(Secret&&) noexcept = default;
-  Secret& operator=(const Secret& other) {
-    if (this != &other) {
-      wipe();
-      bytes_ = other.bytes_;
-    }
+  Secret& operator=(Secret other) noexcept {
+    bytes_.swap(other.bytes_);
     return *this;
   }
-  Secret& operator=(Secret&& other) noexcept {
-    wipe();
-    bytes_ = std::move(other.bytes_);
-    return *this;
+  ~Secret() {
+    if (!bytes_.empty()) explicit_bzero(bytes_.data(), bytes_.size());
   }
-  ~Secret() { wipe(); }
 
   std::span<const std::uint8_t> bytes() const { return bytes_; }
   bool is_long_enough() const { return bytes_.size() >= kMinBytes && bytes_.size() <= kMaxBytes; }
 
  private:
-  void wipe() {
-    if (!bytes_.empty()) explicit_bzero(bytes_.data(), bytes_.size());
-  }
-
   std::vector<std::uint8_t> bytes_;
 };
 

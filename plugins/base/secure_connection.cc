@@ -121,10 +121,14 @@ Status SecureConnection::test(bool* ready) {
   return {};
 }
 
+Status SecureConnection::check_ready() const {
+  if (phase_ == Phase::kFailed) return failure_;
+  return phase_ == Phase::kReady ? Status() : Status::precondition("a frame before the connection is ready");
+}
+
 Status SecureConnection::send_frame(Bytes payload, bool* accepted) {
   *accepted = false;
-  if (phase_ == Phase::kFailed) return failure_;
-  if (phase_ != Phase::kReady) return Status::precondition("send_frame before the connection is ready");
+  RODA_RETURN_IF_ERROR(check_ready());
   bool was_empty = writer_.empty();
   RODA_RETURN_IF_ERROR(writer_.push(payload, accepted));
   return was_empty ? flush() : Status();
@@ -138,8 +142,7 @@ Status SecureConnection::flush() {
 
 Status SecureConnection::receive_frame(std::vector<std::uint8_t>* frame, bool* received) {
   *received = false;
-  if (phase_ == Phase::kFailed) return failure_;
-  if (phase_ != Phase::kReady) return Status::precondition("receive_frame before the connection is ready");
+  RODA_RETURN_IF_ERROR(check_ready());
   Status status = reader_.receive(fd_.get(), frame, received);
   return status.ok() ? status : fail(status);
 }
@@ -150,17 +153,8 @@ UniqueFd SecureConnection::release() {
 }
 
 bool SecureConnection::wants_write() const {
-  switch (phase_) {
-    case Phase::kConnecting:
-      return true;
-    case Phase::kHandshake:
-      return !handshake_->output().empty();
-    case Phase::kReady:
-      return !writer_.empty();
-    case Phase::kFailed:
-      return false;
-  }
-  return false;
+  if (phase_ == Phase::kHandshake) return !handshake_->output().empty();
+  return phase_ == Phase::kConnecting || (phase_ == Phase::kReady && !writer_.empty());
 }
 
 }  // namespace roda

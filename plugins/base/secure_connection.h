@@ -69,6 +69,7 @@ class SecureConnection {
   Status test_handshake();
   Status enter_handshake();
   Status fail(const Status& cause);
+  Status check_ready() const;
   void own(UniqueFd fd, const SocketAddress& peer);
 
   ConnectionOptions options_;

@@ -3,17 +3,15 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <utility>
+
+#include "plugins/base/hmac.h"
 
 namespace roda {
 
@@ -26,16 +24,11 @@ std::size_t page_size() {
   return size;
 }
 
-Status system_error(const std::string& what) { return Status::system(what + ": " + std::strerror(errno)); }
-
 // Opened with a random name that exists for no longer than this function.
 UniqueFd open_posix(const std::string& label) {
-  std::uint64_t random[2];
-  if (::getrandom(random, sizeof random, 0) != sizeof random) return UniqueFd();
-  char name[64];
-  std::snprintf(name, sizeof name, "/%.16s-%016" PRIx64 "%016" PRIx64, label.c_str(), random[0], random[1]);
-  UniqueFd fd(::shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (fd) ::shm_unlink(name);
+  const std::string name = "/" + label + "-" + random_name();
+  UniqueFd fd(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd) ::shm_unlink(name.c_str());
   return fd;
 }
 
@@ -52,52 +45,44 @@ bool exceeds_memory(std::size_t bytes) {
 
 }  // namespace
 
-SharedSegment::SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
-
 SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
-  if (this == &other) return *this;
-  unmap();
-  fd_ = std::move(other.fd_);
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  is_memfd_ = other.is_memfd_;
+  std::swap(fd_, other.fd_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(is_memfd_, other.is_memfd_);
   return *this;
 }
 
-SharedSegment::~SharedSegment() { unmap(); }
-
-void SharedSegment::unmap() {
+SharedSegment::~SharedSegment() {
   if (data_ != nullptr) ::munmap(data_, size_);
-  data_ = nullptr;
 }
 
-Status SharedSegment::map(const SegmentOptions& options) {
+Status SharedSegment::map() {
   void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (address == MAP_FAILED) return system_error("mapping " + std::to_string(size_) + " bytes of shared memory");
+  if (address == MAP_FAILED) return Status::of_errno("mapping " + std::to_string(size_) + " bytes of shared memory");
   data_ = static_cast<std::byte*>(address);
-  if (options.hide_from_children && ::madvise(data_, size_, MADV_DONTFORK) != 0) return system_error("MADV_DONTFORK");
+  if (::madvise(data_, size_, MADV_DONTFORK) != 0) return Status::of_errno("MADV_DONTFORK");
   return {};
 }
 
-Status SharedSegment::create(const std::string& label, std::size_t bytes, const SegmentOptions& options,
-                             SharedSegment* out) {
+Status SharedSegment::create(const std::string& label, std::size_t bytes, SharedSegment* out, bool force_posix) {
   if (bytes == 0) return Status::invalid("a shared segment of 0 bytes");
   SharedSegment made;
   made.size_ = (bytes + page_size() - 1) / page_size() * page_size();
-  if (!options.force_posix) made.fd_.reset(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!force_posix) made.fd_.reset(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   made.is_memfd_ = static_cast<bool>(made.fd_);
   if (!made.fd_) made.fd_ = open_posix(label);
-  if (!made.fd_) return system_error("creating shared memory (memfd_create, then shm_open in /dev/shm)");
-  if (::ftruncate(made.fd_.get(), static_cast<off_t>(made.size_)) != 0) return system_error("sizing shared memory");
-  if (made.is_memfd_ && ::fcntl(made.fd_.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing a memfd");
-  RODA_RETURN_IF_ERROR(made.map(options));
+  if (!made.fd_) return Status::of_errno("creating shared memory (memfd_create, then shm_open in /dev/shm)");
+  if (::ftruncate(made.fd_.get(), static_cast<off_t>(made.size_)) != 0) return Status::of_errno("sizing shared memory");
+  if (made.is_memfd_ && ::fcntl(made.fd_.get(), F_ADD_SEALS, kSeals) != 0) return Status::of_errno("sealing a memfd");
+  RODA_RETURN_IF_ERROR(made.map());
   *out = std::move(made);
   return {};
 }
 
-Status SharedSegment::attach(UniqueFd fd, std::size_t bytes, const SegmentOptions& options, SharedSegment* out) {
+Status SharedSegment::attach(UniqueFd fd, std::size_t bytes, SharedSegment* out) {
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error("looking at a peer's shared memory");
+  if (::fstat(fd.get(), &info) != 0) return Status::of_errno("looking at a peer's shared memory");
   if (!S_ISREG(info.st_mode) || bytes == 0 || static_cast<std::uint64_t>(info.st_size) < bytes) {
     return Status::invalid("a peer's shared memory has " + std::to_string(info.st_size) + " bytes where " +
                            std::to_string(bytes) + " were announced");
@@ -111,7 +96,7 @@ Status SharedSegment::attach(UniqueFd fd, std::size_t bytes, const SegmentOption
   made.size_ = bytes;
   made.fd_ = std::move(fd);
   made.is_memfd_ = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-  RODA_RETURN_IF_ERROR(made.map(options));
+  RODA_RETURN_IF_ERROR(made.map());
   *out = std::move(made);
   return {};
 }

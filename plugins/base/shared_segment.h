@@ -3,41 +3,35 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda {
 
-struct SegmentOptions {
-  // Skip memfd and use POSIX shared memory under /dev/shm, as on kernels without memfd.
-  bool force_posix = false;
-  // The mapping is not there in a forked child (MADV_DONTFORK): a child can neither corrupt it nor keep it alive, and
-  // touching it there is a fault.
-  bool hide_from_children = true;
-};
-
 // One mapped segment, shared and readable and writable, page-aligned, zero-filled, at an address of this process's own.
-// It is sparse: pages cost memory only once touched or reserved. The descriptor is close-on-exec and is what a peer
+// It is sparse: pages cost memory only once touched or reserved. It is not there in a forked child, which can neither
+// corrupt it nor keep it alive: touching it there is a fault. The descriptor is close-on-exec and is what a peer
 // attaches to (see FdMailbox). Threads: const members from any thread; create, attach, reserve and punch by one at a
 // time per range.
 class SharedSegment {
  public:
   SharedSegment() = default;
-  SharedSegment(SharedSegment&& other) noexcept;
+  SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
   SharedSegment& operator=(SharedSegment&& other) noexcept;
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
   ~SharedSegment();
 
   // A new segment of `bytes` (rounded up to whole pages). memfd, sealed against shrinking, where the kernel has it,
-  // else a POSIX object that is unlinked before this returns. `label` shows in /proc/<pid>/maps only; letters, digits,
-  // '-'.
-  static Status create(const std::string& label, std::size_t bytes, const SegmentOptions& options, SharedSegment* out);
+  // else a POSIX object under /dev/shm that is unlinked before this returns; always that with `force_posix`. `label`
+  // shows in /proc/<pid>/maps only; letters, digits, '-'.
+  static Status create(const std::string& label, std::size_t bytes, SharedSegment* out, bool force_posix = false);
 
   // Maps a segment that a peer created. Refuses one that is shorter than `bytes`, or that is a memfd and not sealed
   // against shrinking: a peer could turn reads into SIGBUS otherwise.
-  static Status attach(UniqueFd fd, std::size_t bytes, const SegmentOptions& options, SharedSegment* out);
+  static Status attach(UniqueFd fd, std::size_t bytes, SharedSegment* out);
 
   // Takes the pages of the range from the system now. When they aren't to be had (a /dev/shm that is too small) that is
   // RODA_ERR_NO_MEMORY here instead of SIGBUS at the first touch. Contents that were there stay.
@@ -55,8 +49,7 @@ class SharedSegment {
   void close_fd() { fd_.reset(); }
 
  private:
-  Status map(const SegmentOptions& options);
-  void unmap();
+  Status map();
 
   UniqueFd fd_;
   std::byte* data_ = nullptr;

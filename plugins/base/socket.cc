@@ -15,19 +15,17 @@ namespace {
 
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
-Status failed(const char* what, const std::string& where, int error) {
-  return Status::system(roda::format("{}{}{}: {}", what, where.empty() ? "" : " ", where, std::strerror(error)));
-}
-
-Status stream_failed(const char* what, int error) {
-  std::string text = roda::format("{}: {}", what, std::strerror(error));
-  bool lost = error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH;
-  return lost ? Status::peer(-1, std::move(text)) : Status::system(std::move(text));
+// After a read or write that moved nothing: OK when the descriptor would block.
+Status stream_status(const char* what) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+  const bool lost = errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT || errno == EHOSTUNREACH;
+  const Status plain = Status::of_errno(what);
+  return lost ? Status::peer(-1, plain.message()) : plain;
 }
 
 Status open_socket(int family, UniqueFd* fd) {
   fd->reset(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  return *fd ? Status() : failed("socket", "", errno);
+  return *fd ? Status() : Status::of_errno("socket");
 }
 
 bool set_int(int fd, int level, int name, int value) {
@@ -40,12 +38,12 @@ Status listen_on(const SocketAddress& address, UniqueFd* listener, SocketAddress
   UniqueFd fd;
   RODA_RETURN_IF_ERROR(open_socket(address.family(), &fd));
   set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(fd.get(), address.get(), address.length) != 0) return failed("bind to", address.text(), errno);
-  if (::listen(fd.get(), kBacklog) != 0) return failed("listen on", address.text(), errno);
+  if (::bind(fd.get(), address.get(), address.length) != 0) return Status::of_errno("bind to " + address.text());
+  if (::listen(fd.get(), kBacklog) != 0) return Status::of_errno("listen on " + address.text());
   SocketAddress actual;
   actual.length = sizeof actual.storage;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&actual.storage), &actual.length) != 0) {
-    return failed("getsockname of", address.text(), errno);
+    return Status::of_errno("getsockname of " + address.text());
   }
   *listener = std::move(fd);
   *bound = actual;
@@ -63,14 +61,14 @@ Status accept_one(int listener, UniqueFd* connection, SocketAddress* peer) {
   }
   // A connection that went away while it waited is as good as none.
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) return {};
-  return failed("accept", "", errno);
+  return Status::of_errno("accept");
 }
 
 Status connect_start(const SocketAddress& peer, UniqueFd* connection) {
   UniqueFd fd;
   RODA_RETURN_IF_ERROR(open_socket(peer.family(), &fd));
   if (::connect(fd.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
-    return failed("connect to", peer.text(), errno);
+    return Status::of_errno("connect to " + peer.text());
   }
   *connection = std::move(fd);
   return {};
@@ -81,13 +79,14 @@ Status connect_test(int fd, bool* connected) {
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return Status::system(roda::format("connect: {}", std::strerror(error)));
+  errno = error;
+  if (error != 0) return Status::of_errno("connect");
   SocketAddress peer;
   peer.length = sizeof peer.storage;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0) {
     *connected = true;
   } else if (errno != ENOTCONN) {
-    return failed("connect", "", errno);
+    return Status::of_errno("connect");
   }
   return {};
 }
@@ -99,7 +98,7 @@ Status set_options(int fd, std::chrono::milliseconds silence) {
             set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_every) &&
             set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_every) && set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 3) &&
             set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
-  return ok ? Status() : failed("setsockopt", "", errno);
+  return ok ? Status() : Status::of_errno("setsockopt");
 }
 
 void unpace_if_local(int fd) {
@@ -115,28 +114,19 @@ void unpace_if_local(int fd) {
 Status read_some(int fd, std::span<std::uint8_t> into, std::size_t* count, bool* end) {
   *count = 0;
   *end = false;
-  ssize_t got = ::recv(fd, into.data(), into.size(), 0);
-  if (got > 0) {
-    *count = static_cast<std::size_t>(got);
-    return {};
-  }
-  if (got == 0) {
-    *end = !into.empty();
-    return {};
-  }
-  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
-  return stream_failed("recv", errno);
+  const ssize_t got = ::recv(fd, into.data(), into.size(), 0);
+  if (got < 0) return stream_status("recv");
+  *count = static_cast<std::size_t>(got);
+  *end = got == 0 && !into.empty();
+  return {};
 }
 
 Status write_some(int fd, std::span<const std::uint8_t> from, std::size_t* count) {
   *count = 0;
-  ssize_t sent = ::send(fd, from.data(), from.size(), MSG_NOSIGNAL);
-  if (sent >= 0) {
-    *count = static_cast<std::size_t>(sent);
-    return {};
-  }
-  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
-  return stream_failed("send", errno);
+  const ssize_t sent = ::send(fd, from.data(), from.size(), MSG_NOSIGNAL);
+  if (sent < 0) return stream_status("send");
+  *count = static_cast<std::size_t>(sent);
+  return {};
 }
 
 }  // namespace roda::tcp

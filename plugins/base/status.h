@@ -3,7 +3,9 @@
 
 #include <roda/abi/types.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,6 +30,8 @@ class [[nodiscard]] Status {
   static Status peer(int rank, std::string m) { return {RODA_ERR_PEER, std::move(m), rank}; }
   static Status no_memory(std::string m) { return {RODA_ERR_NO_MEMORY, std::move(m)}; }
   static Status system(std::string m) { return {RODA_ERR_SYSTEM, std::move(m)}; }
+  // A call of the system failed just now: `what`, and what errno says.
+  static Status of_errno(const std::string& what) { return system(what + ": " + std::strerror(errno)); }
   static Status auth(std::string m) { return {RODA_ERR_AUTH, std::move(m)}; }
 
   // From a C surface: code as returned, the rest from `error`.

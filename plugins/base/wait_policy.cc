@@ -11,12 +11,6 @@
 
 namespace roda {
 
-namespace {
-
-double smaller(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
-
-}  // namespace
-
 CoreBudget core_budget() {
   CoreBudget budget;
   static_assert(sizeof(cpu_set_t) == sizeof budget.cores);
@@ -34,7 +28,7 @@ int cores_of(std::span<const CoreBudget> budgets) {
   double quota = 0;
   for (const CoreBudget& budget : budgets) {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] |= budget.cores[i];
-    quota = smaller(quota, budget.quota);
+    quota = smaller_limit(quota, budget.quota);
   }
   int cores = 0;
   for (std::uint64_t word : all) cores += std::popcount(word);

@@ -17,7 +17,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "plugins/base/foreign_sockets.h"
+#include "plugins/base/fork_guard.h"
 
 namespace roda::gloo {
 namespace {

@@ -93,13 +93,12 @@ Group::Group(Context& context, const roda_group_desc& desc)
 // Rings and heap shrink until they fit: a small /dev/shm, or a limit on address space.
 void Group::create_segment() {
   const Settings& settings = context_.settings();
-  const SegmentOptions options{.force_posix = settings.force_posix};
   std::uint32_t ring_bytes = settings.ring_bytes;
   std::size_t heap_bytes = std::min(settings.heap_bytes, physical_memory());
   for (;;) {
     const Layout layout(state_.size(), ring_bytes);
     heap_bytes = Layout::round_up(heap_bytes, std::size_t{2} << 20);
-    Status status = SharedSegment::create("roda-shm", layout.heap + heap_bytes, options, &segment_);
+    Status status = SharedSegment::create("roda-shm", layout.heap + heap_bytes, &segment_, settings.force_posix);
     if (!status.ok() && heap_bytes > (std::size_t{64} << 20)) {
       heap_bytes /= 2;
       continue;
@@ -240,7 +239,7 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
 
   Peer& from = peer(hello.rank);
   from.pid = message.sender;
-  sdk::expect_ok(SharedSegment::attach(std::move(fds[0]), hello.segment_bytes, {}, &from.segment), "shm");
+  sdk::expect_ok(SharedSegment::attach(std::move(fds[0]), hello.segment_bytes, &from.segment), "shm");
   from.segment.close_fd();
   from.bell = std::move(fds[1]);
   from.bell_guard = ForkGuard(from.bell.get());

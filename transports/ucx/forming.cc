@@ -3,8 +3,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
-#include "plugins/base/foreign_sockets.h"
+#include "plugins/base/fork_guard.h"
 #include "plugins/base/local_address.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/library.h"
@@ -13,10 +14,9 @@
 namespace roda::ucx {
 namespace {
 
-// Sets of sets are two levels deep in UCX.
-constexpr int kDepth = 3;
-
-void collect(int event_fd, int depth, std::vector<int>* sockets) {
+// The sockets behind a worker: those that its event descriptor watches, itself or by way of other such sets, which are
+// two levels deep in UCX.
+void collect_sockets(int event_fd, std::vector<int>* sockets, int depth = 3) {
   std::ifstream info("/proc/self/fdinfo/" + std::to_string(event_fd));
   for (std::string line; std::getline(info, line);) {
     if (line.rfind("tfd:", 0) != 0) continue;
@@ -24,7 +24,7 @@ void collect(int event_fd, int depth, std::vector<int>* sockets) {
     if (socket_inode(fd) != 0) {
       sockets->push_back(fd);
     } else if (depth > 0) {
-      collect(fd, depth - 1, sockets);
+      collect_sockets(fd, sockets, depth - 1);
     }
   }
 }
@@ -39,13 +39,6 @@ Identity own_identity() {
   std::snprintf(identity.host, sizeof identity.host, "%s", loopback_identity().c_str());
   std::snprintf(identity.version, sizeof identity.version, "%s", library_version().c_str());
   return identity;
-}
-
-// The sockets behind a worker: those that its event descriptor watches.
-std::vector<int> sockets_of(int event_fd) {
-  std::vector<int> sockets;
-  collect(event_fd, kDepth, &sockets);
-  return sockets;
 }
 
 }  // namespace
@@ -168,10 +161,7 @@ bool Group::greet() {
   if (state_.is_broken()) return false;
   bool all = true;
   for_each_peer([&](Peer& peer) {
-    if (peer.said_hello && !peer.was_answered) {
-      peer.was_answered = true;
-      say(peer, Word::kReady);
-    }
+    if (peer.said_hello && !std::exchange(peer.was_answered, true)) say(peer, Word::kReady);
     all = peer.is_ready && peer.was_answered && all;
   });
   if (!all) return false;
@@ -180,16 +170,18 @@ bool Group::greet() {
     peer.lanes = lanes_of(peer.endpoint);
     some_buffer_ = some_buffer_ || peer.lanes.some_buffer;
   });
-  guard_sockets(this, sockets_of(worker_->event_fd()));
+  std::vector<int> sockets;
+  collect_sockets(worker_->event_fd(), &sockets);
+  guard_sockets(this, sockets);
   return true;
 }
 
 std::vector<int> Group::missing() const {
   if (step_ != Step::kHellos) return gather_.missing();
-  const auto found = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
-    return peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready);
-  });
-  return found != peers_.end() ? std::vector<int>{found->rank} : std::vector<int>{};
+  for (const Peer& peer : peers_) {
+    if (peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready)) return {peer.rank};
+  }
+  return {};
 }
 
 void Group::refuse(int peer) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plugins/base/foreign_sockets.h"
+#include "plugins/base/fork_guard.h"
 
 namespace roda::ucx {
 namespace {
@@ -93,8 +93,7 @@ void Group::cancel(Request* request) {
   if (request->is_parked) {
     request->is_parked = false;
     request->status = UCS_ERR_CANCELED;
-    auto& parked = request->peer->numbered[request->tag].parked;
-    std::erase(parked, request);
+    std::erase(request->peer->numbered[request->tag].parked, request);
     requests_.finish(*request);
   } else if (request->in_ucx != 0 && request->kind == Request::Kind::kReceive) {
     ucp.request_cancel(worker_->get(), request->handle);
@@ -120,7 +119,7 @@ void Group::act_on_abort() {
   // UCX 1.13 ends the process (an assertion) when an endpoint is closed while it asks its peer over datagrams to wire
   // up.
   left_behind_ = !state_.is_formed() &&
-                 std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.lanes.meets_by_datagrams; });
+                 std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lanes.meets_by_datagrams; });
   if (!left_behind_) close_endpoints();
 }
 
@@ -182,9 +181,8 @@ void Group::drop_worker(bool is_closed) {
 bool Group::is_quiet(const void* base, std::size_t bytes) {
   if (state_.is_broken() && worker_ != nullptr) finish_abort();
   if (state_.is_broken()) return worker_ == nullptr;
-  const bool in_window = std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
-    return sdk::overlaps(window.base, window.bytes, base, bytes);
-  });
+  const bool in_window = std::ranges::any_of(
+      windows_, [&](const Window& window) { return sdk::overlaps(window.base, window.bytes, base, bytes); });
   return !in_window && !requests_.touches(base, bytes);
 }
 
@@ -213,8 +211,7 @@ Group::~Group() {
     return;
   }
   if (worker_ != nullptr && state_.works()) {
-    roda_error ignored{};
-    sdk::guarded(&ignored, [this]() -> int32_t {
+    sdk::guarded(nullptr, [this]() -> int32_t {
       say_goodbye();
       return RODA_OK;
     });

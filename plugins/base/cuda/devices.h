@@ -46,8 +46,6 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
-  Result result() const { return result_; }
-
  private:
   const Driver& driver_;
   const Result result_;

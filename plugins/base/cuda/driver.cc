@@ -29,10 +29,7 @@ constexpr Hint kHints[] = {
 Status fill(const char* file, Driver* driver) {
   // Never closed: the driver's threads and exit handlers would outlive its code.
   void* handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* why = ::dlerror();
-    return Status::unavailable(std::string("no CUDA driver: ") + (why != nullptr ? why : file));
-  }
+  if (handle == nullptr) return Status::unavailable(std::string("no CUDA driver: ") + ::dlerror());
   driver->path = file;
 #define X(member, symbol, parameters)                                                                          \
   if (!look_up(handle, #symbol, &driver->member)) {                                                            \
@@ -45,6 +42,13 @@ Status fill(const char* file, Driver* driver) {
   if (driver->version == 0) return Status::unavailable(std::string(file) + " finds no CUDA driver in the kernel");
   return Status::unavailable("the driver serves CUDA " + version_text(driver->version) +
                              " at most, 11.0 is needed: install a newer one");
+}
+
+// Errors that the context never recovers from. They are reported by whatever call comes next, whoever caused them: a
+// kernel of the user's program, as a rule.
+bool is_sticky(Result result) {
+  return result == 214 || (result >= kIllegalAddress && result <= 721 && result != 704 && result != 705 &&
+                           result != 708 && result != 712 && result != 713 && result != 720);
 }
 
 }  // namespace
@@ -98,11 +102,6 @@ Status Driver::check(Result result, const std::string& what) const {
     default:
       return Status::system(explain(result, what));
   }
-}
-
-bool is_sticky(Result result) {
-  return result == 214 || (result >= kIllegalAddress && result <= 721 && result != 704 && result != 705 &&
-                           result != 708 && result != 712 && result != 713 && result != 720);
 }
 
 std::string version_text(int version) {

@@ -67,10 +67,6 @@ struct Driver {
   Status check(Result result, const std::string& what) const;
 };
 
-// True for errors that the context never recovers from. They are reported by whatever call comes next, whoever caused
-// them: a kernel of the user's program, as a rule.
-bool is_sticky(Result result);
-
 // "12.4"
 std::string version_text(int version);
 

@@ -1,4 +1,4 @@
-#include "plugins/base/foreign_sockets.h"
+#include "plugins/base/fork_guard.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

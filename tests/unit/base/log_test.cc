@@ -24,8 +24,7 @@ bool matches(const std::string& text, const std::string& pattern) {
 class LogTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    set_level(Level::trace);
-    set_hide_time(false);
+    options() = {.level = Level::trace};
     set_rank(-1);
   }
 };
@@ -42,7 +41,7 @@ TEST_F(LogTest, LineHasTimeLevelPlaceAndRank) {
 }
 
 TEST_F(LogTest, TimeCanBeHiddenAndNoRankLeavesTheBracketOut) {
-  set_hide_time(true);
+  options().hides_time = true;
   testing::internal::CaptureStderr();
   RODA_LOG(warning, "careful");
   write_text(Level::error, "gloo", 0, "from a plugin with {} braces");
@@ -66,21 +65,14 @@ TEST_F(LogTest, LevelsUpToInfoGoToStdoutOthersToStderr) {
 }
 
 TEST_F(LogTest, ArgumentsAreNotEvaluatedWhenOff) {
-  set_level(Level::error);
+  options().level = Level::error;
   int evaluated = 0;
   RODA_LOG(warning, "{}", ++evaluated);
   EXPECT_EQ(evaluated, 0);
 }
 
-TEST_F(LogTest, LevelNames) {
-  EXPECT_EQ(parse_level("TRACE"), Level::trace);
-  EXPECT_EQ(parse_level("Fatal"), Level::fatal);
-  EXPECT_EQ(parse_level("verbose"), Level::warning);
-  EXPECT_EQ(parse_level(nullptr), Level::warning);
-}
-
 TEST_F(LogTest, ThreadsDoNotMixLines) {
-  set_hide_time(true);
+  options().hides_time = true;
   testing::internal::CaptureStdout();
   std::vector<std::thread> threads;
   for (char letter : {'a', 'b', 'c', 'd'}) {
@@ -110,6 +102,13 @@ TEST(LogDeathTest, EnvironmentIsReadAtTheFirstMessage) {
         std::exit(0);
       },
       testing::ExitedWithCode(0), "^\\[E log_test.cc:[0-9]+\\] shown\n$");
+}
+
+TEST(LogDeathTest, AnUnknownLevelIsWarning) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("HOROVOD_LOG_LEVEL", "verbose", 1);
+  EXPECT_EXIT(std::exit(options().level == Level::warning ? 7 : 1), testing::ExitedWithCode(7), "");
+  unsetenv("HOROVOD_LOG_LEVEL");
 }
 
 }  // namespace

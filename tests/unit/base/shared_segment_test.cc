@@ -23,10 +23,9 @@ std::set<std::string> names_in_dev_shm() {
 
 class SharedSegmentTest : public ::testing::TestWithParam<bool> {
  protected:
-  SegmentOptions options() const { return {.force_posix = GetParam()}; }
   SharedSegment make(std::size_t bytes) {
     SharedSegment segment;
-    Status status = SharedSegment::create("roda-test", bytes, options(), &segment);
+    Status status = SharedSegment::create("roda-test", bytes, &segment, GetParam());
     EXPECT_TRUE(status.ok()) << status.message();
     return segment;
   }
@@ -37,7 +36,7 @@ TEST_P(SharedSegmentTest, IsSharedZeroFilledAndRounded) {
   EXPECT_EQ(mine.size(), 8192u);
   EXPECT_EQ(mine.data()[4999], std::byte{0});
   SharedSegment theirs;
-  ASSERT_TRUE(SharedSegment::attach(UniqueFd(::dup(mine.fd())), 5000, options(), &theirs).ok());
+  ASSERT_TRUE(SharedSegment::attach(UniqueFd(::dup(mine.fd())), 5000, &theirs).ok());
   EXPECT_NE(mine.data(), theirs.data());
   mine.data()[4321] = std::byte{7};
   EXPECT_EQ(theirs.data()[4321], std::byte{7});
@@ -54,7 +53,7 @@ TEST_P(SharedSegmentTest, LeavesNoName) {
 TEST_P(SharedSegmentTest, RefusesToAttachToLessThanAnnounced) {
   SharedSegment mine = make(4096);
   SharedSegment theirs;
-  Status status = SharedSegment::attach(UniqueFd(::dup(mine.fd())), 4097, options(), &theirs);
+  Status status = SharedSegment::attach(UniqueFd(::dup(mine.fd())), 4097, &theirs);
   EXPECT_EQ(status.code(), RODA_ERR_INVALID);
   EXPECT_FALSE(theirs);
 }
@@ -107,12 +106,12 @@ TEST(SharedSegment, RefusesAMemfdThatCanShrink) {
   UniqueFd fd(::memfd_create("roda-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(fd.get(), 4096), 0);
   SharedSegment segment;
-  EXPECT_EQ(SharedSegment::attach(std::move(fd), 4096, {}, &segment).code(), RODA_ERR_INVALID);
+  EXPECT_EQ(SharedSegment::attach(std::move(fd), 4096, &segment).code(), RODA_ERR_INVALID);
 }
 
 TEST(SharedSegment, AMemfdCannotShrink) {
   SharedSegment segment;
-  ASSERT_TRUE(SharedSegment::create("roda-test", 8192, {}, &segment).ok());
+  ASSERT_TRUE(SharedSegment::create("roda-test", 8192, &segment).ok());
   EXPECT_NE(::ftruncate(segment.fd(), 4096), 0);
 }
 
@@ -121,7 +120,7 @@ TEST(SharedSegment, RefusesWhatIsNoFile) {
   ASSERT_EQ(::pipe(ends), 0);
   UniqueFd other(ends[1]);
   SharedSegment segment;
-  EXPECT_EQ(SharedSegment::attach(UniqueFd(ends[0]), 1, {}, &segment).code(), RODA_ERR_INVALID);
+  EXPECT_EQ(SharedSegment::attach(UniqueFd(ends[0]), 1, &segment).code(), RODA_ERR_INVALID);
 }
 
 }  // namespace
