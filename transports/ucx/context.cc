@@ -40,12 +40,12 @@ const Library& Context::library(Reach reach, int expected_peers) {
 }
 
 std::uint32_t Context::memory_kinds(int /*device*/) const {
-  const auto lacks_cuda = [](const auto& library) {
-    return library != nullptr && !library->handles(UCS_MEMORY_TYPE_CUDA);
-  };
-  const bool has_any = std::any_of(libraries_.begin(), libraries_.end(), [](const auto& l) { return l != nullptr; });
-  const bool takes_cuda = has_any && std::none_of(libraries_.begin(), libraries_.end(), lacks_cuda);
-  return 1u << RODA_MEMORY_HOST | (takes_cuda ? 1u << RODA_MEMORY_CUDA : 0u);
+  const std::uint32_t host = 1u << RODA_MEMORY_HOST;
+  std::uint32_t kinds = libraries_[0] != nullptr || libraries_[1] != nullptr ? host | 1u << RODA_MEMORY_CUDA : host;
+  for (const auto& library : libraries_) {
+    if (library != nullptr && !library->handles(UCS_MEMORY_TYPE_CUDA)) kinds = host;
+  }
+  return kinds;
 }
 
 int Context::progress() {

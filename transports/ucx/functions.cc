@@ -49,8 +49,7 @@ void open_functions() {
   // Never closed: UCX's threads and exit handlers would outlive its code.
   void* library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* why = ::dlerror();
-    refuse(std::string("no UCX: ") + (why != nullptr ? why : kFile) +
+    refuse(std::string("no UCX: ") + ::dlerror() +
            "; install it (Debian: libucx0; pip: libucx-cu12) or add its folder to LD_LIBRARY_PATH");
   }
   check_version(library);

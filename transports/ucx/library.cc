@@ -139,15 +139,12 @@ void Library::check_locked_memory() const {
   if (may_lock_all_memory()) return;
   void* queues = ::mmap(nullptr, kQueues, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (queues == MAP_FAILED) return;
-  ucp_mem_map_params_t params{};
-  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-  params.address = queues;
-  params.length = kQueues;
-  ucp_mem_h memory = nullptr;
-  const ucs_status_t status = ucp.mem_map(context_, &params, &memory);
-  if (status == UCS_OK) unmap(memory);
-  ::munmap(queues, kQueues);
-  if (status == UCS_OK) return;
+  const auto unmap_queues = [](void* pages) { ::munmap(pages, kQueues); };
+  const std::unique_ptr<void, decltype(unmap_queues)> owner(queues);
+  try {
+    return unmap(map(&queues, kQueues, UCS_MEMORY_TYPE_HOST));
+  } catch (const sdk::Failure&) {
+  }
   throw sdk::Failure(RODA_ERR_NO_MEMORY, "ucx: the queues of a group, " + std::to_string(kQueues >> 20) +
                                              " MiB, can't be registered with a device of UCX_TLS" +
                                              locked_memory_advice());
@@ -170,15 +167,15 @@ Library::~Library() {
 }
 
 ucp_mem_h Library::map(void** address, std::size_t bytes, ucs_memory_type_t type) const {
+  const bool allocates = *address == nullptr;
   ucp_mem_map_params_t params{};
   params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
   params.address = *address;
   params.length = bytes;
-  params.flags = *address == nullptr ? static_cast<unsigned>(UCP_MEM_MAP_ALLOCATE) : 0;
+  params.flags = allocates ? static_cast<unsigned>(UCP_MEM_MAP_ALLOCATE) : 0;
   params.memory_type = type;
   ucp_mem_h memory = nullptr;
-  const bool allocates = *address == nullptr;
   const ucs_status_t status = ucp.mem_map(context_, &params, &memory);
   if (status != UCS_OK) {
     const sdk::Failure plain = failure(

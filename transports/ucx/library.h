@@ -102,7 +102,7 @@ class Memories {
 
   void allocate(std::size_t bytes, roda_memory* memory) {
     void* address = nullptr;
-    const std::size_t length = bytes == 0 ? 1 : bytes;
+    const std::size_t length = std::max<std::size_t>(bytes, 1);
     const ucp_mem_h handle = library_.map(&address, length, UCS_MEMORY_TYPE_HOST);
     entries_[key(address)] = {length, handle, 1};
     *memory = roda_memory{sizeof(roda_memory), RODA_MEMORY_HOST, -1, 0, address, bytes, this};
@@ -115,13 +115,12 @@ class Memories {
   }
   // The same range may be registered several times; the last deregister() ends it.
   void add(const roda_memory& memory) {
-    const auto known = entries_.find(key(memory.address));
-    if (known != entries_.end() && known->second.bytes >= memory.length) {
+    if (const auto known = entries_.find(key(memory.address)); known != entries_.end()) {
+      if (known->second.bytes < memory.length) {
+        throw sdk::Failure(RODA_ERR_INVALID, "ucx: a shorter range is registered at the same address already");
+      }
       ++known->second.uses;
       return;
-    }
-    if (known != entries_.end()) {
-      throw sdk::Failure(RODA_ERR_INVALID, "ucx: a shorter range is registered at the same address already");
     }
     void* address = memory.address;
     const ucp_mem_h handle = library_.map(&address, memory.length, memory_type(library_, memory.kind));

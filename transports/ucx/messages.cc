@@ -45,7 +45,7 @@ Request* Group::begin(Request::Kind kind, Peer& peer, const void* data, std::siz
 
 void Group::note(Request* request, ucs_status_ptr_t handle) {
   if (!UCS_PTR_IS_PTR(handle)) {
-    leave_ucx(request, UCS_PTR_RAW_STATUS(handle), request->received);
+    leave_ucx(request, UCS_PTR_RAW_STATUS(handle), request->kind == Request::Kind::kReceive ? 0 : request->bytes);
   } else if (request->in_ucx != 0) {
     request->handle = handle;
   }
@@ -58,7 +58,6 @@ std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_
   const std::uint64_t wire = tags_.fits(tag) ? tags_.plain(state_.rank(), tag) : number_for(peer, tag);
   ucp_request_param_t param = parameters(*sent, 0);
   param.cb.send = &Group::on_end;
-  sent->received = bytes;
   note(sent, ucp.tag_send_nbx(peer.endpoint, data, bytes, wire, &param));
   return keep(sent, request);
 }
@@ -121,7 +120,6 @@ std::int32_t Group::get(int from, std::uint32_t slot, std::size_t offset, void* 
   const RemoteWindow& window = remote_window(peer, slot, offset, bytes);
   if (bytes == 0) return RODA_OK;
   Request* get = begin(Request::Kind::kGet, peer, to, bytes, nullptr);
-  get->received = bytes;
   ucp_request_param_t param = parameters(*get, 0);
   param.cb.send = &Group::on_end;
   note(get, ucp.get_nbx(peer.endpoint, to, bytes, window.base + offset, window.key, &param));
@@ -134,7 +132,6 @@ std::int32_t Group::put(int to, std::uint32_t slot, std::size_t offset, const vo
   const RemoteWindow& window = remote_window(peer, slot, offset, bytes);
   if (bytes == 0) return RODA_OK;
   Request* put = begin(Request::Kind::kPut, peer, from, bytes, nullptr);
-  put->received = bytes;
   put->in_ucx = 2;  // it has reached the peer's memory when the flush behind it has ended
   ucp_request_param_t param = parameters(*put, 0);
   param.cb.send = &Group::on_end;

@@ -10,8 +10,9 @@
 // the message carries the number instead. Either way UCX matches on all 64 bits, and two different messages never meet.
 #pragma once
 
+#include <roda/sdk/request_pool.hpp>
+
 #include <bit>
-#include <memory>
 
 #include "transports/ucx/library.h"
 
@@ -98,13 +99,9 @@ class Outbox {
   // What UCX does not take now goes out as the worker makes progress; `untaken`, which lives as long as this, counts
   // it. What is lost with a broken connection is lost. Throws sdk::Failure.
   void send(ucp_ep_h endpoint, const ControlHeader& header, const void* data, std::size_t bytes, int* untaken) {
-    if (free_.empty()) {
-      slots_.push_back(std::make_unique<Slot>());
-      slots_.back()->owner = this;
-      free_.push_back(slots_.back().get());
-    }
     // UCX reads the header and the data until the callback.
-    Slot* slot = free_.back();
+    Slot* slot = slots_.take();
+    slot->owner = this;
     slot->untaken = untaken;
     slot->message.header = header;
     slot->message.data.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
@@ -115,13 +112,14 @@ class Outbox {
     param.cb.send = &Outbox::on_taken;
     const ucs_status_ptr_t request = ucp.am_send_nbx(endpoint, kControlId, &slot->message.header, sizeof header,
                                                      slot->message.data.data(), bytes, &param);
-    if (!UCS_PTR_IS_PTR(request)) return check(UCS_PTR_RAW_STATUS(request), "a control message could not be sent");
-    free_.pop_back();
-    ++untaken_;
+    if (!UCS_PTR_IS_PTR(request)) {
+      slots_.give_back(slot);
+      return check(UCS_PTR_RAW_STATUS(request), "a control message could not be sent");
+    }
     ++*untaken;
   }
   // Messages that UCX has not taken yet.
-  int untaken() const { return untaken_; }
+  std::size_t untaken() const { return slots_.in_use(); }
 
  private:
   struct Slot {
@@ -131,15 +129,12 @@ class Outbox {
   };
   static void on_taken(void* request, ucs_status_t, void* user) {
     auto* slot = static_cast<Slot*>(user);
-    --slot->owner->untaken_;
     --*slot->untaken;
-    slot->owner->free_.push_back(slot);
+    slot->owner->slots_.give_back(slot);
     ucp.request_free(request);
   }
 
-  std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<Slot*> free_;
-  int untaken_ = 0;
+  sdk::RequestPool<Slot> slots_;
 };
 
 // Which transports carry an endpoint.
