@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "plugins/base/hash.h"
 #include "transports/verbs/device.h"
 #include "transports/verbs/group.h"
 #include "transports/verbs/verbs.h"
@@ -33,13 +34,13 @@ std::vector<PortFacts> choose(const Library& library, const Settings& settings) 
   return chosen;
 }
 
-// FNV-1a of the running kernel's identity.
+// By the running kernel's identity.
 std::uint64_t identify_host() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : boot) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  return hash;
+  Hash hash;
+  hash.add(boot);
+  return hash.value();
 }
 
 }  // namespace
@@ -72,10 +73,10 @@ Context::Context(const roda_host* host)
 }
 
 Context::~Context() {
-  if (!in_owner()) {
-    for (const Lingering& left : lingering_) left.wires->forget();
-    known_->forget();
-    for (const auto& device : devices_) device->forget();
+  if (!in_owner()) {  // the devices are the parent's: nothing of them may be touched
+    for (Lingering& left : lingering_) static_cast<void>(left.wires.release());
+    static_cast<void>(known_.release());
+    for (auto& device : devices_) static_cast<void>(device.release());
     return;
   }
   while (!lingering_.empty()) {
@@ -110,22 +111,15 @@ void Context::linger(std::unique_ptr<Wires> wires) {
 
 int Context::progress_lingering() {
   int handled = 0;
-  for (std::size_t i = 0; i < lingering_.size();) {
-    Wires& wires = *lingering_[i].wires;
-    bool is_over = now_ns() > lingering_[i].until_ns;
+  std::erase_if(lingering_, [&](const Lingering& left) {
     try {
-      handled += wires.progress();
-      is_over = is_over || wires.is_drained();
+      handled += left.wires->progress();
+      return left.wires->is_drained() || now_ns() > left.until_ns;
     } catch (const std::exception& failure) {
       log(RODA_LOG_DEBUG, std::string("gave up what was left to send: ") + failure.what());
-      is_over = true;
+      return true;
     }
-    if (is_over) {
-      lingering_.erase(lingering_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
-  }
+  });
   return handled;
 }
 
@@ -189,7 +183,7 @@ void Context::read_device_events() {
 }
 
 void Context::on_device_event(const Device& device, const ibv_async_event& event) {
-  const std::string what = library_->event_type_str(event.event_type);
+  std::string what = library_->event_type_str(event.event_type);
   const ibv_qp* pair = nullptr;
   std::string state;
   switch (event.event_type) {
@@ -208,10 +202,9 @@ void Context::on_device_event(const Device& device, const ibv_async_event& event
     default:
       return log(RODA_LOG_DEBUG, device.name() + ": " + what);
   }
-  log(RODA_LOG_WARNING, device.name() + ": " + what + (state.empty() ? "" : ", it is " + state));
-  for (Group* group : groups_) {
-    group->on_device_event(device, pair, what + (state.empty() ? "" : " (the port is " + state + ")"));
-  }
+  if (!state.empty()) what += " (the port is " + state + ")";
+  log(RODA_LOG_WARNING, device.name() + ": " + what);
+  for (Group* group : groups_) group->on_device_event(device, pair, what);
 }
 
 }  // namespace roda::verbs

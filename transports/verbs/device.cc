@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "plugins/base/symbols.h"
 
@@ -32,16 +33,6 @@ std::string listed(const std::vector<PortFacts>& ports) {
     text += (text.empty() ? "" : ", ") + port.device + ":" + std::to_string(port.port) + " (" + port.state + ")";
   }
   return text.empty() ? "there is no RDMA device" : "there are " + text;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
 }
 
 std::size_t find_wanted(const std::vector<PortFacts>& ports, const std::string& word) {
@@ -123,10 +114,9 @@ sdk::Failure failure(const std::string& what) {
 std::shared_ptr<const Library> Library::open(const std::string& file) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* why = ::dlerror();
-    throw sdk::Failure(RODA_ERR_UNAVAILABLE, std::string("libibverbs can't be opened (Debian: libibverbs1 and "
-                                                         "ibverbs-providers): ") +
-                                                 (why != nullptr ? why : file));
+    throw sdk::Failure(
+        RODA_ERR_UNAVAILABLE,
+        std::string("libibverbs can't be opened (Debian: libibverbs1 and ibverbs-providers): ") + ::dlerror());
   }
   auto library = std::make_shared<Library>();
 #define RODA_VERBS_DEMAND(name) demand(handle, "ibv_" #name, file, &library->name);
@@ -140,17 +130,17 @@ std::shared_ptr<const Library> Library::open(const std::string& file) {
 std::vector<std::size_t> choose_ports(const std::vector<PortFacts>& ports, const std::string& wanted, int near_node,
                                       std::size_t most) {
   std::vector<std::size_t> chosen;
-  for (const std::string& word : split(wanted)) chosen.push_back(find_wanted(ports, word));
-  if (chosen.empty()) {
-    bool some_near = false;
-    for (std::size_t i = 0; i < ports.size(); ++i) {
-      if (!ports[i].is_active) continue;
-      const bool near = near_node >= 0 && ports[i].numa_node == near_node;
-      if (near && !some_near) chosen.clear();
-      some_near = some_near || near;
-      if (near || !some_near) chosen.push_back(i);
-    }
+  std::istringstream words(wanted);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (!word.empty()) chosen.push_back(find_wanted(ports, word));
   }
+  const auto add = [&](auto&& fits) {
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      if (ports[i].is_active && fits(ports[i])) chosen.push_back(i);
+    }
+  };
+  if (chosen.empty() && near_node >= 0) add([&](const PortFacts& port) { return port.numa_node == near_node; });
+  if (chosen.empty()) add([](const PortFacts&) { return true; });
   if (chosen.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, "no RDMA port is active: " + listed(ports));
   if (chosen.size() > most) chosen.resize(most);
   return chosen;
@@ -163,20 +153,13 @@ bool is_ipv4(const std::array<std::uint8_t, 16>& gid) {
 
 std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (is_ipv4(gid)) {
-    ::inet_ntop(AF_INET, gid.data() + 12, text, sizeof text);
-  } else {
-    ::inet_ntop(AF_INET6, gid.data(), text, sizeof text);
-  }
-  return text;
+  const bool is_short = is_ipv4(gid);
+  return ::inet_ntop(is_short ? AF_INET : AF_INET6, gid.data() + (is_short ? 12 : 0), text, sizeof text);
 }
 
 int choose_gid(const std::vector<GidFacts>& gids) {
-  const GidFacts* best = nullptr;
-  for (const GidFacts& gid : gids) {
-    if (worth(gid) > (best != nullptr ? worth(*best) : 0)) best = &gid;
-  }
-  return best != nullptr ? best->index : -1;
+  const auto best = std::ranges::max_element(gids, {}, worth);  // the first among equals
+  return best != gids.end() && worth(*best) > 0 ? best->index : -1;
 }
 
 int near_numa_node() {
@@ -222,7 +205,6 @@ Device::~Device() { close(); }
 
 void Device::close() {
   guards_.clear();
-  if (forgotten_) return;
   if (channel_ != nullptr) library_->destroy_comp_channel(channel_);
   if (pd_ != nullptr) library_->dealloc_pd(pd_);
   if (context_ != nullptr) library_->close_device(context_);
@@ -270,8 +252,7 @@ void Device::choose_address(const Settings& settings) {
     ibv_gid_entry entry{};
     const int error = library_->query_gid_ex(context_, port_, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
     if (error != 0) continue;
-    GidFacts facts;
-    facts.index = i;
+    GidFacts facts{.index = i};
     facts.type = entry.gid_type == IBV_GID_TYPE_ROCE_V2   ? GidType::kRoceV2
                  : entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? GidType::kRoceV1
                                                           : GidType::kInfiniband;
@@ -280,8 +261,7 @@ void Device::choose_address(const Settings& settings) {
   }
   const bool by_gid = address_.is_global != 0;
   gid_index_ = settings.gid_index >= 0 ? settings.gid_index : by_gid ? choose_gid(gids) : 0;
-  const auto found =
-      std::find_if(gids.begin(), gids.end(), [&](const GidFacts& gid) { return gid.index == gid_index_; });
+  const auto found = std::ranges::find(gids, gid_index_, &GidFacts::index);
   if (found != gids.end()) {
     address_.gid = found->raw;
   } else if (by_gid) {

@@ -101,8 +101,6 @@ class Device {
   const std::string& name() const { return name_; }      // "mlx5_0 port 1"
   // Asks the port.
   bool is_active(std::string* state) const;
-  // In a forked child nothing of it may be touched.
-  void forget() { forgotten_ = true; }
 
  private:
   void open(const std::string& device);
@@ -113,7 +111,6 @@ class Device {
   std::shared_ptr<const Library> library_;
   std::string name_;
   std::uint8_t port_;
-  bool forgotten_ = false;
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;

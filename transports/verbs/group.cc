@@ -10,9 +10,13 @@ Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
       state_("verbs", desc),
       exchange_(desc.exchange),
-      messages_(context.devices(), context.known(), state_),
+      messages_(context.known(), state_),
       peers_(static_cast<std::size_t>(desc.size)) {
-  if (state_.size() == 1) state_.set_formed();
+  if (state_.size() == 1) {
+    state_.set_formed();
+  } else {
+    say_hello();
+  }
   context_.add(this);
 }
 
@@ -20,7 +24,7 @@ Group::~Group() {
   context_.remove(this);
   if (!context_.in_owner()) {
     messages_.forget();
-    if (wires_ != nullptr) wires_->forget();
+    static_cast<void>(wires_.release());
     return;
   }
   act_on_abort();
@@ -69,16 +73,15 @@ void Group::arm() {
 bool Group::is_watching() const {
   if (!state_.works() || wires_ == nullptr) return false;
   if (messages_.has_pending() || wires_->awaits_reason() || now_ns() < watched_until_ns_) return true;
-  return std::any_of(wires_->links().begin(), wires_->links().end(),
-                     [](const auto& link) { return link != nullptr && link->has_unsent(); });
+  return std::ranges::any_of(wires_->links(), &Link::has_unsent);
 }
 
 void Group::ask_silent_peers() {
   if (!is_watching()) return;
   const std::uint64_t now = now_ns();
   try {
-    for (const auto& link : wires_->links()) {
-      if (link != nullptr && now - link->heard_ns >= context_.probe_ns()) link->probe();
+    for (Link& link : wires_->links()) {
+      if (now - link.heard_ns >= context_.probe_ns()) link.probe();
     }
   } catch (const sdk::Failure& failure) {
     abort(failure);
@@ -88,12 +91,12 @@ void Group::ask_silent_peers() {
 void Group::on_device_event(const Device& device, const ibv_qp* pair, const std::string& what) {
   if (wires_ == nullptr || state_.is_broken()) return;
   const RailPlan& plan = wires_->plan();
-  const bool is_used = std::any_of(plan.device.begin(), plan.device.end(),
-                                   [&](std::size_t index) { return (*plan.devices)[index].get() == &device; });
+  const bool is_used =
+      std::ranges::any_of(plan.device, [&](std::size_t index) { return (*plan.devices)[index].get() == &device; });
   std::string peers;
-  for (const auto& link : wires_->links()) {
-    if (link == nullptr || link->life == Link::Life::kLeft || (pair != nullptr && !link->owns(pair))) continue;
-    peers += (peers.empty() ? "" : ", ") + std::to_string(link->world_rank);
+  for (const Link& link : wires_->links()) {
+    if (link.life == Link::Life::kLeft || (pair != nullptr && !link.owns(pair))) continue;
+    peers += (peers.empty() ? "" : ", ") + std::to_string(link.world_rank);
   }
   if (!is_used || peers.empty()) return;
   abort({RODA_ERR_SYSTEM,
@@ -138,7 +141,7 @@ std::int32_t Group::test(Request* request) {
 
 Link& Group::admit(int peer, bool or_left) {
   if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
-  Link& link = *wires_->link(peer);
+  Link& link = wires_->link(peer);
   const bool is_there = link.life == Link::Life::kOpen || (or_left && link.life == Link::Life::kLeft);
   if (!is_there) refuse(peer);
   return link;
@@ -156,7 +159,7 @@ void Group::refuse(int peer) {
   }
   act_on_abort();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
-  if (wires_->link(peer)->life == Link::Life::kLeft) throw state_.has_left(peer);
+  if (wires_->link(peer).life == Link::Life::kLeft) throw state_.has_left(peer);
   throw state_.fault(RODA_ERR_PEER, peer, "is lost: the connection to it broke");
 }
 
@@ -190,11 +193,11 @@ void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const
   window.bytes = bytes;
   if (wires_ == nullptr) return;
   Record record{.kind = Kind::kWindow, .id = slot, .bytes = bytes, .address = window.address};
-  for (std::size_t rail = 0; rail < wires_->plan().device.size(); ++rail) {
+  for (std::size_t rail = 0; rail < wires_->plan().rails(); ++rail) {
     record.keys[rail] = memory->remote_key(wires_->plan().device[rail]);
   }
-  for (const auto& link : wires_->links()) {
-    if (link != nullptr && link->life == Link::Life::kOpen) link->tell(record);
+  for (Link& link : wires_->links()) {
+    if (link.life == Link::Life::kOpen) link.tell(record);
   }
 }
 

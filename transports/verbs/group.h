@@ -72,7 +72,7 @@ class Group {
   // --- what wires tell ---
   void on_record(Link& link, const Record& record, const std::byte* data);
   // The peer has written its part, on that rail, of the long message with this id.
-  void on_written(Link& link, int rail, std::uint32_t id) { messages_.on_written(link, rail, id); }
+  void on_written(Link& link, std::size_t rail, std::uint32_t id) { messages_.on_written(link, rail, id); }
   // One write or read of the request with this id has ended.
   void on_moved(Link& link, std::uint32_t id) { messages_.on_moved(link, id); }
   void on_left(Link& link) { messages_.end_those_of(link, state_.has_left(link.rank)); }
@@ -91,8 +91,8 @@ class Group {
 
   // forming.cc
   bool form_on();
+  void gather(const char* key, const void* value, std::size_t bytes);
   void say_hello();
-  Hello least_of_all(std::size_t* before) const;
   void make_wires();
   void publish_cards();
   bool connect_some();
@@ -111,9 +111,7 @@ class Group {
 
   Phase phase_ = Phase::kHello;
   sdk::Allgather gather_;
-  bool has_said_hello_ = false;
-  std::size_t stripe_bytes_ = 0;
-  int connected_ = 0;
+  std::size_t connected_ = 0;
 
   std::unique_ptr<Wires> wires_;  // null while there is nothing to connect
   Messages messages_;

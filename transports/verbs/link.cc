@@ -46,9 +46,9 @@ void Link::open(std::byte* buffer, const Registration* memory) {
   send_slots_ = buffer;
   receive_slots_ = buffer + plan_.slot_bytes * plan_.credits;
   memory_ = memory;
-  pairs_.resize(static_cast<std::size_t>(plan_.rails()));
-  for (int rail = 0; rail < plan_.rails(); ++rail) {
-    Pair& pair = pairs_[static_cast<std::size_t>(rail)];
+  pairs_.resize(plan_.rails());
+  for (std::size_t rail = 0; rail < plan_.rails(); ++rail) {
+    Pair& pair = pairs_[rail];
     const std::uint32_t receives = kWrites + (rail == lead_ ? plan_.credits : 0);
     pair.qp = create(rail, receives, &pair.max_inline);
     pair.first_packet = random_packet_number();
@@ -65,11 +65,11 @@ void Link::open(std::byte* buffer, const Registration* memory) {
   }
 }
 
-ibv_qp* Link::create(int rail, std::uint32_t receives, std::uint32_t* max_inline) {
+ibv_qp* Link::create(std::size_t rail, std::uint32_t receives, std::uint32_t* max_inline) {
   const Device& device = plan_.of(rail);
   for (const std::uint32_t inline_bytes : {kWantedInline, 0u}) {
     ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = plan_.queue[static_cast<std::size_t>(rail)];
+    wanted.send_cq = wanted.recv_cq = plan_.queue[rail];
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap.max_send_wr = kDataDepth + 1 + (rail == lead_ ? plan_.credits : 0);
     wanted.cap.max_recv_wr = receives;
@@ -87,15 +87,12 @@ ibv_qp* Link::create(int rail, std::uint32_t receives, std::uint32_t* max_inline
           (error == ENOMEM ? "; the device or the limit on locked memory (ulimit -l) allows no more" : ""));
 }
 
-QueuePair Link::card(int rail) const {
-  const Pair& pair = pairs_[static_cast<std::size_t>(rail)];
-  return {pair.qp->qp_num, pair.first_packet};
-}
+QueuePair Link::card(std::size_t rail) const { return {pairs_[rail].qp->qp_num, pairs_[rail].first_packet}; }
 
-void Link::connect(int rail, const PortAddress& peer, const QueuePair& pair) {
+void Link::connect(std::size_t rail, const PortAddress& peer, const QueuePair& pair) {
   const Device& device = plan_.of(rail);
   const PortAddress& own = device.address();
-  Pair& mine = pairs_[static_cast<std::size_t>(rail)];
+  Pair& mine = pairs_[rail];
   const std::string way = "rank " + std::to_string(world_rank) + " from " + describe(own) + " to " + describe(peer);
   if (own.is_global != peer.is_global || (own.is_global != 0 && is_ipv4(own.gid) != is_ipv4(peer.gid))) {
     throw sdk::Failure(RODA_ERR_PRECONDITION,
@@ -137,7 +134,7 @@ void Link::connect(int rail, const PortAddress& peer, const QueuePair& pair) {
 void Link::close() {
   for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
     if (pairs_[rail].qp == nullptr) continue;
-    const Library& library = plan_.of(static_cast<int>(rail)).library();
+    const Library& library = plan_.of(rail).library();
     // In the error state it answers no peer any more; destroying waits for the device to let go of it.
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
@@ -152,10 +149,8 @@ Link::Link(const RailPlan& plan, int own_rank, int peer, int peer_world_rank)
     : rank(peer),
       world_rank(peer_world_rank),
       plan_(plan),
-      lead_((own_rank + peer) % plan.rails()),
+      lead_(static_cast<std::size_t>(own_rank + peer) % plan.rails()),
       credits_(plan.credits) {}
-
-void Link::send(Record record, const void* data, std::size_t bytes) { post_record(record, data, bytes); }
 
 void Link::tell(const Record& record) {
   queue_.push_back(record);
@@ -163,11 +158,7 @@ void Link::tell(const Record& record) {
 }
 
 bool Link::take_back(Kind kind, std::uint32_t id) {
-  const auto found = std::find_if(queue_.begin(), queue_.end(),
-                                  [&](const Record& record) { return record.kind == kind && record.id == id; });
-  if (found == queue_.end()) return false;
-  queue_.erase(found);
-  return true;
+  return std::erase_if(queue_, [&](const Record& record) { return record.kind == kind && record.id == id; }) > 0;
 }
 
 bool Link::flush() {
@@ -176,15 +167,15 @@ bool Link::flush() {
     if (queue_.front().kind == Kind::kSignal && holding_puts > 0) break;
     const Record record = queue_.front();
     queue_.pop_front();
-    post_record(record, nullptr, 0);
+    send(record, nullptr, 0);
     sent = true;
   }
   if (to_return_ < std::max(plan_.credits / 2, 1u) || !may_post(1)) return sent;
-  post_record(Record{}, nullptr, 0);
+  send(Record{}, nullptr, 0);
   return true;
 }
 
-void Link::post_record(Record record, const void* data, std::size_t bytes) {
+void Link::send(Record record, const void* data, std::size_t bytes) {
   record.credits = static_cast<std::uint16_t>(to_return_);
   to_return_ = 0;
   --credits_;
@@ -194,30 +185,29 @@ void Link::post_record(Record record, const void* data, std::size_t bytes) {
   std::memcpy(slot, &record, sizeof record);
   if (bytes > 0) std::memcpy(slot + sizeof record, data, bytes);
 
-  ibv_sge piece{};
-  piece.addr = reinterpret_cast<std::uintptr_t>(slot);
-  piece.length = static_cast<std::uint32_t>(sizeof record + bytes);
-  piece.lkey = memory_->local_key(plan_.device[static_cast<std::size_t>(lead_)]);
+  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(slot),
+                .length = static_cast<std::uint32_t>(sizeof record + bytes),
+                .lkey = memory_->local_key(plan_.device[lead_])};
   ibv_send_wr work{};
   work.wr_id = work_id(Work::kRecord, rank, 0);
   work.sg_list = &piece;
   work.num_sge = 1;
   work.opcode = IBV_WR_SEND;
-  if (piece.length <= pairs_[static_cast<std::size_t>(lead_)].max_inline) work.send_flags = IBV_SEND_INLINE;
+  if (piece.length <= pairs_[lead_].max_inline) work.send_flags = IBV_SEND_INLINE;
   post(lead_, &work);
 }
 
-void Link::move(int rail, std::uint32_t id, ibv_send_wr* work) {
+void Link::move(std::size_t rail, std::uint32_t id, ibv_send_wr* work) {
   work->wr_id = work_id(Work::kData, rank, id);
   post(rail, work);
-  ++pairs_[static_cast<std::size_t>(rail)].data_out;
+  ++pairs_[rail].data_out;
 }
 
 // An empty write needs no memory and no receive there, but an acknowledgement.
 void Link::probe() {
   if (life != Life::kOpen) return;
-  for (int rail = 0; rail < plan_.rails(); ++rail) {
-    Pair& pair = pairs_[static_cast<std::size_t>(rail)];
+  for (std::size_t rail = 0; rail < plan_.rails(); ++rail) {
+    Pair& pair = pairs_[rail];
     if (pair.is_probed) continue;
     ibv_send_wr work{};
     work.wr_id = work_id(Work::kProbe, rank, 0);
@@ -227,44 +217,41 @@ void Link::probe() {
   }
 }
 
-void Link::post(int rail, ibv_send_wr* work) {
-  work->send_flags |= IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(pairs_[static_cast<std::size_t>(rail)].qp, work, &bad);
-  if (error == 0) return;
-  throw sdk::Failure(RODA_ERR_SYSTEM,
-                     "verbs: posting to the connection to rank " + std::to_string(world_rank) + " on " +
-                         plan_.of(rail).name() + ": " + std::strerror(error),
-                     world_rank);
+sdk::Failure Link::refusal(const std::string& what, std::size_t rail, int error) const {
+  return {RODA_ERR_SYSTEM,
+          "verbs: posting " + what + " rank " + std::to_string(world_rank) + " on " + plan_.of(rail).name() + ": " +
+              std::strerror(error),
+          world_rank};
 }
 
-void Link::repost(int rail, std::uint32_t number, bool was_record) {
+void Link::post(std::size_t rail, ibv_send_wr* work) {
+  work->send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(pairs_[rail].qp, work, &bad);
+  if (error != 0) throw refusal("to the connection to", rail, error);
+}
+
+void Link::repost(std::size_t rail, std::uint32_t number, bool was_record) {
   post_receive(rail, number);
   if (was_record) ++to_return_;
 }
 
-void Link::post_receive(int rail, std::uint32_t number) {
+void Link::post_receive(std::size_t rail, std::uint32_t number) {
   ibv_sge piece{};
   ibv_recv_wr work{};
   work.wr_id = work_id(Work::kReceive, rank, number);
   if (rail == lead_) {  // the others only take writes
-    piece.addr = reinterpret_cast<std::uintptr_t>(slot(number));
-    piece.length = static_cast<std::uint32_t>(plan_.slot_bytes);
-    piece.lkey = memory_->local_key(plan_.device[static_cast<std::size_t>(rail)]);
+    piece = {.addr = reinterpret_cast<std::uintptr_t>(slot(number)),
+             .length = static_cast<std::uint32_t>(plan_.slot_bytes),
+             .lkey = memory_->local_key(plan_.device[rail])};
     work.sg_list = &piece;
     work.num_sge = 1;
   }
   ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(pairs_[static_cast<std::size_t>(rail)].qp, &work, &bad);
-  if (error == 0) return;
-  throw sdk::Failure(RODA_ERR_SYSTEM,
-                     "verbs: posting a receive from rank " + std::to_string(world_rank) + " on " +
-                         plan_.of(rail).name() + ": " + std::strerror(error),
-                     world_rank);
+  const int error = ibv_post_recv(pairs_[rail].qp, &work, &bad);
+  if (error != 0) throw refusal("a receive from", rail, error);
 }
 
-bool Link::owns(const ibv_qp* pair) const {
-  return std::any_of(pairs_.begin(), pairs_.end(), [&](const Pair& own) { return own.qp == pair; });
-}
+bool Link::owns(const ibv_qp* pair) const { return std::ranges::find(pairs_, pair, &Pair::qp) != pairs_.end(); }
 
 }  // namespace roda::verbs

@@ -23,6 +23,8 @@ namespace roda::verbs {
 
 class Link;
 
+inline constexpr std::size_t kLine = 64;  // of a cache
+
 // How a range is divided among the rails of a connection. Both sides compute it: the receiver knows from it how many
 // parts will come.
 struct Part {
@@ -31,17 +33,14 @@ struct Part {
 };
 
 // As many parts as rails, fewer while a part would be shorter than `least`; at least one.
-inline int part_count(std::size_t bytes, int rails, std::size_t least) {
-  const std::size_t worth = bytes / std::max<std::size_t>(least, 1);
-  return static_cast<int>(std::clamp<std::size_t>(worth, 1, static_cast<std::size_t>(rails)));
+inline std::size_t part_count(std::size_t bytes, std::size_t rails, std::size_t least) {
+  return std::clamp<std::size_t>(bytes / least, 1, rails);
 }
 
 // Part `index` of `count`; none is empty when there are at least `count` cache lines. Boundaries are multiples of 64.
-inline Part part_of(std::size_t bytes, int count, int index) {
-  constexpr std::size_t kLine = 64;
-  const std::size_t lines = bytes / kLine, parts = static_cast<std::size_t>(count), i = static_cast<std::size_t>(index);
-  const std::size_t begin = lines * i / parts * kLine;
-  const std::size_t end = i + 1 == parts ? bytes : lines * (i + 1) / parts * kLine;
+inline Part part_of(std::size_t bytes, std::size_t count, std::size_t index) {
+  const std::size_t begin = bytes / kLine * index / count * kLine;
+  const std::size_t end = index + 1 == count ? bytes : bytes / kLine * (index + 1) / count * kLine;
   return {begin, end - begin};
 }
 
@@ -58,7 +57,7 @@ struct Hello {
   std::uint64_t eager_bytes = 0;
   std::uint64_t stripe_bytes = 0;
   std::uint32_t credits = 0;
-  std::int32_t rails = 0;
+  std::uint32_t rails = 0;
 };
 
 // The second card: kMaxRails addresses, then one of these for each member and rail.
@@ -108,8 +107,8 @@ struct Request : sdk::PendingRequest {
 
   std::uint64_t address = 0;  // the peer's memory
   std::array<std::uint32_t, kMaxRails> keys{};
-  int parts = 1;                // one for each rail in use
-  int part = 0;                 // receive: those that have come; others: the next one to post
+  std::size_t parts = 1;        // one for each rail in use
+  std::size_t part = 0;         // receive: those that have come; others: the next one to post
   std::size_t part_posted = 0;  // bytes of it
   std::uint32_t work_out = 0;   // posted and not ended
 
@@ -137,10 +136,11 @@ struct RailPlan {
   const Devices* devices = nullptr;
   const Settings* settings = nullptr;
   std::uint32_t credits = 0;
+  std::size_t stripe_bytes = 0;
   std::size_t slot_bytes = 0;  // of a record with its data
 
-  int rails() const { return static_cast<int>(device.size()); }
-  const Device& of(int rail) const { return *(*devices)[device[static_cast<std::size_t>(rail)]]; }
+  std::size_t rails() const { return device.size(); }
+  const Device& of(std::size_t rail) const { return *(*devices)[device[rail]]; }
   std::size_t buffer_bytes() const { return slot_bytes * (2 * credits + kWrites); }
 };
 
@@ -156,12 +156,10 @@ class Link {
   // --- forming ---
   // Makes the queue pairs, with receives posted. `buffer` has plan.buffer_bytes(), registered as `memory`.
   void open(std::byte* buffer, const Registration* memory);
-  QueuePair card(int rail) const;
-  void connect(int rail, const PortAddress& peer, const QueuePair& pair);
+  QueuePair card(std::size_t rail) const;
+  void connect(std::size_t rail, const PortAddress& peer, const QueuePair& pair);
   // No access of a device on behalf of this link follows. Idempotent.
   void close();
-  // In a forked child.
-  void forget() { pairs_.clear(); }
 
   // --- records ---
   // Whether send() may be called now.
@@ -177,23 +175,23 @@ class Link {
   bool has_unacknowledged() const { return records_out_ > 0; }
 
   // --- data ---
-  bool may_move(int rail) const { return pairs_[static_cast<std::size_t>(rail)].data_out < kDataDepth; }
+  bool may_move(std::size_t rail) const { return pairs_[rail].data_out < kDataDepth; }
   // `work` lacks its number; it ends with Work::kData and the request's id.
-  void move(int rail, std::uint32_t id, ibv_send_wr* work);
+  void move(std::size_t rail, std::uint32_t id, ibv_send_wr* work);
   // Asks the peer's devices for a sign of life, on each rail where no such question is open.
   void probe();
 
   // --- completions ---
   void record_sent() { --records_out_; }
-  void data_moved(int rail) { --pairs_[static_cast<std::size_t>(rail)].data_out; }
-  void probe_answered(int rail) { pairs_[static_cast<std::size_t>(rail)].is_probed = false; }
+  void data_moved(std::size_t rail) { --pairs_[rail].data_out; }
+  void probe_answered(std::size_t rail) { pairs_[rail].is_probed = false; }
   const std::byte* slot(std::uint32_t number) const { return receive_slots_ + plan_.slot_bytes * number; }
   // Posts a receive again; `was_record`: the peer gets a credit for it.
-  void repost(int rail, std::uint32_t number, bool was_record);
+  void repost(std::size_t rail, std::uint32_t number, bool was_record);
   void add_credits(std::uint32_t count) { credits_ += count; }
 
   bool owns(const ibv_qp* pair) const;
-  int lead() const { return lead_; }
+  std::size_t lead() const { return lead_; }
 
   const int rank;  // in the group
   const int world_rank;
@@ -224,13 +222,13 @@ class Link {
   bool may_post(std::uint32_t credits) const {
     return life == Life::kOpen && credits_ >= credits && records_out_ < plan_.credits;
   }
-  ibv_qp* create(int rail, std::uint32_t receives, std::uint32_t* max_inline);
-  void post_receive(int rail, std::uint32_t number);
-  void post(int rail, ibv_send_wr* work);
-  void post_record(Record record, const void* data, std::size_t bytes);
+  ibv_qp* create(std::size_t rail, std::uint32_t receives, std::uint32_t* max_inline);
+  void post_receive(std::size_t rail, std::uint32_t number);
+  void post(std::size_t rail, ibv_send_wr* work);
+  sdk::Failure refusal(const std::string& what, std::size_t rail, int error) const;
 
   const RailPlan& plan_;
-  const int lead_;
+  const std::size_t lead_;
   std::vector<Pair> pairs_;
   std::byte* send_slots_ = nullptr;
   std::byte* receive_slots_ = nullptr;

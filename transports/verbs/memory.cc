@@ -60,12 +60,10 @@ ibv_mr* register_with(const Device& device, void* base, std::size_t bytes, int a
 }
 
 constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
-constexpr unsigned kAllDevices = ~0u;
 
 bool can_register(const Devices& devices, void* base) {
   try {
-    Registration trial(devices, kAllDevices, base, kTrialBytes, kAccess, RODA_MEMORY_CUDA);
-    trial.release();
+    Registration(devices, kAllDevices, base, kTrialBytes, kAccess, RODA_MEMORY_CUDA);
     return true;
   } catch (const sdk::Failure&) {
     return false;
@@ -99,12 +97,11 @@ void Registration::release() {
   devices_ = nullptr;
 }
 
-std::size_t round_to_pages(std::size_t bytes) {
-  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
+void Unmap::operator()(std::byte* base) const { ::munmap(base, bytes); }
 
-void* map_pages(std::size_t bytes) {
+Pages map_pages(std::size_t least) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t bytes = (std::max<std::size_t>(least, 1) + page - 1) / page * page;
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
     throw sdk::Failure(RODA_ERR_NO_MEMORY, "verbs: no memory for " + std::to_string(bytes) + " bytes");
@@ -112,10 +109,8 @@ void* map_pages(std::size_t bytes) {
   (void)::madvise(base, bytes, MADV_HUGEPAGE);
   // A device writes to the pages that were there at the fork: a child must not get them, nor copies be made.
   (void)::madvise(base, bytes, MADV_DONTFORK);
-  return base;
+  return Pages(static_cast<std::byte*>(base), Unmap{bytes});
 }
-
-void unmap_pages(void* base, std::size_t bytes) { ::munmap(base, bytes); }
 
 bool reaches_gpu(const roda_host* host, const Devices& devices, int gpu) {
   const cuda::Driver* driver = nullptr;

@@ -16,6 +16,8 @@ namespace roda::verbs {
 inline constexpr std::size_t kMaxDevices = 8;
 using Devices = std::vector<std::unique_ptr<Device>>;
 
+inline constexpr unsigned kAllDevices = ~0u;
+
 // Of memory that windows may be opened over.
 inline constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
@@ -33,7 +35,6 @@ class Registration {
   void release();
   // In a forked child nothing of it may be touched.
   void forget() { regions_.fill(nullptr); }
-  explicit operator bool() const { return devices_ != nullptr; }
   // Of a device that it was registered with.
   std::uint32_t local_key(std::size_t device) const { return regions_[device]->lkey; }
   std::uint32_t remote_key(std::size_t device) const { return regions_[device]->rkey; }
@@ -43,74 +44,57 @@ class Registration {
   std::array<ibv_mr*, kMaxDevices> regions_{};
 };
 
-// Anonymous pages that forked children do not have; freed by unmap_pages. Throws sdk::Failure.
-void* map_pages(std::size_t bytes);
-void unmap_pages(void* base, std::size_t bytes);
-std::size_t round_to_pages(std::size_t bytes);
+// Anonymous pages that forked children do not have.
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* base) const;
+};
+using Pages = std::unique_ptr<std::byte, Unmap>;
+// At least so many bytes, zero-filled; the deleter knows how many. Throws sdk::Failure.
+Pages map_pages(std::size_t bytes);
 
 // What was handed out or registered by the user, found by address. One thread at a time.
 class KnownMemory {
  public:
   explicit KnownMemory(const Devices& devices) : devices_(devices) {}
-  ~KnownMemory() {
-    if (ranges_ == nullptr) return;
-    while (!ranges_->empty()) free(reinterpret_cast<void*>(ranges_->begin()->first));
-  }
 
   // New memory, zero-filled, page-aligned, registered with all devices; not there in forked children.
   void* allocate(std::size_t bytes, std::size_t* length) {
-    const std::size_t rounded = round_to_pages(std::max<std::size_t>(bytes, 1));
-    void* base = map_pages(rounded);
-    try {
-      Range range{rounded, true, Registration(devices_, all(), base, rounded, kAccess, RODA_MEMORY_HOST)};
-      ranges_->emplace(reinterpret_cast<std::uintptr_t>(base), std::move(range));
-    } catch (...) {
-      unmap_pages(base, rounded);
-      throw;
-    }
-    *length = rounded;
+    Pages pages = map_pages(bytes);
+    std::byte* base = pages.get();
+    *length = pages.get_deleter().bytes;
+    Registration registration(devices_, kAllDevices, base, *length, kAccess, RODA_MEMORY_HOST);
+    ranges_.emplace(key(base), Range{*length, std::move(pages), std::move(registration)});
     return base;
   }
   void add(const roda_memory& memory) {
-    Range range{memory.length, false,
-                Registration(devices_, all(), memory.address, memory.length, kAccess, memory.kind)};
-    if (!ranges_->emplace(reinterpret_cast<std::uintptr_t>(memory.address), std::move(range)).second) {
+    Registration registration(devices_, kAllDevices, memory.address, memory.length, kAccess, memory.kind);
+    if (!ranges_.emplace(key(memory.address), Range{memory.length, {}, std::move(registration)}).second) {
       throw sdk::Failure(RODA_ERR_INVALID, "verbs: memory at this address is registered already");
     }
   }
   // Takes back what either of the two has put there.
-  void free(void* base) {
-    auto found = ranges_->find(reinterpret_cast<std::uintptr_t>(base));
-    if (found == ranges_->end()) return;
-    found->second.registration.release();
-    if (found->second.is_ours) unmap_pages(base, found->second.bytes);
-    ranges_->erase(found);
-  }
+  void free(const void* base) { ranges_.erase(key(base)); }
 
   // The registration that covers the whole range, or null.
   const Registration* find(const void* base, std::size_t bytes) const {
-    const auto begin = reinterpret_cast<std::uintptr_t>(base);
-    auto next = ranges_->upper_bound(begin);
-    if (next == ranges_->begin()) return nullptr;
+    const auto next = ranges_.upper_bound(key(base));
+    if (next == ranges_.begin()) return nullptr;
     const auto& [start, range] = *std::prev(next);
-    const std::size_t offset = begin - start;
+    const std::size_t offset = key(base) - start;
     return offset <= range.bytes && bytes <= range.bytes - offset ? &range.registration : nullptr;
   }
-  // In a forked child nothing of it may be touched.
-  void forget() { ranges_.release(); }
 
  private:
   struct Range {
     std::size_t bytes = 0;
-    bool is_ours = false;
+    Pages pages;  // empty: the user's
     Registration registration;
   };
-  using Ranges = std::map<std::uintptr_t, Range>;
-
-  unsigned all() const { return (1u << devices_.size()) - 1; }
+  static std::uintptr_t key(const void* base) { return reinterpret_cast<std::uintptr_t>(base); }
 
   const Devices& devices_;
-  std::unique_ptr<Ranges> ranges_ = std::make_unique<Ranges>();
+  std::map<std::uintptr_t, Range> ranges_;
 };
 
 // Whether the devices reach a GPU's memory: found by registering some of it. `gpu`: its number in this process, which

@@ -12,23 +12,25 @@ namespace {
 
 int kind_of(const roda_memory* memory) { return memory != nullptr ? memory->kind : RODA_MEMORY_HOST; }
 
+// The data travel with their record.
+bool is_short(std::size_t bytes, std::size_t eager_bytes, const roda_memory* memory) {
+  return bytes == 0 || (bytes <= eager_bytes && kind_of(memory) == RODA_MEMORY_HOST);
+}
+
 // A device counts how often it sends again for each piece of work, some until its end however far it got: long work on
 // a lossy network would run out of retries.
 constexpr std::size_t kPieceBytes = 64 << 10;
 
 }  // namespace
 
-void Messages::use(Wires* wires, std::size_t stripe_bytes) {
+void Messages::use(Wires* wires) {
   wires_ = wires;
-  stripe_bytes_ = stripe_bytes;
   for (std::uint32_t i = 0; i < kBounces; ++i) free_bounces_.push_back(i);
 }
 
 std::int32_t Messages::send(Link& link, std::uint64_t tag, const void* data, std::size_t bytes,
                             const roda_memory* memory, Request** request) {
-  *request = nullptr;
-  const bool is_short = bytes <= wires_->eager_bytes() && (kind_of(memory) == RODA_MEMORY_HOST || bytes == 0);
-  if (is_short) {
+  if (is_short(bytes, wires_->eager_bytes(), memory)) {
     if (!link.has_room()) return RODA_AGAIN;
     link.send({.kind = Kind::kMessage, .tag = tag, .bytes = bytes}, data, bytes);
     return RODA_OK;
@@ -49,11 +51,9 @@ std::int32_t Messages::send(Link& link, std::uint64_t tag, const void* data, std
 std::int32_t Messages::receive(Link& link, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
                                Request** request) {
   const Link::Arrival* found = link.receives.find(tag);
-  if (found == nullptr && link.life == Link::Life::kLeft) {
-    throw group_.has_left(link.rank);
-  }
+  if (found == nullptr && link.life == Link::Life::kLeft) throw group_.has_left(link.rank);
   Request& receive = begin(Request::Kind::kReceive, link, data, bytes, tag);
-  const bool is_long = bytes > wires_->eager_bytes() || (kind_of(memory) != RODA_MEMORY_HOST && bytes > 0);
+  const bool is_long = !is_short(bytes, wires_->eager_bytes(), memory);
   if (is_long) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, kind_of(memory));
   if (found == nullptr) {
     link.receives.await(&receive);
@@ -134,7 +134,7 @@ void Messages::match_announced(Request& receive, const Record& announcement) {
   }
   if (receive.memory == nullptr) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, RODA_MEMORY_HOST);
   auto& waiting = receive.link->to_ask;
-  if (std::find(waiting.begin(), waiting.end(), &receive) == waiting.end()) ask(receive);
+  if (std::ranges::find(waiting, &receive) == waiting.end()) ask(receive);
 }
 
 void Messages::ask(Request& receive) {
@@ -144,8 +144,8 @@ void Messages::ask(Request& receive) {
   receive.is_asked = true;
   Record ready{.kind = Kind::kReady, .id = receive.slot, .tag = receive.tag, .bytes = receive.bytes};
   ready.address = reinterpret_cast<std::uintptr_t>(receive.data);
-  for (int part = 0; part < receive.parts; ++part) {
-    const auto rail = static_cast<std::size_t>(rail_of(receive, part));
+  for (std::size_t part = 0; part < receive.parts; ++part) {
+    const std::size_t rail = rail_of(receive, part);
     ready.keys[rail] = receive.memory->remote_key(wires_->plan().device[rail]);
   }
   link.tell(ready);
@@ -180,7 +180,7 @@ void Messages::answer(Request& sending, const Record& ready) {
   if (sending.is_pending() && sending.is_moving && sending.part == 0 && !sending.is_announced) announce(sending);
 }
 
-void Messages::on_written(Link& link, int rail, std::uint32_t id) {
+void Messages::on_written(Link& link, std::size_t rail, std::uint32_t id) {
   Request* receive = find(link, id, Request::Kind::kReceive);
   if (receive == nullptr || !receive->is_asked) {
     throw group_.fault(RODA_ERR_PEER, link.rank, "wrote unasked");
@@ -202,7 +202,7 @@ Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::
   Request& request = requests_.take(data, bytes, tag);
   request.kind = kind;
   request.link = &link;
-  request.parts = part_count(bytes, wires_->plan().rails(), stripe_bytes_);
+  request.parts = part_count(bytes, wires_->plan().rails(), wires_->plan().stripe_bytes);
   request.moved_ns = now_ns();
   return request;
 }
@@ -210,12 +210,11 @@ Request& Messages::begin(Request::Kind kind, Link& link, const void* data, std::
 void Messages::attach(Request& request, int access, int memory_kind) {
   request.memory = known_.find(request.data, request.bytes);
   if (request.memory != nullptr) return;
+  const RailPlan& plan = wires_->plan();
   unsigned devices = 0;
-  for (int part = 0; part < request.parts; ++part) {
-    devices |= 1u << wires_->plan().device[static_cast<std::size_t>(rail_of(request, part))];
-  }
+  for (std::size_t part = 0; part < request.parts; ++part) devices |= 1u << plan.device[rail_of(request, part)];
   try {
-    request.own = Registration(devices_, devices, request.data, request.bytes, access, memory_kind);
+    request.own = Registration(*plan.devices, devices, request.data, request.bytes, access, memory_kind);
   } catch (...) {
     unlist(request);
     requests_.give_back(request);
@@ -225,14 +224,13 @@ void Messages::attach(Request& request, int access, int memory_kind) {
 }
 
 // The first part goes over the lead, which keeps it in order with the records.
-int Messages::rail_of(const Request& request, int part) const {
+std::size_t Messages::rail_of(const Request& request, std::size_t part) const {
   return (request.link->lead() + part) % wires_->plan().rails();
 }
 
 std::int32_t Messages::move(Request::Kind kind, Link& link, std::uint64_t address,
                             const std::array<std::uint32_t, kMaxRails>& keys, void* data, std::size_t bytes,
                             Request** request) {
-  *request = nullptr;
   if (bytes == 0) return RODA_OK;
   Request& moving = begin(kind, link, data, bytes);
   moving.address = address;
@@ -261,7 +259,7 @@ void Messages::start(Request& request) {
 // Posts as much as there is room for; true when nothing is left to post.
 bool Messages::pump(Request& request) {
   for (; request.part < request.parts; ++request.part, request.part_posted = 0) {
-    const int rail = rail_of(request, request.part);
+    const std::size_t rail = rail_of(request, request.part);
     if (!pump_part(request, rail)) return false;
     const bool must_flush = request.kind == Request::Kind::kPut && rail != request.link->lead();
     if (must_flush && !post_flush(request, rail)) return false;
@@ -271,55 +269,47 @@ bool Messages::pump(Request& request) {
   return true;
 }
 
-bool Messages::pump_part(Request& request, int rail) {
-  const RailPlan& plan = wires_->plan();
+bool Messages::pump_part(Request& request, std::size_t rail) {
   const Part part = part_of(request.bytes, request.parts, request.part);
-  const std::byte* base = request.bounce != Request::kNoBounce ? wires_->bounce(request.bounce) : request.data;
+  const bool bounces = request.bounce != Request::kNoBounce;
+  const std::byte* base = bounces ? wires_->bounce(request.bounce) : request.data;
+  const std::uint32_t key = bounces ? wires_->bounce_key(rail) : request.memory->local_key(wires_->plan().device[rail]);
   while (request.part_posted < part.bytes) {
     if (!request.link->may_move(rail)) return false;
     const std::size_t offset = part.offset + request.part_posted;
     const std::size_t bytes = std::min(part.bytes - request.part_posted, kPieceBytes);
-    ibv_sge piece{};
-    piece.addr = reinterpret_cast<std::uintptr_t>(base + offset);
-    piece.length = static_cast<std::uint32_t>(bytes);
-    piece.lkey = request.bounce != Request::kNoBounce
-                     ? wires_->bounce_key(rail)
-                     : request.memory->local_key(plan.device[static_cast<std::size_t>(rail)]);
-    ibv_send_wr work{};
-    work.sg_list = &piece;
-    work.num_sge = 1;
-    work.opcode = request.kind == Request::Kind::kGet ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-    if (request.kind == Request::Kind::kSend && request.part_posted + bytes == part.bytes) {
-      work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-      work.imm_data = htonl(request.remote_id);
-    }
-    work.wr.rdma.remote_addr = request.address + offset;
-    work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
-    request.link->move(rail, request.slot, &work);
-    ++request.work_out;
     request.part_posted += bytes;
+    const bool is_last = request.kind == Request::Kind::kSend && request.part_posted == part.bytes;
+    const auto write = is_last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    post(request, rail, request.kind == Request::Kind::kGet ? IBV_WR_RDMA_READ : write, base + offset, key, offset,
+         bytes);
   }
   return true;
 }
 
 // An acknowledged write has reached the peer's device, not yet its memory. What is read from there afterwards has: so
 // the end of this read orders the write before signals on another rail.
-bool Messages::post_flush(Request& request, int rail) {
+bool Messages::post_flush(Request& request, std::size_t rail) {
   if (!request.link->may_move(rail)) return false;
   const Part part = part_of(request.bytes, request.parts, request.part);
-  ibv_sge piece{};
-  piece.addr = reinterpret_cast<std::uintptr_t>(wires_->bounce(kBounces));
-  piece.length = 1;
-  piece.lkey = wires_->bounce_key(rail);
+  post(request, rail, IBV_WR_RDMA_READ, wires_->bounce(kBounces), wires_->bounce_key(rail),
+       part.offset + part.bytes - 1, 1);
+  return true;
+}
+
+void Messages::post(Request& request, std::size_t rail, ibv_wr_opcode opcode, const std::byte* base, std::uint32_t key,
+                    std::size_t offset, std::size_t bytes) {
+  ibv_sge piece{
+      .addr = reinterpret_cast<std::uintptr_t>(base), .length = static_cast<std::uint32_t>(bytes), .lkey = key};
   ibv_send_wr work{};
   work.sg_list = &piece;
   work.num_sge = 1;
-  work.opcode = IBV_WR_RDMA_READ;
-  work.wr.rdma.remote_addr = request.address + part.offset + part.bytes - 1;
-  work.wr.rdma.rkey = request.keys[static_cast<std::size_t>(rail)];
+  work.opcode = opcode;
+  work.imm_data = htonl(request.remote_id);  // travels with IBV_WR_RDMA_WRITE_WITH_IMM alone
+  work.wr.rdma.remote_addr = request.address + offset;
+  work.wr.rdma.rkey = request.keys[rail];
   request.link->move(rail, request.slot, &work);
   ++request.work_out;
-  return true;
 }
 
 void Messages::on_moved(Link& link, std::uint32_t id) {
@@ -331,18 +321,13 @@ void Messages::on_moved(Link& link, std::uint32_t id) {
 
 int Messages::progress() {
   int moved = 0;
-  for (std::size_t i = 0; i < active_.size();) {
-    Request& request = *active_[i];
-    const std::uint32_t before = request.work_out;
-    const bool is_posted = pump(request);
-    moved += request.work_out != before;
-    if (is_posted) {
-      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
-      if (request.link->flush()) ++moved;
-    } else {
-      ++i;
-    }
-  }
+  std::erase_if(active_, [&](Request* request) {
+    const std::uint32_t before = request->work_out;
+    const bool is_posted = pump(*request);
+    moved += request->work_out != before;
+    if (is_posted && request->link->flush()) ++moved;
+    return is_posted;
+  });
   return moved;
 }
 
@@ -381,13 +366,8 @@ void Messages::finish(Request& request, const sdk::Failure& end) {
 
 std::int32_t Messages::test(Request* request) {
   if (!request->is_pending()) return requests_.collect(*request);
-  check_deadline(*request);
-  return RODA_IN_PROGRESS;
-}
-
-void Messages::check_deadline(const Request& request) const {
-  if (group_.timeout_ns() == 0 || now_ns() < request.moved_ns + group_.timeout_ns()) return;
-  throw group_.stood_still("an operation of " + std::to_string(request.bytes) + " bytes with", request.link->rank);
+  if (group_.timeout_ns() == 0 || now_ns() < request->moved_ns + group_.timeout_ns()) return RODA_IN_PROGRESS;
+  throw group_.stood_still("an operation of " + std::to_string(request->bytes) + " bytes with", request->link->rank);
 }
 
 void Messages::end_all(const sdk::Failure& cause) {

@@ -19,10 +19,9 @@ namespace roda::verbs {
 
 class Messages {
  public:
-  Messages(const Devices& devices, const KnownMemory& known, const sdk::GroupState& group)
-      : devices_(devices), known_(known), group_(group) {}
+  Messages(const KnownMemory& known, const sdk::GroupState& group) : known_(known), group_(group) {}
   // Before anything else.
-  void use(Wires* wires, std::size_t stripe_bytes);
+  void use(Wires* wires);
 
   // As the ABI's entries: RODA_OK or RODA_AGAIN, *request null when it is done already.
   std::int32_t send(Link& link, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
@@ -35,7 +34,7 @@ class Messages {
   std::int32_t test(Request* request);
 
   void on_record(Link& link, const Record& record, const std::byte* data);
-  void on_written(Link& link, int rail, std::uint32_t id);
+  void on_written(Link& link, std::size_t rail, std::uint32_t id);
   void on_moved(Link& link, std::uint32_t id);
 
   // Posts what found no room before. Returns the number of requests that went further.
@@ -68,21 +67,21 @@ class Messages {
   void attach(Request& request, int access, int memory_kind);
   void start(Request& request);
   bool pump(Request& request);
-  bool pump_part(Request& request, int rail);
-  bool post_flush(Request& request, int rail);
-  int rail_of(const Request& request, int part) const;
+  bool pump_part(Request& request, std::size_t rail);
+  bool post_flush(Request& request, std::size_t rail);
+  // Between `bytes` bytes at `base` and those `offset` behind the request's remote address.
+  void post(Request& request, std::size_t rail, ibv_wr_opcode opcode, const std::byte* base, std::uint32_t key,
+            std::size_t offset, std::size_t bytes);
+  std::size_t rail_of(const Request& request, std::size_t part) const;
 
   // How requests end.
   void end_hold(Request& request);
   void finish(Request& request, const sdk::Failure& end = {RODA_OK, {}});
   void unlist(Request& request);
-  void check_deadline(const Request& request) const;
 
-  const Devices& devices_;
   const KnownMemory& known_;
   const sdk::GroupState& group_;
   Wires* wires_ = nullptr;
-  std::size_t stripe_bytes_ = 0;
   sdk::RequestTable<Request> requests_;
   std::vector<Request*> active_;  // kMoving, with something left to post
   std::vector<std::uint32_t> free_bounces_;

@@ -11,8 +11,8 @@
 namespace roda::verbs {
 
 // What can be set, read once for each context.
-inline constexpr int kMaxRails = 4;           // devices that one connection is striped over
-inline constexpr std::uint32_t kRetries = 6;  // of a packet; to some devices 7 means for ever
+inline constexpr std::uint32_t kMaxRails = 4;  // devices that one connection is striped over
+inline constexpr std::uint32_t kRetries = 6;   // of a packet; to some devices 7 means for ever
 
 struct Settings {
   std::string library, devices;

@@ -14,42 +14,41 @@ namespace {
 
 constexpr int kLinksPerStep = 8;
 constexpr int kBatch = 16;
-constexpr std::size_t kLine = 64;
 constexpr std::uint64_t kExplanationNs = 300'000'000;
 
 }  // namespace
 
 std::uint64_t now_ns() { return static_cast<std::uint64_t>(CoarseClock::now().time_since_epoch().count()); }
 
-Wires::Wires(const Devices& devices, const Settings& settings, Terms terms, int rank)
-    : settings_(settings), rank_(rank), eager_bytes_((terms.eager_bytes + kLine - 1) / kLine * kLine) {
-  plan_.device = std::move(terms.device_of_rail);
+Wires::Wires(const Devices& devices, const Settings& settings, const Hello& terms,
+             std::vector<std::size_t> device_of_rail, int rank)
+    : rank_(rank), eager_bytes_((terms.eager_bytes + kLine - 1) / kLine * kLine) {
+  plan_.device = std::move(device_of_rail);
   plan_.devices = &devices;
-  plan_.settings = &settings_;
+  plan_.settings = &settings;
   plan_.credits = terms.credits;
+  plan_.stripe_bytes = terms.stripe_bytes;
   plan_.slot_bytes = (sizeof(Record) + eager_bytes_ + kLine - 1) / kLine * kLine;
 }
 
 void Wires::create(const std::vector<std::int32_t>& world_ranks) {
-  const auto peers = static_cast<std::uint32_t>(world_ranks.size() - 1);
-  for (int rail = 0; rail < plan_.rails(); ++rail) {
+  const std::size_t peers = world_ranks.size() - 1;
+  for (std::size_t rail = 0; rail < plan_.rails(); ++rail) {
     create_queue(rail, peers * (kDataDepth + 1 + 2 * plan_.credits + kWrites) + 1);
   }
   unsigned used = 0;
   for (const std::size_t device : plan_.device) used |= 1u << device;
-  buffer_bytes_ = round_to_pages(bounces_bytes() + plan_.buffer_bytes() * peers);
-  buffer_ = static_cast<std::byte*>(map_pages(buffer_bytes_));
-  memory_ = Registration(*plan_.devices, used, buffer_, buffer_bytes_, IBV_ACCESS_LOCAL_WRITE, RODA_MEMORY_HOST);
-  for (int peer = 0; peer < static_cast<int>(world_ranks.size()); ++peer) {
-    const std::int32_t world_rank = world_ranks[static_cast<std::size_t>(peer)];
-    links_.push_back(peer == rank_ ? nullptr : std::make_unique<Link>(plan_, rank_, peer, world_rank));
+  buffer_ = map_pages(bounces_bytes() + plan_.buffer_bytes() * peers);
+  memory_ = Registration(*plan_.devices, used, buffer_.get(), buffer_.get_deleter().bytes, IBV_ACCESS_LOCAL_WRITE,
+                         RODA_MEMORY_HOST);
+  for (int peer = 0; peer <= static_cast<int>(peers); ++peer) {
+    if (peer != rank_) links_.emplace_back(plan_, rank_, peer, world_ranks[static_cast<std::size_t>(peer)]);
   }
 }
 
-void Wires::create_queue(int rail, std::uint32_t completions) {
+void Wires::create_queue(std::size_t rail, std::size_t completions) {
   const Device& device = plan_.of(rail);
-  queues_.push_back(std::make_unique<Queue>());
-  Queue& queue = *queues_.back();
+  Queue& queue = queues_.emplace_back();
   queue.cq = device.library().create_cq(device.context(), static_cast<int>(completions), &queue, device.channel(), 0);
   if (queue.cq == nullptr) {
     const int error = errno;
@@ -63,67 +62,42 @@ void Wires::create_queue(int rail, std::uint32_t completions) {
 
 Wires::~Wires() {
   close();
-  for (std::size_t rail = 0; rail < queues_.size(); ++rail) {
-    if (queues_[rail]->cq != nullptr) plan_.of(static_cast<int>(rail)).library().destroy_cq(queues_[rail]->cq);
-  }
-  memory_.release();
-  if (buffer_ != nullptr) unmap_pages(buffer_, buffer_bytes_);
+  for (std::size_t rail = 0; rail < plan_.queue.size(); ++rail) plan_.of(rail).library().destroy_cq(plan_.queue[rail]);
 }
 
 bool Wires::open_some() {
-  for (int opened = 0; opened < kLinksPerStep && opened_ < links_.size(); ++opened_) {
-    if (links_[opened_] == nullptr) continue;
-    const std::size_t index = opened_ - (static_cast<int>(opened_) > rank_ ? 1 : 0);
-    links_[opened_]->open(buffer_ + bounces_bytes() + plan_.buffer_bytes() * index, &memory_);
-    ++opened;
+  for (int i = 0; i < kLinksPerStep && opened_ < links_.size(); ++i, ++opened_) {
+    links_[opened_].open(buffer_.get() + bounces_bytes() + plan_.buffer_bytes() * opened_, &memory_);
   }
   return opened_ == links_.size();
 }
 
-std::uint32_t Wires::bounce_key(int rail) const {
-  return memory_.local_key(plan_.device[static_cast<std::size_t>(rail)]);
-}
-
 void Wires::close() {
-  for (const auto& link : links_) {
-    if (link != nullptr) link->close();
-  }
-}
-
-void Wires::forget() {
-  for (const auto& link : links_) {
-    if (link != nullptr) link->forget();
-  }
-  for (const auto& queue : queues_) queue->cq = nullptr;
-  buffer_ = nullptr;
-  memory_.forget();
+  for (Link& link : links_) link.close();
 }
 
 void Wires::arm() {
-  for (const auto& queue : queues_) {
-    if (queue->is_armed) continue;
-    queue->is_armed = ibv_req_notify_cq(queue->cq, 0) == 0;
-  }
+  for (Queue& queue : queues_) queue.is_armed = queue.is_armed || ibv_req_notify_cq(queue.cq, 0) == 0;
 }
 
 int Wires::progress() {
   int handled = 0;
-  for (std::size_t rail = 0; rail < queues_.size(); ++rail) handled += take(*queues_[rail], static_cast<int>(rail));
+  for (std::size_t rail = 0; rail < plan_.rails(); ++rail) handled += take(rail);
   if (flushed_link_ != nullptr && now_ns() - flushed_ns_ >= kExplanationNs) {
     report(*std::exchange(flushed_link_, nullptr), flushed_rail_, IBV_WC_WR_FLUSH_ERR);
   }
   // Only now: what a peer wrote over other rails before it left has been taken.
   if (handled > 0 || !someone_left_) return handled;
   someone_left_ = false;
-  for (const auto& link : links_) {
-    if (link != nullptr && link->life == Link::Life::kLeft && listener_ != nullptr) listener_->on_left(*link);
+  for (Link& link : links_) {
+    if (link.life == Link::Life::kLeft && listener_ != nullptr) listener_->on_left(link);
   }
   return 1;
 }
 
-int Wires::take(Queue& queue, int rail) {
+int Wires::take(std::size_t rail) {
   ibv_wc completions[kBatch];
-  const int count = ibv_poll_cq(queue.cq, kBatch, completions);
+  const int count = ibv_poll_cq(plan_.queue[rail], kBatch, completions);
   if (count < 0) {
     throw sdk::Failure(RODA_ERR_SYSTEM, "verbs: the completion queue of " + plan_.of(rail).name() + " is broken");
   }
@@ -131,8 +105,8 @@ int Wires::take(Queue& queue, int rail) {
   return count;
 }
 
-void Wires::take_one(const ibv_wc& completion, int rail) {
-  Link& link = *links_[completion.wr_id >> 32 & 0xffffff];
+void Wires::take_one(const ibv_wc& completion, std::size_t rail) {
+  Link& link = this->link(static_cast<int>(completion.wr_id >> 32 & 0xffffff));
   const auto work = static_cast<Work>(completion.wr_id >> 56);
   if (completion.status != IBV_WC_SUCCESS) return lose(link, rail, completion);
   link.heard_ns = now_ns();
@@ -149,7 +123,7 @@ void Wires::take_one(const ibv_wc& completion, int rail) {
   link.flush();
 }
 
-void Wires::take_receive(Link& link, const ibv_wc& completion, int rail) {
+void Wires::take_receive(Link& link, const ibv_wc& completion, std::size_t rail) {
   const auto number = static_cast<std::uint32_t>(completion.wr_id);
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     link.repost(rail, number, false);
@@ -176,7 +150,7 @@ void Wires::take_receive(Link& link, const ibv_wc& completion, int rail) {
 
 // The first bad completion of a link tells what happened to it; those after it are only its consequence. One that says
 // no more than that the connection was broken waits a moment for the device to say why.
-void Wires::lose(Link& link, int rail, const ibv_wc& completion) {
+void Wires::lose(Link& link, std::size_t rail, const ibv_wc& completion) {
   if (link.life != Link::Life::kOpen) return;
   link.life = Link::Life::kBroken;
   if (completion.status != IBV_WC_WR_FLUSH_ERR) return report(link, rail, completion.status);
@@ -186,7 +160,7 @@ void Wires::lose(Link& link, int rail, const ibv_wc& completion) {
   flushed_ns_ = now_ns();
 }
 
-void Wires::report(const Link& link, int rail, ibv_wc_status status) {
+void Wires::report(const Link& link, std::size_t rail, ibv_wc_status status) {
   if (listener_ == nullptr) return;
   const Device& device = plan_.of(rail);
   const std::string peer = "rank " + std::to_string(link.world_rank);
@@ -206,14 +180,14 @@ void Wires::report(const Link& link, int rail, ibv_wc_status status) {
 }
 
 void Wires::say_bye() {
-  for (const auto& link : links_) {
-    if (link != nullptr && link->life == Link::Life::kOpen) link->tell({.kind = Kind::kBye});
+  for (Link& link : links_) {
+    if (link.life == Link::Life::kOpen) link.tell({.kind = Kind::kBye});
   }
 }
 
 bool Wires::is_drained() const {
-  return std::none_of(links_.begin(), links_.end(), [](const auto& link) {
-    return link != nullptr && link->life == Link::Life::kOpen && (link->has_unsent() || link->has_unacknowledged());
+  return std::ranges::none_of(links_, [](const Link& link) {
+    return link.life == Link::Life::kOpen && (link.has_unsent() || link.has_unacknowledged());
   });
 }
 
