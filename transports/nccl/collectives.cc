@@ -55,28 +55,26 @@ bool are_equal(const std::vector<std::size_t>& counts) {
 }
 
 // One launch. What only moves data is told as bytes, so that every dtype can travel.
-class Launch {
- public:
-  Launch(const Library& library, Comm comm, int rank, int size, const Request& request)
-      : nccl_(library),
-        comm_(comm),
-        rank_(rank),
-        size_(size),
-        request_(request),
-        args_(request.args),
-        width_(roda_dtype_size(args_.dtype)),
-        input_(static_cast<const char*>(args_.input)),
-        output_(static_cast<char*>(args_.output)) {}
+struct Launch {
+  const Library& nccl;
+  const Comm comm;
+  const int rank;
+  const int size;
+  const Request& request;
+  const roda_collective_args& args = request.args;
+  const std::size_t width = roda_dtype_size(args.dtype);
+  const char* const input = static_cast<const char*>(args.input);
+  char* const output = static_cast<char*>(args.output);
 
   Result operator()() {
-    switch (args_.collective) {
+    switch (args.collective) {
       case RODA_ALLREDUCE:
-        return nccl_.AllReduce(input_, output_, args_.count, type(), op(), comm_, request_.stream);
+        return nccl.AllReduce(input, output, args.count, type(), op(), comm, request.stream);
       case RODA_REDUCE:
-        return nccl_.Reduce(input_, output_, args_.count, type(), op(), args_.root, comm_, request_.stream);
+        return nccl.Reduce(input, output, args.count, type(), op(), args.root, comm, request.stream);
       case RODA_BROADCAST:
-        return nccl_.Broadcast(is_root() ? input_ : output_, output_, args_.count * width_, kUint8, args_.root, comm_,
-                               request_.stream);
+        return nccl.Broadcast(is_root() ? input : output, output, args.count * width, kUint8, args.root, comm,
+                              request.stream);
       case RODA_ALLGATHER:
         return allgather();
       case RODA_REDUCESCATTER:
@@ -86,10 +84,9 @@ class Launch {
     }
   }
 
- private:
-  int type() const { return dtype_of(args_.dtype); }
-  int op() const { return op_of(args_.dtype, args_.op); }
-  bool is_root() const { return rank_ == args_.root && input_ != nullptr; }
+  int type() const { return dtype_of(args.dtype); }
+  int op() const { return op_of(args.dtype, args.op); }
+  bool is_root() const { return rank == args.root && input != nullptr; }
 
   // Under way counts as taken: inside a group nothing is begun before its end.
   static bool is_taken(Result result) { return result == kSuccess || result == kInProgress; }
@@ -97,68 +94,58 @@ class Launch {
   // `begin(rank)` for every rank, as one operation of NCCL's.
   template <typename Begin>
   Result grouped(Begin&& begin) {
-    const Result started = nccl_.GroupStart();
+    const Result started = nccl.GroupStart();
     if (!is_taken(started)) return started;
     Result first = kSuccess;
-    for (int rank = 0; rank < size_ && is_taken(first); ++rank) first = begin(rank);
-    const Result ended = nccl_.GroupEnd();
+    for (int each = 0; each < size && is_taken(first); ++each) first = begin(each);
+    const Result ended = nccl.GroupEnd();
     return is_taken(first) ? ended : first;
   }
 
   Result allgather() {
-    const std::vector<std::size_t>& counts = request_.recv_counts;
+    const std::vector<std::size_t>& counts = request.recv_counts;
     if (are_equal(counts)) {
-      return nccl_.AllGather(input_, output_, counts[0] * width_, kUint8, comm_, request_.stream);
+      return nccl.AllGather(input, output, counts[0] * width, kUint8, comm, request.stream);
     }
-    char* to = output_;
+    char* to = output;
     return grouped([&](int root) {
-      const std::size_t bytes = counts[static_cast<std::size_t>(root)] * width_;
+      const std::size_t bytes = counts[static_cast<std::size_t>(root)] * width;
       char* part = std::exchange(to, to + bytes);
       if (bytes == 0) return kSuccess;
-      return nccl_.Broadcast(root == rank_ ? input_ : part, part, bytes, kUint8, root, comm_, request_.stream);
+      return nccl.Broadcast(root == rank ? input : part, part, bytes, kUint8, root, comm, request.stream);
     });
   }
 
   Result reduce_scatter() {
-    const std::vector<std::size_t>& counts = request_.recv_counts;
+    const std::vector<std::size_t>& counts = request.recv_counts;
     if (are_equal(counts)) {
-      return nccl_.ReduceScatter(input_, output_, counts[0], type(), op(), comm_, request_.stream);
+      return nccl.ReduceScatter(input, output, counts[0], type(), op(), comm, request.stream);
     }
-    const char* from = input_;
+    const char* from = input;
     return grouped([&](int root) {
       const std::size_t count = counts[static_cast<std::size_t>(root)];
-      const char* part = std::exchange(from, from + count * width_);
+      const char* part = std::exchange(from, from + count * width);
       if (count == 0) return kSuccess;
-      return nccl_.Reduce(part, root == rank_ ? output_ : nullptr, count, type(), op(), root, comm_, request_.stream);
+      return nccl.Reduce(part, root == rank ? output : nullptr, count, type(), op(), root, comm, request.stream);
     });
   }
 
   Result alltoall() {
-    const char* from = input_;
-    char* to = output_;
+    const char* from = input;
+    char* to = output;
     return grouped([&](int peer) {
       const auto index = static_cast<std::size_t>(peer);
-      const std::size_t sent = request_.send_counts[index] * width_, received = request_.recv_counts[index] * width_;
+      const std::size_t sent = request.send_counts[index] * width, received = request.recv_counts[index] * width;
       Result result = kSuccess;
-      if (sent > 0) result = nccl_.Send(from, sent, kUint8, peer, comm_, request_.stream);
+      if (sent > 0) result = nccl.Send(from, sent, kUint8, peer, comm, request.stream);
       if (received > 0 && is_taken(result)) {
-        result = nccl_.Recv(to, received, kUint8, peer, comm_, request_.stream);
+        result = nccl.Recv(to, received, kUint8, peer, comm, request.stream);
       }
       from += sent;
       to += received;
       return result;
     });
   }
-
-  const Library& nccl_;
-  const Comm comm_;
-  const int rank_;
-  const int size_;
-  const Request& request_;
-  const roda_collective_args& args_;
-  const std::size_t width_;
-  const char* const input_;
-  char* const output_;
 };
 
 }  // namespace
@@ -214,7 +201,7 @@ bool is_empty(const Request& request) {
 }
 
 Result launch(const Library& library, Comm comm, int rank, int size, const Request& request) {
-  return Launch(library, comm, rank, size, request)();
+  return Launch{library, comm, rank, size, request}();
 }
 
 }  // namespace roda::nccl

@@ -106,14 +106,7 @@ class Communicator {
   // Begins to form it. Throws sdk::Failure.
   Communicator(std::shared_ptr<const Library> library, const cuda::Driver& driver, cuda::Context context,
                const UniqueId& id, Seat seat)
-      : library_(std::move(library)),
-        driver_(driver),
-        context_(context),
-        seat_(std::move(seat)),
-        state_(std::make_shared<State>()) {
-    state_->library = library_;
-    state_->driver = &driver_;
-    state_->context = context_;
+      : seat_(std::move(seat)), state_(std::make_shared<State>(std::move(library), driver, context)) {
     begin(id);
   }
   // Waits for the end, see retire(), at most as long as it was told there.
@@ -125,12 +118,7 @@ class Communicator {
     }
     // A thread that NCCL does not let go of keeps the state alive, and nothing of ours.
     const auto leave = [](std::thread& thread, bool has_ended) {
-      if (!thread.joinable()) return;
-      if (has_ended) {
-        thread.join();
-      } else {
-        thread.detach();
-      }
+      if (thread.joinable()) has_ended ? thread.join() : thread.detach();
     };
     leave(ender_, is_gone());
     leave(former_, state_->is_formed.load(std::memory_order_acquire));
@@ -144,11 +132,11 @@ class Communicator {
     if (!lock.owns_lock() || state_->is_closed) return false;
     Result found = state_->forming;
     if (found == kSuccess) {
-      const Result asked = library_->CommGetAsyncError(state_->comm, &found);
+      const Result asked = state_->library->CommGetAsyncError(state_->comm, &found);
       if (asked != kSuccess) found = asked;
     }
     if (found == kInProgress) return false;
-    if (found != kSuccess) throw explain(*library_, driver_, state_->comm, found, seat_.label);
+    if (found != kSuccess) throw failure(found, seat_.label);
     return true;
   }
   // `body` makes one call, or several between NCCL's group calls, and returns the last one's result. It may be under
@@ -157,9 +145,9 @@ class Communicator {
   void call(const std::string& what, Body&& body) {
     std::lock_guard lock(state_->calls);
     if (state_->is_closed) throw sdk::Failure(RODA_ERR_ABORTED, "nccl: " + seat_.label + " was given up");
-    const cuda::ContextScope scope(driver_, context_);
+    const cuda::ContextScope scope(state_->driver, state_->context);
     const Result result = body(state_->comm);
-    if (result != kSuccess && result != kInProgress) throw explain(*library_, driver_, state_->comm, result, what);
+    if (result != kSuccess && result != kInProgress) throw failure(result, what);
   }
 
   // Its kernels and connections end; on a thread of its own, since NCCL's abort may take long. Idempotent.
@@ -180,9 +168,11 @@ class Communicator {
 
   // Outlives the object when NCCL does not come back from a call.
   struct State {
-    std::shared_ptr<const Library> library;
-    const cuda::Driver* driver = nullptr;
-    cuda::Context context = nullptr;
+    State(std::shared_ptr<const Library> nccl, const cuda::Driver& cuda, cuda::Context gpu)
+        : library(std::move(nccl)), driver(cuda), context(gpu) {}
+    const std::shared_ptr<const Library> library;
+    const cuda::Driver& driver;
+    const cuda::Context context;
     std::timed_mutex calls;  // guards the two below, and every use of the communicator
     Comm comm = nullptr;
     bool is_closed = false;
@@ -193,19 +183,22 @@ class Communicator {
     std::condition_variable gone;
   };
 
+  sdk::Failure failure(Result result, const std::string& what) const {
+    return explain(*state_->library, state_->driver, state_->comm, result, what);
+  }
   void begin(const UniqueId& id) {
-    if (!library_->is_non_blocking()) {
+    if (!state_->library->is_non_blocking()) {
       former_ = start_thread("roda-nccl-form",
                              [state = state_, id, seat = seat_] { form_blocking(state, id, seat.rank, seat.size); });
       return;
     }
     Config config;
     call("forming " + seat_.label,
-         [&](Comm) { return library_->CommInitRankConfig(&state_->comm, seat_.size, id, seat_.rank, &config); });
+         [&](Comm) { return state_->library->CommInitRankConfig(&state_->comm, seat_.size, id, seat_.rank, &config); });
     state_->is_formed.store(true, std::memory_order_release);
   }
   static void form_blocking(const std::shared_ptr<State>& state, UniqueId id, int rank, int size) {
-    const cuda::ContextScope scope(*state->driver, state->context);
+    const cuda::ContextScope scope(state->driver, state->context);
     Comm comm = nullptr;
     const Result result = state->library->CommInitRank(&comm, size, id, rank);
     const std::lock_guard lock(state->calls);
@@ -218,14 +211,10 @@ class Communicator {
     state->is_formed.store(true, std::memory_order_release);
   }
   static void end(const std::shared_ptr<State>& state, milliseconds patience) {
-    const cuda::ContextScope scope(*state->driver, state->context);
+    const cuda::ContextScope scope(state->driver, state->context);
     const bool was_finished = patience > milliseconds(0) && finish_work(*state, patience);
     if (Comm comm = close(*state)) {
-      if (was_finished) {
-        state->library->CommDestroy(comm);
-      } else {
-        state->library->CommAbort(comm);
-      }
+      was_finished ? state->library->CommDestroy(comm) : state->library->CommAbort(comm);
     }
     {
       const std::lock_guard lock(state->mutex);
@@ -261,9 +250,6 @@ class Communicator {
     ender_ = start_thread("roda-nccl-end", [state = state_, patience] { end(state, patience); });
   }
 
-  const std::shared_ptr<const Library> library_;
-  const cuda::Driver& driver_;
-  const cuda::Context context_;
   const Seat seat_;
   const std::shared_ptr<State> state_;
   std::atomic<bool> is_ending_{false};

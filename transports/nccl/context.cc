@@ -51,8 +51,6 @@ Context::Context(const roda_host* host)
       patience_(static_cast<std::int64_t>(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10) * 1000)),
       stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
 
-Context::~Context() { ending_.clear(); }
-
 const std::shared_ptr<const Library>& Context::library() {
   if (library_ == nullptr) {
     library_ = Library::find(settings_.library.c_str());

@@ -17,7 +17,6 @@ class Group;
 class Context {
  public:
   explicit Context(const roda_host* host);
-  ~Context();
 
   // Throws when NCCL or the driver can't be used here. Does not start CUDA: processes that are forked later can still
   // use it.

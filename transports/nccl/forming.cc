@@ -114,7 +114,7 @@ int Group::choose_device(const roda_group_desc& desc) {
 }
 
 bool Group::test() {
-  const auto fail = [this](const sdk::Failure& failure) { break_with(failure); };
+  const auto fail = [this](const sdk::Failure& failure) { abort(failure); };
   return state_.form([this] { return step_on(); }, [this] { return late(); }, fail);
 }
 

@@ -6,7 +6,6 @@ namespace roda::nccl {
 namespace {
 
 constexpr std::chrono::milliseconds kQuietPause{1};
-
 constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
 constexpr std::chrono::microseconds kPause{100};
 
@@ -30,11 +29,9 @@ Group::~Group() {
   context_.bury(std::move(communicator_));
 }
 
-void Group::abort(const sdk::Failure& cause) { break_with(cause); }
-
-void Group::break_with(const sdk::Failure& failure) {
+void Group::abort(const sdk::Failure& cause) {
   const MutexLock lock(communicator_guard_);
-  state_.abort(failure);
+  state_.abort(cause);
   if (communicator_ != nullptr) communicator_->abort();
 }
 
@@ -91,7 +88,7 @@ bool Group::hand_over(Request* request) {
     }
     return finish_launch(request);
   } catch (const sdk::Failure& failure) {
-    break_with(failure);
+    abort(failure);
     return true;
   }
 }
@@ -129,7 +126,7 @@ int Group::watch() {
     communicator_->poll();
     return 0;
   } catch (const sdk::Failure& failure) {
-    break_with(failure);
+    abort(failure);
     return 1;
   }
 }
@@ -162,7 +159,7 @@ void Group::check_progress(Request* request) {
     return;
   }
   if (result != cuda::kNotReady) {
-    return break_with({RODA_ERR_SYSTEM, "nccl: " + gpu_->driver().explain(result, describe(*request))});
+    return abort({RODA_ERR_SYSTEM, "nccl: " + gpu_->driver().explain(result, describe(*request))});
   }
   if (request->begin == nullptr) return;
   if (!request->has_begun && gpu_->query(request->begin) == cuda::kSuccess) {
@@ -170,10 +167,9 @@ void Group::check_progress(Request* request) {
     request->began = Clock::now();
   }
   if (!request->has_begun || Clock::now() - request->began < std::chrono::nanoseconds(state_.timeout_ns())) return;
-  break_with({RODA_ERR_TIMEOUT,
-              "nccl: " + describe(*request) + " was not over within " +
-                  std::to_string(state_.timeout_ns() / 1'000'000) +
-                  " ms on the GPU: a rank did not take part, or its GPU is busy; NCCL_DEBUG=INFO shows connections"});
+  abort({RODA_ERR_TIMEOUT,
+         "nccl: " + describe(*request) + " was not over within " + std::to_string(state_.timeout_ns() / 1'000'000) +
+             " ms on the GPU: a rank did not take part, or its GPU is busy; NCCL_DEBUG=INFO shows connections"});
 }
 
 // Of a request that failed: whether its memory is out of use. Only then an event behind it says so, since an abort ends
@@ -199,13 +195,13 @@ bool Group::is_over(Request* request) {
 
 // NCCL has access to a registered buffer until it has been told otherwise, which it can't while a call is under way.
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  const auto overlaps = [&](const auto& buffer) {
-    return buffer->is_done && sdk::overlaps(buffer->address, buffer->bytes, base, bytes);
+  const auto overlaps = [&](const Registered& buffer) {
+    return buffer.is_done && sdk::overlaps(buffer.address, buffer.bytes, base, bytes);
   };
-  if (std::any_of(buffers_.begin(), buffers_.end(), overlaps) && !can_deregister()) return false;
+  if (std::ranges::any_of(buffers_, overlaps) && !can_deregister()) return false;
   std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
   const auto touches = [&](const Request* request) { return request->touches(base, bytes); };
-  return std::none_of(live_.begin(), live_.end(), touches) && std::none_of(ghosts_.begin(), ghosts_.end(), touches);
+  return std::ranges::none_of(live_, touches) && std::ranges::none_of(ghosts_, touches);
 }
 
 void Group::give_back_events(Request* request) {
@@ -232,22 +228,22 @@ void Group::memory_register(roda_memory* memory) {
     throw sdk::Failure(RODA_ERR_INVALID,
                        "nccl: only memory of " + gpu_->label() + " is registered with " + state_.label());
   }
-  buffers_.push_back(std::make_unique<Registered>(Registered{memory->address, memory->length, nullptr, false}));
+  buffers_.push_back({memory->address, memory->length});
 }
 
 // NCCL knows nothing of the buffer when this returns, or the communicator is gone. A call of NCCL's that is under way
 // is waited for; callers that must not wait ask quiesced() before.
 void Group::memory_deregister(roda_memory* memory) {
-  const auto is_it = [&](const auto& known) { return known->address == memory->address; };
-  const auto found = std::find_if(buffers_.begin(), buffers_.end(), is_it);
+  const auto found = std::ranges::find(buffers_, memory->address, &Registered::address);
   if (found == buffers_.end()) return;
-  const std::unique_ptr<Registered> buffer = std::move(*found);
-  buffers_.erase(found);
-  if (!buffer->is_done) return;
+  std::list<Registered> gone;  // NCCL may still write into it
+  gone.splice(gone.begin(), buffers_, found);
+  const Registered& buffer = gone.front();
+  if (!buffer.is_done) return;
   try {
-    if (wait_for_calls()) deregister(*buffer);
+    if (wait_for_calls()) deregister(buffer);
   } catch (const sdk::Failure& failure) {
-    break_with(failure);
+    abort(failure);
   }
   const auto deadline = Clock::now() + context_.patience();
   while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
@@ -265,7 +261,7 @@ bool Group::can_deregister() {
   try {
     return communicator_->poll();
   } catch (const sdk::Failure& failure) {
-    break_with(failure);
+    abort(failure);
     return false;
   }
 }
@@ -284,13 +280,13 @@ bool Group::wait_for_calls() {
 
 // What is due comes before the next collective: NCCL takes one call at a time. True when all is done.
 bool Group::register_buffers() {
-  for (const auto& buffer : buffers_) {
-    if (buffer->is_done) continue;
-    const std::string what = "registering " + std::to_string(buffer->bytes) + " bytes with " + state_.label();
+  for (Registered& buffer : buffers_) {
+    if (buffer.is_done) continue;
+    const std::string what = "registering " + std::to_string(buffer.bytes) + " bytes with " + state_.label();
     communicator_->call(what, [&](Comm comm) {
-      return context_.library()->CommRegister(comm, buffer->address, buffer->bytes, &buffer->handle);
+      return context_.library()->CommRegister(comm, buffer.address, buffer.bytes, &buffer.handle);
     });
-    buffer->is_done = true;
+    buffer.is_done = true;
     if (!communicator_->poll()) return false;
   }
   return true;
@@ -304,10 +300,9 @@ bool Group::try_registering() {
   if (driver.MemAlloc(&address, kTrialBytes) != cuda::kSuccess) return false;
   bool works = false;
   try {
-    buffers_.push_back(
-        std::make_unique<Registered>(Registered{reinterpret_cast<void*>(address), kTrialBytes, nullptr, false}));
-    works = (register_buffers() || wait_for_calls());
-    if (works) deregister(*buffers_.back());
+    buffers_.push_back({reinterpret_cast<void*>(address), kTrialBytes});
+    works = register_buffers() || wait_for_calls();
+    if (works) deregister(buffers_.back());
     works = works && wait_for_calls();
   } catch (const sdk::Failure& failure) {
     context_.log(RODA_LOG_DEBUG, failure.what());

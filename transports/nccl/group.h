@@ -5,6 +5,8 @@
 #include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 
+#include <list>
+
 #include "plugins/base/mutex.h"
 #include "transports/nccl/collectives.h"
 #include "transports/nccl/communicator.h"
@@ -69,8 +71,8 @@ class Group {
   struct Registered {
     void* address;
     std::size_t bytes;
-    void* handle;  // NCCL's
-    bool is_done;  // NCCL knows it
+    void* handle = nullptr;  // NCCL's
+    bool is_done = false;    // NCCL knows it
   };
 
   Card make_card(const roda_group_desc& desc);
@@ -93,7 +95,6 @@ class Group {
   void check_progress(Request* request);
   void give_back_events(Request* request);
   void release(Request* request);
-  void break_with(const sdk::Failure& failure);
   std::string describe(const Request& request) const { return request.name() + " over " + state_.label(); }
 
   Context& context_;
@@ -101,10 +102,10 @@ class Group {
 
   Step step_ = Step::kCards;
   sdk::Allgather gather_;
-  sdk::Allgather verdicts_;    // whether each member can register buffers
-  bool may_register_ = false;  // all members' cards say so
-  bool registers_ = false;     // all members can
-  std::vector<std::unique_ptr<Registered>> buffers_;
+  sdk::Allgather verdicts_;        // whether each member can register buffers
+  bool may_register_ = false;      // all members' cards say so
+  bool registers_ = false;         // all members can
+  std::list<Registered> buffers_;  // NCCL writes into them
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
 

@@ -40,14 +40,9 @@ std::vector<std::string> loaded_files() {
   return {files.begin(), files.end()};
 }
 
-struct Opened {
-  Handle handle;
-  Library library;
-};
-
 std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
-  auto opened = std::make_shared<Opened>();
-  Library& library = opened->library;
+  auto opened = std::make_shared<Library>();
+  Library& library = *opened;
   look_up(handle.get(), "ncclGetVersion", &library.GetVersion);
   if (library.GetVersion == nullptr) refuse(file + " is no NCCL: it has no ncclGetVersion");
   library.path = file_of(library.GetVersion, file.c_str());
@@ -63,8 +58,8 @@ std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
   RODA_NCCL_NEWER_FUNCTIONS(X)
   RODA_NCCL_REGISTRATION_FUNCTIONS(X)
 #undef X
-  opened->handle = std::move(handle);
-  return {opened, &opened->library};
+  library.handle = std::move(handle);
+  return opened;
 }
 
 // Several files may be loaded: two of one version do no harm, two versions do.
@@ -82,6 +77,10 @@ std::shared_ptr<const Library> choose(const std::vector<std::string>& files) {
   return first;
 }
 
+constexpr const char* kSmallSharedMemory =
+    "shared memory is too small, as it is in containers by default: enlarge it (docker run --shm-size=1g), or set "
+    "NCCL_SHM_DISABLE=1";
+
 struct Cause {
   const char* part;  // of NCCL's text
   const char* advice;
@@ -90,12 +89,8 @@ constexpr Cause kCauses[] = {
     {"Duplicate GPU",
      "two ranks use the same GPU, which NCCL does not allow: give each rank of a host its own "
      "(torch.cuda.set_device(hvd.local_rank())) and start no more ranks on a host than it has GPUs"},
-    {"/dev/shm",
-     "shared memory is too small, as it is in containers by default: enlarge it (docker run --shm-size=1g), or set "
-     "NCCL_SHM_DISABLE=1"},
-    {"No space left on device",
-     "shared memory is too small, as it is in containers by default: enlarge it (docker run --shm-size=1g), or set "
-     "NCCL_SHM_DISABLE=1"},
+    {"/dev/shm", kSmallSharedMemory},
+    {"No space left on device", kSmallSharedMemory},
     {"out of memory",
      "the GPU's memory is full: use a smaller batch, or NCCL_BUFFSIZE and NCCL_MAX_NCHANNELS for less"},
 };
@@ -125,8 +120,7 @@ std::shared_ptr<const Library> Library::find(const char* named) {
   const char* file = is_named ? named : kFile;
   const Handle handle = open(file, 0);
   if (handle != nullptr) return load(handle, file);
-  const char* why = ::dlerror();
-  refuse(std::string("no NCCL: none is loaded (PyTorch brings one along) and ") + (why != nullptr ? why : file) +
+  refuse(std::string("no NCCL: none is loaded (PyTorch brings one along) and ") + ::dlerror() +
          (is_named ? " (from RODA_NCCL_LIBRARY)" : "; RODA_NCCL_LIBRARY names a file"));
 }
 

@@ -105,8 +105,9 @@ struct Library {
   RODA_NCCL_NEWER_FUNCTIONS(X)
   RODA_NCCL_REGISTRATION_FUNCTIONS(X)
 #undef X
-  std::string path;  // of the file that it came from
-  int version = 0;   // as ncclGetVersion says
+  std::shared_ptr<void> handle;  // the dynamic linker's
+  std::string path;              // of the file that it came from
+  int version = 0;               // as ncclGetVersion says
 
   // `named` is the user's choice of a file, null for none. Without it a library that the process has loaded already
   // (PyTorch's) is taken, or else the system's. Throws sdk::Failure(RODA_ERR_UNAVAILABLE) with the reason: none, older
@@ -124,9 +125,7 @@ struct Library {
 // "2.21.5", for either way in which NCCL has coded its versions.
 std::string version_text(int version);
 
-// What a failed call of NCCL's means, in words that say what to do.
-
-// `what` begins the text; `comm` may be null.
+// What a failed call of NCCL's means, in words that say what to do. `what` begins the text; `comm` may be null.
 sdk::Failure explain(const Library& library, const cuda::Driver& driver, Comm comm, Result result,
                      const std::string& what);
 
