@@ -1,7 +1,6 @@
 #include "transports/nccl/collectives.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace roda::nccl {
@@ -44,10 +43,6 @@ bool is_reduction(int version, int dtype, int op) {
   const int type = dtype_of(dtype), operation = op_of(dtype, op);
   if (type == kNone || operation == kNone) return false;
   return version >= kAverage || (type != kBfloat16 && operation != kAvg);
-}
-
-std::size_t sum(const std::vector<std::size_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
 bool are_equal(const std::vector<std::size_t>& counts) {
@@ -151,27 +146,16 @@ struct Launch {
 }  // namespace
 
 bool is_supported(int version, int collective, int dtype, int op) {
-  switch (collective) {
-    case RODA_ALLREDUCE:
-    case RODA_REDUCESCATTER:
-    case RODA_REDUCE:
-      return is_reduction(version, dtype, op);
-    case RODA_BROADCAST:
-    case RODA_ALLGATHER:
-    case RODA_ALLTOALL:
-      return roda_dtype_size(dtype) != 0;
-    default:
-      return false;
-  }
+  const bool is_ours = collective != RODA_BARRIER && collective != RODA_ADASUM_ALLREDUCE;
+  if (!is_ours || roda_collective_is(collective, RODA_RUNS) == 0) return false;
+  if (roda_collective_is(collective, RODA_COMBINES) != 0) return is_reduction(version, dtype, op);
+  return roda_dtype_size(dtype) != 0;
 }
 
 void measure(int rank, int size, Request* request) {
   const roda_collective_args& args = request->args;
-  const std::size_t width = roda_dtype_size(args.dtype);
-  const auto own = static_cast<std::size_t>(rank);
-  const roda_collective_entry& data = *roda_collective_of(args.collective);
   const bool is_rooted = roda_collective_is(args.collective, RODA_ROOTED) != 0;
-  const bool needs_recv_counts = data.input != RODA_WHOLE;
+  const bool needs_recv_counts = roda_collective_of(args.collective)->input != RODA_WHOLE;
   if ((needs_recv_counts && request->recv_counts.empty()) ||
       (args.collective == RODA_ALLTOALL && request->send_counts.empty())) {
     throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + request->name() + " without its counts");
@@ -179,25 +163,9 @@ void measure(int rank, int size, Request* request) {
   if (is_rooted && (args.root < 0 || args.root >= size)) {
     throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + request->name() + " with root " + std::to_string(args.root));
   }
-  std::size_t input = args.count, output = args.count;
-  if (args.collective == RODA_ALLGATHER) {
-    input = request->recv_counts[own];
-    output = sum(request->recv_counts);
-  } else if (args.collective == RODA_REDUCESCATTER) {
-    input = sum(request->recv_counts);
-    output = request->recv_counts[own];
-  } else if (args.collective == RODA_ALLTOALL) {
-    input = sum(request->send_counts);
-    output = sum(request->recv_counts);
-  }
-  if (args.collective == RODA_REDUCE && rank != args.root) output = 0;
-  request->input_bytes = input * width;
-  request->output_bytes = output * width;
-}
-
-bool is_empty(const Request& request) {
-  // An alltoall without data here may have some between others, and then they need nothing of this rank.
-  return request.input_bytes == 0 && request.output_bytes == 0;
+  const auto [input, output] = sdk::elements_of(args, rank, size);
+  request->input_bytes = input * roda_dtype_size(args.dtype);
+  request->output_bytes = output * roda_dtype_size(args.dtype);
 }
 
 Result launch(const Library& library, Comm comm, int rank, int size, const Request& request) {

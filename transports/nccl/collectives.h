@@ -1,11 +1,10 @@
 // What NCCL can do natively, and how each collective is put to it.
 #pragma once
 
-#include <roda/abi/transport.h>
+#include <roda/sdk/collective.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <vector>
 
 #include "transports/nccl/library.h"
 
@@ -14,8 +13,8 @@ namespace roda::nccl {
 // One collective under way: what was asked for, and how far it is.
 using Clock = std::chrono::steady_clock;
 
-// Its own copy of what was asked for. One thread at a time.
-struct Request {
+// One thread at a time.
+struct Request : sdk::KeptCollective {
   enum class State {
     kQueued,     // waits for its turn to be handed to NCCL
     kLaunching,  // NCCL has it, but not yet all of it lies on the stream
@@ -24,13 +23,7 @@ struct Request {
   };
 
   void assign(const roda_collective_args& from, int size) {
-    args = from;
-    const auto keep = [size](const std::size_t** counts, std::vector<std::size_t>* kept) {
-      kept->assign(*counts, *counts != nullptr ? *counts + size : nullptr);
-      if (*counts != nullptr) *counts = kept->data();
-    };
-    keep(&args.send_counts, &send_counts);
-    keep(&args.recv_counts, &recv_counts);
+    keep(from, size);
     state = State::kQueued;
     begin = end = nullptr;
     has_begun = false;
@@ -42,8 +35,6 @@ struct Request {
                                      sdk::overlaps(args.output, output_bytes, base, bytes));
   }
 
-  roda_collective_args args{};  // its counts point into the two below
-  std::vector<std::size_t> send_counts, recv_counts;
   std::size_t input_bytes = 0, output_bytes = 0;
   cuda::Stream stream = nullptr;
   State state = State::kQueued;
@@ -58,8 +49,9 @@ bool is_supported(int version, int collective, int dtype, int op);
 
 // Fills the request's byte counts. Throws sdk::Failure when a count or a pointer is missing.
 void measure(int rank, int size, Request* request);
-// Nothing is to be moved on any rank.
-bool is_empty(const Request& request);
+// Nothing is to be moved on any rank: an alltoall without data here may have some between others, and then they need
+// nothing of this rank.
+inline bool is_empty(const Request& request) { return request.input_bytes == 0 && request.output_bytes == 0; }
 
 // Hands it to NCCL, on the request's stream; what NCCL returned, which may be kInProgress.
 Result launch(const Library& library, Comm comm, int rank, int size, const Request& request);

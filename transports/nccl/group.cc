@@ -38,8 +38,7 @@ void Group::abort(const sdk::Failure& cause) {
 int32_t Group::start(const roda_collective_args& args, Request** request) {
   state_.throw_if_broken();
   if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
-    throw sdk::Failure(RODA_ERR_UNSUPPORTED, std::string("nccl: no ") + roda_collective_name(args.collective) + " of " +
-                                                 roda_dtype_name(args.dtype) + " by " + roda_reduce_op_name(args.op));
+    throw sdk::no_such_collective("nccl", args);
   }
   Request* started = pool_.take();
   try {

@@ -50,13 +50,12 @@ ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t
   std::memcpy(&header, header_bytes, sizeof header);
   if (!group.state_.is_peer(header.sender)) return UCS_OK;
   roda_error error{};
-  const int32_t code = sdk::guarded(&error, [&]() -> int32_t {
+  const int32_t code = sdk::done(&error, [&] {
     group.peers_[static_cast<std::size_t>(header.sender)].inbox.arrive(
         header, static_cast<const char*>(data), bytes,
         [&group](const ControlHeader& next, const char* payload, std::size_t length) {
           group.take(next, payload, length);
         });
-    return RODA_OK;
   });
   if (code != RODA_OK) group.abort(sdk::Failure(error));
   return UCS_OK;
@@ -210,12 +209,7 @@ Group::~Group() {
     static_cast<void>(memories_.release());
     return;
   }
-  if (worker_ != nullptr && state_.works()) {
-    sdk::guarded(nullptr, [this]() -> int32_t {
-      say_goodbye();
-      return RODA_OK;
-    });
-  }
+  if (worker_ != nullptr && state_.works()) sdk::done(nullptr, [this] { say_goodbye(); });
   abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
   while (worker_ != nullptr) {
     if (finish_abort() == 0) ::sched_yield();
