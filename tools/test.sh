@@ -242,7 +242,7 @@ suite_spark() {
     return
   fi
   find_torch
-  REPORT_LIMIT=1800 pytest_report spark tests/python/spark
+  KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -69,13 +68,13 @@ class TorchEstimator(HorovodEstimator):
         model, optimizer = remote.bind(model, optimizer)
         checkpoint = self._checkpoint(run_id)
         if checkpoint is not None:
-            remote.load_state(model, optimizer, torch.load(io.BytesIO(checkpoint), map_location="cpu"))
+            remote.load_state(model, optimizer, remote.loaded(checkpoint))
         losses = remote.Losses(
             self.getLoss(), self.getLossConstructors(), self.getLossWeights(), len(self.getLabelCols())
         )
         pickled = cloudpickle.dumps((model.cpu(), optimizer))
         history, state = backend.run(remote.train, (training, pickled, losses, self.getInputShapes()))[0]
-        remote.load_state(model, optimizer, torch.load(io.BytesIO(state), map_location="cpu"))
+        remote.load_state(model, optimizer, remote.loaded(state))
         return self.get_model_class()(
             history=history,
             model=model.eval(),

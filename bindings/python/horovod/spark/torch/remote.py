@@ -38,6 +38,29 @@ def load_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: 
     optimizer.load_state_dict(state["optimizer"])
 
 
+def saved(state: Any) -> bytes:
+    """Return what torch.save writes."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
+
+
+def loaded(data: bytes) -> Any:
+    """Return what was :func:`saved`, by a run of the user's own: it is unpickled."""
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+
+
+def tensors(rows: dict[str, Any]) -> dict[str, Any]:
+    """Return columns of numbers as tensors, doubles as floats; others as they are."""
+    found = {}
+    for name, values in rows.items():
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+            values = torch.from_numpy(np.ascontiguousarray(values))
+            values = values.float() if values.dtype == torch.float64 else values
+        found[name] = values
+    return found
+
+
 class Losses:
     """The loss of all outputs together.
 
@@ -156,7 +179,7 @@ class _Rank:
         for batch in itertools.islice(batches, steps):
             inputs, targets, weights = self._prepared(batch)
             outputs, loss = use(inputs, targets, weights)
-            outputs, targets = _matched(outputs, targets)
+            outputs, targets = matched(outputs, targets)
             rows = len(targets[0])
             values = [function(output, target) for group in functions
                       for function, output, target in zip(group, outputs, targets)]  # fmt: skip
@@ -186,7 +209,7 @@ class _Rank:
 
     def _train_on(self, inputs: Any, labels: Any, weights: Any) -> Any:
         if self._custom is not None:
-            return self._custom(self._model, self._optimizer, _matched, self._losses, inputs, labels, weights)
+            return self._custom(self._model, self._optimizer, matched, self._losses, inputs, labels, weights)
         if self._pass % self._passes == 0:
             self._optimizer.zero_grad()
         outputs, loss = self._validate_on(inputs, labels, weights)
@@ -197,7 +220,7 @@ class _Rank:
         return outputs, loss
 
     def _validate_on(self, inputs: Any, labels: Any, weights: Any) -> Any:
-        outputs, labels = _matched(self._model(*inputs), labels)
+        outputs, labels = matched(self._model(*inputs), labels)
         return outputs, self._losses(outputs, labels, weights)
 
     def _state(self) -> bytes:
@@ -205,9 +228,7 @@ class _Rank:
         optimizer = copy.deepcopy(self._optimizer.state_dict())
         for group in optimizer["param_groups"]:
             group["lr"] /= self._hvd.size()
-        saved = io.BytesIO()
-        torch.save({"model": self._model.state_dict(), "optimizer": optimizer}, saved)
-        return saved.getvalue()
+        return saved({"model": self._model.state_dict(), "optimizer": optimizer})
 
 
 def _groups(metrics: Any) -> list[Any]:
@@ -215,7 +236,7 @@ def _groups(metrics: Any) -> list[Any]:
     return [group if isinstance(group, (list, tuple)) else [group] for group in metrics or ()]
 
 
-def _matched(outputs: Any, labels: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
+def matched(outputs: Any, labels: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
     """Return outputs as a list, and labels in their shapes where they have as many values."""
     outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     labels = [label.reshape(output.shape) if hasattr(output, "shape") and output.numel() == label.numel() else label
