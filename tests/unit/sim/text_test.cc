@@ -144,13 +144,6 @@ TEST(ScheduleFile, ExamplesAreRightAndRun) {
   EXPECT_GT(seen, 0);
 }
 
-TEST(ScheduleFile, TheOneInTheDocumentationIsRight) {
-  const std::string page = read_file(kExamples / ".." / "docs" / "algorithms.md");
-  const std::string fence = "```json\n";
-  const std::size_t begin = page.find(fence) + fence.size();
-  EXPECT_EQ(wrong_schedules(page.substr(begin, page.find("```", begin) - begin)), "right");
-}
-
 // A file that says what the ring does takes as long as the ring.
 TEST(ScheduleFile, PlaysLikeTheAlgorithmItWasWrittenFrom) {
   std::vector<Schedule> ring;
