@@ -74,6 +74,9 @@ namespace roda::tf {
   X(void, TF_GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))                                          \
   X(TF_Tensor*, TF_AllocateOutput,                                                                                   \
     (TF_OpKernelContext*, int index, int dtype, const std::int64_t* shape, int ndim, std::size_t bytes, TF_Status*)) \
+  X(TF_Tensor*, TF_ForwardInputOrAllocateOutput,                                                                     \
+    (TF_OpKernelContext*, const int* candidates, int count, int index, const std::int64_t* shape, int ndim,          \
+     int* forwarded, TF_Status*))                                                                                    \
   X(int, TF_TensorType, (const TF_Tensor*))                                                                          \
   X(int, TF_NumDims, (const TF_Tensor*))                                                                             \
   X(std::int64_t, TF_Dim, (const TF_Tensor*, int))                                                                   \

@@ -118,11 +118,16 @@ class Done {
 struct Run {
   Run(const Kernel& its_kernel, TF_OpKernelContext* its_context, const TF_AsyncOpKernelDoneCallback* its_done)
       : kernel(its_kernel), context(its_context), done(its_done) {}
-  ~Run() {
-    for (TF_Tensor* tensor : tensors) api.TF_DeleteTensor(tensor);
-  }
+  ~Run() { release_tensors(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
+
+  void release_tensors() {
+    for (TF_Tensor* tensor : tensors) {
+      if (tensor != nullptr) api.TF_DeleteTensor(tensor);
+    }
+    tensors.clear();
+  }
 
   struct Output {
     Run* run;
@@ -133,7 +138,7 @@ struct Run {
   const Kernel& kernel;
   TF_OpKernelContext* context;
   Done done;
-  std::vector<TF_Tensor*> tensors;  // inputs and outputs, until the end
+  std::vector<TF_Tensor*> tensors;  // inputs, null where the output lies there, and outputs, until the end
   std::vector<Output> outputs;      // whose shapes are known later
 };
 
@@ -145,6 +150,23 @@ TF_Tensor* add_output(Run* run, int index, int type, const std::int64_t* shape, 
     run->tensors.push_back(tensor);
     return tensor;
   }
+  api.TF_OpKernelContext_Failure(run->context, status);
+  return nullptr;
+}
+
+// An output like that input: in its memory, where nothing else of the program needs it, as with a gradient that was
+// just computed. It is not touched for the first time then, which for a large model takes longer than the collective.
+// Null: TensorFlow has no memory, and the context knows it.
+TF_Tensor* add_output_like_input(Run* run, int index, const std::int64_t* shape, int ndim) {
+  TF_Tensor*& input = run->tensors[static_cast<std::size_t>(index)];
+  api.TF_DeleteTensor(std::exchange(input, nullptr));  // TensorFlow counts who holds it
+  const TfStatus status;
+  int forwarded = -1;
+  TF_Tensor* output =
+      api.TF_ForwardInputOrAllocateOutput(run->context, &index, 1, index, shape, ndim, &forwarded, status);
+  if (output != nullptr) run->tensors.push_back(output);
+  if (output != nullptr && status.ok() && forwarded < 0) api.TF_GetInput(run->context, index, &input, status);
+  if (output != nullptr && status.ok()) return output;
   api.TF_OpKernelContext_Failure(run->context, status);
   return nullptr;
 }
@@ -192,8 +214,7 @@ void finish(void* context, roda_handle handle) {
   } else if (run->kernel.collective == RODA_JOIN) {
     finish_join(run.get(), handle);
   }
-  for (TF_Tensor* tensor : run->tensors) api.TF_DeleteTensor(tensor);
-  run->tensors.clear();
+  run->release_tensors();
   run->done();
 }
 
@@ -245,13 +266,14 @@ bool describe(Run* run, Submission* submission) {
     op.dtype = dtype_of(tensor);
     op.ndim = static_cast<std::int32_t>(shape.size());
     op.shape = shape.data();
-    op.input = api.TF_TensorData(tensor);
     const int type = api.TF_TensorType(tensor);
     if (kernel.collective == RODA_ALLREDUCE || kernel.collective == RODA_BROADCAST) {
-      TF_Tensor* output = add_output(run, static_cast<int>(i), type, op.shape, op.ndim, api.TF_TensorByteSize(tensor));
+      TF_Tensor* output = add_output_like_input(run, static_cast<int>(i), op.shape, op.ndim);
       if (output == nullptr) return false;
       op.output = api.TF_TensorData(output);
+      op.input = run->tensors[i] == nullptr ? op.output : api.TF_TensorData(run->tensors[i]);
     } else {
+      op.input = api.TF_TensorData(tensor);
       run->outputs.push_back({run, static_cast<int>(i), type});
       op.allocate = &allocate;
       op.allocate_context = &run->outputs.back();
@@ -314,7 +336,7 @@ void compute(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCall
     run.reset(submitted);
     fail(context, error);
   }
-  for (TF_Tensor* tensor : std::exchange(run->tensors, {})) api.TF_DeleteTensor(tensor);
+  run->release_tensors();
   run->done();
 }
 

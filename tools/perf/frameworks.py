@@ -4,8 +4,9 @@
 usage: horovodrun -np 2 python tools/perf/frameworks.py torch|tensorflow|jax|mxnet [--bytes 4096] [--rounds 30]
 
 Prints microseconds: `call`, a synchronous call from Python; `in a graph`, one of a chain of 32 within a compiled
-function; `gradients`, 161 tensors of float32 (102 MB) as the framework's optimizer reduces them; of JAX
-besides, `JAX over Gloo`, its own allreduce of as many bytes. The operations take turns.
+function; `gradients`, 161 tensors of float32 (102 MB) as the framework's optimizer reduces them, in TensorFlow and JAX
+within a function that computes them, of which `no gradients` is the time without reducing; of JAX besides, `JAX over
+Gloo`, its own allreduce of as many bytes. The operations take turns.
 """
 
 from __future__ import annotations
@@ -71,15 +72,20 @@ def of_tensorflow(count: int) -> Operations:
             value = hvd.allreduce(value, name=f"chain.{i}")
         return value
 
-    @tf.function
-    def all_gradients() -> None:
-        for i, gradient in enumerate(gradients):
-            gradient.assign(hvd.allreduce(gradient, name=f"gradient.{i}"))
+    def step(reduce: Callable[..., Any]) -> Callable[[], None]:
+        @tf.function
+        def computed(factor: Any) -> None:
+            for i, gradient in enumerate(gradients):
+                gradient.assign(reduce(gradient * factor, name=f"gradient.{i}"))
+
+        factor = tf.constant(1.0)
+        return lambda: computed(factor)
 
     return {
         "call": (lambda: hvd.allreduce(small, name="small"), 1),
         "in a graph": (lambda: chain(small).numpy(), CHAIN),
-        "gradients": (all_gradients, 1),
+        "gradients": (step(hvd.allreduce), 1),
+        "no gradients": (step(lambda value, name: value), 1),
     }
 
 
@@ -109,11 +115,15 @@ def of_jax(count: int) -> Operations:
             value = hvd.allreduce(value, name=f"chain.{i}")
         return value
 
-    all_gradients = jax.jit(lambda tree: hvd.allreduce(tree, name="gradients"))
+    def step(reduce: Callable[[Any], Any]) -> Callable[[], Any]:
+        computed = jax.jit(lambda tree, factor: reduce([gradient * factor for gradient in tree]))
+        return lambda: jax.block_until_ready(computed(gradients, 1.0))
+
     return {
         "call": (lambda: jax.block_until_ready(hvd.allreduce(small, name="small")), 1),
         "in a graph": (lambda: jax.block_until_ready(chain(small)), CHAIN),
-        "gradients": (lambda: jax.block_until_ready(all_gradients(gradients)), 1),
+        "gradients": (step(lambda tree: hvd.allreduce(tree, name="gradients")), 1),
+        "no gradients": (step(lambda tree: tree), 1),
         "JAX over Gloo": (lambda: jax.block_until_ready(over_gloo(array)), 1),
     }
 
@@ -153,7 +163,7 @@ def main() -> None:
     row: dict[str, Any] = {"framework": options.framework, "ranks": basics.size(), "bytes": options.bytes}
     times: dict[str, list[float]] = {name: [] for name in operations}
     for name, (operation, count) in [*operations.items()] * TURNS:
-        rounds = (options.rounds if name == "gradients" else options.rounds * 100 // count) // TURNS + 1
+        rounds = (options.rounds if "gradients" in name else options.rounds * 100 // count) // TURNS + 1
         for i in range(rounds + rounds // 10 + 1):
             start = time.perf_counter_ns()
             operation()

@@ -68,6 +68,20 @@ def test_a_group_may_have_several_dtypes(run: Run) -> None:
     assert hvd.grouped_allreduce([]) == []
 
 
+def test_what_is_needed_later_is_not_overwritten() -> None:
+    @tf.function
+    def used_twice(x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        once, twice = x + 1, x + 2
+        total = hvd.grouped_allreduce([once, twice, twice], op=hvd.Sum)
+        with tf.control_dependencies(total):
+            return (*total, hvd.broadcast(x + 3, root_rank=0), twice * 1)
+
+    rank, ranks = hvd.rank(), range(hvd.size())
+    once, twice, again, broadcast, kept = (float(t[0]) for t in used_twice(tf.fill([1 << 16], float(rank))))
+    assert (once, twice, again) == (sum(r + 1 for r in ranks), *[sum(r + 2 for r in ranks)] * 2)
+    assert (broadcast, kept) == (3, rank + 2)
+
+
 @pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
 def test_compression_keeps_the_dtype(compression: type) -> None:
     found = hvd.allreduce(tf.ones([8]), op=hvd.Sum, compression=compression)
