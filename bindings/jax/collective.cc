@@ -250,7 +250,7 @@ Submission describe(const Call& call, Run* run) {
     op.ndim = static_cast<std::int32_t>(input.rank);
     op.shape = input.dims;
     op.input = input.data;
-    prefer_large_pages(output, bytes_of(output));
+    if (output.data != input.data) prefer_large_pages(output, bytes_of(output));
     if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
       op.output = output.data;
     } else if (op.collective == RODA_BARRIER) {

@@ -202,6 +202,20 @@ def test_calls_are_neither_merged_nor_moved_out_of_loops() -> None:
     assert len(calls) == 2
 
 
+def test_what_is_needed_later_is_not_overwritten() -> None:
+    @jax.jit
+    def used_twice(x: jax.Array) -> tuple[jax.Array, ...]:
+        once, twice = x + 1, x + 2
+        total = hvd.allreduce([once, twice, twice], op=hvd.Sum, name="used.sum")
+        return (*total, hvd.broadcast(x + 3, root_rank=0, name="used.broadcast"), twice + 0 * total[1], x)
+
+    rank, ranks = hvd.rank(), range(hvd.size())
+    given = jnp.full(1 << 16, float(rank))
+    once, twice, again, broadcast, kept, same = (float(array[0]) for array in used_twice(given))
+    assert (once, twice, again) == (sum(r + 1 for r in ranks), *[sum(r + 2 for r in ranks)] * 2)
+    assert (broadcast, kept, same, float(given[0])) == (3, rank + 2, rank, rank)
+
+
 @pytest.mark.parametrize("width", [4, 70_000])
 def test_loops_and_branches(width: int) -> None:
     def step(x: Any, i: Any) -> tuple[Any, Any]:

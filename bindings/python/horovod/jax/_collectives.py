@@ -146,17 +146,20 @@ def _run(*arrays: Any, **params: Any) -> list[Any]:
     return _arrays.run(arrays, collective, params["name"], shapes, **fields)
 
 
-# XLA keeps what has a side effect: it neither drops nor merges nor moves such calls, and runs those of one program one
-# after the other, in an order that is the same on all ranks that run the same program.
-_rule = _ffi.lowering(has_side_effect=True)
-
-
 def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **params: Any) -> Any:
     del rows, received  # which the shapes tell
     numbers = {key: np.int64(params[key]) for key in ("collective", "op", "root", "process_set")}
     factors = {key: np.float64(params[key]) for key in ("prescale", "postscale")}
     text = "" if splits is None else " ".join(map(str, splits))
-    return _rule(ctx, *operands, name=params["name"], splits=text, **numbers, **factors)
+    # Results of the operands' shapes lie in the operands' memory, which XLA copies first where the program needs it later:
+    # the first touch of new memory would take longer than the collective.
+    is_in_place = params["collective"] in (ALLREDUCE, BROADCAST, BARRIER)
+    # XLA keeps what has a side effect: it neither drops nor merges nor moves such calls, and runs those of one program
+    # one after the other, in an order that is the same on all ranks that run the same program.
+    rule = _ffi.lowering(
+        has_side_effect=True, operand_output_aliases={i: i for i in range(len(operands))} if is_in_place else None
+    )
+    return rule(ctx, *operands, name=params["name"], splits=text, **numbers, **factors)
 
 
 def _refuse(ctx: Any, *_: Any, **__: Any) -> Any:
