@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -34,5 +36,35 @@ std::thread start_thread(const char* name, Body&& body) {
   pthread_setname_np(thread.native_handle(), name);
   return thread;
 }
+
+// A call that may block for long, on a thread of its own. One thread at a time. Whoever destroys it does not wait for a
+// call that has not returned, so what that works on is its own or lives as long as the process.
+template <typename Result>
+class HelperCall {
+ public:
+  ~HelperCall() {
+    if (thread_.joinable()) is_running() ? thread_.detach() : thread_.join();
+  }
+  template <typename Body>
+  void start(const char* name, Body&& body) {
+    std::packaged_task<Result()> task(std::forward<Body>(body));
+    result_ = task.get_future();
+    thread_ = start_thread(name, std::move(task));
+  }
+  // It was, and its result has not been taken.
+  bool is_started() const { return result_.valid(); }
+  bool is_running() const {
+    return result_.valid() && result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
+  // Of a started one that does not run any more, once: what the body returned. Throws what it threw.
+  Result take() {
+    thread_.join();
+    return result_.get();
+  }
+
+ private:
+  std::future<Result> result_;
+  std::thread thread_;
+};
 
 }  // namespace roda

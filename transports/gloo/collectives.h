@@ -88,6 +88,7 @@ struct Request : sdk::KeptCollective {
     data = its_data;
     bytes = its_bytes;
     started = Clock::now();
+    if (result.code() != RODA_OK) result = {RODA_OK, {}};
     is_over_.store(false, std::memory_order_relaxed);
   }
 
@@ -102,9 +103,10 @@ struct Request : sdk::KeptCollective {
   }
 
   bool is_done() const { return is_over_.load(std::memory_order_acquire); }
-  void end(const sdk::Failure& how = {RODA_OK, {}}) {
-    result = how;
-    is_over_.store(true, std::memory_order_release);
+  void end() { is_over_.store(true, std::memory_order_release); }
+  void end(const sdk::Failure& failure) {
+    result = failure;
+    end();
   }
 
   int peer = -1;

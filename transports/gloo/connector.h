@@ -52,7 +52,7 @@ class Connector {
 
   // Where the others find this rank, and the key; of one length on all ranks.
   std::vector<char> card() const {
-    Card card{bound_.storage, bound_.length, {}};
+    Card card{bound_, {}};
     std::copy(key_.bytes().begin(), key_.bytes().end(), card.key.begin());
     const char* bytes = reinterpret_cast<const char*>(&card);
     return {bytes, bytes + sizeof card};
@@ -92,8 +92,7 @@ class Connector {
   static constexpr int kLookAgainMs = 10;
 
   struct Card {
-    sockaddr_storage storage;
-    std::uint32_t length;
+    SocketAddress address;
     std::array<std::uint8_t, kKeyBytes> key;
   };
   struct Dial {
@@ -110,10 +109,8 @@ class Connector {
   void start(Dial* dial, const char* card_bytes) {
     Card card{};
     std::memcpy(&card, card_bytes, sizeof card);
-    SocketAddress address;
-    address.storage = card.storage;
-    address.length = std::min<socklen_t>(card.length, sizeof card.storage);
-    const Status status = SecureConnection::connect({address}, Secret(card.key), options(), &dial->connection);
+    card.address.length = std::min<socklen_t>(card.address.length, sizeof card.address.storage);
+    const Status status = SecureConnection::connect({card.address}, Secret(card.key), options(), &dial->connection);
     explicit_bzero(card.key.data(), card.key.size());
     if (!status.ok()) fail(dial, status);
   }

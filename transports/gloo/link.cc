@@ -10,6 +10,11 @@ namespace {
 
 using TcpBuffer = ::gloo::transport::tcp::UnboundBuffer;
 
+// Asking one of Gloo's buffers whether it is done, without waiting.
+//
+// Gloo offers no call for that: its waits either sleep or, when they time out, break every connection. But the counters
+// that its waits look at are declared in an installed header, for classes that derive from its buffer.
+//
 // Never made: a derived class may name the members, and what it names are members of the base.
 struct Counters : TcpBuffer {
   static constexpr auto kMutex = &Counters::m_;
@@ -18,24 +23,25 @@ struct Counters : TcpBuffer {
   static constexpr auto kFailure = &Counters::ex_;
 };
 
-TcpBuffer& tcp(::gloo::transport::UnboundBuffer& buffer) { return static_cast<TcpBuffer&>(buffer); }
+TcpBuffer& tcp(const Buffer& buffer) { return static_cast<TcpBuffer&>(*buffer); }
 
+// Takes one completed operation from the buffer's count; false when none has completed yet.
 bool take(TcpBuffer& buffer, int TcpBuffer::*count) {
   const std::lock_guard lock(buffer.*Counters::kMutex);
   if (buffer.*count == 0) return false;
   --(buffer.*count);
   return true;
 }
+bool take_sent(const Buffer& buffer) { return take(tcp(buffer), Counters::kSent); }
+bool take_received(const Buffer& buffer) { return take(tcp(buffer), Counters::kReceived); }
 
-}  // namespace
-
-bool take_sent(::gloo::transport::UnboundBuffer& buffer) { return take(tcp(buffer), Counters::kSent); }
-bool take_received(::gloo::transport::UnboundBuffer& buffer) { return take(tcp(buffer), Counters::kReceived); }
-
-void throw_if_failed(::gloo::transport::UnboundBuffer& buffer) {
+// Throws what the buffer's connection ended with while an operation on it was pending.
+void throw_if_failed(const Buffer& buffer) {
   const std::lock_guard lock(tcp(buffer).*Counters::kMutex);
   if (tcp(buffer).*Counters::kFailure != nullptr) std::rethrow_exception(tcp(buffer).*Counters::kFailure);
 }
+
+}  // namespace
 
 Link::Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up)
     : mesh_(mesh), peer_(peer), explain_(std::move(explain)), give_up_(std::move(give_up)) {
@@ -115,7 +121,7 @@ int Link::fail(const std::string& text) {
     if (message.request != nullptr) message.request->end();
     return true;
   });
-  for (; take_received(*ring_[next_]->buffer); next_ = (next_ + 1) % kFrames) {
+  for (; take_received(ring_[next_]->buffer); next_ = (next_ + 1) % kFrames) {
     end_long_receives();
     if (ring_[next_]->frame.header.kind == FrameHeader::Kind::kMessage) take_message(ring_[next_]->frame);
   }
@@ -138,7 +144,7 @@ int Link::end_all(const sdk::Failure& cause) {
 }
 
 // The sending half of a link.
-bool Link::Sending::is_done() const { return has_started() && take_sent(frame != nullptr ? *frame->buffer : *data); }
+bool Link::Sending::is_done() const { return has_started() && take_sent(frame != nullptr ? frame->buffer : data); }
 
 Link::Begun Link::send(Request* request) {
   if (broken_ != nullptr) throw *broken_;
@@ -305,7 +311,7 @@ Link::Begun Link::receive(Request* request) {
 
 int Link::end_long_receives() {
   return static_cast<int>(std::erase_if(receives_, [this](const Receiving& receive) {
-    if (receive.data == nullptr || !take_received(*receive.data)) return false;
+    if (receive.data == nullptr || !take_received(receive.data)) return false;
     if (is_big(receive)) incoming_.note_end(receive.request->bytes);
     receive.request->end();
     return true;
@@ -316,7 +322,7 @@ int Link::take_frames() {
   std::optional<PipeSignalHeld> held;
   std::string lost;
   int taken = 0;
-  for (; take_received(*ring_[next_]->buffer); next_ = (next_ + 1) % kFrames, ++taken) {
+  for (; take_received(ring_[next_]->buffer); next_ = (next_ + 1) % kFrames, ++taken) {
     if (!held.has_value()) held.emplace();
     // The long messages that were sent before it are here as well.
     end_long_receives();
@@ -328,7 +334,7 @@ int Link::take_frames() {
     }
   }
   if (!lost.empty()) throw std::runtime_error(lost);
-  throw_if_failed(*ring_[next_]->buffer);
+  throw_if_failed(ring_[next_]->buffer);
   return taken;
 }
 

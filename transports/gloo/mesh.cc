@@ -46,6 +46,12 @@ void handle(Handler& handler) {
   if constexpr (DrivenByAnyone<Handler>) handler.handleEvents(EPOLLIN);
 }
 
+// What the kernel has in the queue, an ioctl's name, of the socket.
+std::size_t bytes_in(unsigned long queue, int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, queue, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
 // The end of the stream, or an error, has come as well.
 bool has_come(int socket) {
   char byte = 0;
@@ -174,15 +180,8 @@ void Mesh::connect(const std::function<const char*(int)>& card_of) {
   }
 }
 
-std::size_t Mesh::unread_bytes(int peer) const {
-  int bytes = 0;
-  return ::ioctl(socket(peer), FIONREAD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
-}
-
-std::size_t Mesh::unsent_bytes(int peer) const {
-  int bytes = 0;
-  return ::ioctl(socket(peer), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
-}
+std::size_t Mesh::unread_bytes(int peer) const { return bytes_in(FIONREAD, socket(peer)); }
+std::size_t Mesh::unsent_bytes(int peer) const { return bytes_in(SIOCOUTQ, socket(peer)); }
 
 bool Mesh::drive(int peer) {
   ::gloo::transport::tcp::Handler*& handler = handlers_[static_cast<std::size_t>(peer)];

@@ -127,9 +127,10 @@ class Job {
   }
   template <typename Body>
   void block(Body&& body, const std::string& what) const {
-    BlockingJob job;
-    job.start(std::forward<Body>(body));
-    wait_until([&] { return job.test(); }, what);
+    HelperCall<void> job;
+    job.start(kJobName, std::forward<Body>(body));
+    wait_until([&] { return !job.is_running(); }, what);
+    job.take();
   }
   template <typename Test>
   void wait_until(Test&& is_over, const std::string& what) const {

@@ -59,29 +59,36 @@ int Group::poll() {
   return taken;
 }
 
-int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
-                             Request** request) {
-  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
+template <typename Start>
+int32_t Group::begin(Operation::Kind kind, int peer, std::uint64_t tag, Start&& start, Request** request) {
   const Runtime::Turn turn(context_->runtime());
   if (!turn) return RODA_AGAIN;
-  Request* message = context_->queue().take();
-  message->restart(kind, peer, tag);
-  message->touched[0] = {data, bytes};
-  hand_out(message);
+  Request* operation = context_->queue().take();
+  operation->restart(kind, peer, tag);
+  operation->place = live_.size();
+  live_.push_back(operation);
   bool is_done = false;
-  attempt([&] { is_done = kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message); });
+  attempt([&] { is_done = start(operation); });
   if (state_.is_broken()) {
-    drop(message);
+    drop(operation);
     state_.throw_if_broken();
   }
   if (is_done) {
-    take_back(message);
-    context_->queue().give_back(message);
-    context_->pump().note();
-    return RODA_OK;
+    release(operation);
+  } else {
+    *request = operation;
   }
-  *request = message;
   return RODA_OK;
+}
+
+int32_t Group::start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
+                             Request** request) {
+  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
+  const auto start = [&](Request* message) {
+    message->touched[0] = {data, bytes};
+    return kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
+  };
+  return begin(kind, peer, tag, start, request);
 }
 
 int32_t Group::start(const roda_collective_args& args, Request** request) {
@@ -91,30 +98,19 @@ int32_t Group::start(const roda_collective_args& args, Request** request) {
   }
   if (sdk::is_trivial(args, state_.size())) return RODA_OK;
   if (!state_.is_formed()) state_.refuse(state_.rank());
-  const Runtime::Turn turn(context_->runtime());
-  if (!turn) return RODA_AGAIN;
-  Request* operation = context_->queue().take();
-  operation->restart(Operation::Kind::kCollective, -1, args.tag);
-  hand_out(operation);
-  attempt([&] {
+  const auto start = [&](Request* operation) {
     start_collective(context_->runtime().library(), context_->host(),
                      {forming_->communicator(), state_.rank(), state_.size()}, args, &context_->queue(), operation);
-  });
-  if (state_.is_broken()) {
-    drop(operation);
-    state_.throw_if_broken();
-  }
-  *request = operation;
-  return RODA_OK;
+    return false;
+  };
+  return begin(Operation::Kind::kCollective, -1, args.tag, start, request);
 }
 
 int32_t Group::test(Request* operation) {
   if (operation->is_done()) {
     const int code = operation->code, peer = operation->peer;
     const std::string text = code == RODA_OK ? std::string() : operation->text;
-    take_back(operation);
-    context_->queue().give_back(operation);
-    context_->pump().note();
+    release(operation);
     if (code == RODA_OK) return RODA_OK;
     throw sdk::Failure(code, text, peer < 0 ? -1 : state_.world_rank(peer));
   }
@@ -140,15 +136,16 @@ void Group::time_out(Request* operation) {
   throw late;
 }
 
-void Group::hand_out(Request* operation) {
-  operation->place = live_.size();
-  live_.push_back(operation);
-}
-
 void Group::take_back(Request* operation) {
   live_[operation->place] = live_.back();
   live_.back()->place = operation->place;
   live_.pop_back();
+}
+
+void Group::release(Request* operation) {
+  take_back(operation);
+  context_->queue().give_back(operation);
+  context_->pump().note();
 }
 
 void Group::drop(Request* operation) {

@@ -3,7 +3,6 @@
 
 #include <roda/sdk/exchange.hpp>
 
-#include <future>
 #include <numeric>
 #include <set>
 
@@ -14,36 +13,7 @@
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
-// A call that blocks, on a thread of its own. What it works on is shared with that thread, so that one that never comes
-// back can be left alone.
-class BlockingJob {
- public:
-  ~BlockingJob() {
-    if (thread_.joinable()) is_running() ? thread_.detach() : thread_.join();
-  }
-  template <typename Body>
-  void start(Body&& body) {
-    std::packaged_task<void()> task(std::forward<Body>(body));
-    end_ = task.get_future();
-    thread_ = start_thread("roda-mpi-form", std::move(task));
-  }
-  // True when over, once; throws what the body threw.
-  bool test() {
-    if (is_running()) return false;
-    thread_.join();
-    end_.get();
-    return true;
-  }
-  // And its end has not been told yet.
-  bool is_started() const { return end_.valid(); }
-  bool is_running() const {
-    return end_.valid() && end_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-  }
-
- private:
-  std::future<void> end_;
-  std::thread thread_;
-};
+inline constexpr const char* kJobName = "roda-mpi-form";  // of its thread
 
 // A communicator of these ranks of MPI_COMM_WORLD, in this order. Blocks until all of them have called it.
 inline MPI_Comm make_communicator(const std::vector<int>& ranks, int tag) {
@@ -79,7 +49,7 @@ class Forming {
               [this](int a, int b) { return state_.world_rank(a) < state_.world_rank(b); });
     place_ = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), state_.rank()) - order_.begin());
     if (Runtime::get().is_started()) return;
-    job_.start([host] { Runtime::get().start(host); });
+    job_.start(kJobName, [host] { Runtime::get().start(host); });
   }
   ~Forming() {
     // A job that hangs in MPI keeps the turn: nothing that comes after it would get through either.
@@ -90,7 +60,8 @@ class Forming {
   bool test() {
     switch (step_) {
       case Step::kStart:
-        if (job_.is_started() && !job_.test()) return false;
+        if (job_.is_running()) return false;
+        if (job_.is_started()) job_.take();
         identify();
         step_ = Step::kIdentify;
         [[fallthrough]];
@@ -105,11 +76,12 @@ class Forming {
         [[fallthrough]];
       case Step::kOthers:
         if (!has_turn_of(order_.back())) return false;
-        job_.start([made = made_, ranks = mpi_ranks_] { *made = make_communicator(ranks, kGroupTag); });
+        job_.start(kJobName, [made = made_, ranks = mpi_ranks_] { *made = make_communicator(ranks, kGroupTag); });
         step_ = Step::kMake;
         [[fallthrough]];
       case Step::kMake:
-        if (!job_.test()) return false;
+        if (job_.is_running()) return false;
+        job_.take();
         turn_is_taken.store(false);
         holds_turn_ = false;
         step_ = Step::kReady;
@@ -153,12 +125,10 @@ class Forming {
   }
   // All members are different processes of one MPI world, or nothing could connect them.
   void judge() {
-    Identity mine{};
-    std::memcpy(&mine, gather_.value(state_.rank()), sizeof mine);
+    const auto mine = gather_.value_as<Identity>(state_.rank());
     std::set<int> seen;
     for (int member = 0; member < state_.size(); ++member) {
-      Identity theirs{};
-      std::memcpy(&theirs, gather_.value(member), sizeof theirs);
+      const auto theirs = gather_.value_as<Identity>(member);
       const int rank = state_.world_rank(member);
       const std::string who = "mpi: rank " + std::to_string(rank);
       if (std::strcmp(mine.library, theirs.library) != 0) {
@@ -204,7 +174,7 @@ class Forming {
   const sdk::GroupState& state_;
 
   Step step_ = Step::kStart;
-  BlockingJob job_;
+  HelperCall<void> job_;
   sdk::Allgather gather_;
   std::vector<int> mpi_ranks_;  // of the members in MPI_COMM_WORLD
   std::vector<int> order_;      // members by world rank
@@ -248,8 +218,12 @@ class Group {
   // it.
   template <typename Body>
   void attempt(Body&& body);
-  void hand_out(Request* operation);
+  // Has `start` begin an operation, which says whether it is done already.
+  template <typename Start>
+  int32_t begin(Operation::Kind kind, int peer, std::uint64_t tag, Start&& start, Request** request);
   void take_back(Request* operation);
+  // It has ended, and its caller knows.
+  void release(Request* operation);
   // Ends `operation` for its caller; MPI may go on with it.
   void drop(Request* operation);
   [[noreturn]] void time_out(Request* operation);

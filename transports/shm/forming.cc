@@ -63,17 +63,11 @@ Status take_pages(SharedSegment& segment, std::size_t bytes, std::size_t ranks, 
 }  // namespace
 
 Group::Group(Context& context, const roda_group_desc& desc)
-    : context_(context),
-      state_("shm", desc),
-      peers_(static_cast<std::size_t>(state_.size())),
-      messages_(*this),
-      hello_sent_(peers_.size()),
-      hello_taken_(peers_.size()) {
+    : context_(context), state_("shm", desc), peers_(static_cast<std::size_t>(state_.size())), messages_(*this) {
   if (!context.in_owner()) throw sdk::Failure(RODA_ERR_INVALID, "shm: a forked child can't use its parent's transport");
   for (int i = 0; i < state_.size(); ++i) {
     peer(i).group = this;
     peer(i).rank = i;
-    peer(i).world_rank = state_.world_rank(i);
   }
   if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) {
     throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
@@ -139,7 +133,7 @@ void Group::connect_self() {
   self.bell_guard = ForkGuard(self.bell.get());
   attach(self, segment_.data(), segment_.size());
   self.cma = context_.settings().cma;
-  hello_sent_[static_cast<std::size_t>(self.rank)] = hello_taken_[static_cast<std::size_t>(self.rank)] = true;
+  self.hello_sent = self.hello_taken = true;
 }
 
 // Finds our places in a member's segment and its places in ours.
@@ -184,11 +178,16 @@ bool Group::test() {
       step, [this] { return state_.late(missing()); }, fail);
 }
 
+Group::Card Group::card_of(int rank) const {
+  Card card = cards_.value_as<Card>(rank);
+  card.mailbox[sizeof card.mailbox - 1] = 0;
+  return card;
+}
+
 bool Group::exchange_cards() {
   if (!cards_.test()) return false;
   for (const Peer& peer : peers_) {
-    Card card;
-    std::memcpy(&card, cards_.value(peer.rank), sizeof card);
+    const Card card = card_of(peer.rank);
     if (card.magic != kMagic || card.version != kLayoutVersion || card.rank != peer.rank) {
       throw state_.other_version(peer.rank);
     }
@@ -198,7 +197,7 @@ bool Group::exchange_cards() {
 
 bool Group::exchange_hellos() {
   for (Peer& peer : peers_) {
-    if (!hello_sent_[static_cast<std::size_t>(peer.rank)]) send_hello(peer);
+    if (!peer.hello_sent) send_hello(peer);
   }
   for (;;) {
     FdMailbox::Message message;
@@ -207,14 +206,12 @@ bool Group::exchange_hellos() {
     if (!received) break;
     take_hello(message, message.fds);
   }
-  auto all = [](const std::vector<bool>& v) { return std::all_of(v.begin(), v.end(), [](bool b) { return b; }); };
-  return all(hello_sent_) && all(hello_taken_);
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.hello_sent && peer.hello_taken; });
 }
 
 void Group::send_hello(Peer& peer) {
-  Card card;
-  std::memcpy(&card, cards_.value(peer.rank), sizeof card);
-  card.mailbox[sizeof card.mailbox - 1] = 0;
+  const Card card = card_of(peer.rank);
   const Hello hello{state_.rank(), 0, nonce_, segment_.size(), reinterpret_cast<std::uint64_t>(&nonce_)};
   const int fds[] = {segment_.fd(), context_.bell_fd()};
   bool sent = false;
@@ -224,7 +221,7 @@ void Group::send_hello(Peer& peer) {
                        place_of(peer));
   }
   sdk::expect_ok(status, "shm");
-  if (sent) hello_sent_[static_cast<std::size_t>(peer.rank)] = true;
+  peer.hello_sent = sent;
 }
 
 // Strangers of the same user may write to the mailbox too: what isn't from a member is skipped.
@@ -232,9 +229,8 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
   Hello hello;
   if (message.tag != kHelloTag || message.payload.size() != sizeof hello || fds.size() != 2) return;
   std::memcpy(&hello, message.payload.data(), sizeof hello);
-  if (hello.rank < 0 || hello.rank >= state_.size() || hello_taken_[static_cast<std::size_t>(hello.rank)]) return;
-  Card card;
-  std::memcpy(&card, cards_.value(hello.rank), sizeof card);
+  if (hello.rank < 0 || hello.rank >= state_.size() || peer(hello.rank).hello_taken) return;
+  const Card card = card_of(hello.rank);
   if (!(hello.nonce == card.nonce) || hello.segment_bytes < sizeof(SegmentHeader)) return;
 
   Peer& from = peer(hello.rank);
@@ -250,7 +246,7 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
   attach(from, from.segment.data(), hello.segment_bytes);
   (void)::madvise(from.base + theirs.heap_offset, hello.segment_bytes - theirs.heap_offset, MADV_HUGEPAGE);
   try_cma(from, hello.probe_address);
-  hello_taken_[static_cast<std::size_t>(hello.rank)] = true;
+  from.hello_taken = true;
 }
 
 void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
@@ -266,8 +262,8 @@ void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
 std::vector<int> Group::missing() const {
   if (!has_cards_) return cards_.missing();
   std::vector<int> ranks;
-  for (int rank = 0; rank < state_.size(); ++rank) {
-    if (!hello_taken_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  for (const Peer& peer : peers_) {
+    if (!peer.hello_taken) ranks.push_back(peer.rank);
   }
   return ranks;
 }

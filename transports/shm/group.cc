@@ -10,15 +10,8 @@
 namespace roda::shm {
 namespace {
 
-// Missing before Linux 5.14, where its failing costs nothing but page faults later.
-void populate(void* address, std::size_t bytes) {
-#if defined(MADV_POPULATE_WRITE)
-  (void)::madvise(address, bytes, MADV_POPULATE_WRITE);
-#else
-  static_cast<void>(address);
-  static_cast<void>(bytes);
-#endif
-}
+// MADV_POPULATE_WRITE, since Linux 5.14. Failing costs nothing but page faults later.
+constexpr int kPopulate = 23;
 
 }  // namespace
 
@@ -31,8 +24,8 @@ Group::~Group() {
   }
   act_on_abort();
   if (segment_) {
-    if (header().state.load() == static_cast<std::uint32_t>(MemberState::kOpen)) {
-      header().state.store(static_cast<std::uint32_t>(MemberState::kLeft), std::memory_order_seq_cst);
+    if (header().state.load() == MemberState::kOpen) {
+      header().state.store(MemberState::kLeft, std::memory_order_seq_cst);
     }
     header().acknowledged.store(1, std::memory_order_release);
   }
@@ -63,7 +56,7 @@ void Group::set_sleeping(bool sleeping) {
 // A peer that aborted takes everybody with it, with its own cause.
 bool Group::look_at_peers() {
   for (Peer& peer : peers_) {
-    if (peer.header->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(MemberState::kAborted)) {
+    if (peer.header->state.load(std::memory_order_acquire) != MemberState::kAborted) {
       continue;
     }
     roda_error cause = peer.header->cause;
@@ -79,7 +72,7 @@ void Group::peer_died(Peer& peer) {
   if (peer.dead) return;
   peer.dead = true;
   context_.unwatch(peer.pidfd.get());
-  const auto state = static_cast<MemberState>(peer.header->state.load(std::memory_order_acquire));
+  const MemberState state = peer.header->state.load(std::memory_order_acquire);
   if (state == MemberState::kLeft) {
     messages_.end_those_of(peer, state_.has_left(peer.rank, place_of(peer)));
   } else if (state == MemberState::kOpen) {
@@ -105,7 +98,7 @@ void Group::act_on_abort() {
   if (!segment_) return;
   header().cause.struct_size = sizeof header().cause;
   cause.fill(&header().cause);
-  header().state.store(static_cast<std::uint32_t>(MemberState::kAborted), std::memory_order_seq_cst);
+  header().state.store(MemberState::kAborted, std::memory_order_seq_cst);
   header().acknowledged.store(1, std::memory_order_release);
   for (Peer& peer : peers_) peer.ring_bell();
 }
@@ -183,7 +176,7 @@ void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
     throw sdk::Failure(status.code(), "shm: " + status.message());
   }
   void* address = segment_.data() + offset;
-  if (bytes > 0) populate(address, bytes);
+  if (bytes > 0) (void)::madvise(address, bytes, kPopulate);
   *memory = roda_memory{sizeof(roda_memory), RODA_MEMORY_HOST, -1, 0, address, bytes, this};
 }
 

@@ -93,6 +93,7 @@ class Group {
   void create_segment();
   void fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::size_t heap_bytes);
   void connect_self();
+  Card card_of(int rank) const;
   bool exchange_cards();
   bool exchange_hellos();
   void send_hello(Peer& peer);
@@ -130,8 +131,6 @@ class Group {
   ForkGuard segment_guard_;
   sdk::Allgather cards_;
   Nonce nonce_{};
-  std::vector<bool> hello_sent_;
-  std::vector<bool> hello_taken_;
 };
 
 }  // namespace roda::shm

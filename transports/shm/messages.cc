@@ -63,8 +63,7 @@ std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std
     record->from = waiting.slot;
     *request = &waiting;
   }
-  peer.out.publish(record);
-  peer.wake();
+  peer.publish(record);
   return RODA_OK;
 }
 
@@ -125,8 +124,7 @@ void Messages::answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32
   Record* room = peer.control.empty() ? peer.out.reserve(0) : nullptr;
   if (room == nullptr) return peer.control.push_back(record);
   *room = record;
-  peer.out.publish(room);
-  peer.wake();
+  peer.publish(room);
 }
 
 bool Messages::flush_answers(Peer& peer) {
@@ -135,8 +133,7 @@ bool Messages::flush_answers(Peer& peer) {
     if (room == nullptr) return false;
     *room = peer.control.front();
     peer.control.pop_front();
-    peer.out.publish(room);
-    peer.wake();
+    peer.publish(room);
   }
   return true;
 }
@@ -289,8 +286,7 @@ std::int32_t Messages::ask(Request::Kind kind, Peer& peer, std::uint32_t slot, s
   record->address = offset;
   record->total = bytes;
   record->from = asking.slot;
-  peer.out.publish(record);
-  peer.wake();
+  peer.publish(record);
   *request = &asking;
   return RODA_OK;
 }

@@ -59,7 +59,6 @@ struct Unexpected {
 struct Peer {
   Group* group = nullptr;
   int rank = -1;
-  int world_rank = -1;
   pid_t pid = 0;  // 0: not visible from here
 
   SharedSegment segment;  // not mapped twice for this rank itself
@@ -78,6 +77,8 @@ struct Peer {
   ForkGuard pidfd_guard;
   bool cma = false;
   bool dead = false;
+  bool hello_sent = false;
+  bool hello_taken = false;
 
   RingProducer out;
   RingConsumer in;
@@ -93,11 +94,15 @@ struct Peer {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header->sleeping.load(std::memory_order_relaxed) != 0) ring_bell();
   }
+  void publish(const Record* record) {
+    out.publish(record);
+    wake();
+  }
   void ring_bell() {
     if (bell) roda::ring_bell(bell.get());
   }
 
-  bool is_open() const { return header->state.load(std::memory_order_seq_cst) == 0; }
+  bool is_open() const { return header->state.load(std::memory_order_seq_cst) == MemberState::kOpen; }
 };
 
 class Messages {

@@ -49,9 +49,9 @@ struct SegmentHeader {
   Nonce nonce;
   // Read by every peer after every signal, so on a line of its own that rarely changes.
   alignas(kLine) std::atomic<std::uint32_t> sleeping;
-  alignas(kLine) std::atomic<std::uint32_t> state;  // MemberState
-  std::atomic<std::uint32_t> acknowledged;          // the owner's engine has seen that the group is aborted
-  roda_error cause;                                 // valid once state is kAborted
+  alignas(kLine) std::atomic<MemberState> state;
+  std::atomic<std::uint32_t> acknowledged;  // the owner's engine has seen that the group is aborted
+  roda_error cause;                         // valid once state is kAborted
 };
 
 struct alignas(kLine) SignalLines {

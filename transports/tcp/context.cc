@@ -134,8 +134,12 @@ std::optional<std::vector<SocketAddress>> Context::addresses(bool one_host) {
   const std::string& interfaces = is_ours ? settings_.interfaces : settings_.gloo_interfaces;
   if (interfaces.empty() && one_host) return loopback_addresses();
   if (interfaces.empty()) {
-    if (!name_lookup_.finished()) return std::nullopt;
-    return network_addresses(name_lookup_.addresses());
+    if (!own_names_.has_value()) {
+      if (!name_lookup_.is_started()) name_lookup_.start("roda-tcp-name", own_name_addresses);
+      if (name_lookup_.is_running()) return std::nullopt;
+      own_names_ = name_lookup_.take();
+    }
+    return network_addresses(*own_names_);
   }
   std::vector<SocketAddress> named = addresses_of_interfaces(interfaces);
   if (!named.empty()) return named;
@@ -171,7 +175,9 @@ int Context::progress() {
   const bool direct = polls_directly();
   if (!direct || turns_ % kTurnsPerHarvest == 0) harvest();
   if (direct) handled += read_hot();
-  if (!readable_.empty()) handled += read_readable();
+  if (!readable_.empty()) {
+    handled += each_in_turn(&readable_, &Lane::is_readable, [this](Lane& lane) { return read(lane); });
+  }
   if (!dirty_.empty()) handled += flush_dirty();
   return handled;
 }
@@ -197,28 +203,22 @@ bool Context::harvest() {
   return found;
 }
 
-int Context::flush_dirty() {
-  int moved = 0;
-  turn_.swap(dirty_);
-  for (std::size_t i = 0; i < turn_.size(); ++i) {
-    if (turn_[i] == nullptr) continue;
-    turn_[i]->is_dirty = false;
-    moved += turn_[i]->flush();
-  }
-  turn_.clear();
-  return moved;
-}
-
-int Context::read_readable() {
+// What is listed meanwhile has its turn the next time.
+template <typename Work>
+int Context::each_in_turn(std::vector<Lane*>* list, bool Lane::*is_listed, Work&& work) {
   int handled = 0;
-  turn_.swap(readable_);
+  turn_.swap(*list);
   for (std::size_t i = 0; i < turn_.size(); ++i) {
     if (turn_[i] == nullptr) continue;
-    turn_[i]->is_readable = false;
-    handled += read(*turn_[i]);
+    turn_[i]->*is_listed = false;
+    handled += work(*turn_[i]);
   }
   turn_.clear();
   return handled;
+}
+
+int Context::flush_dirty() {
+  return each_in_turn(&dirty_, &Lane::is_dirty, [](Lane& lane) { return lane.flush(); });
 }
 
 // A read may end what was expected, and so change the list.

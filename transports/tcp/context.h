@@ -7,9 +7,6 @@
 
 #include <roda/sdk/error.hpp>
 
-#include <atomic>
-#include <thread>
-
 #include "plugins/base/event_set.h"
 #include "plugins/base/helper_thread.h"
 #include "plugins/base/local_address.h"
@@ -23,37 +20,6 @@ class Farewell;
 class Group;
 class Lane;
 struct Peer;
-
-// The addresses of this host's own name, asked for on a thread: a name service that does not answer takes seconds.
-// One thread at a time.
-class NameLookup {
- public:
-  // Waits for the name service if it is being asked.
-  ~NameLookup() {
-    if (!thread_.joinable()) return;
-    if (is_forked_child()) {
-      thread_.detach();  // it is not here
-    } else {
-      thread_.join();
-    }
-  }
-  // The first call starts it.
-  bool finished() {
-    if (thread_.joinable()) return is_finished_.load(std::memory_order_acquire);
-    thread_ = start_thread("roda-tcp-name", [this] {
-      addresses_ = own_name_addresses();
-      is_finished_.store(true, std::memory_order_release);
-    });
-    return false;
-  }
-  // Once finished. Empty if the name does not resolve.
-  const std::vector<SocketAddress>& addresses() const { return addresses_; }
-
- private:
-  std::thread thread_;
-  std::atomic<bool> is_finished_{false};
-  std::vector<SocketAddress> addresses_;  // the thread's until is_finished_
-};
 
 // ring() from any thread, the rest from one at a time. Throws sdk::Failure.
 class Context {
@@ -112,8 +78,9 @@ class Context {
  private:
   bool harvest();
   bool polls_directly() const;
+  template <typename Work>
+  int each_in_turn(std::vector<Lane*>* list, bool Lane::*is_listed, Work&& work);
   int flush_dirty();
-  int read_readable();
   int read_hot();
   int read(Lane& lane);
   void set_ticking();
@@ -133,7 +100,9 @@ class Context {
   std::uint32_t turns_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
   std::list<Farewell> farewells_;
-  NameLookup name_lookup_;
+  // A name service that does not answer takes seconds.
+  HelperCall<std::vector<SocketAddress>> name_lookup_;
+  std::optional<std::vector<SocketAddress>> own_names_;  // once it is over
   Connector connector_;
 };
 

@@ -17,7 +17,6 @@ Group::Group(Context& context, const roda_group_desc& desc)
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.group = this;
     peer.rank = rank;
-    peer.world_rank = state_.world_rank(rank);
   }
   if (state_.size() == 1) {
     state_.set_formed();
@@ -175,14 +174,14 @@ sdk::Failure Group::lost(const Peer& peer) const {
             "tcp: no connection to " + describe(peer) + ": " + peer.unreachable +
                 ". Its process has ended, or it has left the group, or it can't be reached: on hosts with several "
                 "networks, RODA_TCP_IFACE names the interface to use",
-            peer.world_rank};
+            state_.world_rank(peer.rank)};
   }
   if (peer.has_left) return state_.has_left(peer.rank, peer.address);
   return {RODA_ERR_PEER,
           "tcp: the connection to " + describe(peer) + " is lost" +
               (peer.error != 0 ? std::string(": ") + std::strerror(peer.error) : ", its process has ended") +
               ". What that rank printed last says why",
-          peer.world_rank};
+          state_.world_rank(peer.rank)};
 }
 
 sdk::Failure Group::nonsense(const Peer& peer) const {

@@ -63,14 +63,9 @@ class Forming {
     }
     return (is_listening_ || listen()) && addresses_.test();
   }
-  Card card(int rank) const {
-    Card card;
-    std::memcpy(&card, cards_.value(rank), sizeof card);
-    return card;
-  }
+  Card card(int rank) const { return cards_.value_as<Card>(rank); }
   SocketAddress address(int rank) const {
-    Published published;
-    std::memcpy(&published, addresses_.value(rank), sizeof published);
+    const auto published = addresses_.value_as<Published>(rank);
     SocketAddress address;
     address.length = std::min<std::uint32_t>(published.length, sizeof published.address);
     std::memcpy(&address.storage, published.address, address.length);

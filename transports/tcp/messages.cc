@@ -224,7 +224,7 @@ void Messages::match(Request& receive, std::size_t bytes, std::uint64_t send) {
   if (receive.partner != 0 && receive.partner != send) {
     return finish(receive, {RODA_ERR_INVALID,
                             "tcp: " + group_.describe(peer) + " and this rank disagree on the messages of one tag",
-                            peer.world_rank});
+                            group_.state().world_rank(peer.rank)});
   }
   receive.partner = send;
   if (!receive.is_addressed) invite(receive, {.kind = Kind::kClear, .a = send});

@@ -39,7 +39,6 @@ inline constexpr std::size_t kWorthCopying = 8 << 10;
 struct Peer {
   Group* group = nullptr;
   int rank = 0;                              // in the group
-  int world_rank = 0;                        // for messages
   SocketAddress where;                       // it listens
   std::string address;                       // the same as a text
   Digest key{};                              // that its process is connected to by

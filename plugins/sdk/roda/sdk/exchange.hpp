@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,12 @@ class Allgather {
 
   // After test() was true.
   const char* value(int rank) const { return values_.data() + bytes_ * static_cast<std::size_t>(rank); }
+  template <typename Value>
+  Value value_as(int rank) const {
+    Value made;
+    std::memcpy(&made, value(rank), sizeof made);
+    return made;
+  }
   // Before that: the lowest group rank whose value has not come, as far as it can be told. May block for a moment.
   std::vector<int> missing() const {
     if (part_ == parts_) return {};

@@ -1,7 +1,5 @@
-// Requests without an allocation per operation, and the cast between them and the ABI's handle.
+// Requests without an allocation per operation.
 #pragma once
-
-#include <roda/abi/transport.h>
 
 #include <memory>
 #include <vector>
@@ -24,12 +22,6 @@ class RequestPool {
     return request;
   }
   void give_back(Request* request) { free_.push_back(request); }
-
-  // Out with take()s not yet given back.
-  std::size_t in_use() const { return all_.size() - free_.size(); }
-
-  static roda_request* handle(Request* request) { return reinterpret_cast<roda_request*>(request); }
-  static Request* request(roda_request* handle) { return reinterpret_cast<Request*>(handle); }
 
  private:
   std::vector<std::unique_ptr<Request>> all_;
