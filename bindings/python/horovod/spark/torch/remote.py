@@ -183,7 +183,7 @@ class _Rank:
             rows = len(targets[0])
             values = [function(output, target) for group in functions
                       for function, output, target in zip(group, outputs, targets)]  # fmt: skip
-            sums += rows * np.array([1.0, float(loss.detach()), *map(float, values)])
+            sums += rows * np.array([1.0, float(torch.as_tensor(loss).detach()), *map(float, values)])
         total = self._hvd.allreduce(torch.from_numpy(sums), op=self._hvd.Sum, name="measured").tolist()
         means = iter(value / total[0] for value in total[1:])
         return {

@@ -1,0 +1,9 @@
+"""An estimator of Spark ML that trains by Lightning 2's Trainer."""
+
+from __future__ import annotations
+
+from horovod.common.util import require_framework
+
+require_framework("lightning", "horovod.spark.lightning")
+
+from horovod.spark.lightning.estimator import TorchEstimator as TorchEstimator, TorchModel as TorchModel
