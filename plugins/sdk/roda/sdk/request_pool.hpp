@@ -22,6 +22,8 @@ class RequestPool {
     return request;
   }
   void give_back(Request* request) { free_.push_back(request); }
+  // Out with take()s not yet given back.
+  std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:
   std::vector<std::unique_ptr<Request>> all_;
