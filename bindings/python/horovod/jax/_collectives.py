@@ -151,8 +151,8 @@ def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **pa
     numbers = {key: np.int64(params[key]) for key in ("collective", "op", "root", "process_set")}
     factors = {key: np.float64(params[key]) for key in ("prescale", "postscale")}
     text = "" if splits is None else " ".join(map(str, splits))
-    # Results of the operands' shapes lie in the operands' memory, which XLA copies first where the program needs it later:
-    # the first touch of new memory would take longer than the collective.
+    # Results of the operands' shapes lie in the operands' memory, which XLA copies first where the program needs it
+    # later: the first touch of new memory would take longer than the collective.
     is_in_place = params["collective"] in (ALLREDUCE, BROADCAST, BARRIER)
     # XLA keeps what has a side effect: it neither drops nor merges nor moves such calls, and runs those of one program
     # one after the other, in an order that is the same on all ranks that run the same program.
