@@ -1,4 +1,4 @@
-// Clusters as text: JSON, in the words of sim/cluster.h; docs/scale.md describes the format.
+// Clusters as text: JSON, in the words of sim/cluster.h; docs/notes/simulator.md describes the format.
 #pragma once
 
 #include <optional>

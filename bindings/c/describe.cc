@@ -72,7 +72,7 @@ Status choose_memory(const char* named, const Topology* topology, const roda::en
 // `topology`: where the ranks are; null: all on one host. `job`: the running one, if it is that which is asked about.
 // `memory`: null for the usual one.
 char* explain(roda::engine::PlanQuery query, const char* memory, const Topology* topology,
-              const roda::engine::Engine* job, bool as_json, roda_error* error) {
+              const roda::engine::Engine* job, std::int32_t as_json, roda_error* error) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
@@ -88,7 +88,9 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
     query.lie_on(shape);
   }
   const roda::engine::Links links = roda::engine::links_of(levelled);
-  return give(roda::engine::explain(*planner, query, links, as_json));
+  using roda::engine::Form;
+  const Form form = as_json == 0 ? Form::kWords : as_json == 2 ? Form::kChoice : Form::kJson;
+  return give(roda::engine::explain(*planner, query, links, form));
 }
 
 }  // namespace
@@ -137,13 +139,13 @@ char* roda_explain_memory(const char* memory, const char* topology_file, int32_t
     const auto* engine = Process::get().running();
     query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size() : 1);
     const bool is_this_job = size <= 0 && engine != nullptr;
-    return explain(query, memory, is_this_job ? &engine->topology() : nullptr, is_this_job ? engine : nullptr,
-                   as_json != 0, error);
+    return explain(query, memory, is_this_job ? &engine->topology() : nullptr, is_this_job ? engine : nullptr, as_json,
+                   error);
   }
   Topology file, topology;
   Status status = roda::topology::load_file(topology_file, &file);
   if (status.ok()) status = roda::topology::lay_out(file, size, 0, &topology);
-  return status.ok() ? explain(query, memory, &topology, nullptr, as_json != 0, error) : refuse(status, error);
+  return status.ok() ? explain(query, memory, &topology, nullptr, as_json, error) : refuse(status, error);
 }
 
 char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error) {

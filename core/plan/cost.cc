@@ -106,6 +106,12 @@ Links links_of(const Topology& topology) {
   return links;
 }
 
+Slices slices_of(const Plan& plan) {
+  const execute::ExecuteOptions execute;
+  return {plan.is_composed() ? execute.level_bytes : execute.slice_bytes, execute.slices_in_flight,
+          execute.segment_bytes};
+}
+
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
@@ -114,10 +120,10 @@ std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Li
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options;
   options.most_steps = kMostSteps;
-  const execute::ExecuteOptions execute;
-  options.slice_bytes = static_cast<double>(plan.is_composed() ? execute.level_bytes : execute.slice_bytes);
-  options.in_flight = static_cast<std::int32_t>(execute.slices_in_flight);
-  options.segment_bytes = static_cast<double>(execute.segment_bytes);
+  const Slices slices = slices_of(plan);
+  options.slice_bytes = static_cast<double>(slices.bytes);
+  options.in_flight = static_cast<std::int32_t>(slices.in_flight);
+  options.segment_bytes = static_cast<double>(slices.segment_bytes);
   sim::Outcome outcome;
   if (sim::simulate(scenario, options, &outcome)) return std::nullopt;
   Prediction cost;

@@ -24,7 +24,7 @@ struct Row {
   std::optional<Prediction> prediction;
 };
 
-std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links& links) {
+std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links& links, bool predicts) {
   std::vector<Row> rows;
   bool has_chosen = false;
   for (const select::Verdict& verdict : planner.candidates(q)) {
@@ -35,7 +35,7 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links
     has_chosen = true;
     row.plan = planner.plan_of(q, verdict.option);
     const bool is_known = q.memory_kind == RODA_MEMORY_HOST;  // the model has no links to devices
-    if (q.size > 1 && is_known) row.prediction = predict(row.plan, q, links);
+    if (predicts && q.size > 1 && is_known) row.prediction = predict(row.plan, q, links);
   }
   return rows;
 }
@@ -97,8 +97,7 @@ std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
   return lines;
 }
 
-std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
-                    const std::vector<std::string>& assumptions) {
+nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
                    {"bytes", q.bytes},
@@ -110,6 +109,17 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Link
     for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
       j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
     }
+    const Slices slices = slices_of(best->plan);
+    j["runs"] = {{"transport", best->verdict.option.transport}, {"algorithm", best->verdict.option.algorithm}};
+    j["slices"] = {{"bytes", slices.bytes}, {"in_flight", slices.in_flight}, {"segment_bytes", slices.segment_bytes}};
+  }
+  return j;
+}
+
+std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
+                    const std::vector<std::string>& assumptions) {
+  nlohmann::json j = choice_of(rows, q);
+  if (const Row* best = chosen(rows); best != nullptr) {
     if (best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
     if (best->prediction) j["links"] = links.source;
   }
@@ -190,9 +200,11 @@ std::string by_size(Planner* planner, PlanQuery q) {
   return text + (text == before ? "" : " above");
 }
 
-std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, bool wants_json) {
-  const std::vector<Row> rows = rows_of(planner, q, links);
-  return wants_json ? as_json(rows, q, links, planner.assumptions()) : in_words(rows, q, links, planner.assumptions());
+std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, Form form) {
+  const std::vector<Row> rows = rows_of(planner, q, links, form != Form::kChoice);
+  if (form == Form::kChoice) return choice_of(rows, q).dump();
+  return form == Form::kJson ? as_json(rows, q, links, planner.assumptions())
+                             : in_words(rows, q, links, planner.assumptions());
 }
 
 }  // namespace roda::engine

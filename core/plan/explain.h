@@ -4,6 +4,8 @@
 // A prediction, not a measurement. Pure functions, any thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -42,8 +44,19 @@ struct Prediction {
 // nullopt: it can't be predicted (a library's own collective, or more than about a second of one core).
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links);
 
+// How the executor cuts what a plan runs on, in host memory.
+struct Slices {
+  std::size_t bytes = 0;
+  std::uint32_t in_flight = 0;
+  std::size_t segment_bytes = 0;
+};
+Slices slices_of(const Plan& plan);
+
+// kChoice: JSON of what runs and its slices alone; nothing is predicted.
+enum class Form { kWords, kJson, kChoice };
+
 // `links`: that predictions go by.
-std::string explain(const Planner& planner, const PlanQuery& query, const Links& links, bool as_json);
+std::string explain(const Planner& planner, const PlanQuery& query, const Links& links, Form form);
 
 // What runs at which size, whatever the query says of bytes: "allreduce by shm/oneshot below 64 KiB, by shm/direct
 // above".

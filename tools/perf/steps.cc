@@ -1,7 +1,7 @@
 #include <numeric>
 
+#include "tools/common/models.h"
 #include "tools/perf/measure.h"
-#include "tools/perf/model.h"
 #include "tools/perf/pattern.h"
 
 namespace roda::perf {
@@ -89,7 +89,7 @@ void time_in_turn(const Options& options, std::vector<Way>* ways) {
 }  // namespace
 
 bool measure_model(const Session& session, const Options& options, Report* report) {
-  const std::vector<std::size_t> sizes = gradient_sizes(options.model);
+  const std::vector<std::size_t> sizes = tools::gradient_sizes(options.model);
   const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   Gradients single("perf.one", {total});
   Gradients tensors("perf.async", sizes);

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tools/sim/plot.h"
+#include "tools/sim/train.h"
 
 namespace roda::simtool {
 namespace {
@@ -42,6 +44,10 @@ class Figure {
   }
 
   void y_title(const std::string& title) { plot_.y_title = title; }
+  void percent(const std::string& title) {
+    plot_.y_title = title;
+    plot_.is_percent = true;
+  }
 
   void add(const std::string& curve, double x, double y, json point) {
     plot_.add(curve, x, y);
@@ -113,6 +119,47 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   figure.end();
 }
 
+struct Training {
+  const char* curve;
+  const char* model;
+  double rate, batch;  // 0: as published
+  const char* hosts;   // the file beside the cluster's; null: hosts of 8 GPUs
+};
+constexpr Training kTrainings[] = {
+    {"llama-7b, A100", "llama-7b", 0, 0, nullptr},
+    {"resnet50, A100", "resnet50", 0, 0, nullptr},
+    {"gpt2, A100", "gpt2", 0, 0, nullptr},
+    {"resnet50, P100", "resnet50", 219, 64, "pascal_hosts.json"},
+    {"vgg16, P100", "vgg16", 0, 0, "pascal_hosts.json"},
+};
+// Horovod's benchmarks of 128 and 512 P100, in hosts of 4 with a card of 25 Gbit/s.
+constexpr std::tuple<const char*, double, double> kMeasured[] = {{"ResNet-101, measured", 128, 90},
+                                                                 {"ResNet-101, measured", 512, 90},
+                                                                 {"VGG-16, measured", 128, 79},
+                                                                 {"VGG-16, measured", 512, 68}};
+
+void training_figure(const std::filesystem::path& folder, Options options) {
+  const std::filesystem::path clusters = std::filesystem::path(options.cluster).parent_path();
+  Figure figure(folder, "training", "data-parallel training, simulated; P100: beside Horovod's published figures");
+  figure.percent("efficiency, % of as many single GPUs");
+  for (const Training& training : kTrainings) {
+    options.train = training.model;
+    options.rate = training.rate;
+    options.batch = training.batch;
+    options.ranks = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+    if (training.hosts != nullptr) options.ranks.resize(7);
+    const auto cluster = training_cluster(training.hosts == nullptr ? "" : (clusters / training.hosts).string());
+    std::vector<std::string> assumptions;
+    for (const TrainingPoint& point : training_points(options, cluster, &assumptions)) {
+      figure.add(training.curve, point.gpus, point.efficiency() * 100, json_of(point));
+    }
+  }
+  for (const auto& [curve, gpus, percent] : kMeasured) {
+    figure.add(curve, gpus, percent, {{"simulated", false}, {"gpus", gpus}, {"efficiency", percent / 100}});
+  }
+  figure.end();
+}
+
 void control_figure(const std::filesystem::path& folder, const sim::Cluster& cluster) {
   Figure figure(folder, "control-plane", "messages at the busiest rank to agree on one tensor, counted");
   figure.y_title("messages sent and received");
@@ -144,6 +191,7 @@ int write_curves(const Options& options) {
   if (error) throw Failure(folder.string() + ": " + error.message());
   const sim::Cluster cluster = load_cluster(options.cluster);
   control_figure(folder, cluster);
+  training_figure(folder, options);
   allreduce_figure(folder, cluster, options, false);
   allreduce_figure(folder, cluster, options, true);
   trees_figure(folder, options);

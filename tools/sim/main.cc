@@ -4,10 +4,12 @@
 
 #include "algorithms/text/schedule_file.h"
 #include "tools/sim/candidates.h"
+#include "tools/sim/choice.h"
 #include "tools/sim/curves.h"
 #include "tools/sim/options.h"
 #include "tools/sim/plot.h"
 #include "tools/sim/report.h"
+#include "tools/sim/train.h"
 
 namespace roda::simtool {
 namespace {
@@ -82,8 +84,10 @@ int compare(const Options& options) {
   for (const std::int32_t ranks : options.ranks) {
     for (const double bytes : options.sizes) {
       for (const std::string& name : names) {
-        const sim::Scenario scenario = scenario_of(cluster, options.collective, name, ranks, bytes);
-        rows.push_back(simulate(scenario, name, sim_options(options), options.slice_bytes));
+        rows.push_back(name == kEngine
+                           ? simulate_choice(cluster, options.collective, ranks, bytes, sim_options(options))
+                           : simulate(scenario_of(cluster, options.collective, name, ranks, bytes), name,
+                                      sim_options(options), options.slice_bytes));
         report.add(rows.back(), cluster);
       }
     }
@@ -99,6 +103,7 @@ int run(int argc, char** argv) {
   try {
     if (!options->write.empty()) return write_schedule(*options);
     if (!options->curves.empty()) return write_curves(*options);
+    if (!options->train.empty()) return train(*options);
     if (options->control) return count_control(*options);
     return options->schedule.empty() ? compare(*options) : simulate_schedule(*options);
   } catch (const Failure& failure) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Simulates collectives on a described cluster and says how long they would take: a model's prediction, not a\n"
-    "measurement. docs/scale.md has the model and the cluster files' format.";
+    "measurement. docs/scale.md has the model, docs/notes/simulator.md the format of cluster files.";
 
 struct Lists {
   std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "1M";
@@ -52,13 +52,13 @@ void resolve(const Lists& lists, Options* options) {
 void add_what(CLI::App* app, Lists* lists, Options* options) {
   app->add_option("-t,--cluster", options->cluster, "cluster file (default: every rank on one switch)")
       ->check(CLI::ExistingFile);
-  app->add_option("-n,--ranks", lists->ranks, "numbers of ranks")->capture_default_str();
+  app->add_option("-n,--ranks,--gpus", lists->ranks, "numbers of ranks")->capture_default_str();
   app->add_option("-s,--sizes", lists->sizes, "sizes")->capture_default_str();
   app->add_option("-c,--collective", lists->collective, "the collective")->capture_default_str();
   app->add_option("-a,--algorithms", lists->candidates,
                   "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
                   "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-                  "Default: all that run over messages");
+                  "engine: what the engine would run, in its own slices. Default: all that run over messages");
   app->add_option("--slice", lists->slice, "piece that the data is pipelined in: a size, whole, or best of several")
       ->capture_default_str();
   app->add_option("--in-flight", options->in_flight, "pieces under way on a rank")
@@ -73,6 +73,13 @@ void add_how(CLI::App* app, Options* options) {
   app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page");
   app->add_option("--curves", options->curves, "write the figures of docs/scale.md into this folder");
   app->add_option("--most-steps", options->most_steps, "refuse what needs more")->capture_default_str();
+  app->add_option("--train", options->train,
+                  "instead: the step time of data-parallel training on -n GPUs, allreduces as the engine runs them")
+      ->check(CLI::IsMember({"resnet50", "vgg16", "gpt2", "llama-7b"}));
+  app->add_option("--rate", options->rate, "with --train: images or tokens a second of one GPU (default: published)")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--batch", options->batch, "with --train: images or tokens of one GPU in a step")
+      ->check(CLI::PositiveNumber);
   app->add_flag("--control", options->control, "messages of control planes for -n ranks, instead");
   app->add_flag("--path", options->path, "the critical path: steps and ranks that decide about the time");
   app->add_flag("--json", options->json, "one JSON object per line");

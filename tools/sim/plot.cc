@@ -39,11 +39,21 @@ std::string line(double x1, double y1, double x2, double y2, const char* colour)
          "\" stroke=\"" + colour + "\"/>\n";
 }
 
-// Whole decades around the values, and where a value lies between `low` and `high` on the page.
+// Where a value lies between `low` and `high` on the page. From `first` to `last`, whole decades around the values, or
+// percent.
 struct Axis {
   double first = 0, last = 1, low = 0, high = 1;
+  bool is_percent = false;
 
-  double at(double value) const { return low + (std::log10(value) - first) / (last - first) * (high - low); }
+  double at(double value) const { return low + (scaled(value) - first) / (last - first) * (high - low); }
+  double scaled(double value) const { return is_percent ? value : std::log10(value); }
+  std::vector<double> marks() const {
+    std::vector<double> values;
+    for (double mark = first; mark <= last; mark += is_percent ? 20 : 1) {
+      values.push_back(is_percent ? mark : std::pow(10, mark));
+    }
+    return values;
+  }
 };
 
 Axis axis_over(std::vector<double> values, double low, double high) {
@@ -56,15 +66,15 @@ Axis axis_over(std::vector<double> values, double low, double high) {
 
 std::string grid(const Axis& x, const Axis& y) {
   std::string svg;
-  for (double decade = x.first; decade <= x.last; ++decade) {
-    const double at = x.at(std::pow(10, decade));
+  for (const double mark : x.marks()) {
+    const double at = x.at(mark);
     svg += line(at, kTop, at, kHeight - kBottom, "#ddd");
-    svg += label(at, kHeight - kBottom + 18, number(std::pow(10, decade)), " text-anchor=\"middle\"");
+    svg += label(at, kHeight - kBottom + 18, number(mark), " text-anchor=\"middle\"");
   }
-  for (double decade = y.first; decade <= y.last; ++decade) {
-    const double at = y.at(std::pow(10, decade));
+  for (const double mark : y.marks()) {
+    const double at = y.at(mark);
     svg += line(kLeft, at, kWidth - kRight, at, "#ddd");
-    svg += label(kLeft - 8, at + 4, number(std::pow(10, decade)), " text-anchor=\"end\"");
+    svg += label(kLeft - 8, at + 4, number(mark), " text-anchor=\"end\"");
   }
   return svg;
 }
@@ -101,7 +111,7 @@ std::string to_svg(const Plot& plot) {
     }
   }
   const Axis x = axis_over(xs, kLeft, kWidth - kRight);
-  const Axis y = axis_over(ys, kHeight - kBottom, kTop);
+  const Axis y = plot.is_percent ? Axis{0, 100, kHeight - kBottom, kTop, true} : axis_over(ys, kHeight - kBottom, kTop);
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kWidth) + " " +
                     number(kHeight) + "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +

@@ -1,4 +1,4 @@
-// Curves on doubly logarithmic axes, as one SVG that needs nothing else.
+// Curves on logarithmic axes, as one SVG that needs nothing else.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ struct Plot {
   std::string title;
   std::string x_title;
   std::string y_title;
+  bool is_percent = false;  // the y axis is linear, from 0 to 100
   std::vector<Curve> curves;
 
   void add(const std::string& name, double x, double y);

@@ -1,5 +1,6 @@
 // Plans over hosts, from transports that exist only as tables of capabilities.
 #include "core/plan/planner.h"
+#include "core/execute/stage.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/execute/stage.h"
 #include "core/plan/explain.h"
 #include "core/topology/lay_out.h"
 
@@ -308,11 +310,16 @@ TEST(Planner, BroadcastsGoAcrossHostsFirst) {
 
 TEST(Planner, ExplainsWhatIsComposed) {
   const Planner p = planner();
-  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), Links(), true));
+  const auto j = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), Links(), Form::kJson));
   ASSERT_EQ(j["stages"].size(), 3u);
   EXPECT_EQ(j["stages"][1]["where"], "across hosts");
   EXPECT_EQ(j["stages"][1]["transport"], "far");
-  const std::string words = explain(p, allreduce(64 << 20, {4}), Links(), false);
+  const auto choice = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), Links(), Form::kChoice));
+  EXPECT_EQ(choice["stages"], j["stages"]);
+  EXPECT_EQ(choice["runs"]["algorithm"], "hierarchical");
+  EXPECT_EQ(choice["slices"]["bytes"], execute::ExecuteOptions().level_bytes);
+  EXPECT_FALSE(choice.contains("candidates"));
+  const std::string words = explain(p, allreduce(64 << 20, {4}), Links(), Form::kWords);
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
 }
 
@@ -347,7 +354,7 @@ TEST(Costs, CountTheCopiesOfMessagesInsideAHost) {
 
 // Links of an ordinary machine: what runs over shared memory is what a ring of messages is measured by.
 TEST(Costs, AreToldBesideWhatRuns) {
-  const std::string words = explain(planner(), allreduce(64 << 20, {4}), Links(), false);
+  const std::string words = explain(planner(), allreduce(64 << 20, {4}), Links(), Form::kWords);
   EXPECT_NE(words.find("> near/direct  runs: "), std::string::npos) << words;
   EXPECT_NE(words.find("near/ring  in reserve: given by "), std::string::npos) << words;
   EXPECT_NE(words.find("% more than what runs"), std::string::npos) << words;

@@ -1,10 +1,10 @@
-#include "tools/perf/model.h"
+#include "tools/common/models.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-namespace roda::perf {
+namespace roda::tools {
 namespace {
 
 TEST(Model, ResNet50) {
@@ -20,7 +20,16 @@ TEST(Model, Gpt2) {
   EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}), 124439808u);
 }
 
+TEST(Model, Others) {
+  const auto parameters = [](const char* model) {
+    const auto sizes = gradient_sizes(model);
+    return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  };
+  EXPECT_EQ(parameters("vgg16"), 138357544u);
+  EXPECT_EQ(parameters("llama-7b"), 6738415616u);
+}
+
 TEST(Model, UnknownIsEmpty) { EXPECT_TRUE(gradient_sizes("perceptron").empty()); }
 
 }  // namespace
-}  // namespace roda::perf
+}  // namespace roda::tools

@@ -1,8 +1,8 @@
-#include "tools/perf/model.h"
+#include "tools/common/models.h"
 
 #include <algorithm>
 
-namespace roda::perf {
+namespace roda::tools {
 
 namespace {
 
@@ -55,12 +55,43 @@ Sizes gpt2() {
   return sizes;
 }
 
+// Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition": configuration D.
+Sizes vgg16() {
+  Sizes sizes;
+  std::size_t channels = 3;
+  for (const std::size_t width : {64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}) {
+    sizes.insert(sizes.end(), {channels * width * 9, width});
+    channels = width;
+  }
+  for (const auto& [in, out] : {std::pair{512 * 49, 4096}, {4096, 4096}, {4096, 1000}}) {
+    sizes.insert(sizes.end(), {static_cast<std::size_t>(in) * static_cast<std::size_t>(out), std::size_t(out)});
+  }
+  return sizes;
+}
+
+// Touvron et al., "LLaMA: Open and Efficient Foundation Language Models": 32 layers.
+Sizes llama_7b() {
+  constexpr std::size_t kEmbedding = 4096, kInner = 11008, kVocabulary = 32000;
+  Sizes sizes = {kVocabulary * kEmbedding};
+  for (int layer = 0; layer < 32; ++layer) {
+    sizes.insert(sizes.end(), 4, kEmbedding * kEmbedding);  // queries, keys, values, output
+    sizes.insert(sizes.end(), 3, kEmbedding * kInner);
+    sizes.insert(sizes.end(), 2, kEmbedding);  // norms
+  }
+  sizes.insert(sizes.end(), {kEmbedding, kEmbedding * kVocabulary});
+  return sizes;
+}
+
 }  // namespace
 
 std::vector<std::size_t> gradient_sizes(const std::string& model) {
-  Sizes sizes = model == "resnet50" ? resnet50() : model == "gpt2" ? gpt2() : Sizes{};
+  Sizes sizes = model == "resnet50"   ? resnet50()
+                : model == "vgg16"    ? vgg16()
+                : model == "gpt2"     ? gpt2()
+                : model == "llama-7b" ? llama_7b()
+                                      : Sizes{};
   std::reverse(sizes.begin(), sizes.end());
   return sizes;
 }
 
-}  // namespace roda::perf
+}  // namespace roda::tools
