@@ -113,7 +113,7 @@ def test_a_rank_that_always_fails(context: SparkContext) -> None:
 
 
 def test_too_few_slots(context: SparkContext) -> None:
-    with pytest.raises(TimeoutException, match=r"Only 2 of 3 Spark tasks have started within 3 s.*num_proc"):
+    with pytest.raises(TimeoutException, match=r"Only [0-2] of 3 Spark tasks have started within 3 s.*num_proc"):
         horovod.spark.run_elastic(train, ([2],), num_proc=3, start_timeout=3)
 
 

@@ -133,7 +133,7 @@ def test_a_rank_that_fails_ends_the_job(context: SparkContext, function: Any, ra
 
 
 def test_too_few_slots(context: SparkContext) -> None:
-    with pytest.raises(TimeoutException, match=r"Only 2 of 3 Spark tasks have started within 3 s.*num_proc"):
+    with pytest.raises(TimeoutException, match=r"Only [0-2] of 3 Spark tasks have started within 3 s.*num_proc"):
         horovod.spark.run(add_up, (1,), num_proc=3, start_timeout=3)
     wait_until_no_job_is_left(context)
 
