@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,13 @@ def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": pa.array([], pa.int64())}), tmp_path / "empty/a.parquet")
     with pytest.raises(ValueError, match=r"No rows found in .*empty"):
         parquet.find(FILES, str(tmp_path / "empty"))
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs pyarrow, .*: pip install 'roda\[spark\]'"):
+        parquet.find(FILES, str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ from typing import Any
 import cloudpickle
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from horovod.spark.common import store as stores, util
+from horovod.spark.common.datamodule import ParquetDataModule
 from horovod.spark.common.params import EstimatorParams, ModelParams
+from horovod.spark.common.remote import Training
 from horovod.spark.common.store import DBFSLocalStore, FilesystemStore, HDFSStore, LocalStore, Store
 from pyspark.ml.linalg import DenseVector
 
@@ -134,3 +138,38 @@ def test_validations_and_shapes_that_can_not_be_met() -> None:
         util.check_shape_compatibility(metadata, ["x"], ["y"], None, [[-1, 1]], [[-1, 2]])
     with pytest.raises(ValueError, match="Feature column count 1 must equal model inputs count 2"):
         util.check_shape_compatibility(metadata, ["x"], ["y"], [[1], [1]])
+
+
+class Doubled(ParquetDataModule):
+    """Gives every batch twice."""
+
+    def train_data(self) -> Any:
+        for batch in super().train_data():
+            yield batch
+            yield batch
+
+
+@pytest.mark.parametrize(("module", "expected"), [(None, [0, 1, 2, 3, 0]), (Doubled, [0, 0, 1, 1, 2])])
+def test_what_a_rank_reads(tmp_path: Path, module: Any, expected: list[int]) -> None:
+    store = Store.create(str(tmp_path / "store"))
+    for folder, rows in ((store.get_train_data_path(1), 8), (store.get_val_data_path(1), 3)):
+        Path(store.get_localized_path(folder)).mkdir(parents=True)
+        pq.write_table(pa.table({"x": np.arange(rows)}), store.get_localized_path(folder) + "/a.parquet")
+    assert store.is_parquet_dataset(store.get_train_data_path(1))
+    assert not store.is_parquet_dataset(store.get_train_data_path())
+    params = EstimatorParams(batch_size=1, val_batch_size=2, shuffle=False)
+    options = {param.name: params.getOrDefault(param) for param in params.params}
+    train, val = (
+        store.get_parquet_dataset(path) for path in (store.get_train_data_path(1), store.get_val_data_path(1))
+    )
+    training = Training({**options, "data_module": module}, ["x"], store, store.to_remote("run", 1), train, val, 0)
+    training = cloudpickle.loads(cloudpickle.dumps(training))
+    assert training.steps(2) == (4, 1)
+    with training.data(0, 2) as data:
+        batches = data.train_data()
+        assert [next(batches)["x"].item() for _ in range(5)] == expected
+        assert next(data.val_data())["x"].tolist() == [0, 1]
+    with training.data(1, 2) as data:
+        assert next(data.val_data())["x"].tolist() == [1, 2]
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = training.nothing

@@ -43,13 +43,13 @@ class Dataset:
         The folder, or the file.
     groups : tuple of RowGroup
         Those with rows, in the order of the files' names.
-    schema : pyarrow.Schema
-        Of the first file.
+    columns : tuple of str
+        Those of the first file.
     """
 
     path: str
     groups: tuple[RowGroup, ...]
-    schema: Any
+    columns: tuple[str, ...]
 
     @property
     def rows(self) -> int:
@@ -63,9 +63,9 @@ class Dataset:
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Raise ValueError, with what there is, when columns are missing."""
-        missing = sorted(set(columns) - set(self.schema.names))
+        missing = sorted(set(columns) - set(self.columns))
         if missing:
-            there = ", ".join(self.schema.names)
+            there = ", ".join(self.columns)
             raise ValueError(f"{self.path} has no column {', '.join(missing)}. It has: {there}.")
 
 
@@ -84,17 +84,18 @@ def find(filesystem: Any, path: str) -> Dataset:
     """
     parquet = _pyarrow("parquet")
     names = [name for name in sorted(filesystem.find(path)) if not name.rpartition("/")[2].startswith(("_", "."))]
-    groups, schema = [], None
+    groups: list[RowGroup] = []
+    columns = None
     for name in [name for name in names if ".parquet" in name] or names:
         with filesystem.open(name, "rb") as stream, parquet.ParquetFile(stream) as file:
-            schema = schema or file.schema_arrow
+            columns = columns or tuple(file.schema_arrow.names)
             rows = [file.metadata.row_group(index).num_rows for index in range(file.metadata.num_row_groups)]
         groups += [RowGroup(name, index, count) for index, count in enumerate(rows) if count]
-    if schema is None:
+    if columns is None:
         raise ValueError(f"There are no Parquet files in {path}. It must be a place that driver and workers share.")
     if not groups:
         raise ValueError(f"No rows found in {path}.")
-    return Dataset(path, tuple(groups), schema)
+    return Dataset(path, tuple(groups), columns)
 
 
 def share_out(groups: Sequence[RowGroup], rank: int, size: int) -> Iterator[tuple[RowGroup, int, int]]:

@@ -46,22 +46,8 @@ class Store:
         return FilesystemStore(prefix_path, *args, **kwargs)
 
 
-class FilesystemStore(Store):
-    """A folder in a file system of fsspec's.
-
-    Parameters
-    ----------
-    prefix_path : str
-        The folder, with the file system's prefix, as in ``s3://bucket/folder``.
-    train_path, val_path, test_path, runs_path : str, optional
-        Folders for data and for runs; by default some below `prefix_path`.
-    save_runs : bool
-        Keep checkpoints and logs.
-    storage_options : dict, optional
-        Of the file system, such as keys.
-    checkpoint_filename : str, optional
-        A checkpoint's name in its run's folder.
-    """
+class PrefixStore(Store):
+    """Folders below one; :class:`FilesystemStore` says of what."""
 
     CHECKPOINT: ClassVar[str] = "checkpoint"
 
@@ -93,8 +79,6 @@ class FilesystemStore(Store):
     def _below(self, name: str) -> str:
         return f"{self.prefix_path.rstrip('/')}/{name}"
 
-    # --- paths ---
-
     def get_full_path(self, path: str) -> str:
         """Return a path with the file system's prefix."""
         return path
@@ -102,10 +86,6 @@ class FilesystemStore(Store):
     def get_full_path_fn(self) -> Callable[[str], str]:
         """Return :meth:`get_full_path`."""
         return self.get_full_path
-
-    def get_localized_path(self, path: str) -> str:
-        """Return a path as the file system's methods take it, without the prefix."""
-        return str(self.fs._strip_protocol(path))
 
     def get_train_data_path(self, idx: int | None = None) -> str:
         """Return the folder of the training data, or of those of a number."""
@@ -135,15 +115,6 @@ class FilesystemStore(Store):
         """Return the folder of a run's checkpoints; None where runs aren't kept."""
         return self.get_run_path(run_id) if self._save_runs else None
 
-    def get_checkpoints(self, run_id: str, suffix: str = ".ckpt") -> list[str]:
-        """Return a run's files that end so, sorted."""
-        folder = self.get_checkpoint_path(run_id)
-        if folder is None or not self.exists(folder):
-            return []
-        return sorted(
-            name for name in self.fs.ls(self.get_localized_path(folder), detail=False) if name.endswith(suffix)
-        )
-
     def get_logs_path(self, run_id: str) -> str | None:
         """Return the folder of a run's logs; None where runs aren't kept."""
         return f"{self.get_run_path(run_id)}/{self.get_logs_subdir()}" if self._save_runs else None
@@ -160,7 +131,23 @@ class FilesystemStore(Store):
         """Return where Horovod keeps what it has read of data's footers."""
         return f"{path.rstrip('/')}/_cached_metadata.pkl"
 
-    # --- files ---
+
+class FilesystemStore(PrefixStore):
+    """A folder in a file system of fsspec's.
+
+    Parameters
+    ----------
+    prefix_path : str
+        The folder, with the file system's prefix, as in ``s3://bucket/folder``.
+    train_path, val_path, test_path, runs_path : str, optional
+        Folders for data and for runs; by default some below `prefix_path`.
+    save_runs : bool
+        Keep checkpoints and logs.
+    storage_options : dict, optional
+        Of the file system, such as keys.
+    checkpoint_filename : str, optional
+        A checkpoint's name in its run's folder.
+    """
 
     @property
     def fs(self) -> Any:
@@ -171,6 +158,10 @@ class FilesystemStore(Store):
 
             self._fs = fsspec.core.url_to_fs(self.prefix_path, **(self.storage_options or {}))[0]
         return self._fs
+
+    def get_localized_path(self, path: str) -> str:
+        """Return a path as the file system's methods take it, without the prefix."""
+        return str(self.fs._strip_protocol(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a file or a folder."""
@@ -196,6 +187,15 @@ class FilesystemStore(Store):
             raise OSError(
                 f"The store at {self.prefix_path} can't be written: {type(error).__name__}: {error}"
             ) from error
+
+    def get_checkpoints(self, run_id: str, suffix: str = ".ckpt") -> list[str]:
+        """Return a run's files that end so, sorted."""
+        folder = self.get_checkpoint_path(run_id)
+        if folder is None or not self.exists(folder):
+            return []
+        return sorted(
+            name for name in self.fs.ls(self.get_localized_path(folder), detail=False) if name.endswith(suffix)
+        )
 
     def is_parquet_dataset(self, path: str) -> bool:
         """Tell whether there are Parquet files with rows."""

@@ -9,13 +9,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from pyspark.ml.functions import vector_to_array
+import pyspark
 from pyspark.ml.linalg import DenseVector, VectorUDT
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
 
+from horovod.common.util import require_framework
 from horovod.data.parquet import Dataset, ParquetBatches
 
+_TYPES = {
+    "bool": BooleanType,
+    "int8": ByteType,
+    "int16": ShortType,
+    "int32": IntegerType,
+    "int64": LongType,
+    "float32": FloatType,
+    "float64": DoubleType,
+}
 _lock = threading.Lock()
 _written: weakref.WeakKeyDictionary[DataFrame, dict[Any, int]] = weakref.WeakKeyDictionary()
 _in_use: dict[tuple[str, int], int] = {}  # the number of fits
@@ -123,13 +142,20 @@ def _free_index(path: str) -> int:
     return next(index for index in range(len(kept) + 1) if index not in kept)
 
 
+def _as_array(name: str) -> Any:
+    """Return a column of vectors as one of lists."""
+    if pyspark.__version__ < "4":
+        require_framework("pandas", "horovod.spark")  # which the import below needs there
+    from pyspark.ml.functions import vector_to_array
+
+    return vector_to_array(functions.col(f"`{name}`")).alias(name)
+
+
 def _write(
     df: DataFrame, store: Any, index: int, columns: list[str], validation: Any, partitions: int, seed: int | None
 ) -> None:
     selected = [
-        vector_to_array(functions.col(f"`{field.name}`")).alias(field.name)
-        if isinstance(field.dataType, VectorUDT)
-        else functions.col(f"`{field.name}`")
+        _as_array(field.name) if isinstance(field.dataType, VectorUDT) else functions.col(f"`{field.name}`")
         for field in df.schema.fields
         if field.name in columns or field.name == validation
     ]
@@ -160,20 +186,18 @@ def get_metadata(filesystem: Any, dataset: Dataset, columns: Sequence[str]) -> d
     ValueError
         When a column is missing, with what there is.
     """
-    from pyspark.sql.pandas.types import from_arrow_type
-
     dataset.check_columns(columns)
-    first = Dataset(dataset.path, dataset.groups[:1], dataset.schema)
+    first = Dataset(dataset.path, dataset.groups[:1], dataset.columns)
     rows = next(iter(ParquetBatches(
         filesystem, first, columns, 1, size=first.rows, shuffle=False, transform=dict, async_loader_queue_size=0
     )))  # fmt: skip
     metadata = {}
     for column in columns:
-        kind, value = dataset.schema.field(column).type, np.asarray(rows[column][0])
-        is_number = value.dtype.kind in "biuf"
+        value = np.asarray(rows[column][0])
+        kind = _TYPES.get(value.dtype.name, StringType)
         metadata[column] = {
-            "spark_data_type": DenseVector if value.ndim else type(from_arrow_type(kind)),
-            "shape": value.size if is_number else None,
+            "spark_data_type": DenseVector if value.ndim else kind,
+            "shape": None if kind is StringType else value.size,
         }
     return metadata
 
