@@ -132,12 +132,11 @@ std::string Library::version_text() const {
 
 MPI_Comm Library::comm_from_fortran(int handle) const { return comm_from_int_(handle); }
 
-void reject(const Library& library, int code, const char* what, int world_rank) {
+sdk::Failure failure_of(const Library& library, int code, const char* what, int world_rank) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   library.Error_string(code, text, &length);
-  throw sdk::Failure(world_rank >= 0 ? RODA_ERR_PEER : RODA_ERR_UNKNOWN, std::string("mpi: ") + what + ": " + text,
-                     world_rank);
+  return {world_rank >= 0 ? RODA_ERR_PEER : RODA_ERR_UNKNOWN, std::string("mpi: ") + what + ": " + text, world_rank};
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

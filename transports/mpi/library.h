@@ -6,6 +6,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <roda/sdk/error.hpp>
 
 #include <string>
 
@@ -97,10 +98,11 @@ struct Library {
   MPI_Comm (*comm_from_int_)(int) = nullptr;
 };
 
-[[noreturn]] void reject(const Library& library, int code, const char* what, int world_rank);
-// Throws sdk::Failure with MPI's text unless `code` is MPI_SUCCESS; `what` says what was tried, and with whom.
+// With MPI's text; `what` says what was tried, and with whom.
+sdk::Failure failure_of(const Library& library, int code, const char* what, int world_rank = -1);
+// Throws that unless `code` is MPI_SUCCESS.
 inline void check(const Library& library, int code, const char* what, int world_rank = -1) {
-  if (code != MPI_SUCCESS) reject(library, code, what, world_rank);
+  if (code != MPI_SUCCESS) throw failure_of(library, code, what, world_rank);
 }
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

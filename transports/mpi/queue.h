@@ -10,9 +10,10 @@
 
 namespace roda::mpi::RODA_MPI_FLAVOUR {
 
-// One pending operation, from the caller's point of view, and what MPI needs kept for it.
 using Clock = CoarseClock;
 
+// One pending operation, from the caller's point of view, and what MPI needs kept for it.
+//
 // Belongs to its group until the caller has seen its end; if MPI still works on it then (an abort: what was started
 // can't be taken back), it becomes an orphan of the context's queue.
 struct Operation {
@@ -151,12 +152,8 @@ class Queue {
     owners_.resize(kept);
   }
   void fail(Operation* operation, int code) const {
-    try {
-      check(runtime_.library(), code, operation->peer >= 0 ? "a message" : "a collective");
-    } catch (const sdk::Failure& failure) {
-      operation->fail(failure);
-      operation->is_matched = true;
-    }
+    operation->fail(failure_of(runtime_.library(), code, operation->peer >= 0 ? "a message" : "a collective"));
+    operation->is_matched = true;
   }
 
   Runtime& runtime_;
