@@ -12,9 +12,7 @@ namespace {
 constexpr int kJobTag = 0x4a;  // on MPI_COMM_WORLD, in MPI's own context for creating communicators
 constexpr std::chrono::seconds kPatience{1};
 
-Launch own_launch() {
-  return find_launch(kFlavour, [](const char* name) { return std::getenv(name); });
-}
+Launch own_launch() { return find_launch(kFlavour, std::getenv); }
 
 std::string who_must_come() {
   const Launch launch = own_launch();

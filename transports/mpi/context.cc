@@ -27,9 +27,8 @@ constexpr roda_transport kTransport =
 }  // namespace
 
 void Context::probe(const roda_host*) {
-  const Getter variable = [](const char* name) { return std::getenv(name); };
   Runtime::get().library();
-  const std::string reason = why_no_common_world(find_launch(kFlavour, variable), variable);
+  const std::string reason = why_no_common_world(find_launch(kFlavour, std::getenv), std::getenv);
   if (!reason.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason);
 }
 

@@ -72,7 +72,7 @@ const Built& choose() {
     if (each.is_loaded()) return each;
   }
   for (const Built& each : built()) {
-    const bool is_launched = find_launch(each.flavour, [](const char* name) { return std::getenv(name); }).found;
+    const bool is_launched = find_launch(each.flavour, std::getenv).found;
     if (is_launched && each.is_there()) return each;
   }
   for (const Built& each : built()) {

@@ -192,7 +192,7 @@ class Runtime {
     int found = 0;
     library_.Comm_get_attr(library_.comm_world, MPI_TAG_UB, &limit, &found);
     if (found != 0) largest_tag_ = *limit;
-    const Launch launch = find_launch(kFlavour, [](const char* name) { return std::getenv(name); });
+    const Launch launch = find_launch(kFlavour, std::getenv);
     job_ = launch.job.empty() ? "world of " + std::to_string(world_size_) : launch.job;
     if (const char* text = host->knob(host->self, "HOROVOD_ABORT_TIMEOUT_SECONDS")) {
       const double seconds = std::atof(text);

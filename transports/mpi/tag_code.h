@@ -7,10 +7,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 namespace roda::mpi {
 
@@ -52,26 +52,21 @@ class Announced {
  public:
   // False when it was the one announced last under its number already.
   bool set(std::uint64_t prefix) {
-    if (prefixes_ == nullptr) {
-      prefixes_ = std::make_unique<Table>();
-      prefixes_->fill(kNone);
-    }
-    std::uint64_t& held = (*prefixes_)[TagCode::number_of(prefix)];
+    if (prefixes_.empty()) prefixes_.assign(std::size_t{1} << TagCode::kNumberBits, kNone);
+    std::uint64_t& held = prefixes_[TagCode::number_of(prefix)];
     if (held == prefix) return false;
     held = prefix;
     return true;
   }
   // Null when nothing was announced under it.
   const std::uint64_t* find(std::uint32_t number) const {
-    if (prefixes_ == nullptr || number >= prefixes_->size() || (*prefixes_)[number] == kNone) return nullptr;
-    return &(*prefixes_)[number];
+    return number < prefixes_.size() && prefixes_[number] != kNone ? &prefixes_[number] : nullptr;
   }
 
  private:
-  using Table = std::array<std::uint64_t, std::size_t{1} << TagCode::kNumberBits>;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // a prefix has fewer bits
 
-  std::unique_ptr<Table> prefixes_;  // null until the first
+  std::vector<std::uint64_t> prefixes_;  // by number; empty until the first
 };
 
 }  // namespace roda::mpi
