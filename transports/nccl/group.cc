@@ -79,17 +79,15 @@ void Group::check_place(const Request& request) const {
 
 bool Group::hand_over(Request* request) {
   if (state_.is_broken()) return true;
-  try {
+  const bool is_handed_over = go_on([&] {
     if (!communicator_->poll()) return false;
     if (request->state == Request::State::kQueued) {
       if (!register_buffers()) return false;
       begin(request);
     }
     return finish_launch(request);
-  } catch (const sdk::Failure& failure) {
-    abort(failure);
-    return true;
-  }
+  });
+  return is_handed_over || state_.is_broken();
 }
 
 void Group::begin(Request* request) {
@@ -121,13 +119,8 @@ void Group::follow(cuda::Stream stream) {
 
 int Group::watch() {
   if (live_.empty() || !state_.works()) return 0;
-  try {
-    communicator_->poll();
-    return 0;
-  } catch (const sdk::Failure& failure) {
-    abort(failure);
-    return 1;
-  }
+  go_on([this] { return communicator_->poll(); });
+  return state_.is_broken() ? 1 : 0;
 }
 
 int32_t Group::test(Request* request) {
@@ -239,11 +232,10 @@ void Group::memory_deregister(roda_memory* memory) {
   gone.splice(gone.begin(), buffers_, found);
   const Registered& buffer = gone.front();
   if (!buffer.is_done) return;
-  try {
+  go_on([&] {
     if (wait_for_calls()) deregister(buffer);
-  } catch (const sdk::Failure& failure) {
-    abort(failure);
-  }
+    return true;
+  });
   const auto deadline = Clock::now() + context_.patience();
   while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
     std::this_thread::sleep_for(kPause);
@@ -257,12 +249,7 @@ void Group::deregister(const Registered& buffer) {
 // Whether memory_deregister() would find nothing to wait for.
 bool Group::can_deregister() {
   if (state_.is_broken()) return communicator_ == nullptr || communicator_->is_gone();
-  try {
-    return communicator_->poll();
-  } catch (const sdk::Failure& failure) {
-    abort(failure);
-    return false;
-  }
+  return go_on([this] { return communicator_->poll(); });
 }
 
 // False when the group has failed.

@@ -75,6 +75,17 @@ class Group {
     bool is_done = false;    // NCCL knows it
   };
 
+  // What `body` returns; false when it failed, which ends the group.
+  template <typename Body>
+  bool go_on(Body&& body) {
+    try {
+      return body();
+    } catch (const sdk::Failure& failure) {
+      abort(failure);
+      return false;
+    }
+  }
+
   Card make_card(const roda_group_desc& desc);
   int choose_device(const roda_group_desc& desc);
   void read_cards();

@@ -84,9 +84,7 @@ void Group::make_wires() {
   for (std::size_t rail = 0; rail < least.rails; ++rail) {
     device_of_rail.push_back((before + rail) % context_.devices().size());
   }
-  wires_ =
-      std::make_unique<Wires>(context_.devices(), context_.settings(), least, std::move(device_of_rail), state_.rank());
-  wires_->create(state_.world_ranks());
+  wires_ = std::make_unique<Wires>(context_.devices(), context_.settings(), least, std::move(device_of_rail), state_);
 }
 
 void Group::publish_cards() {

@@ -21,34 +21,31 @@ constexpr std::uint64_t kExplanationNs = 300'000'000;
 std::uint64_t now_ns() { return static_cast<std::uint64_t>(CoarseClock::now().time_since_epoch().count()); }
 
 Wires::Wires(const Devices& devices, const Settings& settings, const Hello& terms,
-             std::vector<std::size_t> device_of_rail, int rank)
-    : rank_(rank), eager_bytes_((terms.eager_bytes + kLine - 1) / kLine * kLine) {
+             std::vector<std::size_t> device_of_rail, const sdk::GroupState& group)
+    : rank_(group.rank()), eager_bytes_((terms.eager_bytes + kLine - 1) / kLine * kLine) {
   plan_.device = std::move(device_of_rail);
   plan_.devices = &devices;
   plan_.settings = &settings;
   plan_.credits = terms.credits;
   plan_.stripe_bytes = terms.stripe_bytes;
   plan_.slot_bytes = (sizeof(Record) + eager_bytes_ + kLine - 1) / kLine * kLine;
-}
-
-void Wires::create(const std::vector<std::int32_t>& world_ranks) {
-  const std::size_t peers = world_ranks.size() - 1;
+  const auto peers = static_cast<std::size_t>(group.size() - 1);
+  unsigned used = 0;
   for (std::size_t rail = 0; rail < plan_.rails(); ++rail) {
     create_queue(rail, peers * (kDataDepth + 1 + 2 * plan_.credits + kWrites) + 1);
+    used |= 1u << plan_.device[rail];
   }
-  unsigned used = 0;
-  for (const std::size_t device : plan_.device) used |= 1u << device;
   buffer_ = map_pages(bounces_bytes() + plan_.buffer_bytes() * peers);
-  memory_ = Registration(*plan_.devices, used, buffer_.get(), buffer_.get_deleter().bytes, IBV_ACCESS_LOCAL_WRITE,
-                         RODA_MEMORY_HOST);
-  for (int peer = 0; peer <= static_cast<int>(peers); ++peer) {
-    if (peer != rank_) links_.emplace_back(plan_, rank_, peer, world_ranks[static_cast<std::size_t>(peer)]);
+  memory_ =
+      Registration(devices, used, buffer_.get(), buffer_.get_deleter().bytes, IBV_ACCESS_LOCAL_WRITE, RODA_MEMORY_HOST);
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != rank_) links_.emplace_back(plan_, rank_, peer, group.world_rank(peer));
   }
 }
 
 void Wires::create_queue(std::size_t rail, std::size_t completions) {
   const Device& device = plan_.of(rail);
-  Queue& queue = queues_.emplace_back();
+  Queue& queue = queues_.emplace_back(device);
   queue.cq = device.library().create_cq(device.context(), static_cast<int>(completions), &queue, device.channel(), 0);
   if (queue.cq == nullptr) {
     const int error = errno;
@@ -58,11 +55,6 @@ void Wires::create_queue(std::size_t rail, std::size_t completions) {
                                                "; the group is too large for the device");
   }
   plan_.queue.push_back(queue.cq);
-}
-
-Wires::~Wires() {
-  close();
-  for (std::size_t rail = 0; rail < plan_.queue.size(); ++rail) plan_.of(rail).library().destroy_cq(plan_.queue[rail]);
 }
 
 bool Wires::open_some() {

@@ -4,7 +4,7 @@
 // Threads: one at a time. Throws sdk::Failure unless a function says otherwise.
 #pragma once
 
-#include <roda/sdk/error.hpp>
+#include <roda/sdk/group_state.hpp>
 
 #include "transports/verbs/link.h"
 #include "transports/verbs/memory.h"
@@ -19,17 +19,19 @@ class Wires {
  public:
   // A completion queue and whether it will tell of the next completion.
   struct Queue {
+    explicit Queue(const Device& of) : device(of) {}
+    ~Queue() {
+      if (cq != nullptr) device.library().destroy_cq(cq);
+    }
+    const Device& device;
     ibv_cq* cq = nullptr;
     bool is_armed = false;
   };
 
   // `terms` is what all members agreed on, `device_of_rail` this rank's part in it.
   Wires(const Devices& devices, const Settings& settings, const Hello& terms, std::vector<std::size_t> device_of_rail,
-        int rank);
-  ~Wires();
+        const sdk::GroupState& group);
 
-  // Makes what the links share; call once, first.
-  void create(const std::vector<std::int32_t>& world_ranks);
   // The group is told what came, from progress(), and may send then. Null: nobody is.
   void set_listener(Group* group) { listener_ = group; }
   // Opens the queue pairs of a few more links; true when all are open.
@@ -70,7 +72,7 @@ class Wires {
   const int rank_;
   const std::size_t eager_bytes_;
   RailPlan plan_;
-  std::deque<Queue> queues_;  // of each rail; stable addresses, events carry them
+  std::deque<Queue> queues_;  // of each rail; stable addresses, events carry them; outlive the links
   Pages buffer_;
   Registration memory_;
   std::deque<Link> links_;
