@@ -1,8 +1,7 @@
 // Group: how it forms. Each step returns at once; what takes many calls of the device is done a few at a time.
 //
 //   hello    what each member has and wants; the least of all is agreed
-//   open     queue pairs, with receives posted
-//   cards    their numbers and addresses
+//   open     queue pairs, with receives posted; their numbers and addresses are told
 //   connect  each to its peer's
 //   up       everybody is: nobody sends to a queue pair that isn't
 #include <cstring>
@@ -25,8 +24,7 @@ Value read_at(const char* bytes, std::size_t index) {
 }  // namespace
 
 bool Group::form_on() {
-  const bool is_told = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
-  if (is_told && !gather_.test()) return false;
+  if (!gather_.test()) return false;
   switch (phase_) {
     case Phase::kHello:
       make_wires();
@@ -35,9 +33,6 @@ bool Group::form_on() {
     case Phase::kOpen:
       if (!wires_->open_some()) return false;
       publish_cards();
-      phase_ = Phase::kCards;
-      return false;
-    case Phase::kCards:
       phase_ = Phase::kConnect;
       return false;
     case Phase::kConnect:

@@ -40,10 +40,7 @@ bool Group::test() {
   act_on_abort();
   // Asked again and again by those that only watch signals.
   if (state_.works()) watched_until_ns_ = now_ns() + 2 * context_.probe_ns();
-  const auto late = [this] {
-    const bool is_waiting = phase_ != Phase::kOpen && phase_ != Phase::kConnect;
-    return state_.late(is_waiting ? gather_.missing() : std::vector<int>{});
-  };
+  const auto late = [this] { return state_.late(gather_.missing()); };
   const auto fail = [this](const sdk::Failure& failure) {
     abort(failure);
     act_on_abort();

@@ -78,7 +78,7 @@ class Group {
   void on_left(Link& link) { messages_.end_those_of(link, state_.has_left(link.rank)); }
 
  private:
-  enum class Phase { kHello, kOpen, kCards, kConnect, kUp };
+  enum class Phase { kHello, kOpen, kConnect, kUp };
   struct Window {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
