@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-
-#include "plugins/base/pages.h"
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
 
 namespace roda::conformance::perf {
 namespace {
@@ -85,8 +87,19 @@ int rounds_of(const Options& options, std::size_t bytes, std::size_t bytes_in_al
   return static_cast<int>(std::clamp<std::size_t>(most, least, static_cast<std::size_t>(options.rounds)));
 }
 
+// Begins at a page, as large tensors do: how fast the kernel and memcpy copy depends on where in a page, and in a cache
+// line, both ends begin.
+using Pages = std::unique_ptr<char, decltype(&std::free)>;
+Pages make_pages(std::size_t bytes, char fill) {
+  constexpr std::size_t kPage = 4096;
+  Pages made(static_cast<char*>(std::aligned_alloc(kPage, (bytes / kPage + 1) * kPage)), &std::free);
+  if (made == nullptr) throw std::bad_alloc();
+  std::memset(made.get(), fill, bytes);
+  return made;
+}
+
 struct Buffers {
-  explicit Buffers(std::size_t bytes) : in(bytes, 'i'), out(bytes, 'o') {}
+  explicit Buffers(std::size_t bytes) : in(make_pages(bytes, 'i')), out(make_pages(bytes, 'o')) {}
   Pages in, out;
 };
 
@@ -98,13 +111,13 @@ std::vector<double> ping_pong(Talk& talk, int rank, std::size_t bytes, int round
   for (int round = -kWarmUp; round < rounds; ++round) {
     const std::int64_t start = now_ns();
     if (rank == 0) {
-      roda_request* received = talk.receive(kPong, data.in.data(), bytes);
-      roda_request* sent = talk.send(kPing, data.out.data(), bytes);
+      roda_request* received = talk.receive(kPong, data.in.get(), bytes);
+      roda_request* sent = talk.send(kPing, data.out.get(), bytes);
       talk.finish(received);
       talk.finish(sent);
     } else {
-      talk.finish(talk.receive(kPing, data.in.data(), bytes));
-      talk.finish(talk.send(kPong, data.out.data(), bytes));
+      talk.finish(talk.receive(kPing, data.in.get(), bytes));
+      talk.finish(talk.send(kPong, data.out.get(), bytes));
     }
     if (round >= 0) times.push_back(static_cast<double>(now_ns() - start) / 2);
   }
@@ -122,7 +135,7 @@ double stream(Talk& talk, int rank, std::size_t bytes, int rounds, int window) {
     roda_request*& slot = flying[static_cast<std::size_t>((round + kWarmUp) % window)];
     talk.finish(slot);
     if (round == 0) start = now_ns();
-    slot = rank == 0 ? talk.send(kStream, data.out.data(), bytes) : talk.receive(kStream, data.in.data(), bytes);
+    slot = rank == 0 ? talk.send(kStream, data.out.get(), bytes) : talk.receive(kStream, data.in.get(), bytes);
   }
   for (roda_request* request : flying) talk.finish(request);
   talk.finish(rank == 0 ? talk.receive(kEnd, &end, 1) : talk.send(kEnd, &end, 1));
