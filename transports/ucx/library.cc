@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -53,11 +54,9 @@ bool loopback_suffices() {
                                          "sysv", "cma",  "knem", "xpmem", "cuda", "cuda_copy", "cuda_ipc"};
   if (environment("NET_DEVICES") != nullptr) return false;
   const char* text = environment("TLS");
-  std::string_view rest = text == nullptr ? "all" : text;
-  while (!rest.empty()) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    if (std::find(std::begin(kLocal), std::end(kLocal), name) == std::end(kLocal)) return false;
-    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  std::istringstream names(text == nullptr ? "all" : text);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (std::ranges::find(kLocal, name) == std::end(kLocal)) return false;
   }
   return true;
 }

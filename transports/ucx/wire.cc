@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 
 #include "transports/ucx/library.h"
@@ -28,13 +29,11 @@ bool is_for_control(std::string_view line) {
   const std::size_t device = line.find("sysdev[");
   const std::size_t end = device == line.npos ? line.npos : line.find(']', device);
   if (end == line.npos) return false;
-  std::string_view uses = line.substr(end + 1);
+  std::istringstream uses{std::string(line.substr(end + 1))};
   bool some = false;
-  while (!uses.empty()) {
-    const std::string_view use = uses.substr(0, uses.find(' '));
-    if (!use.empty() && use != "keepalive" && use != "wireup") return false;
+  for (std::string use; uses >> use;) {
+    if (use != "keepalive" && use != "wireup") return false;
     some = some || use == "wireup";
-    uses.remove_prefix(std::min(uses.size(), use.size() + 1));
   }
   return some;
 }
@@ -43,16 +42,14 @@ bool is_for_control(std::string_view line) {
 
 Lanes lanes_of(const std::string& description) {
   Lanes lanes{false, false, false};
-  for (std::size_t begin = 0; begin < description.size();) {
-    const std::size_t end = std::min(description.find('\n', begin), description.size());
-    const std::string_view line(description.data() + begin, end - begin);
-    begin = end + 1;
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);) {
     if (line.find(kLane) == line.npos) continue;
     if (is_for_control(line)) {
       lanes.meets_by_datagrams = true;
       continue;
     }
-    const bool is_direct = std::find(std::begin(kDirect), std::end(kDirect), transport_of(line)) != std::end(kDirect);
+    const bool is_direct = std::ranges::find(kDirect, transport_of(line)) != std::end(kDirect);
     (is_direct ? lanes.some_direct : lanes.some_buffer) = true;
   }
   return lanes.some_direct ? lanes : Lanes{};
