@@ -47,14 +47,14 @@ std::size_t find_wanted(const std::vector<PortFacts>& ports, const std::string& 
   throw sdk::Failure(RODA_ERR_UNAVAILABLE, "RODA_VERBS_DEVICES names " + word + "; " + listed(ports));
 }
 
-bool is_link_local(const std::array<std::uint8_t, 16>& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
-
 // Higher is better, 0 is of no use.
-int worth(const GidFacts& gid) {
-  if (std::all_of(gid.raw.begin(), gid.raw.end(), [](std::uint8_t byte) { return byte == 0; })) return 0;
-  const int address = is_ipv4(gid.raw) ? 3 : is_link_local(gid.raw) ? 1 : 2;
-  if (gid.type == GidType::kRoceV2) return 3 + address;
-  return gid.type == GidType::kRoceV1 ? address : 0;
+int worth(const ibv_gid_entry& entry) {
+  const Gid gid(entry.gid.raw);
+  if (std::ranges::all_of(gid, [](std::uint8_t byte) { return byte == 0; })) return 0;
+  const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+  const int address = is_ipv4(gid) ? 3 : is_link_local ? 1 : 2;
+  if (entry.gid_type == IBV_GID_TYPE_ROCE_V2) return 3 + address;
+  return entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? address : 0;
 }
 
 int node_of_cpu(int cpu) {
@@ -146,20 +146,20 @@ std::vector<std::size_t> choose_ports(const std::vector<PortFacts>& ports, const
   return chosen;
 }
 
-bool is_ipv4(const std::array<std::uint8_t, 16>& gid) {
+bool is_ipv4(Gid gid) {
   static constexpr std::uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   return std::equal(std::begin(kPrefix), std::end(kPrefix), gid.begin());
 }
 
-std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
+std::string gid_text(Gid gid) {
   char text[INET6_ADDRSTRLEN] = "";
   const bool is_short = is_ipv4(gid);
   return ::inet_ntop(is_short ? AF_INET : AF_INET6, gid.data() + (is_short ? 12 : 0), text, sizeof text);
 }
 
-int choose_gid(const std::vector<GidFacts>& gids) {
+int choose_gid(const std::vector<ibv_gid_entry>& gids) {
   const auto best = std::ranges::max_element(gids, {}, worth);  // the first among equals
-  return best != gids.end() && worth(*best) > 0 ? best->index : -1;
+  return best != gids.end() && worth(*best) > 0 ? static_cast<int>(best->gid_index) : -1;
 }
 
 int near_numa_node() {
@@ -247,23 +247,16 @@ void Device::read_attributes() {
 }
 
 void Device::choose_address(const Settings& settings) {
-  std::vector<GidFacts> gids;
-  for (int i = 0; i < gid_index_; ++i) {
+  std::vector<ibv_gid_entry> gids;
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(gid_index_); ++i) {
     ibv_gid_entry entry{};
-    const int error = library_->query_gid_ex(context_, port_, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
-    if (error != 0) continue;
-    GidFacts facts{.index = i};
-    facts.type = entry.gid_type == IBV_GID_TYPE_ROCE_V2   ? GidType::kRoceV2
-                 : entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? GidType::kRoceV1
-                                                          : GidType::kInfiniband;
-    std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), facts.raw.begin());
-    gids.push_back(facts);
+    if (library_->query_gid_ex(context_, port_, i, &entry, 0, sizeof entry) == 0) gids.push_back(entry);
   }
   const bool by_gid = address_.is_global != 0;
   gid_index_ = settings.gid_index >= 0 ? settings.gid_index : by_gid ? choose_gid(gids) : 0;
-  const auto found = std::ranges::find(gids, gid_index_, &GidFacts::index);
+  const auto found = std::ranges::find(gids, static_cast<std::uint32_t>(gid_index_), &ibv_gid_entry::gid_index);
   if (found != gids.end()) {
-    address_.gid = found->raw;
+    std::ranges::copy(found->gid.raw, address_.gid.begin());
   } else if (by_gid) {
     throw sdk::Failure(RODA_ERR_UNAVAILABLE,
                        settings.gid_index >= 0

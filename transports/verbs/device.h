@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "plugins/base/fork_guard.h"
@@ -52,21 +53,14 @@ struct PortFacts {
 std::vector<std::size_t> choose_ports(const std::vector<PortFacts>& ports, const std::string& wanted, int near_node,
                                       std::size_t most);
 
-enum class GidType : std::uint8_t { kInfiniband, kRoceV1, kRoceV2 };
-
-struct GidFacts {
-  int index = 0;
-  GidType type = GidType::kInfiniband;
-  std::array<std::uint8_t, 16> raw{};
-};
-
-bool is_ipv4(const std::array<std::uint8_t, 16>& gid);  // mapped: ::ffff:a.b.c.d
+using Gid = std::span<const std::uint8_t, 16>;
+bool is_ipv4(Gid gid);  // mapped: ::ffff:a.b.c.d
 // As an address is written.
-std::string gid_text(const std::array<std::uint8_t, 16>& gid);
+std::string gid_text(Gid gid);
 
-// The entry to use on an Ethernet port: RoCE v2 before v1, then IPv4, then global IPv6, then link-local; the lowest
-// index among equals. -1: none is usable.
-int choose_gid(const std::vector<GidFacts>& gids);
+// The entry to use on an Ethernet port: RoCE v2 before v1, then IPv4, then global IPv6, then link-local; the first
+// among equals. -1: none is usable.
+int choose_gid(const std::vector<ibv_gid_entry>& gids);
 
 // The NUMA node that all processors this process may run on belong to, or -1.
 int near_numa_node();

@@ -8,7 +8,7 @@ namespace roda::verbs {
 namespace {
 
 using Indices = std::vector<std::size_t>;
-using Gid = std::array<std::uint8_t, 16>;
+using Address = std::array<std::uint8_t, 16>;
 
 const std::vector<PortFacts> kPorts = {
     {"mlx5_0", 1, true, "active", 0}, {"mlx5_1", 1, false, "down", 0},  {"mlx5_1", 2, true, "active", 0},
@@ -26,9 +26,17 @@ std::string refusal(const std::vector<PortFacts>& ports, const std::string& want
   return "";
 }
 
-Gid ipv4() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 1}; }
-Gid ipv6() { return {0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}; }
-Gid link_local() { return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}; }
+Address ipv4() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 1}; }
+Address ipv6() { return {0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}; }
+Address link_local() { return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}; }
+
+ibv_gid_entry entry(std::uint32_t index, ibv_gid_type type, const Address& address) {
+  ibv_gid_entry made{};
+  made.gid_index = index;
+  made.gid_type = type;
+  std::ranges::copy(address, made.gid.raw);
+  return made;
+}
 
 TEST(Ports, TakesTheActiveOnesOfTheNearNode) {
   EXPECT_EQ(choose_ports(kPorts, "", 0, 8), (Indices{0, 2}));
@@ -52,8 +60,8 @@ TEST(Ports, RefusesWithWhatThereIs) {
 }
 
 TEST(Gids, PrefersTheNewerProtocolThenTheWiderAddress) {
-  const GidFacts v1{0, GidType::kRoceV1, ipv4()}, local{1, GidType::kRoceV2, link_local()};
-  const GidFacts global{2, GidType::kRoceV2, ipv6()}, four{3, GidType::kRoceV2, ipv4()};
+  const auto v1 = entry(0, IBV_GID_TYPE_ROCE_V1, ipv4()), local = entry(1, IBV_GID_TYPE_ROCE_V2, link_local());
+  const auto global = entry(2, IBV_GID_TYPE_ROCE_V2, ipv6()), four = entry(3, IBV_GID_TYPE_ROCE_V2, ipv4());
   EXPECT_EQ(choose_gid({v1, local, global, four}), 3);
   EXPECT_EQ(choose_gid({v1, local, global}), 2);
   EXPECT_EQ(choose_gid({v1, local}), 1);
@@ -61,8 +69,8 @@ TEST(Gids, PrefersTheNewerProtocolThenTheWiderAddress) {
 }
 
 TEST(Gids, TakesTheFirstAmongEqualsAndNoEmptyOne) {
-  const GidFacts empty{0, GidType::kRoceV2, {}}, first{4, GidType::kRoceV2, ipv4()},
-      second{5, GidType::kRoceV2, ipv4()};
+  const auto empty = entry(0, IBV_GID_TYPE_ROCE_V2, {});
+  const auto first = entry(4, IBV_GID_TYPE_ROCE_V2, ipv4()), second = entry(5, IBV_GID_TYPE_ROCE_V2, ipv4());
   EXPECT_EQ(choose_gid({empty, first, second}), 4);
   EXPECT_EQ(choose_gid({empty}), -1);
   EXPECT_EQ(choose_gid({}), -1);
