@@ -139,10 +139,8 @@ void Group::read_verdicts() {
 }
 
 void Group::read_cards() {
-  std::vector<Card> cards(static_cast<std::size_t>(state_.size()));
-  for (int rank = 0; rank < state_.size(); ++rank) {
-    std::memcpy(&cards[static_cast<std::size_t>(rank)], gather_.value(rank), sizeof(Card));
-  }
+  std::vector<Card> cards;
+  for (int rank = 0; rank < state_.size(); ++rank) cards.push_back(gather_.value_as<Card>(rank));
   check_cards(cards, state_.world_ranks());
   may_register_ = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.registers != 0; });
   auto made = std::make_unique<Communicator>(context_.library(), gpu_->driver(), gpu_->context(), cards[0].id,

@@ -85,11 +85,8 @@ bool Group::advance() {
       return state_.size() == 1;
     }
     case Step::kLengths: {
-      std::uint64_t longest = 0, length = 0;
-      for (int i = 0; i < state_.size(); ++i) {
-        std::memcpy(&length, gather_.value(i), sizeof length);
-        longest = std::max(longest, length);
-      }
+      std::uint64_t longest = 0;
+      for (int i = 0; i < state_.size(); ++i) longest = std::max(longest, gather_.value_as<std::uint64_t>(i));
       address_.resize(longest);
       gather("ucx.address", address_.data(), longest);
       step_ = Step::kAddresses;
@@ -108,10 +105,9 @@ bool Group::advance() {
 // Groups of one host use loopback; different versions of UCX need not understand each other.
 void Group::check_identities() {
   Reach reach = Reach::kHost;
-  Identity own{}, other{};
-  std::memcpy(&own, gather_.value(state_.rank()), sizeof own);
+  const auto own = gather_.value_as<Identity>(state_.rank());
   for (const Peer& peer : peers_) {
-    std::memcpy(&other, gather_.value(peer.rank), sizeof other);
+    auto other = gather_.value_as<Identity>(peer.rank);
     other.version[sizeof other.version - 1] = 0;
     if (std::memcmp(own.host, other.host, sizeof own.host) != 0) reach = Reach::kNetwork;
     if (std::strcmp(own.version, other.version) == 0) continue;

@@ -64,10 +64,10 @@ void Group::say_hello() {
 
 // With what all members can do. Ranks of one host begin with one device after the other.
 void Group::make_wires() {
-  Hello least = read_at<Hello>(gather_.value(0), 0);
+  auto least = gather_.value_as<Hello>(0);
   std::size_t before = 0;  // ranks of this host that come before this one
   for (int member = 0; member < state_.size(); ++member) {
-    const auto hello = read_at<Hello>(gather_.value(member), 0);
+    const auto hello = gather_.value_as<Hello>(member);
     if (hello.magic != kMagic || hello.version != kWireVersion) throw state_.other_version(member);
     least.eager_bytes = std::min(least.eager_bytes, hello.eager_bytes);
     least.stripe_bytes = std::min(least.stripe_bytes, hello.stripe_bytes);
