@@ -46,7 +46,7 @@ Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std
 Compiler::Compiler(const Plan& plan, const Grid& grid, std::int32_t root, std::optional<std::int32_t> only)
     : plan_(plan),
       grid_(grid),
-      turned_(schedule::is(plan.collective, RODA_ROOTED) ? rooted(grid, root) : Grid()),
+      turned_(schedule::is(plan.collective, RODA_ROOTED) ? plan::rooted(grid, root) : Grid()),
       root_(root) {
   if (plan.collective == Collective::kAdasum) find_everybody();
   has_routes(plan) ? find_routes(only) : cut_stages();
@@ -117,8 +117,7 @@ Part Compiler::rooted_part(std::int32_t axis, std::int32_t rank) const {
 }
 
 Schedule Compiler::schedule(std::int32_t rank) const {
-  if (schedule::is_for_root(plan_.collective)) return reduce(rank);
-  if (plan_.collective == Collective::kBroadcast) return broadcast(rank);
+  if (schedule::is(plan_.collective, RODA_ROOTED)) return rooted(rank);
   return is_allreduction(plan_.collective) ? shares(rank) : blocks(rank);
 }
 
@@ -214,38 +213,25 @@ Schedule Compiler::shares(std::int32_t rank) const {
   return made;
 }
 
-Schedule Compiler::broadcast(std::int32_t rank) const {
+// A broadcast or a reduce. What is summed up in a unit lies on the root's counterpart there, in one region for all its
+// stages.
+Schedule Compiler::rooted(std::int32_t rank) const {
   Schedule made = empty(rank);
-  const Range output = whole(Space::kOutput, at(chunks_));
-  Range data = rank == root_ ? whole(Space::kInput, at(chunks_)) : output;
+  const bool is_for_all = !schedule::is_for_root(plan_.collective);
+  const bool has_output = is_for_all || rank == root_;
+  Range result = has_output ? whole(Space::kOutput, at(chunks_)) : Range();
+  Range data = is_for_all && rank != root_ ? result : whole(Space::kInput, at(chunks_));
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     const Part part = this->part(stage, rank);
     if (!part.has_work) continue;
+    const bool receives = is_for_all || part.index == part.root;
+    if (receives && result.count == 0) result = add_region(0, input_blocks(made), &made);
     Call made_call = call(stage, part.members, part.index);
     made_call.root = part.root;
-    add_call(std::move(made_call), data, output, &made);
-    data = output;
+    add_call(std::move(made_call), data, receives ? result : Range(), &made);
+    if (receives) data = result;
   }
-  add_copy(data, output, &made);
-  return made;
-}
-
-// What is summed up in a unit lies on the root's counterpart there, in one region for all its stages.
-Schedule Compiler::reduce(std::int32_t rank) const {
-  Schedule made = empty(rank);
-  Range data = whole(Space::kInput, at(chunks_));
-  Range sum = rank == root_ ? whole(Space::kOutput, at(chunks_)) : Range();
-  for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    const Part part = this->part(stage, rank);
-    if (!part.has_work) continue;
-    const bool receives = part.index == part.root;
-    if (receives && sum.count == 0) sum = add_region(0, input_blocks(made), &made);
-    Call made_call = call(stage, part.members, part.index);
-    made_call.root = part.root;
-    add_call(std::move(made_call), data, receives ? sum : Range(), &made);
-    if (receives) data = sum;
-  }
-  if (rank == root_) add_copy(data, sum, &made);
+  if (has_output) add_copy(data, result, &made);
   return made;
 }
 

@@ -86,8 +86,7 @@ class Compiler {
   std::int32_t share_chunks(const Part& part) const;
   std::vector<std::int32_t> share_ends(const Part& part) const;
   schedule::Schedule shares(std::int32_t rank) const;
-  schedule::Schedule broadcast(std::int32_t rank) const;
-  schedule::Schedule reduce(std::int32_t rank) const;
+  schedule::Schedule rooted(std::int32_t rank) const;
   Route only_route(const schedule::Schedule& of) const;
   schedule::Schedule blocks(std::int32_t rank) const;
 
