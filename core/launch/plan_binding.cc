@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/execute/schedule/program.h"
-#include "core/execute/staged_stage.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -164,22 +163,19 @@ std::uint32_t PlanBinding::slot(std::uint32_t of_launch) const {
 }
 
 // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages can't
-// all get at the device's memory is staged around all of it.
+// all get at the device's memory works in host memory throughout.
 std::unique_ptr<execute::Stage> PlanBinding::make_stage() const {
   const std::vector<StepData>& data = route_->data;
   const bool is_direct = std::all_of(data.begin(), data.end(), [](StepData d) { return d == StepData::kDirect; });
-  const bool is_wrapped = plan_->staged && plan_->is_composed() && !is_direct;
-  const bool is_on_device = !queue_.is_host() && !is_wrapped;
+  const bool is_staged = plan_->staged && plan_->is_composed() && !is_direct;
+  const bool is_on_device = !queue_.is_host() && !is_staged;
   const execute::ExecuteOptions& sizes = set_->options().execute;
   execute::ComposedStage::Options options;
   options.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes;
   options.launches = kLaunchesInFlight;
   if (is_on_device) options.data = data;
   options.groups_on_device = route_->on_device;
-  auto made =
-      std::make_unique<execute::ComposedStage>(plan_->text, route_->schedule, route_->pools, std::move(options));
-  if (!is_wrapped) return made;
-  return std::make_unique<execute::StagedStage>(std::move(made), set_->options().rank, set_->size());
+  return std::make_unique<execute::ComposedStage>(plan_->text, route_->schedule, route_->pools, std::move(options));
 }
 
 }  // namespace roda::engine

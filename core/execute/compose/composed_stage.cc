@@ -103,6 +103,12 @@ bool ComposedStage::slot_is_free(std::uint32_t index) const {
 
 Status ComposedStage::begin(const StageArgs& args) {
   args_ = args;
+  is_staged_ = args.queue != nullptr && options_.data.empty();
+  phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
+  if (is_staged_) {
+    RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
+    args_ = whole_.args();
+  }
   begun_ = ended_ = 0;
   RODA_RETURN_IF_ERROR(map_.begin(args_));
   for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
@@ -129,36 +135,37 @@ StageArgs ComposedStage::call_args(std::uint32_t index) const {
   return args;
 }
 
-Status ComposedStage::start_call(std::uint32_t index) {
+// What comes before the call: copies, and where the call works beside the stream, its data there.
+Status ComposedStage::bring_down(std::uint32_t index) {
   Slice& slice = *slices_[index];
   const Part& part = parts_[slice.stage];
   RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
-  if (args_.trace != nullptr) slice.began = Trace::Clock::now();
-  StageArgs args = call_args(index);
-  RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &args));
-  RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
-  slice.runs = slice.handle.get();
-  if (is_beside_stream(slice.stage)) {
-    const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
-    TransportGroup& group = part.pool->group();
-    slice.staging.wrap(slice.handle.get(), group.rank(), group.size(),
-                       is_direct ? StagedStage::Way::kDirect : StagedStage::Way::kThroughHost);
-    slice.runs = &slice.staging;
-  }
-  if (Status s = slice.runs->start(args); !s.ok()) {
-    slice.handle.reset();
-    return s;
-  }
-  return {};
+  slice.args = call_args(index);
+  RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &slice.args));
+  if (!is_beside_stream(slice.stage)) return {};
+  const TransportGroup& group = part.pool->group();
+  const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
+  return slice.staging.begin(slice.args, group.rank(), group.size(),
+                             is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
 }
 
-// Copies of later slices may be seen to end before those of earlier ones; their calls begin in the slices' order.
-bool ComposedStage::is_first_outside(std::uint32_t index) const {
-  const Slice& mine = *slices_[index];
-  return std::none_of(slices_.begin(), slices_.end(), [&](const auto& other) {
-    return other->handle != nullptr && other->stage == mine.stage && other->number < mine.number &&
-           other->staging.is_outside();
-  });
+Status ComposedStage::start_call(std::uint32_t index) {
+  Slice& slice = *slices_[index];
+  const Part& part = parts_[slice.stage];
+  if (args_.trace != nullptr) slice.began = Trace::Clock::now();
+  const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
+  RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
+  const Status status = slice.handle->start(args);
+  if (!status.ok()) slice.handle.reset();
+  return status;
+}
+
+Status ComposedStage::end_call(Slice* slice) {
+  moves_ += slice->handle->moves() + 1;
+  if (args_.trace != nullptr) tell_of_call(*slice);
+  slice->handle.reset();
+  const bool is_staged = is_beside_stream(slice->stage) && options_.data[slice->stage] == StepData::kStaged;
+  return is_staged ? slice->staging.copy_up() : Status();
 }
 
 void ComposedStage::tell_of_call(const Slice& slice) const {
@@ -170,45 +177,48 @@ void ComposedStage::tell_of_call(const Slice& slice) const {
 }
 
 Status ComposedStage::end_stage(Slice* slice) {
-  if (slice->handle != nullptr) {
-    moves_ += slice->runs->moves() + 1;
-    if (args_.trace != nullptr) tell_of_call(*slice);
-    slice->handle.reset();
-    RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
-  }
+  if (parts_[slice->stage].call != nullptr) RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
+  slice->phase = Phase::kIdle;
   if (++slice->stage < parts_.size()) return {};
   slice->busy = false;
   ++ended_;
   return slice->run.copy(tail_.copies, tail_.copy_count);
 }
 
-// Moves one slice on as far as it goes without waiting.
-Status ComposedStage::advance(std::uint32_t index) {
+// As many phases as go without waiting. Copies of later slices may end before those of earlier ones; calls begin in
+// order.
+Status ComposedStage::advance_call(std::uint32_t index, bool* done) {
   Slice& slice = *slices_[index];
-  while (slice.busy) {
-    if (slice.handle == nullptr) {
-      if (!order_.may_begin(slice.stage, slice.number)) return {};
-      if (parts_[slice.stage].call != nullptr) {
-        if (!slot_is_free(index)) return {};
-        RODA_RETURN_IF_ERROR(start_call(index));
-      }
-      order_.begun(slice.stage);
-    }
-    bool done = true;
-    if (slice.handle != nullptr) {
-      slice.staging.let_in(is_first_outside(index));
-      if (Status s = slice.runs->test(&done); !s.ok()) {
-        slice.handle.reset();
-        return s;
-      }
-    }
-    if (!done) return {};
-    RODA_RETURN_IF_ERROR(end_stage(&slice));
+  const bool has_call = parts_[slice.stage].call != nullptr;
+  *done = false;
+  if (slice.phase == Phase::kIdle) {
+    if (has_call) RODA_RETURN_IF_ERROR(bring_down(index));
+    slice.phase = Phase::kDown;
   }
-  return {};
+  if (slice.phase == Phase::kDown) {
+    bool is_there = true;
+    if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
+    if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
+    if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
+    order_.begun(slice.stage);
+    slice.phase = Phase::kCall;
+    ++moves_;
+  }
+  if (slice.phase == Phase::kCall && has_call) {
+    bool has_ended = false;
+    if (Status status = slice.handle->test(&has_ended); !status.ok()) {
+      slice.handle.reset();
+      return status;
+    }
+    if (!has_ended) return {};
+    RODA_RETURN_IF_ERROR(end_call(&slice));
+    slice.phase = Phase::kUp;
+  }
+  *done = true;
+  return has_call && is_beside_stream(slice.stage) ? slice.staging.test(done) : Status();
 }
 
-Status ComposedStage::advance(bool* done) {
+Status ComposedStage::advance_slices() {
   for (std::uint32_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = *slices_[i];
     if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
@@ -217,9 +227,30 @@ Status ComposedStage::advance(bool* done) {
       slice.busy = true;
       slice.run.begin(slice.number);
     }
-    RODA_RETURN_IF_ERROR(advance(i));
+    for (bool done = true; slice.busy && done;) {
+      RODA_RETURN_IF_ERROR(advance_call(i, &done));
+      if (done) RODA_RETURN_IF_ERROR(end_stage(&slice));
+    }
   }
-  *done = ended_ == map_.slices();
+  return {};
+}
+
+Status ComposedStage::advance(bool* done) {
+  bool is_over = true;
+  if (phase_ == Phase::kDown) {
+    RODA_RETURN_IF_ERROR(whole_.test(&is_over));
+    if (!is_over) return {};
+    phase_ = Phase::kCall;
+    ++moves_;
+  }
+  if (phase_ == Phase::kCall) {
+    RODA_RETURN_IF_ERROR(advance_slices());
+    if (ended_ < map_.slices()) return {};
+    if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
+    phase_ = Phase::kUp;
+  }
+  if (is_staged_) RODA_RETURN_IF_ERROR(whole_.test(&is_over));
+  *done = is_over;
   return {};
 }
 
@@ -227,10 +258,11 @@ bool ComposedStage::release() {
   bool released = true;
   for (const auto& slice : slices_) {
     bool ended = true;
-    if (slice->handle != nullptr) static_cast<void>(slice->runs->test(&ended));
+    if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
     released = released && ended;
     if (!ended) continue;
     slice->handle.reset();
+    slice->phase = Phase::kIdle;
     slice->busy = false;
   }
   return released;
@@ -238,7 +270,7 @@ bool ComposedStage::release() {
 
 void ComposedStage::abort_groups(const Status& cause) {
   for (const auto& slice : slices_) {
-    if (slice->handle != nullptr) slice->runs->abort(cause);
+    if (slice->handle != nullptr) slice->handle->abort(cause);
   }
   for (const Part& part : parts_) {
     if (part.pool != nullptr) part.pool->group().abort(cause);
@@ -248,7 +280,7 @@ void ComposedStage::abort_groups(const Status& cause) {
 std::uint64_t ComposedStage::moves() const {
   std::uint64_t moves = moves_;
   for (const auto& slice : slices_) {
-    if (slice->handle != nullptr) moves += slice->runs->moves();
+    if (slice->handle != nullptr) moves += slice->handle->moves();
   }
   return moves;
 }
@@ -256,11 +288,13 @@ std::uint64_t ComposedStage::moves() const {
 std::string ComposedStage::describe() const {
   std::string text = name_;
   if (!is_running()) return text + ": idle";
+  if (phase_ == Phase::kDown) return text + ": being copied from the device";
   const std::size_t slices = map_.slices();
   text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
   const Slice& oldest = *slices_[ended_ % slices_.size()];
-  if (oldest.handle != nullptr) text += ": " + oldest.runs->describe();
-  return text;
+  if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
+  const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
+  return is_copied ? text + ": being copied from or to the device" : text;
 }
 
 }  // namespace roda::execute
