@@ -36,7 +36,7 @@ struct ExecuteOptions {
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
 struct StageArgs {
-  std::int32_t collective = RODA_ALLREDUCE;  // roda_collective
+  std::int32_t collective = RODA_ALLREDUCE;  // roda_collective: the stage's
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;  // SUM, MIN, MAX or PRODUCT; averages are the caller's scaling
   std::int32_t root = 0;       // group rank

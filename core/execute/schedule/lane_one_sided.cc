@@ -175,7 +175,7 @@ Status LaneRun::put(const Op& op, Effort* effort, bool* done) {
 Status LaneRun::combine_vectors(const Op& op, Effort* effort, bool* done) {
   const bool weighs = op.kind == OpKind::kWeigh;
   const std::size_t count = view_.bytes(op.src) / view_.element;
-  const SpaceMap& map = view_.map[RunView::which(op.src.extent)];
+  const SpaceMap& map = view_.chunks(op.src);
   const std::size_t first = map.prefix[index(op.src.first)] / view_.element;  // of the vector
   auto* products = reinterpret_cast<double*>(weighs ? view_.products.data() : view_.address(op.dst));
   if (!weighs && state_.done == 0) std::fill_n(products, 3 * view_.tensors, 0.0);

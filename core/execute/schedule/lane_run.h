@@ -40,7 +40,7 @@ struct RunView {
   // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
   const DeviceQueue* queue = nullptr;
   WorkMemory scratch;
-  std::size_t scratch_stride = 0;
+  std::size_t scratch_stride = 0;  // from one copy to the next
   // Of Adasum: where tensors begin in the vector, and the products, with whole lines for a chunk.
   const std::size_t* tensor_begins = nullptr;
   std::size_t tensors = 0;
@@ -50,12 +50,15 @@ struct RunView {
   std::uint64_t sequence = 0;  // of this use of the block
 
   static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
+  const SpaceMap& chunks(const Operand& operand) const {
+    return map[which(operand.space == schedule::Space::kScratch ? program->scratch_of : operand.space)];
+  }
   bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
 
   std::size_t product_bytes() const { return 3 * sizeof(double) * tensors; }
   std::size_t bytes(const Operand& operand) const {
     if (operand.space == schedule::Space::kProducts) return product_bytes();
-    return operand.count == 0 ? 0 : map[which(operand.extent)].bytes(operand.first, operand.count);
+    return operand.count == 0 ? 0 : chunks(operand).bytes(operand.first, operand.count);
   }
 
   char* address(const Operand& operand) const {
@@ -63,14 +66,13 @@ struct RunView {
     if (operand.space == schedule::Space::kProducts) {
       return products.data() + index(operand.first) * align_up(product_bytes());
     }
-    const SpaceMap& extent = map[which(operand.extent)];
+    const SpaceMap& data = chunks(operand);
     if (operand.space == schedule::Space::kScratch) {
-      return scratch.data() + index(operand.unit) * scratch_stride +
-             extent.bytes(operand.unit_first, operand.first - operand.unit_first);
+      const std::size_t begin = program->scratch_is_own ? 0 : data.prefix[index(operand.first)];
+      return scratch.data() + index(operand.copy) * scratch_stride + begin;
     }
     const std::size_t w = which(operand.space);
-    return in_user(operand) ? user[w] + extent.user[index(operand.first)]
-                            : block[w] + extent.block[index(operand.first)];
+    return in_user(operand) ? user[w] + data.user[index(operand.first)] : block[w] + data.block[index(operand.first)];
   }
 
   // Where peers will look for what `op` makes in the user's memory, null when they won't.

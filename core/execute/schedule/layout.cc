@@ -24,7 +24,6 @@ void resize(SpaceMap* map, std::size_t chunks) {
   map->prefix.resize(chunks + 1);
   map->user.resize(chunks);
   map->block.resize(chunks);
-  map->longest = 0;
 }
 
 }  // namespace
@@ -86,7 +85,6 @@ void Layout::balanced(std::size_t slice, SpaceMap* map) const {
   for (std::size_t c = 0; c < chunks; ++c) {
     map->user[c] = begin * element_ + map->prefix[c];
     map->block[c] = map->prefix[c];
-    map->longest = std::max(map->longest, map->prefix[c + 1] - map->prefix[c]);
   }
 }
 
@@ -103,7 +101,6 @@ void Layout::counted(const std::size_t* counts, std::size_t slice, bool stride, 
     map->user[c] = (start + begin) * element_;
     map->block[c] = stride ? c * align_up(unit_ * element_) : map->prefix[c];
     map->prefix[c + 1] = map->prefix[c] + bytes;
-    map->longest = std::max(map->longest, bytes);
     start += counts[c];
   }
 }
@@ -129,7 +126,6 @@ void Layout::map(std::size_t slice, SpaceMap* input, SpaceMap* output) const {
     output->prefix[1] = input->prefix[own + 1] - input->prefix[own];
     output->prefix[0] = output->block[0] = 0;
     output->user[0] = std::min(recv_counts_[own], slice * unit_) * element_;
-    output->longest = output->prefix[1];
   }
 }
 

@@ -21,7 +21,6 @@ struct SpaceMap {
   std::vector<std::size_t> prefix;  // [chunks + 1] bytes of this slice before the chunk; the chunks' lengths
   std::vector<std::size_t> user;    // [chunks] where the chunk's part lies in the user's memory
   std::vector<std::size_t> block;   // [chunks] where it lies in a staging block
-  std::size_t longest = 0;          // chunk
 
   std::size_t bytes(std::int32_t first, std::int32_t count) const {
     return prefix[index(first + count)] - prefix[index(first)];

@@ -62,6 +62,10 @@ class Placement {
     Operand* operand;
   };
 
+  static void note(const Operand& operand, std::vector<bool>* chunks) {
+    std::fill_n(chunks->begin() + operand.first, operand.count, true);
+  }
+
   std::vector<bool>& shared(Space space) { return shared_[space == Space::kOutput]; }
 
   // The user's input may be the user's output: Input goes into the block where Output might be written before its last
@@ -90,7 +94,7 @@ class Placement {
       const auto begin = map.begin() + operand.first;
       const auto count = std::count(begin, begin + operand.count, true);
       if (count == 0 || count == operand.count) return;
-      std::fill(begin, begin + operand.count, true);
+      note(operand, &map);
       changed = true;
     });
     return changed;
@@ -100,7 +104,7 @@ class Placement {
   void for_each_operand(F f) {
     for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
       for (Op& op : program_.lanes[lane].ops) {
-        const std::uint64_t time = lane < facts_.steps.size() ? facts_.steps[lane][op.step].time : 0;
+        const std::uint64_t time = facts_.times[lane][op.step];
         if (op.kind == OpKind::kSend || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kPut) {
           f(Use{time, false, &op.src});
         }
@@ -158,14 +162,14 @@ class Placement {
   }
 
   void publish() {
-    for (std::size_t lane = 0; lane < program_.lanes.size() && lane < facts_.steps.size(); ++lane) {
+    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
       for (Op& op : program_.lanes[lane].ops) {
-        if (!can_publish(op, facts_.steps[lane][op.step].time)) continue;
+        if (!can_publish(op, facts_.times[lane][op.step])) continue;
         op.publishes = true;
         for_each_operand([&](const Use& use) {
           if (overlap(*use.operand, op.dst)) use.operand->in_user = true;
         });
-        std::fill(published_.begin() + op.dst.first, published_.begin() + op.dst.first + op.dst.count, true);
+        note(op.dst, &published_);
       }
     }
   }
@@ -179,9 +183,7 @@ class Placement {
       Operand& operand = *use.operand;
       if (operand.space == Space::kScratch || operand.count == 0) return;
       operand.in_user = !shared(operand.space)[index(operand.first)];
-      if (operand.space == Space::kOutput && use.writes) {
-        std::fill(written_.begin() + operand.first, written_.begin() + operand.first + operand.count, true);
-      }
+      if (operand.space == Space::kOutput && use.writes) note(operand, &written_);
     });
     std::vector<Operand*> finals;
     for_each_operand([&](Use use) {
@@ -189,7 +191,7 @@ class Placement {
     });
     for (Operand* operand : finals) {
       operand->in_user = true;
-      std::fill(final_.begin() + operand->first, final_.begin() + operand->first + operand->count, true);
+      note(*operand, &final_);
     }
     publish();
   }
@@ -208,11 +210,6 @@ class Placement {
       if (holds[i] && (!staged || unchanged)) append(&program_.carry, Space::kOutput, c);
       if (staged && !final_[i] && !unchanged) append(&program_.copy_out, Space::kOutput, c);
     }
-    const auto more = static_cast<std::int32_t>(shared_[1].size());
-    for (auto c = static_cast<std::int32_t>(holds.size()); c < more; ++c) {
-      if (shared_[1][index(c)] && !published_[index(c)] && !final_[index(c)])
-        append(&program_.copy_out, Space::kOutput, c);
-    }
   }
 
   const ReplayResult& facts_;
@@ -226,9 +223,7 @@ class Placement {
 }  // namespace
 
 bool overlap(const Operand& a, const Operand& b) {
-  if (a.count == 0 || b.count == 0 || a.space != b.space) return false;
-  // Scratch: two units may share bytes whatever their chunks say; be careful.
-  if (a.space == Space::kScratch) return true;
+  if (a.count == 0 || b.count == 0 || a.space != b.space || a.copy != b.copy) return false;
   return a.first < b.first + b.count && b.first < a.first + a.count;
 }
 

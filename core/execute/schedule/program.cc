@@ -1,8 +1,8 @@
 #include "core/execute/schedule/program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "core/execute/schedule/compiler.h"
@@ -32,17 +32,25 @@ std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, 
 
 namespace {
 
-bool same_place(const Operand& a, const Operand& b) {
-  return a.space == b.space && a.extent == b.extent && a.first == b.first && a.count == b.count && a.unit == b.unit &&
-         a.unit_first == b.unit_first;
+OpKind kind_of(StepKind kind) {
+  constexpr std::pair<StepKind, OpKind> kKinds[] = {{StepKind::kSend, OpKind::kSend},
+                                                    {StepKind::kRecv, OpKind::kRecv},
+                                                    {StepKind::kRecvReduce, OpKind::kRecvReduce},
+                                                    {StepKind::kPut, OpKind::kPut},
+                                                    {StepKind::kDots, OpKind::kDots},
+                                                    {StepKind::kWeigh, OpKind::kWeigh},
+                                                    {StepKind::kWait, OpKind::kWait},
+                                                    {StepKind::kSignal, OpKind::kSignal}};
+  const auto* found =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return k.first == kind; });
+  return found == std::end(kKinds) ? OpKind::kCombine : found->second;
 }
 
 // One lane of the schedule into ops.
 class LaneCompiler {
  public:
-  LaneCompiler(const Schedule& schedule, const ReplayResult& facts, std::size_t lane, ScratchLabels* labels,
-               Program* program)
-      : schedule_(schedule), facts_(facts), lane_(lane), labels_(*labels), program_(*program) {}
+  LaneCompiler(const Schedule& schedule, std::size_t lane, Program* program)
+      : schedule_(schedule), lane_(lane), program_(*program) {}
 
   Status run() {
     const auto& steps = schedule_.lanes[lane_].steps;
@@ -55,81 +63,42 @@ class LaneCompiler {
   }
 
  private:
-  Status read(const Range& range, Operand* operand) const {
-    const auto found = labels_.read(range);
-    if (!found) return Status::unsupported(schedule_.algorithm + kScatteredScratch);
-    *operand = *found;
-    return {};
+  // Scratch chunk i is as long as chunk i % chunks of the data, or as the one of this rank's number.
+  Status bind(const Range& range, Operand* operand) const {
+    *operand = {range.space, range.first, range.count};
+    if (range.space != Space::kScratch || range.count == 0) return {};
+    const std::int32_t chunks = schedule_.scratch_is_own ? 1 : schedule_.chunks;
+    operand->copy = range.first / chunks;
+    operand->first = schedule_.scratch_is_own ? schedule_.rank : range.first % chunks;
+    if (range.first % chunks + range.count <= chunks) return {};
+    return Status::unsupported(schedule_.algorithm + ": reads Scratch that does not hold one run of chunks");
   }
 
   Status add(const Step& step) {
+    if (step.kind == StepKind::kCall) return Status::unsupported("a composed schedule runs as a ComposedStage");
     Op op;
+    op.kind = kind_of(step.kind);
     op.peer = step.peer;
     op.signal = step.signal;
     op.step = step_;
-    switch (step.kind) {
-      case StepKind::kSend:
-        op.kind = OpKind::kSend;
-        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
-        ++out_.sends;
-        break;
-      case StepKind::kRecv:
-        op.kind = OpKind::kRecv;
-        op.dst = labels_.write(step.dst, received());
-        break;
-      case StepKind::kRecvReduce:
-        op.kind = OpKind::kRecvReduce;
-        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
-        op.dst = labels_.write(step.dst, op.src);
-        break;
-      case StepKind::kPut:
-        op.kind = OpKind::kPut;
-        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
-        op.dst = ScratchLabels(0).write(step.dst, op.src);
-        break;
-      case StepKind::kCopy:
-      case StepKind::kReduce:
-      case StepKind::kGet:
-      case StepKind::kGetReduce:
-        op.kind = OpKind::kCombine;
-        return combine(step, op);
-      case StepKind::kDots:
-      case StepKind::kWeigh:
-        op.kind = step.kind == StepKind::kDots ? OpKind::kDots : OpKind::kWeigh;
-        RODA_RETURN_IF_ERROR(read(step.src, &op.src));
-        RODA_RETURN_IF_ERROR(read(step.other, &op.other));
-        op.dst = labels_.write(step.dst, op.src);
-        break;
-      case StepKind::kSignal:
-      case StepKind::kWait:
-        op.kind = step.kind == StepKind::kSignal ? OpKind::kSignal : OpKind::kWait;
-        count(op);
-        return {};
-      case StepKind::kCall:
-        return Status::unsupported("a composed schedule runs as a ComposedStage");
+    RODA_RETURN_IF_ERROR(bind(step.src, &op.src));
+    RODA_RETURN_IF_ERROR(bind(step.other, &op.other));
+    RODA_RETURN_IF_ERROR(bind(step.dst, &op.dst));
+    if (op.kind == OpKind::kCombine) {
+      combine(step, op);
+    } else if (schedule::is_signal(step.kind)) {
+      count(op);
+    } else {
+      out_.sends += op.kind == OpKind::kSend ? 1 : 0;
+      out_.ops.push_back(op);
     }
-    out_.ops.push_back(op);
     return {};
   }
 
-  // Length of what a kRecv into Scratch receives.
-  Operand received() const { return lane_ < facts_.steps.size() ? facts_.steps[lane_][step_].received : Operand(); }
-
-  Status combine(const Step& step, Op op) {
-    const bool remote = step.kind == StepKind::kGet || step.kind == StepKind::kGetReduce;
+  void combine(const Step& step, Op op) {
     const bool starts = step.kind == StepKind::kCopy || step.kind == StepKind::kGet;
-    Source source;
-    if (remote) {
-      source = {step.peer, *ScratchLabels(0).read(step.src)};
-    } else {
-      RODA_RETURN_IF_ERROR(read(step.src, &source.operand));
-    }
-    if (starts) {
-      op.dst = labels_.write(step.dst, remote ? fetched(step, source.operand) : source.operand);
-    } else {
-      RODA_RETURN_IF_ERROR(read(step.dst, &op.dst));
-    }
-    if (op.dst.count == 0) return {};
+    const Source source{schedule::reads_peer(step.kind) ? step.peer : -1, op.src};
+    if (op.dst.count == 0) return;
     if (!starts && extends(op.dst, source)) {
       ++out_.ops.back().sources;
     } else {
@@ -140,24 +109,12 @@ class LaneCompiler {
     }
     program_.sources.push_back(source);
     program_.most_sources = std::max(program_.most_sources, out_.ops.back().sources);
-    return {};
-  }
-
-  // A peer's chunk, as this rank knows its length: in an alltoall as long as what it receives from that peer, and a
-  // part of its own result as long as the peer's part of the input.
-  Operand fetched(const Step& step, Operand chunk) const {
-    const bool from_input = schedule::is_between_pairs(schedule_.collective) && chunk.extent == Space::kInput;
-    const bool is_part = schedule::entry_of(schedule_.collective).output == RODA_OWN_PART;
-    if (!from_input && !(is_part && chunk.extent == Space::kOutput)) return chunk;
-    chunk.extent = from_input ? Space::kOutput : Space::kInput;
-    chunk.first = step.peer;
-    return chunk;
   }
 
   // True when dst (op)= source can join the op before it and be done tile by tile with it.
   bool extends(const Operand& dst, const Source& source) const {
     if (out_.ops.empty() || out_.ops.back().kind != OpKind::kCombine) return false;
-    return same_place(out_.ops.back().dst, dst) && (source.peer >= 0 || !overlap(source.operand, dst));
+    return out_.ops.back().dst == dst && (source.peer >= 0 || !overlap(source.operand, dst));
   }
 
   // Signals to and waits for all peers become one op when they count alike for every peer.
@@ -186,24 +143,12 @@ class LaneCompiler {
   }
 
   const Schedule& schedule_;
-  const ReplayResult& facts_;
   std::size_t lane_;
-  ScratchLabels& labels_;
   Program& program_;
   LaneProgram out_;
   std::uint32_t step_ = 0;
   std::map<std::pair<bool, int>, std::uint32_t> counts_;
 };
-
-bool needs_replay(const Schedule& schedule) {
-  for (const auto& lane : schedule.lanes) {
-    for (const Step& step : lane.steps) {
-      const bool into_scratch = step.kind == StepKind::kRecv && step.dst.space == Space::kScratch && step.dst.count > 0;
-      if (into_scratch || one_sided(needs_of(step.kind))) return true;
-    }
-  }
-  return false;
-}
 
 void note_readers(const ReplayResult& facts, Program* program) {
   for (int s = 0; s < 2; ++s) {
@@ -227,20 +172,22 @@ Status compile(const schedule::Algorithm& algorithm, int rank, int size, int roo
   out.size = size;
   out.root = root;
   out.chunks = schedule.chunks;
-  out.scratch_chunks = schedule.scratch_chunks;
+  const bool is_part = schedule::entry_of(schedule.collective).output == RODA_OWN_PART;
+  const std::int32_t held = schedule.scratch_is_own ? 1 : schedule.chunks;
+  out.scratch_copies = (schedule.scratch_chunks + held - 1) / held;
+  out.scratch_of = is_part ? Space::kInput : Space::kOutput;
+  out.scratch_is_own = schedule.scratch_is_own;
   out.product_chunks = schedule.product_chunks;
   out.in_place = schedule.in_place;
   out.needs = algorithm.needs;
 
-  ReplayResult facts;
-  const bool replayed = out.one_sided() || needs_replay(schedule);
-  if (replayed) RODA_RETURN_IF_ERROR(replay(algorithm, rank, size, root, &facts));
-  ScratchLabels labels(schedule.scratch_chunks);
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-    RODA_RETURN_IF_ERROR(LaneCompiler(schedule, facts, lane, &labels, &out).run());
+    RODA_RETURN_IF_ERROR(LaneCompiler(schedule, lane, &out).run());
   }
   list_contribution(&out);
   if (out.one_sided()) {
+    ReplayResult facts;
+    RODA_RETURN_IF_ERROR(replay(algorithm, rank, size, root, &facts));
     note_readers(facts, &out);
     place(facts, &out);
   }

@@ -14,15 +14,14 @@
 
 namespace roda::execute {
 
-// Chunks of Input or Output, or a place in Scratch that is as long as those chunks. count == 0: no data.
+// Chunks of Input or Output, or of a copy of the data in Scratch. count == 0: no data.
 struct Operand {
-  schedule::Space space = schedule::Space::kOutput;   // where it lies
-  schedule::Space extent = schedule::Space::kOutput;  // kInput or kOutput: whose chunks give the length
-  std::int32_t first = 0;                             // chunks of `extent`
+  schedule::Space space = schedule::Space::kOutput;
+  std::int32_t first = 0;  // chunk of the data
   std::int32_t count = 0;
-  std::int32_t unit = 0;        // Scratch only: chunk that the data was written from
-  std::int32_t unit_first = 0;  // Scratch only: chunk of `extent` that lies at `unit`
-  bool in_user = false;         // one-sided: lies in the user's memory, not in the block
+  std::int32_t copy = 0;  // Scratch only
+  bool in_user = false;   // one-sided: lies in the user's memory, not in the block
+  friend bool operator==(const Operand&, const Operand&) = default;
 };
 
 enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait, kDots, kWeigh };
@@ -71,7 +70,10 @@ struct Program {
   std::int32_t size = 1;
   std::int32_t root = 0;
   std::int32_t chunks = 1;
-  std::int32_t scratch_chunks = 0;
+  // Scratch: copies of Input or Output, or of the chunk with this rank's number alone.
+  std::int32_t scratch_copies = 0;
+  schedule::Space scratch_of = schedule::Space::kOutput;
+  bool scratch_is_own = false;
   std::int32_t product_chunks = 0;
   bool in_place = true;
   std::uint32_t needs = 0;  // schedule::Needs bits
@@ -107,8 +109,8 @@ bool takes_buckets(const Schedule& of) {
 // Chunks of Input or Output.
 std::int32_t chunks_of(schedule::Collective collective, schedule::Space space, std::int32_t chunks, std::int32_t size);
 
-// RODA_ERR_UNSUPPORTED for a schedule that can't be bound to memory: peers that reach into Scratch, or a receive into
-// Scratch of unknown length.
+// RODA_ERR_UNSUPPORTED for a schedule that can't be bound to memory: peers that reach into Scratch, or a range of
+// Scratch whose chunks are no neighbours in the data.
 Status compile(const schedule::Algorithm& algorithm, int rank, int size, int root, Program* program);
 
 }  // namespace roda::execute

@@ -1,14 +1,11 @@
 #include "core/execute/schedule/compiler.h"
 
-#include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 
 namespace roda::execute {
 
-using schedule::Collective;
 using schedule::Range;
 using schedule::Schedule;
 using schedule::Space;
@@ -17,63 +14,9 @@ using schedule::StepKind;
 
 namespace {
 
-Operand data_operand(const Range& range) {
-  Operand operand;
-  operand.space = operand.extent = range.space == Space::kScratch ? Space::kOutput : range.space;
-  operand.first = range.first;
-  operand.count = range.count;
-  return operand;
-}
-
-}  // namespace
-
-std::optional<Operand> ScratchLabels::read(const Range& range) const {
-  if (range.space != Space::kScratch || range.count == 0) return data_operand(range);
-  const Label& head = labels_[index(range.first)];
-  for (std::int32_t i = 0; i < range.count; ++i) {
-    const Label& label = labels_[index(range.first + i)];
-    const bool together = label.set && label.extent == head.extent && label.chunk == head.chunk + i &&
-                          label.unit == head.unit && label.unit_first == head.unit_first;
-    if (!together) return std::nullopt;
-  }
-  return Operand{Space::kScratch, head.extent, head.chunk, range.count, head.unit, head.unit_first, false};
-}
-
-Operand ScratchLabels::write(const Range& range, const Operand& like) {
-  if (range.space != Space::kScratch || range.count == 0) return data_operand(range);
-  const auto old = read(range);
-  if (old && old->extent == like.extent && old->first == like.first) return *old;
-  forget_neighbours(range);
-  for (std::int32_t i = 0; i < range.count; ++i) {
-    labels_[index(range.first + i)] = {true, like.extent, like.first + i, range.first, like.first};
-  }
-  return {Space::kScratch, like.extent, like.first, range.count, range.first, like.first, false};
-}
-
-// Chunks of one unit lie back to back from where it begins, not each in a place of its own, so writing a new unit over
-// a part of an old one may hit the rest of it.
-void ScratchLabels::forget_neighbours(const Range& range) {
-  for (std::int32_t i = 0; i < range.count; ++i) {
-    const Label hit = labels_[index(range.first + i)];
-    if (!hit.set) continue;
-    for (Label& label : labels_) {
-      if (label.unit == hit.unit && label.unit_first == hit.unit_first && label.extent == hit.extent) label.set = false;
-    }
-  }
-}
-
-namespace {
-
-// The length of a message in words that mean the same on both sides; see carried() and received().
-struct Message {
-  Operand data;
-  int sender = 0;
-};
-
 // One rank on its way through its schedule.
 struct Player {
   Schedule schedule;
-  ScratchLabels labels{0};
   std::vector<std::size_t> next;                     // per lane
   std::vector<std::map<int, std::uint32_t>> waited;  // per lane: (peer * kMaxSignals + signal) -> waits
 };
@@ -85,7 +28,6 @@ class Replay {
     for (int r = 0; r < size; ++r) {
       Player player;
       player.schedule = algorithm.make(r, size, root);
-      player.labels = ScratchLabels(player.schedule.scratch_chunks);
       player.next.resize(player.schedule.lanes.size());
       player.waited.resize(player.schedule.lanes.size());
       players_.push_back(std::move(player));
@@ -118,7 +60,7 @@ class Replay {
 
   void prepare_result() {
     const Schedule& mine = players_[index(rank_)].schedule;
-    for (const auto& lane : mine.lanes) result_.steps.emplace_back(lane.steps.size());
+    for (const auto& lane : mine.lanes) result_.times.emplace_back(lane.steps.size());
     const Space spaces[2] = {Space::kInput, Space::kOutput};
     for (int s = 0; s < 2; ++s) {
       const std::size_t chunks = index(chunks_of(mine.collective, spaces[s], mine.chunks, size_));
@@ -139,8 +81,8 @@ class Replay {
     Player& player = players_[index(r)];
     const auto& steps = player.schedule.lanes[lane].steps;
     const std::size_t before = player.next[lane];
-    while (error_.ok() && player.next[lane] < steps.size() && play(r, lane, steps[player.next[lane]])) {
-      if (r == rank_) result_.steps[lane][player.next[lane]].time = ++time_;
+    while (player.next[lane] < steps.size() && play(r, lane, steps[player.next[lane]])) {
+      if (r == rank_) result_.times[lane][player.next[lane]] = ++time_;
       ++player.next[lane];
     }
     return player.next[lane] != before;
@@ -148,34 +90,25 @@ class Replay {
 
   // False when the step can't run yet.
   bool play(int r, std::size_t lane, const Step& step) {
-    Player& player = players_[index(r)];
     switch (step.kind) {
       case StepKind::kSend:
-        if (auto data = read(r, step.src)) messages_[{r, step.peer, lane}].push_back({*data, r});
-        return error_.ok();
+        ++messages_[{r, step.peer, lane}];
+        return true;
       case StepKind::kRecv:
       case StepKind::kRecvReduce: {
-        auto& queue = messages_[{step.peer, r, lane}];
-        if (queue.empty()) return false;
-        receive(r, lane, step, queue.front());
-        queue.pop_front();
-        return error_.ok();
+        int& sent = messages_[{step.peer, r, lane}];
+        return sent > 0 && sent-- > 0;
       }
       case StepKind::kCopy:
       case StepKind::kWeigh:
-        if (auto data = read(r, step.src)) player.labels.write(step.dst, *data);
-        return error_.ok();
       case StepKind::kReduce:
       case StepKind::kDots:
         return true;
       case StepKind::kGet:
       case StepKind::kGetReduce:
-        touch(r, step.peer, step.src, true);
-        if (step.kind == StepKind::kGet) player.labels.write(step.dst, fetched(r, step));
-        return error_.ok();
+        return touch(r, step.peer, step.src, true);
       case StepKind::kPut:
-        touch(r, step.peer, step.dst, false);
-        return error_.ok();
+        return touch(r, step.peer, step.dst, false);
       case StepKind::kSignal:
         for_peers(r, step.peer, [&](int peer) { ++signals(r, peer, step.signal); });
         return true;
@@ -205,17 +138,11 @@ class Replay {
     return all;
   }
 
-  std::optional<Operand> read(int r, const Range& range) {
-    auto data = players_[index(r)].labels.read(range);
-    if (!data) error_ = Status::unsupported(name() + kScatteredScratch);
-    return data;
-  }
-
   // `range` of the owner's window is touched by rank r.
-  void touch(int r, int owner, const Range& range, bool is_read) {
+  bool touch(int r, int owner, const Range& range, bool is_read) {
     if (range.space == Space::kScratch) {
       error_ = Status::unsupported(name() + ": peers reach into Scratch");
-      return;
+      return false;
     }
     ++time_;
     if (owner == rank_) {
@@ -228,46 +155,7 @@ class Replay {
       if (is_read) result_.read_by[index(r)] = true;
     }
     if (r == rank_ && is_read) result_.reads_from[index(owner)] = true;
-  }
-
-  // Extent of a peer's chunks, said in this rank's own chunks.
-  Operand fetched(int r, const Step& step) {
-    const auto data = players_[index(step.peer)].labels.read(step.src);
-    return translate(r, {*data, step.peer});
-  }
-
-  Operand translate(int r, const Message& message) {
-    Operand data = message.data;
-    data.space = data.extent;
-    const Collective collective = players_[index(r)].schedule.collective;
-    if (data.count == 0) return data;
-    if (schedule::entry_of(collective).output == RODA_OWN_PART && data.extent == Space::kOutput) {
-      data.space = data.extent = Space::kInput;
-      data.first = message.sender;
-    } else if (schedule::is_between_pairs(collective)) {
-      // The sender's Input[p] is what it sends to p, its Output[p] what it got from p.
-      const bool out = data.extent == Space::kInput;
-      const int from = out ? message.sender : data.first;
-      const int to = out ? data.first : message.sender;
-      data.space = data.extent = to == r ? Space::kOutput : Space::kInput;
-      data.first = to == r ? from : to;
-      if (data.count != 1 || (to != r && from != r)) {
-        error_ = Status::unsupported(name() + ": forwards chunks whose length only other ranks know");
-      }
-    }
-    return data;
-  }
-
-  void receive(int r, std::size_t lane, const Step& step, const Message& message) {
-    Player& player = players_[index(r)];
-    if (step.dst.space != Space::kScratch || step.dst.count == 0) return;
-    if (step.kind == StepKind::kRecvReduce) {
-      if (auto data = read(r, step.src)) player.labels.write(step.dst, *data);
-      return;
-    }
-    const Operand data = translate(r, message);
-    player.labels.write(step.dst, data);
-    if (r == rank_) result_.steps[lane][player.next[lane]].received = data;
+    return true;
   }
 
   int rank_;
@@ -275,7 +163,7 @@ class Replay {
   ReplayResult& result_;
   std::vector<Player> players_;
   std::vector<std::uint32_t> signals_;
-  std::map<std::tuple<int, int, std::size_t>, std::deque<Message>> messages_;
+  std::map<std::tuple<int, int, std::size_t>, int> messages_;  // on their way: from, to, lane
   std::uint64_t time_ = 0;
   Status error_;
 };

@@ -57,9 +57,10 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice
 Status Run::reserve_scratch() {
   const std::size_t products = index(program_.product_chunks) * align_up(view_.product_bytes());
   if (products > 0) RODA_RETURN_IF_ERROR(view_.products.reserve(nullptr, products));
-  if (program_.scratch_chunks == 0) return {};
-  view_.scratch_stride = align_up(std::max(view_.map[0].longest, view_.map[1].longest));
-  RODA_RETURN_IF_ERROR(view_.scratch.reserve(view_.queue, view_.scratch_stride * index(program_.scratch_chunks)));
+  if (program_.scratch_copies == 0) return {};
+  const SpaceMap& data = view_.map[RunView::which(program_.scratch_of)];
+  view_.scratch_stride = align_up(program_.scratch_is_own ? data.bytes(program_.rank, 1) : data.prefix.back());
+  RODA_RETURN_IF_ERROR(view_.scratch.reserve(view_.queue, view_.scratch_stride * index(program_.scratch_copies)));
   view_.scratch.register_with(group_);
   return {};
 }

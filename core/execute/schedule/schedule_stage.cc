@@ -55,13 +55,6 @@ class ScheduleStage final : public Stage {
 };
 
 Status ScheduleStage::check(const StageArgs& args) const {
-  if (args.collective != static_cast<int>(program_.collective)) {
-    return Status::invalid(std::string("a stage for ") + schedule::collective_name(program_.collective) +
-                           " was started for " + roda_collective_name(args.collective));
-  }
-  if (roda_dtype_size(args.dtype) == 0) {
-    return Status::invalid("unknown dtype " + std::to_string(args.dtype));
-  }
   const bool is_adasum = program_.collective == Collective::kAdasum;
   const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
   const roda_host& host = group_.context().host();
@@ -79,9 +72,6 @@ Status ScheduleStage::check(const StageArgs& args) const {
   }
   if (program_.one_sided() && args.slot >= group_.slots()) {
     return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));
-  }
-  if (args.bucket != nullptr && !takes_buckets()) {
-    return Status::invalid(program_.algorithm + " takes no buckets");
   }
   if (args.queue != nullptr && program_.one_sided()) {
     return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");

@@ -90,68 +90,57 @@ TEST(Compile, LateReadersAreKnownOnBothSides) {
   EXPECT_TRUE(compiled(Collective::kAllreduce, "direct", 0, 3).late_readers.empty());
 }
 
-// Two ranks; rank 0 sends two chunks that rank 1 receives into Scratch and copies on.
-Schedule through_scratch(int rank, int size, int) {
+// Two ranks; rank 1 receives the chunks [first, first + 2) into Scratch there, and copies them on.
+Schedule through_scratch(int rank, int first) {
   Schedule schedule;
   schedule.collective = Collective::kBroadcast;
   schedule.rank = rank;
-  schedule.size = size;
+  schedule.size = 2;
   schedule.chunks = 4;
-  schedule.scratch_chunks = 2;
-  const Range data{Space::kOutput, 1, 2};
-  const Range scratch{Space::kScratch, 0, 2};
-  Step step;
-  step.peer = 1 - rank;
-  step.kind = rank == 0 ? StepKind::kSend : StepKind::kRecv;
-  (rank == 0 ? step.src : step.dst) = rank == 0 ? data : scratch;
+  schedule.scratch_chunks = 8;
+  const Range data{Space::kOutput, first % 4, 2};
+  const Range scratch{Space::kScratch, first, 2};
   schedule.lanes.resize(1);
-  schedule.lanes[0].steps.push_back(step);
-  if (rank == 1) schedule.lanes[0].steps.push_back({StepKind::kCopy, 0, scratch, data, 0});
+  if (rank == 0) {
+    schedule.lanes[0].steps = {{StepKind::kSend, 1, data, {}, 0}};
+  } else {
+    schedule.lanes[0].steps = {{StepKind::kRecv, 0, {}, scratch, 0}, {StepKind::kCopy, 0, scratch, data, 0}};
+  }
   return schedule;
 }
 
-TEST(Compile, MessagesIntoScratchHaveTheSendersLength) {
-  const schedule::Algorithm algorithm = {"through_scratch",        "",
-                                         Collective::kBroadcast,   schedule::kNeedsMessages,
-                                         [](int) { return true; }, through_scratch};
+schedule::Algorithm as_algorithm(std::uint32_t needs, Schedule (*make)(int, int, int)) {
+  return {"through_scratch", "", Collective::kBroadcast, needs, [](int) { return true; }, make};
+}
+
+TEST(Compile, ScratchHoldsCopiesOfTheData) {
   Program program;
-  ASSERT_TRUE(compile(algorithm, 1, 2, 0, &program).ok());
-  const Op& recv = program.lanes[0].ops[0];
-  EXPECT_EQ(recv.dst.space, Space::kScratch);
-  EXPECT_EQ(recv.dst.extent, Space::kOutput);
-  EXPECT_EQ(recv.dst.first, 1);
-  EXPECT_EQ(recv.dst.count, 2);
+  const auto in_second =
+      as_algorithm(schedule::kNeedsMessages, [](int rank, int, int) { return through_scratch(rank, 5); });
+  ASSERT_TRUE(compile(in_second, 1, 2, 0, &program).ok());
+  EXPECT_EQ(program.scratch_copies, 2);
+  const Operand& into = program.lanes[0].ops[0].dst;
+  EXPECT_EQ(into.space, Space::kScratch);
+  EXPECT_EQ(into.copy, 1);
+  EXPECT_EQ(into.first, 1);
+  EXPECT_EQ(into.count, 2);
+}
+
+TEST(Compile, ChunksOfScratchThatAreNoNeighboursInTheDataAreRefused) {
+  Program program;
+  const auto over_the_end =
+      as_algorithm(schedule::kNeedsMessages, [](int rank, int, int) { return through_scratch(rank, 3); });
+  EXPECT_EQ(compile(over_the_end, 1, 2, 0, &program).code(), RODA_ERR_UNSUPPORTED);
 }
 
 TEST(Compile, ScheduleThatNeverEndsIsRefused) {
-  const auto waits = [](int rank, int size, int) {
-    Schedule schedule = through_scratch(rank, size, 0);
+  const auto waits = as_algorithm(schedule::kNeedsSignals, [](int rank, int, int) {
+    Schedule schedule = through_scratch(rank, 0);
     schedule.lanes[0].steps = {{StepKind::kWait, 1 - rank, {}, {}, 0}};
     return schedule;
-  };
-  const schedule::Algorithm algorithm = {
-      "waits", "", Collective::kBroadcast, schedule::kNeedsSignals, [](int) { return true; }, waits};
+  });
   Program program;
-  EXPECT_EQ(compile(algorithm, 0, 2, 0, &program).code(), RODA_ERR_UNSUPPORTED);
-}
-
-TEST(ScratchLabels, RewritingAPartInPlaceKeepsItsPlace) {
-  ScratchLabels labels(8);
-  const Operand all = labels.write({Space::kScratch, 0, 8}, {Space::kInput, Space::kInput, 0, 8});
-  EXPECT_EQ(all.unit, 0);
-  const auto part = labels.read({Space::kScratch, 4, 2});
-  ASSERT_TRUE(part);
-  const Operand again = labels.write({Space::kScratch, 4, 2}, *part);
-  EXPECT_EQ(again.unit, 0);
-  EXPECT_EQ(again.first, 4);
-}
-
-TEST(ScratchLabels, OverwritingAPartForgetsTheRest) {
-  ScratchLabels labels(4);
-  labels.write({Space::kScratch, 0, 4}, {Space::kInput, Space::kInput, 0, 4});
-  labels.write({Space::kScratch, 0, 1}, {Space::kInput, Space::kInput, 3, 1});
-  EXPECT_FALSE(labels.read({Space::kScratch, 2, 1}));
-  EXPECT_TRUE(labels.read({Space::kScratch, 0, 1}));
+  EXPECT_EQ(compile(waits, 0, 2, 0, &program).code(), RODA_ERR_UNSUPPORTED);
 }
 
 TEST(Tag, FieldsDoNotMix) {
