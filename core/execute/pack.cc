@@ -1,6 +1,7 @@
 #include "core/execute/pack.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/execute/memory.h"
 
@@ -67,31 +68,10 @@ void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, i
   elements_ = own_elements_ = out_elements_ = offset / element;
 }
 
-void Bucket::lay_out_allgather(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size) {
+void Bucket::lay_out_blocks(int collective, const BucketTensor* tensors, std::size_t count, int dtype, int rank,
+                            int size) {
   begin(dtype);
-  const std::size_t element = roda_dtype_size(dtype);
-  const auto own = static_cast<std::size_t>(rank);
-  std::size_t offset = 0;
-  written_.assign(count, 0);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r) {
-    const std::size_t block = offset;
-    for (std::size_t t = 0; t < count; ++t) {
-      const std::size_t bytes = tensors[t].counts[r] * element;
-      char* output = static_cast<char*>(tensors[t].output);
-      if (r == own) add_in(tensors[t].input, offset, bytes);
-      add_out(output == nullptr ? nullptr : output + written_[t], offset, bytes);
-      written_[t] += bytes;
-      offset += bytes;
-    }
-    if (r == own) own_begin_ = block / element;
-    recv_counts_.push_back((offset - block) / element);
-  }
-  elements_ = out_elements_ = offset / element;
-  own_elements_ = recv_counts_[own];
-}
-
-void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size) {
-  begin(dtype);
+  const bool gathers = collective == RODA_ALLGATHER;
   const std::size_t element = roda_dtype_size(dtype);
   const auto own = static_cast<std::size_t>(rank);
   std::size_t offset = 0;
@@ -102,18 +82,23 @@ void Bucket::lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t cou
     for (std::size_t t = 0; t < count; ++t) {
       const std::size_t bytes = tensors[t].counts[r] * element;
       const char* input = static_cast<const char*>(tensors[t].input);
-      add_in(input == nullptr ? nullptr : input + written_[t], offset, bytes);
-      written_[t] += bytes;
-      if (r == own) {
-        add_out(tensors[t].output, result, bytes);
-        result += bytes;
+      char* output = static_cast<char*>(tensors[t].output);
+      if (gathers) {
+        if (r == own) add_in(input, offset, bytes);
+        add_out(output == nullptr ? nullptr : output + written_[t], offset, bytes);
+      } else {
+        add_in(input == nullptr ? nullptr : input + written_[t], offset, bytes);
+        if (r == own) add_out(output, std::exchange(result, result + bytes), bytes);
       }
+      written_[t] += bytes;
       offset += bytes;
     }
+    if (gathers && r == own) own_begin_ = block / element;
     recv_counts_.push_back((offset - block) / element);
   }
-  elements_ = own_elements_ = offset / element;
-  out_elements_ = result / element;
+  elements_ = offset / element;
+  own_elements_ = gathers ? recv_counts_[own] : elements_;
+  out_elements_ = gathers ? elements_ : recv_counts_[own];
 }
 
 // On a device what is zero already is the source of the next, so that it is called a few times only.

@@ -42,8 +42,8 @@ class Bucket {
   // order; equal counts on all ranks.
   // `zeroes_gaps` false: what lies between the tensors of an allreduce's buffer is left as it is, as nobody reads it.
   void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps = true);
-  void lay_out_allgather(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
-  void lay_out_reduce_scatter(const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
+  // RODA_ALLGATHER or RODA_REDUCESCATTER.
+  void lay_out_blocks(int collective, const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
 
   // Of the buffer that holds everything, in elements of the dtype. reduce-scatter: of the input; the output is
   // recv_counts()[rank] long and needs a place of its own.

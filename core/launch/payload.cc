@@ -309,7 +309,7 @@ Status Payload::prepare_bucket(execute::StageArgs* args) {
 // The buffer holds what all ranks give, and behind that this rank's part, from where it travels.
 Status Payload::pack_allgather(execute::StageArgs* args) {
   const auto self = static_cast<std::size_t>(members_.rank);
-  bucket_.lay_out_allgather(tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
+  bucket_.lay_out_blocks(RODA_ALLGATHER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
   RODA_RETURN_IF_ERROR(ensure_fused(own + bucket_.recv_counts()[self] * element));
@@ -327,7 +327,7 @@ Status Payload::pack_allgather(execute::StageArgs* args) {
 // The buffer holds this rank's input, and behind that its part of the result.
 Status Payload::pack_reducescatter(execute::StageArgs* args) {
   const auto self = static_cast<std::size_t>(members_.rank);
-  bucket_.lay_out_reduce_scatter(tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
+  bucket_.lay_out_blocks(RODA_REDUCESCATTER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
   RODA_RETURN_IF_ERROR(ensure_fused(result + bucket_.recv_counts()[self] * element));

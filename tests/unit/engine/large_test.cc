@@ -79,10 +79,10 @@ TEST(Large, BucketsCountBytes) {
   bucket.lay_out_allreduce(tensors, 2, RODA_FLOAT32);
   EXPECT_EQ(bucket.bytes(), execute::align_up(kMany * 4) + kMany * 4);
   EXPECT_EQ(execute::aligned_elements(kMany, RODA_FLOAT32) * 4, execute::align_up(kMany * 4));
-  bucket.lay_out_allgather(tensors, 2, RODA_FLOAT32, 2, kSize);
+  bucket.lay_out_blocks(RODA_ALLGATHER, tensors, 2, RODA_FLOAT32, 2, kSize);
   EXPECT_EQ(bucket.bytes(), (3 * kMany + 4) * 4);
   EXPECT_EQ(bucket.own_begin(), 2 * kMany + 1);
-  bucket.lay_out_reduce_scatter(tensors, 2, RODA_FLOAT32, 1, kSize);
+  bucket.lay_out_blocks(RODA_REDUCESCATTER, tensors, 2, RODA_FLOAT32, 1, kSize);
   EXPECT_EQ(bucket.recv_counts()[2], kMany + 3);
 }
 

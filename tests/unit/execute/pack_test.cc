@@ -56,7 +56,7 @@ TEST(Bucket, AllgatherIsRankMajor) {
   for (int rank = 0; rank < 3; ++rank) {
     const BucketTensor tensors[] = {{whole_a.data() + at_a, out_a.data(), 0, counts_a},
                                     {whole_b.data() + at_b, out_b.data(), 0, counts_b}};
-    bucket.lay_out_allgather(tensors, 2, RODA_FLOAT32, rank, 3);
+    bucket.lay_out_blocks(RODA_ALLGATHER, tensors, 2, RODA_FLOAT32, rank, 3);
     ASSERT_TRUE(bucket.pack(buffer.data(), 1.0).ok());
     at_a += counts_a[rank];
     at_b += counts_b[rank];
@@ -76,7 +76,7 @@ TEST(Bucket, ReduceScatterIsRankMajorSlices) {
   std::vector<float> out_a(1), out_b(1);
   const BucketTensor tensors[] = {{a.data(), out_a.data(), 0, counts_a}, {b.data(), out_b.data(), 0, counts_b}};
   Bucket bucket;
-  bucket.lay_out_reduce_scatter(tensors, 2, RODA_FLOAT32, 1, 3);
+  bucket.lay_out_blocks(RODA_REDUCESCATTER, tensors, 2, RODA_FLOAT32, 1, 3);
   std::vector<float> buffer(bucket.elements());
   ASSERT_TRUE(bucket.pack(buffer.data(), 1.0).ok());
   EXPECT_EQ(buffer, (std::vector<float>{0, 1, 50, 2, 51, 3}));
