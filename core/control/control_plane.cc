@@ -295,8 +295,8 @@ void ControlPlane::join_done(std::int32_t set) {
   if (combiner_ != nullptr) combiner_->join_done(set);
 }
 
-void ControlPlane::bit_settled(std::int32_t set, int bit) {
-  if (combiner_ != nullptr) combiner_->bit_settled(set, bit);
+void ControlPlane::round_over(std::int32_t set, int bit) {
+  if (combiner_ != nullptr) combiner_->round_over(set, bit);
 }
 
 void ControlPlane::depart() {

@@ -64,7 +64,7 @@ class ControlPlane {
   void set_added(std::int32_t set, std::span<const std::int32_t> ranks);
   void set_removed(std::int32_t set);
   void join_done(std::int32_t set);
-  void bit_settled(std::int32_t set, int bit);
+  void round_over(std::int32_t set, int bit);
 
   // The ranks through which what this one says reaches the log, the nearest first.
   const std::vector<std::int32_t>& way_up() const { return way_up_; }

@@ -4,9 +4,9 @@
 
 namespace roda::negotiate {
 
-std::optional<Groups::Closed> Groups::settle(const Group& group, Open* open) {
+std::optional<Groups::Closed> Groups::decide(const Group& group, Open* open) {
   open->size = group.size;
-  if (++open->settled < group.size) return std::nullopt;
+  if (++open->decided < group.size) return std::nullopt;
   Closed closed = std::move(open->result);
   num_held_ -= closed.agreed.size();
   open_.erase(group.id);
@@ -18,7 +18,7 @@ std::optional<Groups::Closed> Groups::agree(AgreedPtr tensor) {
   Open& open = open_[group.id];
   open.result.agreed.push_back(std::move(tensor));
   ++num_held_;
-  return settle(group, &open);
+  return decide(group, &open);
 }
 
 std::optional<Groups::Closed> Groups::refuse(const Group& group, const Status& error) {
@@ -26,19 +26,19 @@ std::optional<Groups::Closed> Groups::refuse(const Group& group, const Status& e
   if (open.result.error.ok()) {
     open.result.error = Status(error.code(), "Another tensor of the same group was refused: " + error.message());
   }
-  return settle(group, &open);
+  return decide(group, &open);
 }
 
 std::optional<Groups::Closed> Groups::leave(const Group& group, std::vector<std::int32_t> apart) {
   last_apart_ = std::move(apart);
-  return settle(group, &open_[group.id]);
+  return decide(group, &open_[group.id]);
 }
 
 std::vector<Groups::Held> Groups::held() const {
   std::vector<Held> out;
   for (const auto& [id, open] : open_) {
     if (open.result.agreed.empty()) continue;
-    out.push_back({id, open.result.agreed.front().get(), open.size - open.settled});
+    out.push_back({id, open.result.agreed.front().get(), open.size - open.decided});
   }
   return out;
 }

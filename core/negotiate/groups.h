@@ -17,13 +17,13 @@ namespace roda::negotiate {
 
 class Groups {
  public:
-  // A group whose members are all settled. OK: launch them, in the order in which they were agreed. Otherwise end those
+  // A group whose members are all decided. OK: launch them, in the order in which they were agreed. Otherwise end those
   // that were agreed with `error`; the refused ones have ended already.
   struct Closed {
     std::vector<AgreedPtr> agreed;
     Status error;
   };
-  // One member more is settled, by agreement or by an error. Nothing until that was the last one.
+  // One member more is decided, by agreement or by an error. Nothing until that was the last one.
   std::optional<Closed> agree(AgreedPtr tensor);
   std::optional<Closed> refuse(const Group& group, const Status& error);
   // The same for a member that the world ranks `apart` submitted outside this group.
@@ -33,7 +33,7 @@ class Groups {
   struct Held {
     std::uint64_t id = 0;
     const Agreed* first = nullptr;
-    int missing = 0;  // members that are not settled
+    int missing = 0;  // members that are not decided
   };
   std::vector<Held> held() const;
   bool holds_any() const { return num_held_ != 0; }
@@ -42,11 +42,11 @@ class Groups {
 
  private:
   struct Open {
-    int settled = 0;
+    int decided = 0;
     std::int32_t size = 0;
     Closed result;
   };
-  std::optional<Closed> settle(const Group& group, Open* open);
+  std::optional<Closed> decide(const Group& group, Open* open);
   std::map<std::uint64_t, Open> open_;  // by Group::id
   std::size_t num_held_ = 0;
   std::vector<std::int32_t> last_apart_;

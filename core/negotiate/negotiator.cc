@@ -130,26 +130,24 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
   if (shut_down_) return {};  // whatever a rank said before it saw the shutdown
   switch (item.kind) {
     case Item::kBits:
-    case Item::kBitsOf:
       return apply_bits(item, rank, looked_up_at, outcome);
     case Item::kRequest: {
       Request request;
       RODA_RETURN_IF_ERROR(wire::read_request(item, rank, &request));
       return arrive(std::move(request), outcome);
     }
-    case Item::kFinished: {
-      std::uint64_t sequence = 0;
-      RODA_RETURN_IF_ERROR(wire::read_number(item, &sequence));
-      Set* const set = find(item.set);
-      if (set == nullptr || set->members.position(rank) < 0) return {};
-      auto& outstanding = set->outstanding;
-      while (!outstanding.empty() && outstanding.front() <= sequence) outstanding.pop_front();
-      return {};
-    }
+    case Item::kFinished:
     case Item::kFlush: {
       std::uint64_t count = 0;
       RODA_RETURN_IF_ERROR(wire::read_number(item, &count));
-      if (Set* const set = find(item.set)) set->flushed = std::max(set->flushed, count);
+      Set* const set = find(item.set);
+      if (set == nullptr) return {};
+      if (item.kind == Item::kFlush) {
+        set->flushed = std::max(set->flushed, count);
+      } else if (set->members.position(rank) >= 0) {
+        auto& outstanding = set->outstanding;
+        while (!outstanding.empty() && outstanding.front() <= count) outstanding.pop_front();
+      }
       return {};
     }
     case Item::kAddSet:
@@ -249,13 +247,13 @@ void Negotiator::complete_cached(Set* set, int bit, Outcome* outcome) {
     return;
   }
   slot.arrived.clear();
-  outcome->bit_settled(set->id, bit);
+  outcome->round_over(set->id, bit);
   set->cache.touch(bit);
-  settle(set, slot.agreed, outcome);
+  make_ready(set, slot.agreed, outcome);
 }
 
 // Agreed on: ready, once the rest of its group is.
-void Negotiator::settle(Set* set, AgreedPtr agreed, Outcome* outcome) {
+void Negotiator::make_ready(Set* set, AgreedPtr agreed, Outcome* outcome) {
   if (agreed->group.size > 1) {
     close_group(set, set->groups.agree(std::move(agreed)), outcome);
     return;
@@ -282,7 +280,7 @@ void Negotiator::to_pending(Set* set, int bit, Outcome* outcome) {
   const AgreedPtr agreed = set->cache.slot(bit).agreed;
   const wire::RankRanges arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
-  outcome->bit_settled(set->id, bit);
+  outcome->round_over(set->id, bit);
   if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(set->id, bit);
   arrived.each([&](int m) {
     const auto member = static_cast<std::size_t>(m);
@@ -353,11 +351,11 @@ void Negotiator::complete_pending(Set* set, const std::string& name, Outcome* ou
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
   if (static_cast<int>(requests.size()) == set->size()) {
-    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->bit_settled(set->id, bit);
+    if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->round_over(set->id, bit);
   }
   if (agreed->group.size < 2) leave_groups(set, requests, outcome);
   set->pending.erase(it);
-  settle(set, std::move(agreed), outcome);
+  make_ready(set, std::move(agreed), outcome);
 }
 
 // A tensor whose ranks named different groups, or not all of them one, is a member of none.

@@ -62,7 +62,7 @@ class Outcome {
   // is still on its way in the log is not meant: announce_again comes for that.
   virtual void bit_freed(std::int32_t set, int bit) = 0;
   // On every rank: the round of `bit` is over, or it stands for another tensor now, or for none.
-  virtual void bit_settled(std::int32_t /*set*/, int /*bit*/) {}
+  virtual void round_over(std::int32_t /*set*/, int /*bit*/) {}
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;
@@ -155,7 +155,7 @@ class Negotiator {
   void complete_pending(Set* set, const std::string& name, Outcome* outcome);
   void complete_cached(Set* set, int bit, Outcome* outcome);
   void to_pending(Set* set, int bit, Outcome* outcome);
-  static void settle(Set* set, AgreedPtr agreed, Outcome* outcome);
+  static void make_ready(Set* set, AgreedPtr agreed, Outcome* outcome);
   static void close_group(Set* set, std::optional<Groups::Closed> group, Outcome* outcome);
   static void leave_groups(Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
   using Votes = std::map<std::vector<std::int32_t>, std::set<std::int32_t>>;  // subject -> who asked

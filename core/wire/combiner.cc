@@ -21,7 +21,7 @@ void Combiner::join_done(std::int32_t id) {
   for (Held& held : it->second.bits) held.ahead.clear();
 }
 
-void Combiner::bit_settled(std::int32_t id, int bit) {
+void Combiner::round_over(std::int32_t id, int bit) {
   const auto it = sets_.find(id);
   if (it == sets_.end() || static_cast<std::size_t>(bit) >= it->second.bits.size()) return;
   it->second.bits[static_cast<std::size_t>(bit)].ahead.clear();
@@ -35,7 +35,7 @@ bool Combiner::can_combine(std::span<const std::byte> record) {
     const auto set = sets_.find(item.set);
     Bits bits;
     std::uint64_t sequence = 0;
-    if (item.kind == Item::kBits || item.kind == Item::kBitsOf) {
+    if (item.kind == Item::kBits) {
       combines = combines && set != sets_.end() && read_bits(item, &bits).ok() &&
                  bits.first_word + bits.words.size() <= cache_words_;
     } else if (item.kind == Item::kFinished) {
@@ -202,7 +202,7 @@ void Combiner::compose_bits(std::int32_t id, Set* set, std::vector<int>* bits) {
   }
   const auto first = std::find_if(words_.begin(), words_.end(), [](std::uint64_t w) { return w != 0; });
   const auto last = std::find_if(words_.rbegin(), words_.rend(), [](std::uint64_t w) { return w != 0; }).base();
-  writer_.bits_of(id, who.ranges(), static_cast<std::uint32_t>(first - words_.begin()), std::span(first, last));
+  writer_.bits(id, static_cast<std::uint32_t>(first - words_.begin()), std::span(first, last), who.ranges());
   bits->swap(rest_);
 }
 

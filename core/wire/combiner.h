@@ -45,7 +45,7 @@ class Combiner {
   // Ends what a join that came by began. Any set.
   void join_done(std::int32_t set);
   // The log says that the bit's round is over, or that it stands for another tensor from now on, or for none.
-  void bit_settled(std::int32_t set, int bit);
+  void round_over(std::int32_t set, int bit);
 
   // What one of the ranks below says, or a combiner below. Malformed records pass: whoever applies them reports it.
   void take(std::span<const std::byte> record, Clock::time_point now);

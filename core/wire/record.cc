@@ -56,28 +56,21 @@ void RecordWriter::item(Item kind, std::int32_t set, std::span<const std::byte> 
   std::copy(rest.begin(), rest.end(), std::copy(payload.begin(), payload.end(), to));
 }
 
-void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words) {
+void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
+                        std::span<const RankRange> ranks) {
   for (; !words.empty(); words = words.subspan(std::min(kItemWords, words.size()))) {
     const auto some = words.first(std::min(kItemWords, words.size()));
-    const std::uint32_t counts[2] = {first_word, static_cast<std::uint32_t>(some.size())};
-    item(Item::kBits, set, std::as_bytes(std::span(counts)), std::as_bytes(some));
-    first_word += static_cast<std::uint32_t>(some.size());
-  }
-}
-
-void RecordWriter::bits_of(std::int32_t set, std::span<const RankRange> ranks, std::uint32_t first_word,
-                           std::span<const std::uint64_t> words) {
-  for (; !words.empty(); words = words.subspan(std::min(kItemWords, words.size()))) {
-    const auto some = words.first(std::min(kItemWords, words.size()));
-    for (std::size_t at = 0; at < ranks.size(); at += kItemRanges) {
+    std::size_t at = 0;
+    do {
       const auto who = ranks.subspan(at, std::min(kItemRanges, ranks.size() - at));
       const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(some.size()),
                                        static_cast<std::uint32_t>(who.size()), 0};
-      std::byte* to = start_item(Item::kBitsOf, set, sizeof counts + who.size_bytes() + some.size_bytes());
+      std::byte* to = start_item(Item::kBits, set, sizeof counts + who.size_bytes() + some.size_bytes());
       std::memcpy(to, counts, sizeof counts);
-      std::memcpy(to + sizeof counts, who.data(), who.size_bytes());
+      std::copy(who.begin(), who.end(), reinterpret_cast<RankRange*>(to + sizeof counts));
       std::memcpy(to + sizeof counts + who.size_bytes(), some.data(), some.size_bytes());
-    }
+      at += kItemRanges;
+    } while (at < ranks.size());
     first_word += static_cast<std::uint32_t>(some.size());
   }
 }
@@ -219,36 +212,26 @@ Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
   return {};
 }
 
-namespace {
-
-Status check_ranges(std::span<const RankRange> ranges) {
-  if (ranges.empty()) return malformed("bits of nobody");
-  std::int64_t after = -1;
-  for (const RankRange& r : ranges) {
-    if (r.first < 0 || r.last < r.first || r.first <= after) return malformed("ranks out of order");
-    after = r.last;
-  }
-  return {};
-}
-
-}  // namespace
-
 Status read_bits(const ItemView& item, Bits* bits) {
-  const bool has_ranks = item.kind == Item::kBitsOf;
   std::uint32_t counts[4] = {};
-  const std::size_t head = (has_ranks ? 4 : 2) * sizeof counts[0];
-  if (item.payload.size() < head) return malformed("a cut bit vector");
-  std::memcpy(counts, item.payload.data(), head);
+  if (item.payload.size() < sizeof counts) return malformed("a cut bit vector");
+  std::memcpy(counts, item.payload.data(), sizeof counts);
   const std::size_t rank_bytes = counts[2] * sizeof(RankRange);
-  if (item.payload.size() != head + rank_bytes + counts[1] * sizeof(std::uint64_t)) {
+  if (item.payload.size() != sizeof counts + rank_bytes + counts[1] * sizeof(std::uint64_t)) {
     return malformed("a bit vector of a wrong size");
   }
   if (counts[0] > kMostWords || counts[1] > kMostWords) return malformed("bits beyond any cache");
   bits->first_word = counts[0];
   // Items start on 8-byte boundaries of an 8-byte aligned record, so ranges and words are aligned.
-  bits->ranks = {reinterpret_cast<const RankRange*>(item.payload.data() + head), counts[2]};
-  bits->words = {reinterpret_cast<const std::uint64_t*>(item.payload.data() + head + rank_bytes), counts[1]};
-  return has_ranks ? check_ranges(bits->ranks) : Status();
+  const std::byte* ranks = item.payload.data() + sizeof counts;
+  bits->ranks = {reinterpret_cast<const RankRange*>(ranks), counts[2]};
+  bits->words = {reinterpret_cast<const std::uint64_t*>(ranks + rank_bytes), counts[1]};
+  std::int64_t after = -1;
+  for (const RankRange& r : bits->ranks) {
+    if (r.first < 0 || r.last < r.first || r.first <= after) return malformed("ranks out of order");
+    after = r.last;
+  }
+  return {};
 }
 
 // --- parts -----------------------------------------------------------------------------------------------------------

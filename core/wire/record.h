@@ -27,16 +27,18 @@ struct RecordHeader {
 };
 
 enum class Item : std::uint16_t {
-  kBits = 1,       // cached tensors by bit: u32 first word, u32 words, u64 words[]
+  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[] (none: the speaker alone),
+  // u64
+  // words[].
+  kBits = 1,
   kRequest = 2,    // one RequestMessage
   kFinished = 3,   // u64: launches of `set` that the speaker completed
   kAddSet = 4,     // i32 ranks[], sorted
   kRemoveSet = 5,  // of `set`
   kShutdown = 6,
-  kDrained = 7,  // the speaker has nothing in flight any more and has seen the shutdown
-  kFlush = 8,    // u64: the hold window of tensors that were ready before this count of `set` is over
-  kBitsOf = 9,  // kBits of several ranks: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[], u64 words[]
-  kPart = 10,   // of an item that is too long for a record
+  kDrained = 7,    // the speaker has nothing in flight any more and has seen the shutdown
+  kFlush = 8,      // u64: the hold window of tensors that were ready before this count of `set` is over
+  kPart = 10,      // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
   kTuning = 13,  // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
@@ -55,10 +57,9 @@ struct ItemHeader {
 class RecordWriter {
  public:
   void begin(std::int32_t rank, std::uint64_t applied);
-  void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words);
-  // The same bits said by each of `ranks`, not empty.
-  void bits_of(std::int32_t set, std::span<const RankRange> ranks, std::uint32_t first_word,
-               std::span<const std::uint64_t> words);
+  // Said by each of `ranks`; empty: by the speaker.
+  void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
+            std::span<const RankRange> ranks = {});
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
   void add_set(std::span<const std::int32_t> ranks);
@@ -68,7 +69,7 @@ class RecordWriter {
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }
 
-  // An item as it is: its payload in two pieces.
+  // An item as it is: its payload in two parts.
   void item(Item kind, std::int32_t set, std::span<const std::byte> payload, std::span<const std::byte> rest = {});
   // What an item of so much payload adds to the record.
   static std::size_t item_bytes(std::size_t payload);
@@ -108,7 +109,7 @@ Status read_tuning(const ItemView& item, negotiate::Tuning* tuning);
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;
-  std::span<const RankRange> ranks;  // kBitsOf: sorted and disjoint; empty for kBits: the record's speaker
+  std::span<const RankRange> ranks;  // sorted and disjoint; empty: the record's speaker
 
   // Calls use(bit) for each bit that is set.
   template <typename Use>
@@ -120,7 +121,7 @@ struct Bits {
     }
   }
 };
-// Of kBits and kBitsOf. The spans point into the record.
+// The spans point into the record.
 Status read_bits(const ItemView& item, Bits* bits);
 
 // --- Records have a limit, items have none: what is longer travels in several records, an item that is longer than a

@@ -34,8 +34,8 @@ class Listener final : public negotiate::Outcome {
   }
   void announce_again(std::int32_t, int) override {}
   void bit_freed(std::int32_t, int) override {}
-  void bit_settled(std::int32_t set, int bit) override {
-    for (Combiner& combiner : combiners_) combiner.bit_settled(set, bit);
+  void round_over(std::int32_t set, int bit) override {
+    for (Combiner& combiner : combiners_) combiner.round_over(set, bit);
     say(set, bit);
   }
   void join_done(std::int32_t set, std::int32_t last_rank) override {
@@ -188,7 +188,7 @@ std::vector<std::string> seeds() {
   seeds.push_back(from_all(request("x", RODA_ALLTOALL, {4, 2}, {1, 1, 1, 1})));
   const std::string twice = seeds[0] + from_all(record([&](wire::RecordWriter& w) { w.bits(0, 0, words); }));
   seeds.push_back(twice + from_all(number_of(Item::kFinished, 1)) + from_all(number_of(Item::kFlush, 1)));
-  seeds.push_back(seeds[0] + seed({{2, record([&](wire::RecordWriter& w) { w.bits_of(0, both, 0, words); })}}));
+  seeds.push_back(seeds[0] + seed({{2, record([&](wire::RecordWriter& w) { w.bits(0, 0, words, both); })}}));
   seeds.push_back(from_all(record([&](wire::RecordWriter& w) { w.add_set(set); })) + from_all(plain(Item::kRemoveSet)));
   seeds.push_back(seed({{1, plain(Item::kShutdown)}}) + from_all(plain(Item::kDrained)));
   seeds.push_back(in_parts(request("x", RODA_ALLREDUCE, {1})));

@@ -95,7 +95,7 @@ double step_us(int ranks, int stride, int collective, double late, int milliseco
     for (const wire::RankRanges* who : {&early, &rest}) {
       if (who->empty()) continue;
       writer.begin(who->ranges().front().first, negotiator.applied());
-      writer.bits_of(set, who->ranges(), 0, words);
+      writer.bits(set, 0, words, who->ranges());
       apply(&negotiator, &writer, &count);
     }
     writer.begin(0, negotiator.applied());

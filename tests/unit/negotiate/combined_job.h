@@ -80,7 +80,7 @@ class CombinedJob {
     Negotiator negotiator;
     Diary diary;
     std::vector<std::string> plan;      // what is still to be announced, last first
-    std::map<int, std::string> by_bit;  // announced so, and not settled
+    std::map<int, std::string> by_bit;  // announced so, in a round that is not over
     std::map<std::string, int> flying;  // announced and not launched
     std::size_t read;                   // of the log
     std::size_t launches_seen;
@@ -210,8 +210,8 @@ class CombinedJob {
     }
     void announce_again(std::int32_t set, int bit) override { diary_.announce_again(set, bit); }
     void bit_freed(std::int32_t set, int bit) override { diary_.bit_freed(set, bit); }
-    void bit_settled(std::int32_t set, int bit) override {
-      if (combiner_ != nullptr) combiner_->bit_settled(set, bit);
+    void round_over(std::int32_t set, int bit) override {
+      if (combiner_ != nullptr) combiner_->round_over(set, bit);
     }
     void join_done(std::int32_t set, std::int32_t last) override { diary_.join_done(set, last); }
     void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override { diary_.set_added(id, ranks); }

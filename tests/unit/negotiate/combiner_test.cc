@@ -43,7 +43,7 @@ class Combining : public testing::Test {
       while (reader.next(&item)) {
         Bits bits;
         std::uint64_t number = 0;
-        if (item.kind == Item::kBitsOf && read_bits(item, &bits).ok()) {
+        if (item.kind == Item::kBits && read_bits(item, &bits).ok() && !bits.ranks.empty()) {
           for (const RankRange& r : bits.ranks) text += std::to_string(r.first) + "-" + std::to_string(r.last) + ":";
           bits.each([&](int bit) { text += std::to_string(bit) + " "; });
         } else if (item.kind == Item::kFinished && read_number(item, &number).ok()) {
@@ -91,7 +91,7 @@ TEST_F(Combining, AChangedBitForgetsWhoWasAhead) {
   say_bits(2, 1);
   now += Combiner::kHold;
   EXPECT_EQ(heard(), Texts{"2-2:0 "});
-  combiner.bit_settled(0, 0);
+  combiner.round_over(0, 0);
   say_bits(3, 1);
   say_bits(4, 1);
   EXPECT_EQ(heard(), Texts{});
@@ -149,7 +149,7 @@ TEST_F(Combining, ABitThatMayTravelIsNotListedTwice) {
   now += Combiner::kHold;
   EXPECT_EQ(heard(), Texts{"3-3:0 "});
   for (const int rank : {2, 4}) say_bits(rank, 1);  // complete with the one ahead
-  combiner.bit_settled(0, 0);
+  combiner.round_over(0, 0);
   say_bits(3, 1);
   EXPECT_EQ(heard(), Texts{"2-4:0 "});
 }

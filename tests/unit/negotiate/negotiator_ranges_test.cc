@@ -143,7 +143,7 @@ class RangedJob {
     for (const std::int32_t rank : who) ranges.add(rank, rank);
     wire::RecordWriter writer;
     writer.begin(who.front(), UINT64_MAX);
-    writer.bits_of(id_, ranges.ranges(), 0, std::span(&word, 1));
+    writer.bits(id_, 0, std::span(&word, 1), ranges.ranges());
     ASSERT_TRUE(by_ranges_->apply(writer.end(), &range_diary_).ok());
     std::shuffle(who.begin(), who.end(), random_);
     for (const std::int32_t rank : who) {
@@ -237,7 +237,7 @@ TEST(Negotiator, ArrivalsByRangesAreTakenOverInFull) {
   for (int r = 0; r < 6; ++r) job.submit(make_request(r, "a", {4}));
   const wire::RankRange who[] = {{0, 1}, {3, 4}};
   const std::uint64_t word = 1;
-  job.say(3, [&](wire::RecordWriter& w) { w.bits_of(0, who, 0, std::span(&word, 1)); });
+  job.say(3, [&](wire::RecordWriter& w) { w.bits(0, 0, std::span(&word, 1), who); });
   for (int r : {2, 5}) job.submit(make_request(r, "a", {6}));
   EXPECT_EQ(job.diary().lines.back(), "refuse 0 a");
   EXPECT_NE(job.diary().errors.at("a").find("ranks 0, 1, 3, 4: [4]; ranks 2, 5: [6]"), std::string::npos)
@@ -254,7 +254,7 @@ TEST(Negotiator, BitsOfARankOutsideTheSetAreMalformed) {
     const std::uint64_t word = 1;
     wire::RecordWriter writer;
     writer.begin(0, 0);
-    writer.bits_of(id, std::span(&range, 1), 0, std::span(&word, 1));
+    writer.bits(id, 0, std::span(&word, 1), std::span(&range, 1));
     EXPECT_EQ(negotiator.apply(writer.end(), &diary).ok(), range.first == 4) << range.first;
   }
 }

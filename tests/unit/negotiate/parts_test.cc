@@ -63,7 +63,7 @@ TEST(Parts, BitsOfManyRangesAndManyWordsAreItemsOfARecordEach) {
   const std::vector<std::uint64_t> words(3000, 5);
   RecordWriter writer;
   writer.begin(4, 77);
-  writer.bits_of(2, odd, 7, words);
+  writer.bits(2, 7, words, odd);
   writer.bits(2, 7, words);
   std::map<int, std::int32_t> heard;  // ranges by bit
   int by_speaker = 0;
@@ -74,7 +74,7 @@ TEST(Parts, BitsOfManyRangesAndManyWordsAreItemsOfARecordEach) {
     for (ItemView item; reader.next(&item);) {
       Bits bits;
       ASSERT_TRUE(read_bits(item, &bits).ok());
-      by_speaker += item.kind == Item::kBits ? static_cast<int>(bits.words.size()) : 0;
+      by_speaker += bits.ranks.empty() ? static_cast<int>(bits.words.size()) : 0;
       bits.each([&](int bit) { heard[bit] += static_cast<std::int32_t>(bits.ranks.size()); });
     }
   }
