@@ -38,7 +38,7 @@ std::string place_in_words(const plan::Grid& grid, std::int32_t axis, bool is_to
   return "across " + names[at - 1] + "s" + (at + 1 < names.size() ? " of each " + names[at] : "");
 }
 
-// What the table goes by for one stage of a composition: about as many bytes as a group of it has of one piece.
+// What the table goes by for one stage of a composition: about as many bytes as a group of it has of one slice.
 std::size_t stage_bytes(const PlanQuery& q, const plan::Grid& grid, const plan::Plan& plan, std::size_t number) {
   std::size_t bytes = std::min(q.bytes, execute::ExecuteOptions().level_bytes);
   const auto collective = static_cast<schedule::Collective>(q.collective);

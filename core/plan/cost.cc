@@ -40,16 +40,6 @@ Topology hosts_of(const PlanQuery& q) {
   return topology;
 }
 
-sim::Level level(const char* name, std::int32_t members, const Link& link) {
-  sim::Level made;
-  made.name = name;
-  made.members = members;
-  made.latency_us = link.latency_us;
-  made.overhead_us = link.overhead_us;
-  made.GBps = link.GBps;
-  return made;
-}
-
 // Whether what runs inside hosts is a transport that reaches no further.
 bool is_near(const Plan& plan) {
   return (plan.stages.front().transport->capabilities & RODA_CAP_SAME_HOST) != 0 ||
@@ -71,13 +61,12 @@ bool copies_inside(const Plan& plan, const PlanQuery& q) {
 sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& links) {
   sim::Scenario scenario;
   scenario.topology = hosts_of(q);
-  const Link& inside = is_near(plan) ? links.memory : links.loopback;
   scenario.cluster.name = "job";
   scenario.cluster.reduce_GBps = links.reduce_GBps;
   scenario.cluster.copy_GBps = links.copy_GBps;
-  scenario.cluster.levels = {level("host", 1, inside)};
+  scenario.cluster.levels = {is_near(plan) ? links.memory : links.loopback};
   scenario.cluster.levels.front().full_duplex = !copies_inside(plan, q);
-  if (scenario.topology.hosts.size() > 1) scenario.cluster.levels.push_back(level("network", 0, links.network));
+  if (scenario.topology.hosts.size() > 1) scenario.cluster.levels.push_back(links.network);
   scenario.bytes = static_cast<double>(q.bytes);
   if (plan.is_composed()) {
     scenario.plan = plan.composition;
@@ -101,7 +90,10 @@ Links links_of(const Topology& topology) {
   }
   if (topology.hosts.size() < 2 || !slowest) return links;
   links.network.GBps = slowest->first / 8;
-  if (slowest->second) links.network = {kInfiniBandLatency, kInfiniBandOverhead, links.network.GBps};
+  if (slowest->second) {
+    links.network.latency_us = kInfiniBandLatency;
+    links.network.overhead_us = kInfiniBandOverhead;
+  }
   links.source = "assumed; the network's bandwidth as its interfaces tell it";
   return links;
 }

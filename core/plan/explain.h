@@ -9,24 +9,18 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/schedule/sim/cluster.h"
 #include "algorithms/topology/topology.h"
 #include "core/plan/planner.h"
 
 namespace roda::engine {
 
-// One kind of link, as in sim::Level.
-struct Link {
-  double latency_us = 0;
-  double overhead_us = 0;
-  double GBps = 1;
-};
-
 // Of an ordinary machine.
 struct Links {
-  Link memory{0.3, 0.2, 8};   // ranks of one host, by a transport that reaches only their host
-  Link loopback{12, 6, 3};    // ranks of one host, by one that reaches all
-  Link network{30, 8, 1.25};  // of one host's interface: 10 Gbit/s Ethernet
-  double reduce_GBps = 6;     // of one rank
+  sim::Level memory{"host", 1, 0.3, 0.2, 8};      // ranks of one host, by a transport that reaches only their host
+  sim::Level loopback{"host", 1, 12, 6, 3};       // ranks of one host, by one that reaches all
+  sim::Level network{"network", 0, 30, 8, 1.25};  // of one host's interface: 10 Gbit/s Ethernet
+  double reduce_GBps = 6;                         // of one rank
   double copy_GBps = 10;
   std::string source = "assumed";  // where the figures are from, in words
 };
