@@ -31,7 +31,7 @@ bool Negotiator::wants_finished(std::int32_t id) const {
 
 int Negotiator::cached_bit(const Request& request) const {
   const Set& set = sets_.at(request.set);
-  return set.cache.find(request, position(request.set, request.rank));
+  return set.cache.find(request, set.members.position(request.rank));
 }
 
 std::vector<Negotiator::Waiting> Negotiator::waiting() const {

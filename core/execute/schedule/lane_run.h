@@ -50,9 +50,7 @@ struct RunView {
   std::uint64_t sequence = 0;  // of this use of the block
 
   static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
-  const SpaceMap& chunks(const Operand& operand) const {
-    return map[which(operand.space == schedule::Space::kScratch ? program->scratch_of : operand.space)];
-  }
+  const SpaceMap& chunks(const Operand& operand) const { return map[which(operand.data)]; }
   bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
 
   std::size_t product_bytes() const { return 3 * sizeof(double) * tensors; }

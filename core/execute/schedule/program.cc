@@ -65,8 +65,9 @@ class LaneCompiler {
  private:
   // Scratch chunk i is as long as chunk i % chunks of the data, or as the one of this rank's number.
   Status bind(const Range& range, Operand* operand) const {
-    *operand = {range.space, range.first, range.count};
+    *operand = {range.space, range.space, range.first, range.count};
     if (range.space != Space::kScratch || range.count == 0) return {};
+    operand->data = program_.scratch_of;
     const std::int32_t chunks = schedule_.scratch_is_own ? 1 : schedule_.chunks;
     operand->copy = range.first / chunks;
     operand->first = schedule_.scratch_is_own ? schedule_.rank : range.first % chunks;

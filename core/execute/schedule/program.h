@@ -17,7 +17,8 @@ namespace roda::execute {
 // Chunks of Input or Output, or of a copy of the data in Scratch. count == 0: no data.
 struct Operand {
   schedule::Space space = schedule::Space::kOutput;
-  std::int32_t first = 0;  // chunk of the data
+  schedule::Space data = schedule::Space::kOutput;  // Input or Output: whose chunks they are
+  std::int32_t first = 0;
   std::int32_t count = 0;
   std::int32_t copy = 0;  // Scratch only
   bool in_user = false;   // one-sided: lies in the user's memory, not in the block
