@@ -166,9 +166,11 @@ struct Scale<Bool> {
   }
 };
 
+// Elements from `first` on.
 struct Range {
   Word to;
   Word from;
+  Word first;
   Word count;
   double factor;
 };
@@ -177,8 +179,8 @@ struct Range {
 template <typename T>
 __device__ void scale(const Range& range) {
   constexpr unsigned kAtOnce = 4;
-  T* to = reinterpret_cast<T*>(range.to);
-  const T* from = reinterpret_cast<const T*>(range.from);
+  T* to = reinterpret_cast<T*>(range.to) + range.first;
+  const T* from = reinterpret_cast<const T*>(range.from) + range.first;
   const unsigned count = static_cast<unsigned>(range.count);
   for (unsigned first = threadIdx.x; first < count; first += kThreads * kAtOnce) {
     T loaded[kAtOnce];
@@ -194,59 +196,50 @@ __device__ void scale(const Range& range) {
   }
 }
 
-__device__ void scale(const Range& range, int dtype) {
+template <typename T>
+struct Type {
+  using Of = T;
+};
+
+// `action(Type<T>())` for the type of a dtype's elements.
+template <typename Action>
+__device__ void with_type(int dtype, const Action& action) {
   switch (dtype) {
     case kU8:
-      return scale<unsigned char>(range);
+      return action(Type<unsigned char>());
     case kI8:
-      return scale<signed char>(range);
+      return action(Type<signed char>());
     case kU16:
-      return scale<unsigned short>(range);
+      return action(Type<unsigned short>());
     case kI16:
-      return scale<short>(range);
+      return action(Type<short>());
     case kI32:
-      return scale<int>(range);
+      return action(Type<int>());
     case kI64:
-      return scale<long long>(range);
+      return action(Type<long long>());
     case kF16:
-      return scale<__half>(range);
+      return action(Type<__half>());
     case kF32:
-      return scale<float>(range);
+      return action(Type<float>());
     case kF64:
-      return scale<double>(range);
+      return action(Type<double>());
     case kBool:
-      return scale<Bool>(range);
+      return action(Type<Bool>());
     case kBf16:
-      return scale<__nv_bfloat16>(range);
+      return action(Type<__nv_bfloat16>());
   }
 }
 
-__device__ unsigned width_of(int dtype) {
-  switch (dtype) {
-    case kU8:
-    case kI8:
-    case kBool:
-      return 1;
-    case kU16:
-    case kI16:
-    case kF16:
-    case kBf16:
-      return 2;
-    case kI32:
-    case kF32:
-      return 4;
-    default:
-      return 8;
-  }
+__device__ void scale(const Range& range, int dtype) {
+  with_type(dtype, [&](auto type) { scale<typename decltype(type)::Of>(range); });
 }
 
 __device__ void move_scaled(const PackScaledArguments& arguments, bool packs) {
   const Segment segment = segment_of(reinterpret_cast<const Segment*>(arguments.segments), arguments.count, blockIdx.x);
   const Word first = (blockIdx.x - segment.first_block) * kBlockElements;
   const Word count = segment.length - first < kBlockElements ? segment.length - first : kBlockElements;
-  const Word tensor = segment.tensor + first * width_of(arguments.dtype);
-  const Word buffer = arguments.buffer + segment.offset + first * width_of(arguments.dtype);
-  scale({packs ? buffer : tensor, packs ? tensor : buffer, count, arguments.factor}, arguments.dtype);
+  const Word tensor = segment.tensor, buffer = arguments.buffer + segment.offset;
+  scale({packs ? buffer : tensor, packs ? tensor : buffer, first, count, arguments.factor}, arguments.dtype);
 }
 
 // --- reductions ---
@@ -341,33 +334,9 @@ extern "C" __global__ void roda_unpack_scaled(PackScaledArguments arguments) { m
 extern "C" __global__ void roda_scale(ScaleArguments arguments) {
   const Word first = Word{blockIdx.x} * kBlockElements;
   const Word count = arguments.count - first < kBlockElements ? arguments.count - first : kBlockElements;
-  const Word data = arguments.data + first * width_of(arguments.dtype);
-  scale({data, data, count, arguments.factor}, arguments.dtype);
+  scale({arguments.data, arguments.data, first, count, arguments.factor}, arguments.dtype);
 }
 
 extern "C" __global__ void roda_reduce(ReduceArguments arguments) {
-  switch (arguments.dtype) {
-    case kU8:
-      return reduce_by<unsigned char>(arguments);
-    case kI8:
-      return reduce_by<signed char>(arguments);
-    case kU16:
-      return reduce_by<unsigned short>(arguments);
-    case kI16:
-      return reduce_by<short>(arguments);
-    case kI32:
-      return reduce_by<int>(arguments);
-    case kI64:
-      return reduce_by<long long>(arguments);
-    case kF16:
-      return reduce_by<__half>(arguments);
-    case kF32:
-      return reduce_by<float>(arguments);
-    case kF64:
-      return reduce_by<double>(arguments);
-    case kBool:
-      return reduce_by<Bool>(arguments);
-    case kBf16:
-      return reduce_by<__nv_bfloat16>(arguments);
-  }
+  with_type(arguments.dtype, [&](auto type) { reduce_by<typename decltype(type)::Of>(arguments); });
 }
