@@ -144,7 +144,7 @@ char* roda_explain_memory(const char* memory, const char* topology_file, int32_t
   }
   Topology file, topology;
   Status status = roda::topology::load_file(topology_file, &file);
-  if (status.ok()) status = roda::topology::lay_out(file, size, 0, &topology);
+  if (status.ok()) status = roda::topology::lay_out(file, size, &topology);
   return status.ok() ? explain(query, memory, &topology, nullptr, as_json, error) : refuse(status, error);
 }
 

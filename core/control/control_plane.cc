@@ -283,22 +283,6 @@ Status ControlPlane::set_timer() {
   return {};
 }
 
-void ControlPlane::set_added(std::int32_t set, std::span<const std::int32_t> ranks) {
-  if (combiner_ != nullptr) combiner_->set_added(set, ranks);
-}
-
-void ControlPlane::set_removed(std::int32_t set) {
-  if (combiner_ != nullptr) combiner_->set_removed(set);
-}
-
-void ControlPlane::join_done(std::int32_t set) {
-  if (combiner_ != nullptr) combiner_->join_done(set);
-}
-
-void ControlPlane::round_over(std::int32_t set, int bit) {
-  if (combiner_ != nullptr) combiner_->round_over(set, bit);
-}
-
 void ControlPlane::depart() {
   segment_->depart();
   tell_other_hosts();

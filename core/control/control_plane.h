@@ -60,11 +60,9 @@ class ControlPlane {
   // Wakes every rank that sleeps, on this host at once and on the others with the records on their way.
   void wake_all() { segment_->wake_all(); }
 
-  // What the log says of process sets and cached bits, as it is applied: what is combined depends on it.
-  void set_added(std::int32_t set, std::span<const std::int32_t> ranks);
-  void set_removed(std::int32_t set);
-  void join_done(std::int32_t set);
-  void round_over(std::int32_t set, int bit);
+  // Null but for leaders in a job on several hosts. What it combines depends on what the log says of process sets and
+  // cached bits, and it is told as that is applied.
+  wire::Combiner* combiner() { return combiner_.get(); }
 
   // The ranks through which what this one says reaches the log, the nearest first.
   const std::vector<std::int32_t>& way_up() const { return way_up_; }
@@ -102,8 +100,7 @@ class ControlPlane {
 
   const std::string host_name_;
   std::unique_ptr<HostSegment> segment_;
-  // Of leaders of a job on several hosts, else null.
-  std::unique_ptr<HostLinks> links_;
+  std::unique_ptr<HostLinks> links_;  // null where there is no combiner
   std::unique_ptr<wire::Combiner> combiner_;
   std::vector<std::int32_t> way_up_;
   bool is_root_ = false;  // this host orders the log

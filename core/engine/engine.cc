@@ -318,11 +318,15 @@ void Engine::announce_again(std::int32_t set, int bit) {
   if (Operation* op = announcer_.take_announced(set, bit)) announcer_.announce(op);
 }
 
+void Engine::round_over(std::int32_t set, int bit) {
+  if (auto* combiner = parts_.control->combiner()) combiner->round_over(set, bit);
+}
+
 void Engine::bit_freed(std::int32_t set, int bit) { announcer_.take_announced(set, bit); }
 
 void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
   news_for_others_ = true;
-  parts_.control->join_done(set);
+  if (auto* combiner = parts_.control->combiner()) combiner->join_done(set);
   Operation* op = submissions_.find(set, kJoinName);
   if (op != nullptr) op->value = last_rank;
   end_operations({op}, Status());
@@ -338,7 +342,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   launcher_.open_set(id, std::move(options));
-  parts_.control->set_added(id, ranks);
+  if (auto* combiner = parts_.control->combiner()) combiner->set_added(id, ranks);
   submissions_.set_opened(id, ranks);
 }
 
@@ -352,7 +356,7 @@ void Engine::set_removed(std::int32_t id) {
   news_for_others_ = true;
   const std::vector<Operation*> pending = submissions_.set_closed(id);
   announcer_.forget_set(id);
-  parts_.control->set_removed(id);
+  if (auto* combiner = parts_.control->combiner()) combiner->set_removed(id);
   launcher_.remove_set(id);
   end_operations(pending, Status::aborted("Process set has been removed"));
 }

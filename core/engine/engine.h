@@ -116,7 +116,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void refuse(std::int32_t set, const std::string& name, const Status& error) override RODA_REQUIRES(baton_);
   void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
   void bit_freed(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
-  void round_over(std::int32_t set, int bit) override { parts_.control->round_over(set, bit); }
+  void round_over(std::int32_t set, int bit) override;
   void join_done(std::int32_t set, std::int32_t last_rank) override RODA_REQUIRES(baton_);
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override RODA_REQUIRES(baton_);
   void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);

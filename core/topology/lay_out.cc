@@ -17,14 +17,13 @@ int natural_ranks(const Machine& machine) {
   return std::max(1, static_cast<int>(count));
 }
 
-Status lay_out(const Topology& file, int ranks, int per_host, Topology* result) {
+Status lay_out(const Topology& file, int ranks, Topology* result) {
   if (file.machines.empty()) return Status::invalid("the topology describes no machine");
   if (!file.hosts.empty()) {
-    if ((ranks != 0 && ranks != file.size()) || per_host != 0) {
+    if (ranks != 0 && ranks != file.size()) {
       return Status::invalid(
-          roda::format("the topology places {} ranks on {} host{}; it can't be laid out for {} ranks{}", file.size(),
-                       file.hosts.size(), file.hosts.size() == 1 ? "" : "s", ranks,
-                       per_host != 0 ? roda::format(", {} per host", per_host) : ""));
+          roda::format("the topology places {} ranks on {} host{}; it can't be laid out for {} ranks", file.size(),
+                       file.hosts.size(), file.hosts.size() == 1 ? "" : "s", ranks));
     }
     *result = file;
     return {};
@@ -34,7 +33,7 @@ Status lay_out(const Topology& file, int ranks, int per_host, Topology* result) 
         "the topology describes {} machines and no hosts, so it does not say which ranks run where; add \"hosts\"",
         file.machines.size()));
   }
-  const int each = per_host > 0 ? per_host : natural_ranks(file.machines.front().machine);
+  const int each = natural_ranks(file.machines.front().machine);
   if (ranks == 0) ranks = each;
   Topology laid{file.machines, {}, {}, {}, {}};
   for (int first = 0; first < ranks; first += each) {

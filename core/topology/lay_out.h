@@ -13,10 +13,10 @@ namespace roda::topology {
 // Ranks that the machine is usually given: one per GPU, or else one per core; at least 1.
 int natural_ranks(const Machine& machine);
 
-// Lays `ranks` ranks out on as many hosts of the file's only machine as they need, `per_host` on each (0:
-// natural_ranks), the last host may have fewer. A file that has hosts is taken as it is; `ranks` that is neither 0 nor
-// its own size, or a `per_host` beside its hosts, is an error that names both.
-Status lay_out(const Topology& file, int ranks, int per_host, Topology* result);
+// Lays `ranks` ranks (0: as many as one takes) out on as many hosts of the file's only machine as they need,
+// natural_ranks on each; the last host may have fewer. A file that has hosts is taken as it is; `ranks` that is neither
+// 0 nor its own size is an error that names both.
+Status lay_out(const Topology& file, int ranks, Topology* result);
 
 // Puts a file's machines in the place of what a job discovered; the job has its hosts and its ranks' numbers. A file
 // without hosts stands for each host of the job, and must then describe one machine; one with hosts must agree in their

@@ -31,7 +31,10 @@ void abort_once_dead(Env& env, Group& group, const std::vector<roda_request*>& r
   }
 }
 
-void survivors_go_on(Env& env) {
+// The case, and that the survivors form a group and talk after it.
+template <void (*kCase)(Env&)>
+void outlived(Env& env) {
+  kCase(env);
   const int survivors = env.size() - 1;
   env.barrier(survivors);
   std::vector<int> members(static_cast<std::size_t>(survivors));
@@ -42,116 +45,101 @@ void survivors_go_on(Env& env) {
 }
 
 void while_connecting(Env& env) {
-  {
-    Group group(env, "connecting", {.form = false});
-    roda_error error = make_error();
-    if (env.rank() == victim_of(env)) {
-      group.test(&error);
-      die();
-    }
-    Result result{RODA_IN_PROGRESS, make_error()};
-    env.poll_until(
-        [&] {
-          result.code = group.test(&result.error);
-          return result.code != RODA_IN_PROGRESS || env.world().is_dead(victim_of(env));
-        },
-        "forming with a rank that dies");
-    abort_once_dead(env, group, {});
-    if (result.code == RODA_IN_PROGRESS) result = group.form();
-    CHECK(result.code <= RODA_OK, "forming with a dead rank: %d", result.code);
+  Group group(env, "connecting", {.form = false});
+  roda_error error = make_error();
+  if (env.rank() == victim_of(env)) {
+    group.test(&error);
+    die();
   }
-  survivors_go_on(env);
+  Result result{RODA_IN_PROGRESS, make_error()};
+  env.poll_until(
+      [&] {
+        result.code = group.test(&result.error);
+        return result.code != RODA_IN_PROGRESS || env.world().is_dead(victim_of(env));
+      },
+      "forming with a rank that dies");
+  abort_once_dead(env, group, {});
+  if (result.code == RODA_IN_PROGRESS) result = group.form();
+  CHECK(result.code <= RODA_OK, "forming with a dead rank: %d", result.code);
 }
 
 // Every survivor has sends to and receives from the victim in all states.
 void while_talking(Env& env) {
   std::vector<char> in(kLong), out(kLong);
-  {
-    Group group(env, "talking");
-    const int victim = victim_of(env);
-    std::vector<roda_request*> requests;
-    for (int peer = 0; peer < group.size(); ++peer) {
-      if (peer == group.rank() || (peer != victim && group.rank() != victim)) continue;
-      requests.push_back(group.receive(peer, 1, in.data(), 100000));
-      requests.push_back(group.receive(peer, 2, in.data() + 100000, kLong - 100000));
-      requests.push_back(group.send(peer, 2, out.data(), kLong - 100000));
-    }
-    env.barrier();
-    if (env.rank() == victim) die();
-    // Posted when the victim may be gone already: refused at once, or pending.
-    roda_request* late = nullptr;
-    roda_error error = make_error();
-    const int32_t code = env.table().recv(group.get(), victim, 3, in.data(), 10, nullptr, &late, &error);
-    CHECK(code == RODA_OK ? late != nullptr : code < 0, "a receive from a dead rank: %d", code);
-    abort_once_dead(env, group, {requests[0], late});
-    for (std::size_t i = 1; i < requests.size(); ++i) group.finish(requests[i]);
-    env.poll_until([&] { return group.quiesced(in.data(), kLong) && group.quiesced(out.data(), kLong); },
-                   "quiesced() after a rank died");
+  Group group(env, "talking");
+  const int victim = victim_of(env);
+  std::vector<roda_request*> requests;
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank() || (peer != victim && group.rank() != victim)) continue;
+    requests.push_back(group.receive(peer, 1, in.data(), 100000));
+    requests.push_back(group.receive(peer, 2, in.data() + 100000, kLong - 100000));
+    requests.push_back(group.send(peer, 2, out.data(), kLong - 100000));
   }
-  survivors_go_on(env);
+  env.barrier();
+  if (env.rank() == victim) die();
+  // Posted when the victim may be gone already: refused at once, or pending.
+  roda_request* late = nullptr;
+  roda_error error = make_error();
+  const int32_t code = env.table().recv(group.get(), victim, 3, in.data(), 10, nullptr, &late, &error);
+  CHECK(code == RODA_OK ? late != nullptr : code < 0, "a receive from a dead rank: %d", code);
+  abort_once_dead(env, group, {requests[0], late});
+  for (std::size_t i = 1; i < requests.size(); ++i) group.finish(requests[i]);
+  env.poll_until([&] { return group.quiesced(in.data(), kLong) && group.quiesced(out.data(), kLong); },
+                 "quiesced() after a rank died");
 }
 
 void in_collective(Env& env) {
   constexpr std::size_t kFloats = 1u << 20;
   Buffer data(env.placement(), kFloats * sizeof(float), 0);
-  {
-    Group group(env, "collective");
-    roda_collective_args args = arguments(env, RODA_ALLREDUCE);
-    args.input = args.output = data.data();
-    args.count = kFloats;
-    group.wait(group.start(args));  // once all together
-    env.barrier();
-    ++args.tag;
-    if (env.rank() == victim_of(env)) die();
-    roda_request* request = group.start(args);
-    abort_once_dead(env, group, {request});
-    env.poll_until([&] { return group.quiesced(data.data(), data.size()); }, "quiesced() after a rank died");
-  }
-  survivors_go_on(env);
+  Group group(env, "collective");
+  roda_collective_args args = arguments(env, RODA_ALLREDUCE);
+  args.input = args.output = data.data();
+  args.count = kFloats;
+  group.wait(group.start(args));  // once all together
+  env.barrier();
+  ++args.tag;
+  if (env.rank() == victim_of(env)) die();
+  roda_request* request = group.start(args);
+  abort_once_dead(env, group, {request});
+  env.poll_until([&] { return group.quiesced(data.data(), data.size()); }, "quiesced() after a rank died");
 }
 
 // Windows of a dead rank: signals stop, reads of what it left behind don't crash.
 void with_windows(Env& env) {
-  {
-    Group group(env, "windows");
-    const int victim = victim_of(env);
-    roda_memory memory = group.allocate(1 << 20);
-    roda_error error = make_error();
-    CHECK(env.table().window_open(group.get(), 0, memory.address, 1 << 20, &memory, &error) == RODA_OK,
-          "window_open: %s", error.message);
-    group.signal_all(0, 1);
-    group.wait_signal_of_all(0, 1);
-    const auto* mapped =
-        env.has(RODA_CAP_MAP) ? static_cast<const char*>(env.table().window_map(group.get(), victim, 0)) : nullptr;
-    env.barrier();
-    if (env.rank() == victim) die();
-    env.poll_until([&] { return env.world().is_dead(victim); }, "the victim's end");
-    if (mapped != nullptr) {
-      volatile char last = mapped[(1 << 20) - 1];
-      static_cast<void>(last);
-    }
-    std::vector<char> copy(1 << 20);
-    roda_request* request = nullptr;
-    const int32_t code = env.table().get(group.get(), victim, 0, 0, copy.data(), copy.size(), &request, &error);
-    group.abort(RODA_ERR_PEER, victim, "the rank died");
-    if (code == RODA_OK) group.finish(request);
-    env.table().memory_free(group.get(), &memory);
+  Group group(env, "windows");
+  const int victim = victim_of(env);
+  roda_memory memory = group.allocate(1 << 20);
+  roda_error error = make_error();
+  CHECK(env.table().window_open(group.get(), 0, memory.address, 1 << 20, &memory, &error) == RODA_OK, "window_open: %s",
+        error.message);
+  group.signal_all(0, 1);
+  group.wait_signal_of_all(0, 1);
+  const auto* mapped =
+      env.has(RODA_CAP_MAP) ? static_cast<const char*>(env.table().window_map(group.get(), victim, 0)) : nullptr;
+  env.barrier();
+  if (env.rank() == victim) die();
+  env.poll_until([&] { return env.world().is_dead(victim); }, "the victim's end");
+  if (mapped != nullptr) {
+    volatile char last = mapped[(1 << 20) - 1];
+    static_cast<void>(last);
   }
-  survivors_go_on(env);
+  std::vector<char> copy(1 << 20);
+  roda_request* request = nullptr;
+  const int32_t code = env.table().get(group.get(), victim, 0, 0, copy.data(), copy.size(), &request, &error);
+  group.abort(RODA_ERR_PEER, victim, "the rank died");
+  if (code == RODA_OK) group.finish(request);
+  env.table().memory_free(group.get(), &memory);
 }
 
 // The others end the group as if nothing had happened: some before the death, some after it, none in time to abort.
 void while_finalising(Env& env) {
-  {
-    Group group(env, "finalising");
-    std::vector<char> in(100000), out(in.size());
-    if (env.has(RODA_CAP_P2P)) group.pass_around(1, out.data(), in.data(), in.size());
-    env.barrier();
-    if (env.rank() == victim_of(env)) die();
-    if (env.rank() % 2 == 0) env.poll_until([&] { return env.world().is_dead(victim_of(env)); }, "the victim's end");
-    group.destroy();
-  }
-  survivors_go_on(env);
+  Group group(env, "finalising");
+  std::vector<char> in(100000), out(in.size());
+  if (env.has(RODA_CAP_P2P)) group.pass_around(1, out.data(), in.data(), in.size());
+  env.barrier();
+  if (env.rank() == victim_of(env)) die();
+  if (env.rank() % 2 == 0) env.poll_until([&] { return env.world().is_dead(victim_of(env)); }, "the victim's end");
+  group.destroy();
 }
 
 constexpr unsigned kKilling = kKillsARank | kFaultTolerant;
@@ -160,11 +148,13 @@ constexpr std::uint64_t kWindowed = RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_AL
 }  // namespace
 
 const std::vector<Case> kDeathCases = {
-    {"death.connecting", "a rank is killed while the group forms", 0, 2, kKilling, while_connecting},
-    {"death.talking", "a rank is killed with messages in all states", RODA_CAP_P2P, 2, kKilling, while_talking},
-    {"death.collective", "a rank is killed in a native collective", RODA_CAP_NATIVE, 2, kKilling, in_collective},
-    {"death.finalising", "a rank is killed while the others end the group", 0, 2, kKilling, while_finalising},
-    {"death.windows", "a rank is killed whose windows are mapped", kWindowed, 2, kKilling, with_windows},
+    {"death.connecting", "a rank is killed while the group forms", 0, 2, kKilling, outlived<while_connecting>},
+    {"death.talking", "a rank is killed with messages in all states", RODA_CAP_P2P, 2, kKilling,
+     outlived<while_talking>},
+    {"death.collective", "a rank is killed in a native collective", RODA_CAP_NATIVE, 2, kKilling,
+     outlived<in_collective>},
+    {"death.finalising", "a rank is killed while the others end the group", 0, 2, kKilling, outlived<while_finalising>},
+    {"death.windows", "a rank is killed whose windows are mapped", kWindowed, 2, kKilling, outlived<with_windows>},
 };
 
 }  // namespace roda::conformance

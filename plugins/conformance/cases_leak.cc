@@ -51,9 +51,9 @@ void nothing_stays(Env& env) {
   env.barrier();
   const std::size_t descriptors_now = names_in("/proc/self/fd").size();
   CHECK(descriptors_now <= descriptors, "%zu descriptors have become %zu", descriptors, descriptors_now);
-  env.wait_until([threads] { return names_in("/proc/self/task").size() <= threads; }, "threads that have ended");
+  env.poll_until([threads] { return names_in("/proc/self/task").size() <= threads; }, "threads that have ended");
   // Other programs have files there, too, which come and go.
-  env.wait_until([files] { return names_in("/dev/shm").size() <= files; }, "files in /dev/shm to go");
+  env.poll_until([files] { return names_in("/dev/shm").size() <= files; }, "files in /dev/shm to go");
   env.barrier();
 }
 

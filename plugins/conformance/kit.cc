@@ -176,15 +176,7 @@ void Env::sleep(const std::function<bool()>& done, const char* what) {
 void Env::poll_until(const std::function<bool()>& done, const char* what) {
   while (!done()) {
     check_deadline(what);
-    if (table_.progress(context_) == 0) pause_briefly();
-  }
-}
-
-void Env::wait_until(const std::function<bool()>& done, const char* what) {
-  settle();
-  while (!done()) {
-    check_deadline(what);
-    pause_briefly();
+    if (context_ == nullptr || table_.progress(context_) == 0) pause_briefly();
   }
 }
 

@@ -103,13 +103,11 @@ class Env {
   // Progress, and sleeping on the descriptor while there is none, until `done` says true. Fails the case after its
   // deadline, and says so if the descriptor did not wake it although `done` had become true.
   void drive(const std::function<bool()>& done, const char* what);
-  // As drive, but by polling with short pauses: for what no descriptor announces.
+  // As drive, but by polling with short pauses: for what no descriptor announces. Needs no context.
   void poll_until(const std::function<bool()>& done, const char* what);
-  // For what the transport has no part in; needs no context.
-  void wait_until(const std::function<bool()>& done, const char* what);
   // Among the first `count` ranks, all if 0; makes progress while it waits, as an engine does.
   void barrier(int count = 0);
-  // Progress until what has ended needs none any more. Part of the waits that make none, and of destroying a group.
+  // Progress until what has ended needs none any more. Part of barrier(), and of destroying a group.
   void settle();
 
  private:

@@ -26,16 +26,6 @@ void wake_all(std::atomic<std::uint32_t>* word) {
   ::syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace
-
-std::int64_t now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-namespace {
-
 // The pages are zero and stay untouched until used: no constructor writes 32 MiB of them.
 World* map_world(int descriptor) {
   const int flags = MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0);

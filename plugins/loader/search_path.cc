@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,15 +27,6 @@ fs::path own_folder() {
   return error ? fs::path() : file.parent_path();
 }
 
-void split(const char* text, std::vector<std::string>* folders) {
-  for (const char* at = text; *at != '\0';) {
-    const char* end = at;
-    while (*end != '\0' && *end != ':') ++end;
-    if (end != at) folders->emplace_back(at, end);
-    at = *end == ':' ? end + 1 : end;
-  }
-}
-
 // Where roda-build-plugin puts what it built for this user; empty without a home.
 std::string users_folder() {
   const char* data = std::getenv("XDG_DATA_HOME");
@@ -47,13 +39,17 @@ std::string users_folder() {
 
 std::vector<std::string> Loader::search_path() {
   std::vector<std::string> folders;
-  if (const char* named = std::getenv("HOROVOD_PLUGIN_PATH")) split(named, &folders);
+  const char* named = std::getenv("HOROVOD_PLUGIN_PATH");
+  std::istringstream list(named != nullptr ? named : "");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (!folder.empty()) folders.push_back(folder);
+  }
   if (std::string users = users_folder(); !users.empty()) folders.push_back(std::move(users));
-  const fs::path folder = own_folder();
-  if (folder.empty()) return folders;
+  const fs::path own = own_folder();
+  if (own.empty()) return folders;
   // Beside a library, below a wheel's package, and from a program in bin/ over to the library folder.
   for (const char* relative : {"roda/plugins", "../lib/roda/plugins", "../" RODA_LIBDIR "/roda/plugins", "plugins"}) {
-    std::string path = (folder / relative).lexically_normal().string();
+    std::string path = (own / relative).lexically_normal().string();
     if (folders.empty() || folders.back() != path) folders.push_back(std::move(path));
   }
   return folders;

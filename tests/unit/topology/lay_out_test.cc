@@ -48,13 +48,11 @@ TEST(BoundUnits, SayNothingOfRanksThatMayRunAnywhere) {
 TEST(LayOut, FillsHostAfterHost) {
   const Topology shape{{{"m", two_sockets()}}, {}, {}, {}, {}};
   Topology laid;
-  ASSERT_TRUE(lay_out(shape, 0, 0, &laid).ok());
+  ASSERT_TRUE(lay_out(shape, 0, &laid).ok());
   EXPECT_EQ(laid.size(), 4);  // a rank for each core
   EXPECT_EQ(laid.hosts.size(), 1u);
-  ASSERT_TRUE(lay_out(shape, 9, 0, &laid).ok());
+  ASSERT_TRUE(lay_out(shape, 9, &laid).ok());
   EXPECT_EQ(laid.levels[0].units, (Units{0, 0, 0, 0, 1, 1, 1, 1, 2}));
-  ASSERT_TRUE(lay_out(shape, 4, 2, &laid).ok());
-  EXPECT_EQ(laid.levels[0].units, (Units{0, 0, 1, 1}));
 }
 
 TEST(LayOut, OneRankForEachGpu) {
@@ -67,12 +65,12 @@ TEST(LayOut, OneRankForEachGpu) {
 
 TEST(LayOut, TakesHostsAsTheyAre) {
   Topology laid;
-  EXPECT_TRUE(lay_out(with_hosts({{0, 1}, {2}}), 3, 0, &laid).ok());
-  const Status status = lay_out(with_hosts({{0, 1}, {2}}), 5, 0, &laid);
+  EXPECT_TRUE(lay_out(with_hosts({{0, 1}, {2}}), 3, &laid).ok());
+  const Status status = lay_out(with_hosts({{0, 1}, {2}}), 5, &laid);
   EXPECT_NE(status.message().find("places 3 ranks on 2 hosts; it can't be laid out for 5 ranks"), std::string::npos)
       << status.message();
-  EXPECT_FALSE(lay_out(Topology(), 1, 0, &laid).ok());
-  EXPECT_NE(lay_out({{{"a", {}}, {"b", {}}}, {}, {}, {}, {}}, 1, 0, &laid).message().find("2 machines and no hosts"),
+  EXPECT_FALSE(lay_out(Topology(), 1, &laid).ok());
+  EXPECT_NE(lay_out({{{"a", {}}, {"b", {}}}, {}, {}, {}, {}}, 1, &laid).message().find("2 machines and no hosts"),
             std::string::npos);
 }
 
