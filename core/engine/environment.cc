@@ -14,15 +14,9 @@
 namespace roda::engine {
 namespace {
 
-plugins::HostServices services() {
-  plugins::HostServices s;
-  s.log = [](int level, const char* component, const char* text) {
-    const auto l = static_cast<logging::Level>(level);
-    if (logging::enabled(l)) logging::write_text(l, component, 0, text);
-  };
-  s.knob = [](const char* name) { return static_cast<const char*>(std::getenv(name)); };
-  s.cpu = roda_cpu_device();
-  return s;
+void write_log(int level, const char* component, const char* text) {
+  const auto l = static_cast<logging::Level>(level);
+  if (logging::enabled(l)) logging::write_text(l, component, 0, text);
 }
 
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
@@ -60,7 +54,7 @@ Environment& Environment::get() {
   return *environment;
 }
 
-Environment::Environment() : host_(services()) { loader_.scan(*host_.table()); }
+Environment::Environment() : host_(write_log, roda_cpu_device()), loader_(*host_.table()) { loader_.scan(); }
 
 Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) {
   const Offer offer{loader_, for_gpus};

@@ -90,10 +90,9 @@ bool parse(int argc, char** argv, Options* options) {
   return !wrong;
 }
 
-const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const roda_host& host,
-                                               const std::string& plugin) {
-  if (plugin.find('/') != std::string::npos) return &loader->add(host, plugin);
-  loader->scan(host);
+const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const std::string& plugin) {
+  if (plugin.find('/') != std::string::npos) return &loader->add(plugin);
+  loader->scan();
   return loader->find(plugin);
 }
 
@@ -163,12 +162,13 @@ int main(int argc, char** argv) {
     return 0;
   }
   const bool verbose = options.verbose;
-  roda::plugins::Host host({[verbose](int, const char* component, const char* text) {
-                              if (verbose) std::fprintf(stderr, "[%s] %s\n", component, text);
-                            },
-                            [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
-  roda::plugins::Loader loader;
-  const roda::plugins::PluginRecord* plugin = open_plugin(&loader, *host.table(), options.plugin);
+  roda::plugins::Host host(
+      [verbose](int, const char* component, const char* text) {
+        if (verbose) std::fprintf(stderr, "[%s] %s\n", component, text);
+      },
+      roda_cpu_device());
+  roda::plugins::Loader loader(*host.table());
+  const roda::plugins::PluginRecord* plugin = open_plugin(&loader, options.plugin);
   if (plugin == nullptr || !plugin->usable || plugin->transport == nullptr) {
     std::fprintf(stderr, "%s: %s\n", options.plugin.c_str(),
                  plugin == nullptr ? "no plugin of that name"
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   }
   const roda_device* device = nullptr;
   if (options.memory == "cuda") {
-    loader.scan(*host.table());
+    loader.scan();
     device = loader.device_for(RODA_MEMORY_CUDA);
     if (device == nullptr) return report_no_device(loader);
   }

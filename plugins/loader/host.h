@@ -8,19 +8,13 @@
 
 namespace roda::plugins {
 
-struct HostServices {
-  // Level is a roda_log_level. Called from any thread.
-  std::function<void(int level, const char* component, const char* text)> log;
-  // Text of a setting that stays valid for the life of the process, or null. Called from any thread.
-  std::function<const char*(const char* name)> knob;
-  // The kernels behind reduce and copy: the built-in CPU device.
-  const roda_device* cpu = nullptr;
-};
-
-// Owns a roda_host. Outlives every context that was created with it; does not move.
+// Owns a roda_host. Outlives every context that was created with it; does not move. Settings are the environment's.
 class Host {
  public:
-  explicit Host(HostServices services);
+  // Level is a roda_log_level. Called from any thread.
+  using Log = std::function<void(int level, const char* component, const char* text)>;
+  // `cpu`: whose kernels are behind reduce and copy.
+  Host(Log log, const roda_device* cpu);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
@@ -32,7 +26,8 @@ class Host {
   static int32_t reduce(void* self, void* dst, const void* a, const void* b, size_t count, int32_t dtype, int32_t op);
   static void copy(void* self, void* dst, const void* src, size_t bytes);
 
-  HostServices services_;
+  const Log log_;
+  const roda_device* const cpu_;
   roda_host table_;
 };
 

@@ -118,20 +118,17 @@ class SignalKeeper {
 
 }  // namespace
 
-void Loader::scan(const roda_host& host, const std::vector<std::string>& folders) {
-  host_ = &host;
+void Loader::scan(const std::vector<std::string>& folders) {
   std::set<std::string> seen;
   for (const std::string& folder : folders) {
     std::error_code error;
     const std::string real = fs::canonical(folder, error).string();
     if (error || !seen.insert(real).second) continue;
-    for (const std::string& path : shared_objects(folder)) add(host, path, true);
+    for (const std::string& path : shared_objects(folder)) add(path, true);
   }
 }
 
-const PluginRecord& Loader::add(const roda_host& host, const std::string& path) { return add(host, path, false); }
-
-const PluginRecord& Loader::add(const roda_host& host, const std::string& path, bool may_put_off) {
+const PluginRecord& Loader::add(const std::string& path, bool may_put_off) {
   auto record = std::make_unique<PluginRecord>();
   record->path = path;
   record->name = name_of_file(path);
@@ -143,35 +140,35 @@ const PluginRecord& Loader::add(const roda_host& host, const std::string& path, 
   if (record->is_put_off) {
     record->reason = "not opened: it is opened only where it is named";
   } else {
-    settle(host, record.get(), status);
+    settle(record.get(), status);
   }
   records_.push_back(std::move(record));
   return *records_.back();
 }
 
-void Loader::settle(const roda_host& host, PluginRecord* record, Status status) {
-  if (status.ok()) status = open(host, record);
+void Loader::settle(PluginRecord* record, Status status) {
+  if (status.ok()) status = open(record);
   record->is_put_off = false;
   record->usable = status.ok();
   record->reason = status.message();
 }
 
-Status Loader::open(const roda_host& host, PluginRecord* record) {
+Status Loader::open(PluginRecord* record) {
   const SignalKeeper keeper;
   // Never closed again: the plugin's threads, thread-locals and exit handlers would outlive its code.
   void* library = ::dlopen(record->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Status::unavailable(::dlerror());
   record->settings = settings_of(library);
-  return record->kind == "device" ? open_device(host, library, record) : open_transport(host, library, record);
+  return record->kind == "device" ? open_device(library, record) : open_transport(library, record);
 }
 
-Status Loader::open_transport(const roda_host& host, void* library, PluginRecord* record) {
+Status Loader::open_transport(void* library, PluginRecord* record) {
   tables_.push_back(std::make_unique<roda_transport>());
   roda_transport* table = tables_.back().get();
   RODA_RETURN_IF_ERROR(take_table(library, RODA_TRANSPORT_SYMBOL, *record, "table", table));
   record->description = table->description;
   record->offered = table;
-  RODA_RETURN_IF_ERROR(probe(*table, host));
+  RODA_RETURN_IF_ERROR(probe(*table, host_));
   record->description = table->description;
   if (::dlsym(library, RODA_BOOTSTRAP_SYMBOL) != nullptr) {
     auto bootstrap = std::make_unique<roda_bootstrap>();
@@ -183,10 +180,10 @@ Status Loader::open_transport(const roda_host& host, void* library, PluginRecord
   return {};
 }
 
-Status Loader::open_device(const roda_host& host, void* library, PluginRecord* record) {
+Status Loader::open_device(void* library, PluginRecord* record) {
   auto table = std::make_unique<roda_device>();
   RODA_RETURN_IF_ERROR(take_table(library, RODA_DEVICE_SYMBOL, *record, "table", table.get()));
-  RODA_RETURN_IF_ERROR(probe(*table, host));
+  RODA_RETURN_IF_ERROR(probe(*table, host_));
   record->description = table->description;
   record->device = table.get();
   devices_.push_back(std::move(table));
@@ -212,13 +209,13 @@ PluginRecord* Loader::owner_of(const std::string& name) const {
 
 const PluginRecord* Loader::find(const std::string& name) {
   PluginRecord* record = owner_of(name);
-  if (record != nullptr && record->is_put_off) settle(*host_, record, Status());
+  if (record != nullptr && record->is_put_off) settle(record, Status());
   return record;
 }
 
 void Loader::open_all() {
   for (const auto& record : records_) {
-    if (record->is_put_off) settle(*host_, record.get(), Status());
+    if (record->is_put_off) settle(record.get(), Status());
   }
 }
 

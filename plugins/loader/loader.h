@@ -1,7 +1,7 @@
 // Finds, opens, checks and lists plugins.
 //
-//   Loader loader;
-//   loader.scan(*host.table());
+//   Loader loader(*host.table());
+//   loader.scan();
 //   const PluginRecord* gloo = loader.find("gloo");   // null: no file of that name; otherwise ask ->usable, ->reason
 //
 // Threads: a Loader is used by one thread at a time; the tables it hands out may be called as the ABI says.
@@ -48,7 +48,7 @@ struct PluginRecord {
 
 class Loader {
  public:
-  Loader() = default;
+  explicit Loader(const roda_host& host) : host_(host) {}
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
@@ -61,11 +61,11 @@ class Loader {
   // opened, but for what wants to be opened only by name. What a library does to the process's signals as it is opened
   // and probed is undone. The first plugin of a name wins, usable or not; later ones are recorded as shadowed and not
   // opened.
-  void scan(const roda_host& host) { scan(host, search_path()); }
-  void scan(const roda_host& host, const std::vector<std::string>& folders);
+  void scan() { scan(search_path()); }
+  void scan(const std::vector<std::string>& folders);
 
   // Looks at one file, whatever it is called; for tools that are given a path. The record is also in records().
-  const PluginRecord& add(const roda_host& host, const std::string& path);
+  const PluginRecord& add(const std::string& path) { return add(path, false); }
 
   // The record that owns the name, usable or not: the first file that says it is a plugin of that name and of this
   // core's ABI, else the first that failed to say so. Null when there is neither. Opens what was put off.
@@ -79,13 +79,13 @@ class Loader {
 
  private:
   PluginRecord* owner_of(const std::string& name) const;
-  const PluginRecord& add(const roda_host& host, const std::string& path, bool may_put_off);
-  void settle(const roda_host& host, PluginRecord* record, Status status);
-  Status open(const roda_host& host, PluginRecord* record);
-  Status open_transport(const roda_host& host, void* library, PluginRecord* record);
-  Status open_device(const roda_host& host, void* library, PluginRecord* record);
+  const PluginRecord& add(const std::string& path, bool may_put_off);
+  void settle(PluginRecord* record, Status status);
+  Status open(PluginRecord* record);
+  Status open_transport(void* library, PluginRecord* record);
+  Status open_device(void* library, PluginRecord* record);
 
-  const roda_host* host_ = nullptr;  // of the last scan
+  const roda_host& host_;
   std::vector<std::unique_ptr<PluginRecord>> records_;
   std::vector<std::unique_ptr<roda_transport>> tables_;
   std::vector<std::unique_ptr<roda_bootstrap>> bootstraps_;

@@ -266,10 +266,9 @@ const std::vector<Case> kCases = {
 }  // namespace
 
 int run_all(const char* path, int ranks) {
-  plugins::Host host({[](int, const char*, const char*) {},
-                      [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
-  plugins::Loader loader;
-  const plugins::PluginRecord& plugin = loader.add(*host.table(), path);
+  plugins::Host host([](int, const char*, const char*) {}, roda_cpu_device());
+  plugins::Loader loader(*host.table());
+  const plugins::PluginRecord& plugin = loader.add(path);
   if (!plugin.usable) {
     std::fprintf(stderr, "%s\n", plugin.reason.c_str());
     return 2;

@@ -129,15 +129,15 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  roda::plugins::Host host({[](int level, const char* component, const char* text) {
-                              if (level >= RODA_LOG_WARNING) std::fprintf(stderr, "[%s] %s\n", component, text);
-                            },
-                            [](const char* name) -> const char* { return std::getenv(name); }, roda_cpu_device()});
-  roda::plugins::Loader loader;
+  roda::plugins::Host host(
+      [](int level, const char* component, const char* text) {
+        if (level >= RODA_LOG_WARNING) std::fprintf(stderr, "[%s] %s\n", component, text);
+      },
+      roda_cpu_device());
+  roda::plugins::Loader loader(*host.table());
   const bool is_path = line.plugin.find('/') != std::string::npos;
-  if (!is_path) loader.scan(*host.table());
-  const roda::plugins::PluginRecord* plugin =
-      is_path ? &loader.add(*host.table(), line.plugin) : loader.find(line.plugin);
+  if (!is_path) loader.scan();
+  const roda::plugins::PluginRecord* plugin = is_path ? &loader.add(line.plugin) : loader.find(line.plugin);
   const std::uint64_t needed = line.options.collectives ? RODA_CAP_NATIVE : RODA_CAP_P2P;
   if (plugin == nullptr || !plugin->usable || (plugin->transport->capabilities & needed) == 0) {
     const std::string reason =

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 class LoaderTest : public ::testing::Test {
  protected:
-  LoaderTest() : host_(HostServices{nullptr, [](const char*) { return "set"; }, nullptr}) {
+  LoaderTest() {
+    ::setenv("RODA_TEST_KNOB", "set", 1);
     fs::create_directories(folder_);
   }
   ~LoaderTest() override { fs::remove_all(folder_); }
@@ -27,7 +28,7 @@ class LoaderTest : public ::testing::Test {
   static fs::path sample(const std::string& name) {
     return fs::path(std::getenv("RODA_TEST_PLUGINS")) / (name + ".so");
   }
-  const PluginRecord& add(const std::string& name) { return loader_.add(*host_.table(), sample(name).string()); }
+  const PluginRecord& add(const std::string& name) { return loader_.add(sample(name).string()); }
   void expect_refused(const std::string& name, const std::string& reason) {
     const PluginRecord& record = add(name);
     EXPECT_FALSE(record.usable) << name;
@@ -41,8 +42,8 @@ class LoaderTest : public ::testing::Test {
   }
 
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("roda_loader_test." + std::to_string(::getpid()));
-  Host host_;
-  Loader loader_;
+  Host host_{[](int, const char*, const char*) {}, nullptr};
+  Loader loader_{*host_.table()};
 };
 
 TEST_F(LoaderTest, BootstrapIsOptionalAndChecked) {
@@ -95,7 +96,7 @@ TEST_F(LoaderTest, SignalsStayTheProgramsOwn) {
 
 TEST_F(LoaderTest, WhatWantsToBeNamedIsOpenedWhenItIs) {
   place("only_by_name", "first", "roda_shy.so");
-  loader_.scan(*host_.table(), {(folder_ / "first").string()});
+  loader_.scan({(folder_ / "first").string()});
   ASSERT_EQ(loader_.records().size(), 1u);
   EXPECT_FALSE(loader_.records()[0]->usable);
   EXPECT_NE(loader_.records()[0]->reason.find("only where it is named"), std::string::npos);
@@ -171,7 +172,7 @@ TEST_F(LoaderTest, FilesThatAreNoPlugins) {
   std::ofstream(folder_ / "empty.so").flush();
   std::ofstream(folder_ / "notes.txt") << "ignored: not a .so\n";
   fs::create_directories(folder_ / "folder.so");
-  loader_.scan(*host_.table(), {folder_.string(), (folder_ / "missing").string()});
+  loader_.scan({folder_.string(), (folder_ / "missing").string()});
   ASSERT_EQ(loader_.records().size(), 3u);
   EXPECT_EQ(loader_.find("empty")->reason, "not an ELF file");
   EXPECT_EQ(loader_.find("folder")->reason, "not a regular file");
@@ -186,7 +187,7 @@ TEST_F(LoaderTest, AFileCutAtAnyLengthIsRefusedInWords) {
   for (std::size_t size = 0; size + 64 < whole.size(); size += 997) {
     const fs::path path = folder_ / ("cut" + std::to_string(size) + ".so");
     std::ofstream(path, std::ios::binary) << whole.substr(0, size);
-    const PluginRecord& record = loader_.add(*host_.table(), path.string());
+    const PluginRecord& record = loader_.add(path.string());
     EXPECT_FALSE(record.usable) << size;
     EXPECT_FALSE(record.reason.empty()) << size;
   }
@@ -215,8 +216,7 @@ TEST_F(LoaderTest, FirstOfANameWinsAndTheOthersSayByWhom) {
   const fs::path winner = place("good", "first", "b.so");
   place("good", "first", "c.so");
   place("good", "second", "a.so");
-  loader_.scan(*host_.table(),
-               {(folder_ / "first").string(), (folder_ / "second").string(), (folder_ / "first").string()});
+  loader_.scan({(folder_ / "first").string(), (folder_ / "second").string(), (folder_ / "first").string()});
   ASSERT_EQ(loader_.records().size(), 3u);  // a folder named twice is read once
   EXPECT_TRUE(loader_.find("sample")->usable);
   EXPECT_EQ(loader_.find("sample")->path, winner.string());
@@ -228,9 +228,9 @@ TEST_F(LoaderTest, ABrokenFileDoesNotShadowAGoodOne) {
   fs::create_directories(folder_ / "first");
   std::ofstream(folder_ / "first" / "roda_sample.so") << "text";
   place("good", "second", "roda_sample.so");
-  loader_.scan(*host_.table(), {(folder_ / "first").string()});
+  loader_.scan({(folder_ / "first").string()});
   EXPECT_EQ(loader_.find("sample")->reason, "not an ELF file");
-  loader_.scan(*host_.table(), {(folder_ / "second").string()});
+  loader_.scan({(folder_ / "second").string()});
   EXPECT_TRUE(loader_.find("sample")->usable);
 }
 
