@@ -139,7 +139,7 @@ class Group {
     std::uint64_t timeout_ns = 0;
     bool form = true;  // wait until it is formed
   };
-  Group(Env& env, const std::string& name, Options options);
+  Group(Env& env, const std::string& name, const Options& options);
   Group(Env& env, const std::string& name) : Group(env, name, Options{}) {}
   ~Group() noexcept(false);  // settling is checked like all else
   Group(const Group&) = delete;
@@ -200,7 +200,7 @@ class Group {
   friend class Env;
   static int32_t exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error);
   static int32_t exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error);
-  void form_or_destroy();
+  Group(Env& env, Options options, const std::string& name);  // not formed
   template <typename Start>
   roda_request* retry(const char* what, Start&& start);
 

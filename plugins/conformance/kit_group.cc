@@ -7,7 +7,7 @@
 
 namespace roda::conformance {
 
-Group::Group(Env& env, const std::string& name, Options options) : env_(env), name_(name) {
+Group::Group(Env& env, Options options, const std::string& name) : env_(env), name_(name) {
   if (options.members.empty()) {
     for (int i = 0; i < env.size(); ++i) options.members.push_back(i);
   }
@@ -27,18 +27,13 @@ Group::Group(Env& env, const std::string& name, Options options) : env_(env), na
   roda_error error = make_error();
   const int32_t code = env_.table().group_create(env_.context(), &desc_, &group_, &error);
   CHECK(code == RODA_OK, "group_create: %d %s", code, error.message);
-  if (options.form) form_or_destroy();
 }
 
-// A constructor that throws has no destructor.
-void Group::form_or_destroy() {
-  try {
-    const Result result = form();
-    CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
-  } catch (...) {
-    env_.table().group_destroy(group_);
-    throw;
-  }
+// By way of the other constructor, so that one that fails to form is destroyed.
+Group::Group(Env& env, const std::string& name, const Options& options) : Group(env, options, name) {
+  if (!options.form) return;
+  const Result result = form();
+  CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
 }
 
 Group::~Group() noexcept(false) { destroy(); }
