@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,9 @@ import pytest
 from conftest import Launch
 from horovod.runner import gloo_run
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.elastic.discovery import FixedHosts
+from horovod.runner.elastic.settings import ElasticSettings
 
 PYTHON = sys.executable
 FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
@@ -410,3 +414,26 @@ def test_a_host_takes_the_first_interface_that_answers(
     with pytest.raises(RuntimeError, match=told):
         gloo_run.launch_gloo(sh("echo never"), settings, os.environ)
     assert "never" not in capfd.readouterr().out
+
+
+def test_a_host_of_an_elastic_job_does_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"127.0.0.1": "x1", NOWHERE: "x0"})
+    monkeypatch.setattr(gloo_run.network, "address_towards", lambda _: NOWHERE)
+    hosts = FixedHosts({"localhost": 1, "203.0.113.1": 1})
+    settings = ElasticSettings(2, "", discovery=hosts, elastic_timeout=1.0, remote_shell=agent_script(tmp_path))
+    code = """if True:
+        import os
+        from horovod.common.basics import HorovodBasics as B
+        B().init()
+        print(B().rank(), os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], os.environ["MASTER_ADDR"])"""
+    gloo_run.launch_gloo_elastic([PYTHON, "-c", code], settings, {**os.environ, "HOROVOD_GLOO_IFACE": "lo"})
+    told = capfd.readouterr().out.splitlines()
+    assert sorted(line.partition(":")[2] for line in told) == [f"{rank} 127.0.0.1 127.0.0.1" for rank in range(2)]
+
+    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"224.0.0.1": "x1"})
+    with pytest.raises(TimeoutException, match="there are 1, and the job needs at least 2"):
+        gloo_run.launch_gloo_elastic(["sleep", "60"], settings, os.environ)
+    told = rf"could not be started: .*from 203.0.113.1 nothing answers at the route there \({NOWHERE}\), x1 \(224"
+    assert re.search(told, capfd.readouterr().err)

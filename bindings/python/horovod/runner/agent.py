@@ -8,9 +8,9 @@ one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` ki
 and a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
 ``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a greeting,
 frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what
-a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status, ``u`` that there are
-none, because the launcher can't be reached from here. In an elastic job the rank in a frame is the number that the
-launcher gave the worker for its life.
+a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status, ``a`` the launcher's
+address that answers here, ``u`` that none does and nothing is started, both with the host's name. In an elastic job the
+rank in a frame is the number that the launcher gave the worker for its life.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
@@ -161,20 +161,21 @@ class Agent:
 
     # --- starting ---
 
-    def reach(self, port, addresses, variables):
-        """Find the first of the launcher's addresses that answers from here; tells the launcher where none does."""
+    def reach(self, hostname, port, addresses, variables):
+        """Find the first of the launcher's addresses that answers from here, and tell the launcher."""
         for address in addresses:
             with contextlib.suppress(OSError):
                 socket.create_connection((address, port), REACH_SECONDS).close()
                 self.reached = dict.fromkeys(variables, address)
+                self.send(b"a", 0, f"{hostname} {address}".encode())
                 return True
-        self.send(b"u", self.job["slots"][0]["rank"])
+        self.send(b"u", 0, hostname.encode())
         return False
 
     def start_all(self):
         """Start every rank of this host, if the launcher can be reached from there."""
         if "reach" in self.job and not self.reach(**self.job["reach"]):
-            return
+            self.stopping = True
         for slot in self.job["slots"]:
             if self.stopping:
                 break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 from collections.abc import Mapping, Sequence
 
 from horovod import _roda
@@ -17,11 +16,10 @@ from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import HostJob, Job
 from horovod.runner.output import MultiFile as MultiFile
-from horovod.runner.reach import Reach, candidates
+from horovod.runner.reach import Reach, ReachPort, candidates
 from horovod.runner.util import network
 
 _ANY = "0.0.0.0"  # noqa: S104 (hosts may come that are not known yet, or by any interface)
-_MOST_HOSTS = 4096
 
 
 def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
@@ -107,7 +105,7 @@ def _host_jobs(
     jobs: dict[str, HostJob] = {}
     for slot in slots:
         is_local = slot.hostname not in remote_hosts
-        reach = None if is_local else Reach(own_port, addresses, ours)
+        reach = None if is_local else Reach(slot.hostname, own_port, addresses, ours)
         job = jobs.setdefault(slot.hostname, HostJob(slot.hostname, is_local, [], reach))
         variables = {**create_torch_env_vars(slot, master, port), **create_slot_env_vars(slot)}
         job.slots.append({"rank": slot.rank, "environment": variables})
@@ -152,13 +150,12 @@ def launch_gloo(
     addresses = candidates(settings.nics, address) if remote_hosts else {}
     listens_at = _ANY if len(addresses) > 1 else address
     server = _roda.RendezvousServer(listens_at, 0, key)
-    # Nobody takes connections from this one: that the kernel lets them come is what agents look for.
-    reached = socket.create_server((listens_at, 0), backlog=_MOST_HOSTS)
+    reached = ReachPort(listens_at)
     try:
         is_told = bool(settings.nics or env.get("HOROVOD_GLOO_IFACE") or remote_hosts)
         nics = settings.nics if is_told else network.loopback_interfaces()
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
-        hosts = _host_jobs(slots, remote_hosts, address, addresses, reached.getsockname()[1])
+        hosts = _host_jobs(slots, remote_hosts, address, addresses, reached.number)
         job = Job(settings, hosts, command, environment, key, function)
         job.run()
         return job.results
@@ -176,7 +173,8 @@ def _get_min_start_hosts(settings: ElasticSettings) -> int:
 def _listening_address(settings: ElasticSettings) -> str:
     if isinstance(settings.discovery, FixedHosts):
         hosts = settings.discovery.find_available_hosts_and_slots()
-        return _own_address(settings.nics, network.filter_local_addresses(hosts))
+        if not network.filter_local_addresses(hosts):
+            return _own_address([], [])
     return network.interface_address(settings.nics[0]) if settings.nics else _ANY
 
 
@@ -198,6 +196,8 @@ class ElasticPlaces:
         self._address = listens_at or _listening_address(settings)
         self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(self._address, 0, key)
         self._port = self.server.port
+        self._reach_port: ReachPort | None = None
+        self._reached: dict[str, str] = {}  # by host: the address that answered there
 
     def retire(self, generation: int, reason: str) -> None:
         """Refuse workers that still come to that generation."""
@@ -209,16 +209,31 @@ class ElasticPlaces:
         if self.server is not None:
             self.server.stop()
         self.server = None
+        if self._reach_port is not None:
+            self._reach_port.close()
 
     def is_local(self, hostname: str) -> bool:
         """Tell whether a host is this one."""
         return not network.filter_local_addresses([hostname])
 
     def address_for(self, hostname: str) -> str:
-        """Return the launcher's address for a host."""
-        if self._address != _ANY:
-            return self._address
+        """Return the launcher's address for a host: the one that answered there, before that the likely one."""
+        if hostname in self._reached or self._address != _ANY:
+            return self._reached.get(hostname, self._address)
         return _own_address([], network.filter_local_addresses([hostname]))
+
+    def reach_for(self, hostname: str) -> Reach | None:
+        """Return the addresses that a host tries; None for this one."""
+        if self.is_local(hostname):
+            return None
+        self._reach_port = self._reach_port or ReachPort(self._address)
+        self._reach_port.forget()
+        addresses = candidates(self._nics, self.address_for(hostname))
+        return Reach(hostname, self._reach_port.number, addresses, ["HOROVOD_GLOO_RENDEZVOUS_ADDR"])
+
+    def reached_at(self, hostname: str, address: str) -> None:
+        """Take note of the address that answered at a host."""
+        self._reached[hostname] = address
 
     def environment_of(self, hostname: str) -> dict[str, str]:
         """Return the variables of a host's workers."""
@@ -272,6 +287,8 @@ def launch_gloo_elastic(
             key,
             is_local=places.is_local,
             environment_of=places.environment_of,
+            reach_for=places.reach_for,
+            reached_at=places.reached_at,
             place_of=places.place_of,
             retire=places.retire,
             function=function,

@@ -305,14 +305,17 @@ class Job:
 
     def _send_specs(self) -> None:
         for connection in self._connections:
-            host = connection.host
-            spec = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
-            if host.reach is not None:
-                spec["reach"] = host.reach.order()
-            connection.send_all(framed(json.dumps(spec)))
-            self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
+            self._send_spec(connection)
         if self._stopping:
             self._stop(b"T")
+
+    def _send_spec(self, connection: Connection) -> None:
+        host = connection.host
+        spec = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
+        if host.reach is not None:
+            spec["reach"] = host.reach.order()
+        connection.send_all(framed(json.dumps(spec)))
+        self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
 
     def _hang_up(self) -> None:
         for connection in self._connections:
@@ -364,8 +367,8 @@ class Job:
             (code,) = _EXIT.unpack(payload)
             self._rank_ended(rank, code)
         elif kind == b"u":
-            host = next(host for host in self._hosts if host.slots[0]["rank"] == rank)
-            self._unreached = host.reach.failure(host.hostname) if host.reach is not None else None
+            host = next(host for host in self._hosts if host.hostname == payload.decode())
+            self._unreached = host.reach.failure() if host.reach is not None else None
             self._stop(b"T")
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:

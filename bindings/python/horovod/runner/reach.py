@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from horovod.runner.util import network
 
+_MOST_HOSTS = 4096  # that connect between two looks
+
 
 @dataclass
 class Reach:
-    """Where hosts may find the launcher: an agent takes the first address that answers.
+    """Where a host may find the launcher: its agent takes the first address that answers.
 
     Attributes
     ----------
+    hostname : str
+        The host.
     port : int
         On which something listens at every address.
     addresses : dict
@@ -22,6 +28,7 @@ class Reach:
         Those that are set to the address.
     """
 
+    hostname: str
     port: int
     addresses: dict[str, str]
     variables: list[str]
@@ -30,14 +37,44 @@ class Reach:
         """Return what an agent is told."""
         return {**vars(self), "addresses": list(self.addresses)}
 
-    def failure(self, hostname: str) -> str:
-        """Return what the user is told when a host's agent reached none of the addresses."""
+    def failure(self) -> str:
+        """Return what the user is told when the agent reached none of the addresses."""
         tried = ", ".join(f"{nic} ({address})" for address, nic in self.addresses.items())
         return (
-            f"Unable to find a set of common task-to-task communication interfaces: from {hostname} nothing answers at "
-            f"{tried}. Name an interface that it reaches with --network-interfaces, or let its connections through the "
-            "firewalls."
+            "Unable to find a set of common task-to-task communication interfaces: "
+            f"from {self.hostname} nothing answers at {tried}. Name an interface that it reaches with "
+            "--network-interfaces, or let its connections through the firewalls."
         )
+
+
+class ReachPort:
+    """A port at which agents try addresses: that the kernel lets their connections come is what they look for.
+
+    Parameters
+    ----------
+    address : str
+        Where it listens.
+
+    Attributes
+    ----------
+    number : int
+        The port's.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.create_server((address, 0), backlog=_MOST_HOSTS)
+        self._socket.setblocking(False)
+        self.number = int(self._socket.getsockname()[1])
+
+    def forget(self) -> None:
+        """Make room: nobody reads from those that came."""
+        with contextlib.suppress(OSError):
+            while True:
+                self._socket.accept()[0].close()
+
+    def close(self) -> None:
+        """Take no more."""
+        self._socket.close()
 
 
 def candidates(nics: Sequence[str], likely: str) -> dict[str, str]:

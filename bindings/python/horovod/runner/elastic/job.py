@@ -23,6 +23,7 @@ from horovod.runner.job import (
     JobFailedError,
     JobInterruptedError,
 )
+from horovod.runner.reach import Reach
 
 
 class ElasticJob(Job):
@@ -42,6 +43,10 @@ class ElasticJob(Job):
         Whether a host is this one.
     environment_of : callable
         ``environment_of(hostname)``: variables of a host's workers.
+    reach_for : callable
+        ``reach_for(hostname)``: the addresses that a host tries.
+    reached_at : callable
+        ``reached_at(hostname, address)``: takes note of the one that answers there.
     place_of : callable
         ``place_of(action)``: the variables that tell a worker its place, of what a `Publish` or a `Welcome` says.
     retire : callable
@@ -62,6 +67,8 @@ class ElasticJob(Job):
         *,
         is_local: Callable[[str], bool],
         environment_of: Callable[[str], dict[str, str]],
+        reach_for: Callable[[str], Reach | None],
+        reached_at: Callable[[str, str], None],
         place_of: Callable[[Publish | Welcome], dict[str, str]],
         retire: Callable[[int, str], None],
         function: bytes | None = None,
@@ -70,11 +77,13 @@ class ElasticJob(Job):
         self._spec.update(elastic=True, slots=[])
         self._discovery: HostDiscovery = settings.discovery  # type: ignore[assignment]
         self._is_local, self._environment_of = is_local, environment_of
+        self._reach_for, self._reached_at = reach_for, reached_at
         self._place_of, self.retire = place_of, retire
         self._control = Control(settings, self, self.speaker)
         self._membership = self._control.membership
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
+        self._astray: set[str] = set()  # hosts whose agent ends, because it finds no way here
         self._lines: dict[int, bytes] = {}  # by number: the begin of a message
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
@@ -163,8 +172,7 @@ class ElasticJob(Job):
         host = connection.host.hostname
         self._connections.append(connection)
         self._by_host[host] = connection
-        connection.send_all(framed(json.dumps(dict(self._spec, add_to_environment=not connection.host.is_local))))
-        self._selector.register(connection.process.stdout, selectors.EVENT_READ, connection)  # type: ignore[arg-type]
+        self._send_spec(connection)
         for start in self._waiting_starts.pop(host, []):
             self.start(start)
         if self._stopping:
@@ -172,6 +180,10 @@ class ElasticJob(Job):
 
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         """Take a frame of a worker: agents know it by its number, where other jobs have ranks."""
+        if kind == b"a":
+            return self._reached_at(*payload.decode().split(" "))
+        if kind == b"u":
+            return self._astray.add(payload.decode())
         if kind != b"m":
             return super()._handle(kind, rank, payload)
         *lines, rest = (self._lines.get(rank, b"") + payload).split(b"\n")
@@ -186,8 +198,12 @@ class ElasticJob(Job):
     def _agent_ended(self, connection: Connection) -> None:
         host = connection.host.hostname
         del self._by_host[host]
+        how = f"was lost: the connection to host {host} ended"
+        if host in self._astray and connection.host.reach is not None:
+            self._astray.discard(host)
+            how = f"could not be started: {connection.host.reach.failure()}"
         if not self._stopping:
-            self._membership.host_lost(host, f"was lost: the connection to host {host} ended", time.monotonic())
+            self._membership.host_lost(host, how, time.monotonic())
 
     # --- what is to be done: the hands of the control ---
 
@@ -196,7 +212,7 @@ class ElasticJob(Job):
         worker = start.worker
         if worker.host not in self._by_host:
             self._by_host[worker.host] = None
-            host = HostJob(worker.host, self._is_local(worker.host), [])
+            host = HostJob(worker.host, self._is_local(worker.host), [], self._reach_for(worker.host))
             threading.Thread(target=self._connect, args=(host,), name="horovod-connect", daemon=True).start()
         if self._by_host[worker.host] is None:
             self._waiting_starts.setdefault(worker.host, []).append(start)
