@@ -66,7 +66,7 @@ const Row kRows[] = {
   {"HOROVOD_NUM_NCCL_STREAMS", kInteger, "1", "streams", kSame, kCore, &Knobs::num_nccl_streams, "Device streams used in turn.", 1, 1024},
   {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kCore, &Knobs::enable_async_completion, "Device operations are done for their submitters when all work lies on the device's stream; wait for their event with roda_wait_on_stream."},
   {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, kNoMember, "Register XLA's allreduce."},
-  {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "No NVTX ranges."},
+  {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kCore, kNoMember, "No NVTX ranges of horovod.torch under NVIDIA's profilers."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
 
   // --- read by plugins

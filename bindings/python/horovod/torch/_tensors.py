@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -32,28 +34,37 @@ _DEFAULT_STREAM = 1
 
 def start(requests: list[Request], num_outputs: int, collect: Collect) -> int:
     """Submit a group of requests; return a handle for :func:`horovod.common.operations.synchronize`."""
-    finish = _finish_of(requests)
-    if not is_profiled():
+    finish, mark = _finish_of(requests), marker()
+    if mark is None:
         return operations.start(requests, num_outputs, collect, finish)
     finish = functools.partial(_finish_in_range, _range_of(requests), finish or _roda.finish)
-    with record_function(_range_of(requests), requests[0].name):
+    with mark(_range_of(requests), requests[0].name):
         return operations.start(requests, num_outputs, collect, finish)
 
 
 def run(requests: list[Request], num_outputs: int, collect: Collect) -> Any:
     """Submit a group of requests, wait and collect."""
-    if not is_profiled():
+    mark = marker()
+    if mark is None:
         return operations.run(requests, num_outputs, collect, _finish_of(requests))
-    with record_function(_range_of(requests), requests[0].name):
+    with mark(_range_of(requests), requests[0].name):
         return operations.run(requests, num_outputs, collect, _finish_of(requests))
 
 
-# --- ranges in torch's profilers, and in NVTX under its emit_nvtx() ---
+# --- ranges in torch's profilers, and in NVIDIA's ---
 
 
-def is_profiled() -> bool:
-    """Tell whether a profiler of torch runs: a range costs more than many an operation, so that none is made else."""
-    return getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+def marker() -> Callable[..., AbstractContextManager[Any]] | None:
+    """Return what makes a range; None while no profiler runs: a range costs more than many an operation."""
+    return record_function if getattr(torch.autograd.profiler, "_is_profiler_enabled", False) else _nvtx_marker()
+
+
+@functools.cache
+def _nvtx_marker() -> Callable[..., AbstractContextManager[Any]] | None:
+    """Return what makes ranges of NVTX, where one of its tools started this process and torch has NVTX."""
+    is_off = os.environ.get("HOROVOD_DISABLE_NVTX_RANGES", "") not in ("", "0")
+    has_tool = bool(os.environ.get("NVTX_INJECTION64_PATH"))  # the library that a tool has NVTX load
+    return torch.cuda.nvtx.range if has_tool and torch.version.cuda is not None and not is_off else None
 
 
 def _range_of(requests: list[Request]) -> str:
@@ -62,7 +73,10 @@ def _range_of(requests: list[Request]) -> str:
 
 
 def _finish_in_range(title: str, finish: operations.Finish, native: int, num_outputs: int) -> Any:
-    with record_function(f"{title} (wait)"):
+    mark = marker()
+    if mark is None:
+        return finish(native, num_outputs)
+    with mark(f"{title} (wait)"):
         return finish(native, num_outputs)
 
 
