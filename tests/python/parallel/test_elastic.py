@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import horovod.torch as hvd
+import pytest
 import torch
-from horovod.torch.elastic import ElasticSampler, TorchState
+from common import process_set
+from horovod.common.exceptions import HostsUpdatedInterrupt
+from horovod.runner.elastic.worker import HostUpdateResult
+from horovod.torch.elastic import ElasticSampler, TorchState, state as states
 
 
 def test_sync_gives_everybody_the_state_of_rank_zero() -> None:
@@ -50,3 +54,95 @@ def test_training_goes_on_from_the_last_commit_after_a_failed_collective() -> No
     assert resets == [hvd.size()]
     assert model.weight.item() == -4.0
     assert hvd.is_initialized()
+
+
+class Trainee:
+    """A model, and a sharded optimizer that has state."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(1)
+        self.model = torch.nn.Linear(5, 3)
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=1.0, momentum=0.5)
+        self.optimizer = hvd.DistributedOptimizer(optimizer, self.model.named_parameters(), sharded=True)
+        self.state = TorchState(model=self.model, optimizer=self.optimizer, step=0)
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.model(torch.ones(1, 5)).sum().backward()
+        self.optimizer.step()
+        self.state.step += 1
+
+    def seen(self) -> object:
+        momenta = self.optimizer.full_state_dict()["state"].values()
+        tensors = [*self.model.parameters(), *(state["momentum_buffer"] for state in momenta)]
+        return [tensor.tolist() for tensor in tensors], self.state.step
+
+
+def test_a_sharded_optimizer_goes_back_to_its_last_commit() -> None:
+    trainee = Trainee()
+    trainee.state.sync()
+    trainee.step()
+    trainee.state.commit()
+    committed = trainee.seen()
+    trainee.step()
+    assert trainee.seen() != committed
+    trainee.state.restore()
+    assert trainee.seen() == committed
+    trainee.state.sync()
+    assert trainee.seen() == committed
+
+
+def test_a_commit_that_one_rank_knows_to_be_complete_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainee = Trainee()
+    trainee.state.sync()
+    trainee.step()
+    expected = trainee.seen()
+
+    def fails_on_the_last_rank() -> None:
+        hvd.barrier()
+        if hvd.rank() == hvd.size() - 1 and hvd.size() > 1:
+            raise hvd.HorovodInternalError("planned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(states, "barrier", fails_on_the_last_rank)
+        try:
+            trainee.state.save()
+        except hvd.HorovodInternalError:
+            assert hvd.rank() == hvd.size() - 1
+    trainee.step()
+    trainee.state.restore()
+    assert (trainee.state.step == 0) == (hvd.size() > 1 and hvd.rank() == hvd.size() - 1)
+    trainee.state.sync()
+    assert trainee.seen() == expected
+
+
+def test_parts_of_ranks_that_leave_are_kept_by_one_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainee = Trainee()
+    trainee.state.sync()
+    trainee.step()
+    expected = trainee.seen()
+    monkeypatch.setattr(states.notification_manager, "leaving", lambda: list(range(1, hvd.size())))
+    trainee.state.on_hosts_updated(1.0, HostUpdateResult.removed)
+    with pytest.raises(HostsUpdatedInterrupt) as interrupt:
+        trainee.state.check_host_updates()
+    assert not interrupt.value.skip_sync
+    handler = trainee.state._handlers["optimizer"]
+    layouts = [part.layout for part in handler._kept]
+    assert layouts == ([(r, hvd.size()) for r in range(hvd.size())] if hvd.rank() == 0 else [(hvd.rank(), hvd.size())])
+    trainee.step()
+    if hvd.rank() == 0:
+        trainee.state.restore()
+    else:
+        trainee.state._number = 0  # a newcomer's: rank 0 alone has the commit
+    trainee.state.sync()
+    assert trainee.seen() == expected
+
+
+def test_a_sharded_optimizer_of_a_process_set_is_refused() -> None:
+    if hvd.size() < 2:
+        pytest.skip("all ranks are the global set")
+    with process_set([0]) as alone:
+        parameters = [torch.nn.Parameter(torch.ones(1))]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), process_set=alone, sharded=True)
+        with pytest.raises(ValueError, match="of all ranks"):
+            TorchState(optimizer=optimizer)

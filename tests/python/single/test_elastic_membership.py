@@ -178,7 +178,8 @@ def test_a_slot_comes_back_after_its_cooldown_and_a_newcomer_joins() -> None:
     assert job.of(Tell) == []  # nobody is disturbed before the newcomer is there
     job.ready()
     (notice,) = job.of(Tell)
-    assert (notice.worker.name, notice.message) == ("a[1]", {"hosts": HostUpdateResult.added, "generation": 2})
+    assert notice.worker.name == "a[1]"
+    assert notice.message == {"hosts": HostUpdateResult.added, "leaving": [], "generation": 2}
     job.leave(sync=False)
     assert job.published[2] == ["a[1]", "a[0]"]
     assert [p.slot.local_rank for p in job.of(Publish)][-2:] == [1, 0]  # the local rank is the slot
@@ -241,7 +242,7 @@ def test_no_worker_is_removed_where_too_few_would_be_left() -> None:
     assert job.of(Tell)[-1].message["hosts"] == HostUpdateResult.mixed
     job.leave()
     assert job.published[1] == ["a[0]", "b[0]", "b[1]"]  # somebody has to bring the state
-    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "generation": 2}
+    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "leaving": [0], "generation": 2}
     job.leave()
     assert job.published[2] == ["b[0]", "b[1]"]
 

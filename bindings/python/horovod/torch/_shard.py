@@ -10,11 +10,18 @@ import torch
 _PER_PARAMETER = ("step", "mu_product", "eta", "mu")
 
 
+def share_of(elements: int, rank: int, count: int) -> tuple[int, int]:
+    """Return where one of `count` parts of so many elements begins and ends: the first ones have one more."""
+    rows, more = divmod(elements, count)
+    begin = rank * rows + min(rank, more)
+    return begin, begin + rows + (1 if rank < more else 0)
+
+
 class Shard:
     """The elements of a parameter that this rank keeps the optimizer's state of.
 
-    Elements are counted in memory order, so that parts are contiguous whatever the parameter's strides are. The first
-    ``numel % count`` ranks have one element more, as reducescatter shares them out.
+    Elements are counted in memory order, so that parts are contiguous whatever the parameter's strides are. Ranks get
+    as many as reducescatter gives them.
 
     Parameters
     ----------
@@ -31,9 +38,7 @@ class Shard:
         if parameter.is_sparse or torch.empty_like(parameter).stride() != parameter.stride():
             raise ValueError(f"sharded=True needs parameters without gaps in memory; {name} has some.")
         self.parameter, self.name = parameter, name
-        rows, more = divmod(parameter.numel(), count)
-        self._begin = rank * rows + min(rank, more)
-        self._length = rows + (1 if rank < more else 0)
+        self._begin, self._end = share_of(parameter.numel(), rank, count)
         self.part = torch.nn.Parameter(self._own(), requires_grad=parameter.requires_grad)
 
     def flat(self) -> torch.Tensor:
@@ -41,7 +46,7 @@ class Shard:
         return _flat(self.parameter.detach())
 
     def _own(self) -> torch.Tensor:
-        return self.flat()[self._begin : self._begin + self._length]
+        return self.flat()[self._begin : self._end]
 
     def refreshed(self) -> torch.nn.Parameter:
         """Return the part, which follows the parameter when that got other memory (moved, or loaded anew)."""
@@ -64,7 +69,7 @@ class Shard:
         if not isinstance(value, torch.Tensor) or value.shape != self.parameter.shape or key in _PER_PARAMETER:
             return value
         laid_out = torch.empty_like(self.parameter, dtype=value.dtype, requires_grad=False).copy_(value)
-        return _flat(laid_out)[self._begin : self._begin + self._length].clone()
+        return _flat(laid_out)[self._begin : self._end].clone()
 
     def is_part(self, value: Any) -> bool:
         """Tell whether a state value has one number for each element of the part."""

@@ -7,7 +7,7 @@ this rank's part of the parameter, and the parts are gathered. Both together mov
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -23,6 +23,10 @@ from horovod.torch.functions import allgather_object, broadcast_object
 from horovod.torch.mpi_ops import allgather_async, allreduce, reducescatter_async, size, synchronize
 
 _NOT_ELEMENTWISE = ("LBFGS", "SparseAdam", "Adafactor", "Muon")
+SOME_HAVE_STATE = (
+    "Some ranks have optimizer state and some have none. With sharded=True no rank has the others' part: load the "
+    "full_state_dict() on every rank instead of broadcasting it."
+)
 
 
 class ShardedMixin:
@@ -66,17 +70,22 @@ class ShardedMixin:
         self._factors = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
-        self._active = bool(process_set.included()) and size() > 1
-        parts = (process_set.rank(), process_set.size()) if self._active else (0, 1)
-        self._shards = [
-            Shard(parameter, name_of[parameter], *parts) for g in self.param_groups for parameter in g["params"]
-        ]
+        self._hooks: list[Any] = []
+        self._cut([(parameter, name_of[parameter]) for group in self.param_groups for parameter in group["params"]])
+        self._take_over_groups()
+
+    def _cut(self, parameters: Iterable[tuple[torch.Tensor, str]]) -> None:
+        """Make the parts for the ranks that there are."""
+        self._active = bool(self.process_set.included()) and size() > 1
+        self._layout = (self.process_set.rank(), self.process_set.size()) if self._active else (0, 1)
+        self._shards = [Shard(parameter, name, *self._layout) for parameter, name in parameters]
         self._shard_of = {shard.parameter: shard for shard in self._shards}
-        self._allreduce_delay = {shard.parameter: passes for shard in self._shards if shard.parameter.requires_grad}
+        trained = [shard.parameter for shard in self._shards if shard.parameter.requires_grad]
+        self._allreduce_delay = dict.fromkeys(trained, self.backward_passes_per_step)
         self._handles: dict[torch.Tensor, tuple[int, Any]] = {}
         self._synchronized = False
-        self._take_over_groups()
-        self._hooks = [on_gradient(p, self._on_gradient) for p in self._allreduce_delay] if self._active else []
+        if self._active and not self._hooks:
+            self._hooks = [on_gradient(parameter, self._on_gradient) for parameter in trained]
 
     def _take_over_groups(self) -> None:
         for group in self.param_groups:
@@ -87,9 +96,19 @@ class ShardedMixin:
                     self.state[shard.part] = {key: shard.cut(key, value) for key, value in entries.items()}
             group["params"] = [shard.part for shard in shards]
 
+    def _cut_anew(self) -> None:
+        """Make other parts, when the job has other ranks; what state there is belongs to the old ones and goes."""
+        self._cut([(shard.parameter, shard.name) for shard in self._shards])
+        self.state.clear()
+        parts = iter([shard.part for shard in self._shards])
+        for group in self.param_groups:
+            group["params"] = [next(parts) for _ in group["params"]]
+
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
+        if not self._active:
+            return
         if parameter in self._handles or self._allreduce_delay[parameter] <= 0:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False
@@ -257,7 +276,4 @@ class ShardedMixin:
         for group, values in zip(self.param_groups, broadcast_object(options, root_rank, "optimizer_state")):
             group.update(values)
         if len(set(allgather_object(bool(self.state), "sharded.has_state"))) > 1:
-            raise ValueError(
-                "Some ranks have optimizer state and some have none. With sharded=True no rank has the others' part: "
-                "load the full_state_dict() on every rank instead of broadcasting it."
-            )
+            raise ValueError(SOME_HAVE_STATE)

@@ -361,7 +361,8 @@ class Membership:
             flags |= HostUpdateResult.added
         if flags & ~self._noticed:
             self._noticed |= flags
-            self._do(Tell(living[0], {"hosts": flags, "generation": self.generation}))
+            leaving = [rank for rank, worker in enumerate(self.members) if worker in surplus]
+            self._do(Tell(living[0], {"hosts": flags, "leaving": leaving, "generation": self.generation}))
 
     def _gather(self, living: Sequence[Worker], surplus: Sequence[Worker], now: float) -> None:
         """Publish the next generation when enough workers wait for it."""

@@ -40,6 +40,7 @@ class Channel:
         self.generation = 0
         self.syncs = True  # the generation begins with a synchronisation
         self.is_guest = False  # alone while it sets up, and has the numbers that it would get
+        self.leaving: list[int] = []  # ranks that the last change of the hosts removes, as far as it is known
         self._on_hosts_updated = on_hosts_updated
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
@@ -105,6 +106,7 @@ class Channel:
             for line in lines:
                 message = json.loads(line)
                 if "hosts" in message:
+                    self.leaving = message["leaving"]
                     self._on_hosts_updated(message["generation"], message["time"], message["hosts"])
                 elif "ask" in message:
                     self.tell(lives=message["ask"])
@@ -189,6 +191,11 @@ class WorkerNotificationManager:
             if channel is not None and generation == channel.generation:
                 self.handle_hosts_updated(timestamp, flags)
         return sync if channel is None else channel.syncs
+
+    def leaving(self) -> list[int]:
+        """Return the ranks that the last change of the hosts removes, on the rank that was told."""
+        channel = self.channel()
+        return [] if channel is None else channel.leaving
 
     def synced(self) -> None:
         """Tell the launcher that this worker has the job's state."""

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from horovod.common.elastic import ObjectState
+from horovod.common.exceptions import HostsUpdatedInterrupt
+from horovod.runner.elastic.worker import notification_manager
+from horovod.torch._sharded_optimizer import ShardedMixin
+from horovod.torch.elastic.handler import StateHandler
 from horovod.torch.elastic.sampler import ElasticSampler
-from horovod.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
-from horovod.torch.mpi_ops import rank
-
-
-class StateHandler:
-    """Knows how one kind of value is saved, restored and synchronised.
-
-    Parameters
-    ----------
-    value : object
-        The value to look after.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def save(self) -> None:
-        """Keep a copy of the value's state."""
-        raise NotImplementedError
-
-    def restore(self) -> None:
-        """Go back to the last copy."""
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        """Give all ranks the state of rank 0; collective."""
-        raise NotImplementedError
-
-    def set_value(self, value: Any) -> None:
-        """Look after another value from now on, and save it."""
-        self.value = value
-        self.save()
+from horovod.torch.elastic.sharded import ShardedOptimizerStateHandler
+from horovod.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from horovod.torch.mpi_ops import barrier, rank
 
 
 class _StateDictHandler(StateHandler):
@@ -88,6 +65,7 @@ class SamplerStateHandler(_StateDictHandler):
 
 _registry: list[tuple[type, type[StateHandler]]] = [
     (torch.nn.Module, ModelStateHandler),
+    (ShardedMixin, ShardedOptimizerStateHandler),
     (torch.optim.Optimizer, OptimizerStateHandler),
     (ElasticSampler, SamplerStateHandler),
 ]
@@ -109,6 +87,19 @@ def _handler_for(value: Any) -> StateHandler | None:
         if isinstance(value, kind):
             return handler(value)
     return None
+
+
+@dataclass
+class _Commit:
+    """What is saved together, of all ranks' parts or none.
+
+    A rank takes the next commit in the place of the last when all have told that they have it. So where one rank has
+    taken it, all others have at least kept it beside the last.
+    """
+
+    number: int
+    handlers: dict[str, StateHandler]
+    values: dict[str, Any]
 
 
 class TorchState(ObjectState):
@@ -138,6 +129,8 @@ class TorchState(ObjectState):
                 plain[name] = value
             super().__setattr__(name, value)
         super().__setattr__("_handlers", handlers)
+        self._number = 0  # of the commit; equal on all ranks that have it
+        self._next: _Commit | None = None
         super().__init__(bcast_object=broadcast_object, get_rank=rank, **plain)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -147,7 +140,10 @@ class TorchState(ObjectState):
             handler.set_value(value)
 
     def save(self) -> None:
-        """Keep a copy of everything in memory."""
+        """Keep a copy of everything in memory; collective with a sharded optimizer, as :class:`_Commit` says."""
+        if self._is_sharded():
+            self._save_with_neighbours(self._number + 1)
+            return
         for handler in self._handlers.values():
             handler.save()
         super().save()
@@ -159,13 +155,61 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Give all ranks the state of rank 0; collective."""
+        """Give all ranks the state of rank 0; collective. Of a sharded optimizer, each its part of the last commit."""
+        number = self._agree_on_commit() if self._is_sharded() else 0
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
+        if self._is_sharded():
+            self._save_with_neighbours(number + 1)
 
     def reset(self) -> None:
         """Share out samplers among the workers that are there now."""
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
+
+    def check_host_updates(self) -> None:
+        """Raise HostsUpdatedInterrupt, on all ranks together; before, save a state of which a rank has a part alone."""
+        try:
+            super().check_host_updates()
+        except HostsUpdatedInterrupt:
+            if not self._is_sharded():
+                raise
+            leaving = broadcast_object(notification_manager.leaving(), 0, "elastic.leaving")
+            self._save_with_neighbours(self._number + 1, leaving)
+            raise HostsUpdatedInterrupt(skip_sync=False) from None
+
+    # --- with a sharded optimizer ---
+
+    def _is_sharded(self) -> bool:
+        return any(isinstance(handler, ShardedOptimizerStateHandler) for handler in self._handlers.values())
+
+    def _save_with_neighbours(self, number: int, leaving: Sequence[int] = ()) -> None:
+        self._next = None
+        handlers = {name: copy.copy(handler) for name, handler in self._handlers.items()}
+        for handler in handlers.values():
+            if isinstance(handler, ShardedOptimizerStateHandler):
+                handler.leaving = leaving
+            handler.save()
+        self._next = _Commit(number, handlers, {name: getattr(self, name) for name in self._saved_state})
+        barrier()
+        self._take_next()
+
+    def _take_next(self) -> None:
+        commit, self._next = self._next, None
+        self._number, self._handlers, self._saved_state = commit.number, commit.handlers, commit.values
+
+    def _agree_on_commit(self) -> int:
+        """Have all ranks that have it go back to the newest commit that is complete; return its number."""
+        number = max(allgather_object(self._number, "elastic.commit"))
+        if self._next is not None and self._next.number == number:
+            self._take_next()
+            self.restore()
+        self._next = None
+        for handler in self._handlers.values():
+            if isinstance(handler, ShardedOptimizerStateHandler):
+                handler.has_commit = self._number == number
+                if number == 0:  # at the start, from what there is
+                    handler.keep()
+        return number
