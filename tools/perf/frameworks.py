@@ -5,7 +5,8 @@ usage: horovodrun -np 2 python tools/perf/frameworks.py torch|tensorflow|jax|mxn
 
 Prints microseconds: `call`, a synchronous call from Python; `in a graph`, one of a chain of 32 within a compiled
 function; `gradients`, 161 tensors of float32 (102 MB) as the framework's optimizer reduces them, in TensorFlow and JAX
-within a function that computes them, of which `no gradients` is the time without reducing; of JAX besides, `JAX over
+within a function that computes them, of which `no gradients` is the time without reducing; of PyTorch besides what
+`DistributedOptimizer.synchronize()` takes for them, also with `gradient_as_bucket_view=True`; of JAX besides, `JAX over
 Gloo`, its own allreduce of as many bytes. The operations take turns.
 """
 
@@ -48,12 +49,29 @@ def of_torch(count: int) -> Operations:
     torch.set_num_threads(1)
     small, gradients = torch.ones(count), [torch.ones(size) for size in reversed(resnet50())]
 
+    def optimizer(in_buckets: bool) -> Callable[[], Any]:
+        parameters = [torch.nn.Parameter(torch.empty(size)) for size in resnet50()]
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
+        wrapped = hvd.DistributedOptimizer(
+            torch.optim.SGD(parameters, lr=0.1),
+            [(f"{in_buckets}.{i}", parameter) for i, parameter in enumerate(parameters)],
+            gradient_as_bucket_view=in_buckets,
+        )
+        return wrapped.synchronize
+
     def all_gradients() -> None:
         handles = [hvd.allreduce_async_(gradient, name=f"gradient.{i}") for i, gradient in enumerate(gradients)]
         for handle in handles:
             hvd.synchronize(handle)
 
-    return {"call": (lambda: hvd.allreduce_(small, name="small"), 1), "gradients": (all_gradients, 1)}
+    hvd.init()
+    return {
+        "call": (lambda: hvd.allreduce_(small, name="small"), 1),
+        "gradients": (all_gradients, 1),
+        "optimizer's gradients": (optimizer(False), 1),
+        "optimizer's gradients in buckets": (optimizer(True), 1),
+    }
 
 
 def of_tensorflow(count: int) -> Operations:

@@ -67,7 +67,11 @@ def test_a_closure_that_runs_the_backward_pass(kind: str) -> None:
     assert torch.allclose(flat(models[0]), flat(models[1]), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"sharded": True}, {"op": hvd.Adasum}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"groups": 1}, {"sharded": True}, {"op": hvd.Adasum}, {"gradient_as_bucket_view": True}],
+    ids=str,
+)
 def test_a_dropped_optimizer_leaves_the_model_alone(options: dict[str, object]) -> None:
     if options.get("op") == hvd.Adasum and hvd.size() & (hvd.size() - 1):
         pytest.skip("Adasum needs a power of two")

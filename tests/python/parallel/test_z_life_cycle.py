@@ -130,7 +130,9 @@ def test_duplicate_static_process_sets_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"groups": 1}, {"compression": hvd.Compression.fp16}, {"sharded": True}], ids=str
+    "options",
+    [{}, {"groups": 1}, {"compression": hvd.Compression.fp16}, {"sharded": True}, {"gradient_as_bucket_view": True}],
+    ids=str,
 )
 def test_an_optimizer_outlives_the_engine(options: dict[str, object]) -> None:
     if hvd.size() == 1:

@@ -14,6 +14,7 @@ from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
+from horovod.torch._buckets import Bucket, make_buckets
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
@@ -57,6 +58,7 @@ class DistributedMixin:
         groups: int | Sequence[Sequence[torch.Tensor]] | None,
         sparse_as_dense: bool,
         process_set: ProcessSet,
+        in_buckets: bool,
     ) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
@@ -80,6 +82,10 @@ class DistributedMixin:
         self._active = bool(process_set.included()) and (size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1")
         trained = {self._parameter_names[parameter]: parameter for parameter in self._trained}
         self._group_of = assign_groups(groups, trained, process_set, self._active)
+        self._bucket_of: dict[torch.Tensor, Bucket] = {}
+        if in_buckets and self._active:
+            self._bucket_of = make_buckets([p for p in self._trained if p not in self._sparse], name_of)
+            self._group_of = {parameter: bucket.members for parameter, bucket in self._bucket_of.items()}
         self._hook_parameters()
 
     @property
@@ -102,6 +108,8 @@ class DistributedMixin:
         self._synchronized = False  # true of the gradients before, whose step was perhaps left out
         if parameter.grad.is_sparse:
             self._sparse.add(parameter)
+        if parameter in self._bucket_of:
+            self._keep_in_bucket(parameter)
         self._allreduce_delay[parameter] -= 1
         if self._allreduce_delay[parameter] > 0:
             return
@@ -110,6 +118,22 @@ class DistributedMixin:
             self._reduce(parameter)
         elif all(self._allreduce_delay[member] == 0 for member in members):
             self._reduce_group(members)
+
+    def _keep_in_bucket(self, parameter: torch.Tensor) -> None:
+        bucket, gradient = self._bucket_of[parameter], parameter.grad
+        if gradient is None or bucket.can_hold(gradient):
+            return bucket.take_in(parameter)
+        kind = "sparse" if gradient.is_sparse else f"{gradient.dtype} on {gradient.device}"
+        warnings.warn(
+            f"gradient_as_bucket_view: the gradient of '{self._parameter_names[parameter]}' is {kind}, which its "
+            "bucket can't hold. The bucket's gradients are reduced one by one from here on.",
+            stacklevel=2,
+        )
+        for member in bucket.members:
+            del self._bucket_of[member], self._group_of[member]
+            if member is not parameter and self._allreduce_delay[member] == 0:
+                self._reduce(member)
+        return None
 
     def _register(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
         reduction = _Reduction(parameters, finish)
@@ -123,17 +147,12 @@ class DistributedMixin:
             self._register([parameter], lambda: setattr(parameter, "grad", wait()))
             return
         sent, finish = self._compressed(parameter)
-        handle = allreduce_async_(
-            sent,
-            name=name,
-            op=self.op,
-            prescale_factor=self._prescale,
-            postscale_factor=self._postscale,
-            process_set=self.process_set,
-        )
+        handle = self._started(sent, name)
         self._register([parameter], lambda: finish(expect(handle)))
 
     def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
+        if members[0] in self._bucket_of:
+            return self._reduce_bucket(self._bucket_of[members[0]])
         if any(member.grad.is_sparse for member in members) and not self.sparse_as_dense:
             raise ValueError("Groups cannot contain parameters with sparse gradients; set sparse_as_dense=True.")
         pairs = [self._compressed(member) for member in members]
@@ -151,6 +170,21 @@ class DistributedMixin:
                 finish_one(reduced)
 
         self._register(members, finish)
+        return None
+
+    def _reduce_bucket(self, bucket: Bucket) -> None:
+        handle = self._started(bucket.flat, bucket.name)
+        self._register(bucket.members, lambda: expect(handle))
+
+    def _started(self, tensor: torch.Tensor, name: str) -> int:
+        return allreduce_async_(
+            tensor,
+            name=name,
+            op=self.op,
+            prescale_factor=self._prescale,
+            postscale_factor=self._postscale,
+            process_set=self.process_set,
+        )
 
     def _compressed(self, parameter: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """Return what to send for the gradient, and what puts the reduced tensor back into it."""
@@ -204,6 +238,9 @@ class DistributedMixin:
             self._synchronized = True
             return
         self._adopt_new_parameters()
+        for parameter in self._trained:
+            if parameter in self._bucket_of and parameter not in self._handles:
+                self._keep_in_bucket(parameter)
         for parameter in self._trained:
             if parameter in self._handles:
                 continue

@@ -37,6 +37,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
     sharded: bool = False,
+    gradient_as_bucket_view: bool = False,
 ) -> Distributed:
     """Wrap an optimizer so that it steps with gradients reduced over all ranks.
 
@@ -65,6 +66,9 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     sharded : bool
         Keep on every rank the optimizer's state of its part of each parameter only. The parameters come out the same;
         ``docs/python.md`` says which optimizers can and what becomes of ``state_dict()``.
+    gradient_as_bucket_view : bool
+        Keep gradients in a few contiguous buckets, of which each ``.grad`` is a part, and reduce these as they lie.
+        Where that is not possible, gradients are reduced as without it, and one warning says why.
 
     Returns
     -------
@@ -89,6 +93,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     if sharded and groups:
         raise ValueError("sharded=True takes no groups: small pieces are fused by the engine.")
     use_delta = op == Adasum and size() > 1 and not sharded
+    if gradient_as_bucket_view:
+        gradient_as_bucket_view = _can_use_buckets(sharded, op, compression, groups)
     mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
     mixin.step.hooked = True  # torch runs step hooks around the wrapped class's step, and would around this as well
     cls = type(
@@ -124,9 +130,26 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
             groups,
             sparse_as_dense,
             process_set,
+            gradient_as_bucket_view,
         )
     result._own_attributes = set(vars(result)) - inherited | {"_own_attributes"}
     return result
+
+
+def _can_use_buckets(
+    sharded: bool, op: int, compression: type[Compressor], groups: int | Sequence[Sequence[torch.Tensor]] | None
+) -> bool:
+    """Tell whether gradients can be reduced in buckets; a warning says what is in the way."""
+    obstacles = {
+        "sharded=True reduces each parameter's gradient into parts": sharded,
+        "Adasum combines each parameter by itself": op == Adasum,
+        "compression makes a copy of each gradient": compression is not Compression.none,
+        "groups says what is reduced together": bool(groups),
+    }
+    reason = next((reason for reason, is_there in obstacles.items() if is_there), None)
+    if reason is not None:
+        warnings.warn(f"gradient_as_bucket_view=True has no effect: {reason}.", stacklevel=3)
+    return reason is None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:

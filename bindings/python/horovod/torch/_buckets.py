@@ -1,0 +1,107 @@
+"""Gradients that live in buckets: one contiguous tensor for many, reduced as it lies, without a copy."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+# A bucket takes in parameters up to this size; a larger parameter has one of its own. Small enough that the first
+# bucket travels while the backward pass still computes the others.
+_BYTES = 16 << 20
+# Gradients begin on cache lines, as the engine lays out what it packs itself.
+_LINE = 64
+
+
+class Bucket:
+    """Gradients of one dtype on one device, in one piece of memory that is laid out once.
+
+    The memory is taken when the first gradient comes: parameters may be moved until then.
+
+    Parameters
+    ----------
+    name : str
+        What the ranks match by; it stands for the members and their places, so that only equal buckets meet.
+    members : sequence of torch.Tensor
+        The parameters, in the order of their gradients in memory.
+    """
+
+    def __init__(self, name: str, members: Sequence[torch.Tensor]) -> None:
+        self.name, self.members = name, list(members)
+        self._begins, self._elements = _lay_out(self.members)
+        self._flat: torch.Tensor | None = None
+        self._views: dict[torch.Tensor, torch.Tensor] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Bucket:
+        """A copy is of the copied parameters, and has memory of its own."""
+        return Bucket(self.name, copy.deepcopy(self.members, memo))
+
+    @property
+    def flat(self) -> torch.Tensor:
+        """All gradients, as one tensor."""
+        if self._flat is None:
+            first = self.members[0]
+            self._flat = torch.zeros(self._elements, dtype=first.dtype, device=first.device)
+        return self._flat
+
+    def can_hold(self, gradient: torch.Tensor) -> bool:
+        """Tell whether a gradient is of the bucket's kind: it is not when it is sparse, or its parameter was moved."""
+        flat = self.flat
+        is_alike = gradient.dtype == flat.dtype and gradient.device == flat.device
+        return gradient.layout is torch.strided and is_alike
+
+    @torch.no_grad()
+    def take_in(self, parameter: torch.Tensor) -> None:
+        """Make ``parameter.grad`` a part of the bucket, with the value that it has; zeros for None."""
+        view, gradient = self._view(parameter), parameter.grad
+        if gradient is view:
+            return
+        if gradient is None:
+            view.zero_()
+        else:
+            view.copy_(gradient)
+        parameter.grad = view
+
+    def _view(self, parameter: torch.Tensor) -> torch.Tensor:
+        view = self._views.get(parameter)
+        if view is None:
+            # Not a slice, which torch would know as a view, and refuse to detach in place.
+            view = torch.empty(0, dtype=self.flat.dtype, device=self.flat.device)
+            strides = torch.empty_like(parameter, device="meta").stride()
+            view.set_(self.flat.untyped_storage(), self._begins[parameter], parameter.shape, strides)
+            self._views[parameter] = view
+        return view
+
+
+def _lay_out(members: Sequence[torch.Tensor]) -> tuple[dict[torch.Tensor, int], int]:
+    """Return the element at which each gradient begins, and the number of all."""
+    begins, end = {}, 0
+    for member in members:
+        begins[member] = end
+        line = max(1, _LINE // member.element_size())
+        end += -(-member.numel() // line) * line
+    return begins, end
+
+
+def make_buckets(trained: Iterable[torch.Tensor], name_of: Mapping[torch.Tensor, str]) -> dict[torch.Tensor, Bucket]:
+    """Return the bucket of each parameter: in reverse order, as gradients come, and in the same way on all ranks."""
+    found: list[list[torch.Tensor]] = []
+    open_bucket: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], int]] = {}
+    for parameter in reversed(list(trained)):
+        kind, size = (parameter.dtype, parameter.device), parameter.numel() * parameter.element_size()
+        members, held = open_bucket.get(kind, ([], 0))
+        if not members or held + size > _BYTES:
+            members, held = [], 0
+            found.append(members)
+        members.append(parameter)
+        open_bucket[kind] = (members, held + size)
+    buckets = [Bucket(_bucket_name(i, members, name_of), members) for i, members in enumerate(found)]
+    return {member: bucket for bucket in buckets for member in bucket.members}
+
+
+def _bucket_name(number: int, members: Sequence[torch.Tensor], name_of: Mapping[torch.Tensor, str]) -> str:
+    contents = ";".join(f"{name_of[member]}:{list(member.shape)}:{member.dtype}" for member in members)
+    return f"bucket.{number}.{name_of[members[0]]}.{zlib.crc32(contents.encode()):08x}"
