@@ -62,7 +62,8 @@ def test_a_cable_that_is_pulled_before_the_start(launch: Launch, fragile_hosts: 
     assert done.status != 0
     address = fragile_hosts.hosts[0].address
     there = fragile_hosts.hosts[1].address
-    assert re.search(rf"from {there} nothing answers at [\w ]+ \({address}\)\. Name an interface", done.stderr), str(done)
+    told = rf"from {there} nothing answers at [\w ]+ \({address}\)\. Name an interface"
+    assert re.search(told, done.stderr), str(done)
 
 
 def test_no_network_on_the_launchers_host(launch: Launch, fragile_hosts: Network) -> None:
