@@ -106,8 +106,9 @@ def test_parts_of_one_number_of_ranks_become_those_of_another() -> None:
                 assert row == part(taker, new), (old, new, taker)
 
 
-def test_copies_are_kept_by_ranks_that_stay() -> None:
+def test_copies_are_kept_on_other_hosts_and_by_ranks_that_stay() -> None:
     assert _takers(4, 2, []) == [2, 3, 0, 1]
+    assert _takers(3, 3, []) == [1, 2, 0]
     assert _takers(4, 1, [2, 3]) == [1, 0, 0, 1]
     assert _takers(3, 1, [0, 1]) == [2, 2, 2]
     assert _takers(2, 1, [0, 1]) == [1, 0]

@@ -51,7 +51,7 @@ class _Part:
     """A rank's part of a commit."""
 
     layout: tuple[int, int]  # which part of how many
-    row: torch.Tensor  # bytes of all entries, one after the other
+    row: torch.Tensor  # bytes of all entries, one after the other, and what makes whole units of them
 
 
 def _common(entries: Sequence[_Entry], old: tuple[int, int], new: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
@@ -85,8 +85,13 @@ def _givers(kept: Sequence[Sequence[tuple[int, int]]], count: int) -> list[list[
     return result
 
 
-def _takers(count: int, shift: int, leaving: Sequence[int]) -> list[int]:
-    """Return which rank keeps a copy of each rank's part: the one so many further, or one of those that stay."""
+def _takers(count: int, on_host: int, leaving: Sequence[int]) -> list[int]:
+    """Return which rank keeps a copy of each rank's part.
+
+    With at most so many ranks on a host, which follow one another, the rank so many further is on another one, unless
+    a host has more than half of all. Where some are leaving, it is one that stays.
+    """
+    shift = on_host if on_host < count else 1
     staying = [rank for rank in range(count) if rank not in leaving]
     if len(staying) in (0, count):
         return [(rank + shift) % count for rank in range(count)]
@@ -94,17 +99,18 @@ def _takers(count: int, shift: int, leaving: Sequence[int]) -> list[int]:
     return [staying[place % len(staying)] for place in places]
 
 
-def _exchange(outgoing: Sequence[Sequence[torch.Tensor]], name: str) -> list[torch.Tensor]:
-    """Send bytes to each rank; return what each sent, with less than a unit more at its end. Collective."""
-    counts = [-(-sum(map(len, pieces)) // _UNIT) for pieces in outgoing]
-    sent = torch.zeros(sum(counts) * _UNIT, dtype=torch.uint8)
-    begin = 0
-    for pieces, count in zip(outgoing, counts):
-        at = begin
-        for piece in pieces:
-            sent[at : at + len(piece)] = piece
-            at += len(piece)
-        begin += count * _UNIT
+def _units(length: int) -> int:
+    return -(-length // _UNIT)
+
+
+def _joined(pieces: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return bytes, one after the other, filled up to whole units."""
+    length = sum(map(len, pieces))
+    return torch.cat([*pieces, torch.zeros(_units(length) * _UNIT - length, dtype=torch.uint8)])
+
+
+def _exchange(sent: torch.Tensor, counts: Sequence[int], name: str) -> list[torch.Tensor]:
+    """Send so many units to each rank; return what each sent. Collective."""
     received, counts_in = alltoall(sent.view(sum(counts), _UNIT), counts, name)
     return list(received.view(-1).split([count * _UNIT for count in counts_in.tolist()]))
 
@@ -132,7 +138,7 @@ class ShardedOptimizerStateHandler(StateHandler):
         super().__init__(value)
         if value.process_set.process_set_id != 0:
             raise ValueError("An elastic state takes a sharded optimizer of all ranks, not one of a process set.")
-        self._shift = 1  # how many ranks further the neighbour is
+        self._on_host = 1  # the most ranks on one host
         self.keep()
 
     def set_value(self, value: Any) -> None:
@@ -154,7 +160,9 @@ class ShardedOptimizerStateHandler(StateHandler):
                     rest.setdefault(index, {})[key] = copy.deepcopy(value)
         found.sort(key=lambda pair: (-pair[0].width, pair[0].index, pair[0].key))
         entries = [entry for entry, _ in found]
-        row = torch.empty(_length(entries, optimizer._layout), dtype=torch.uint8)
+        length = _length(entries, optimizer._layout)
+        row = torch.empty(_units(length) * _UNIT, dtype=torch.uint8)
+        row[length:] = 0
         for piece, (_, value) in zip(self._pieces(entries, optimizer._layout, row), found):
             piece.copy_(value.detach())
         groups = copy.deepcopy(optimizer.state_dict()["param_groups"])
@@ -167,9 +175,10 @@ class ShardedOptimizerStateHandler(StateHandler):
         me, count = self._kept[0].layout
         if count == 1:
             return
-        takers = _takers(count, self._shift, self.leaving)
-        outgoing = [[self._kept[0].row] if takers[me] == taker else [] for taker in range(count)]
-        received = _exchange(outgoing, "elastic.copy")
+        takers = _takers(count, self._on_host, self.leaving)
+        row = self._kept[0].row
+        counts = [len(row) // _UNIT if takers[me] == taker else 0 for taker in range(count)]
+        received = _exchange(row, counts, "elastic.copy")
         self._kept += [_Part((rank, count), received[rank]) for rank in range(count) if takers[rank] == me != rank]
 
     def restore(self) -> None:
@@ -195,8 +204,7 @@ class ShardedOptimizerStateHandler(StateHandler):
         description = broadcast_object(self._description, first, "elastic.description")
         count = told[first][0][0][1]
         part = self._collect(description.entries, _givers([layouts for layouts, _, _ in told], count), count)
-        most = max(on_host for _, _, on_host in told)
-        self._shift = most if most < size() else 1  # to another host, where all can have their neighbour on one
+        self._on_host = max(on_host for _, _, on_host in told)
         self.value._cut_anew()
         self._load(description, part)
 
@@ -212,19 +220,24 @@ class ShardedOptimizerStateHandler(StateHandler):
         kept = {part.layout[0]: part.row for part in self._kept}
         me = (rank(), size())
         outgoing = [
-            [
-                kept[given][begin : begin + length]
-                for given in givers[me[0]]
-                for begin, _, length in _common(entries, (given, count), (taker, size()))
-            ]
+            _joined(
+                [
+                    kept[given][begin : begin + length]
+                    for given in givers[me[0]]
+                    for begin, _, length in _common(entries, (given, count), (taker, size()))
+                    if taker != me[0]
+                ]
+            )
             for taker in range(size())
         ]
+        counts = [len(share) // _UNIT for share in outgoing]
         row = torch.empty(_length(entries, me), dtype=torch.uint8)
-        for parts, received in zip(givers, _exchange(outgoing, "elastic.parts")):
+        for giver, received in enumerate(_exchange(torch.cat(outgoing), counts, "elastic.parts")):
             at = 0
-            for given in parts:
-                for _, begin, length in _common(entries, (given, count), me):
-                    row[begin : begin + length] = received[at : at + length]
+            for given in givers[giver]:
+                for there, here, length in _common(entries, (given, count), me):
+                    source, begin = (kept[given], there) if giver == me[0] else (received, at)
+                    row[here : here + length] = source[begin : begin + length]
                     at += length
         return _Part(me, row)
 
