@@ -150,7 +150,7 @@ mpirun_tests() {
 # One run for each thing that differs: one process, the default choice, an odd number of ranks, more ranks than cores over
 # sockets, ranks that mpirun starts over its MPI, and without it.
 suite_python() {
-  pytest_report python tests/python/single
+  REPORT_LIMIT=1200 pytest_report python tests/python/single # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
   HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3

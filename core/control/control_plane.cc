@@ -263,7 +263,10 @@ void ControlPlane::tell_other_hosts() {
 bool ControlPlane::pending() const {
   if (segment_->log().pending()) return true;
   if (segment_->is_aborted()) return true;
-  return links_ != nullptr && (segment_->up().pending() || combiner_->deadline() <= wire::Combiner::Clock::now());
+  // Nothing is passed on before the log has room: holds_record() says so.
+  if (links_ == nullptr || !held_.empty()) return false;
+  // What links brought while they sent, the next service() passes on.
+  return links_->has_arrived() || segment_->up().pending() || combiner_->deadline() <= wire::Combiner::Clock::now();
 }
 
 // It may ring too early for what is held by then, and is set again.

@@ -44,6 +44,8 @@ class HostLinks {
   int fd() const { return poll_.get(); }
   // Moves bytes. RODA_ERR_PEER names the leader whose link broke. `abort` receives a cause that another host sent.
   Status service(Status* abort);
+  // Records arrived that were not received yet: their links are silent about them.
+  bool has_arrived() const { return !arrived_.empty(); }
   // The next record that arrived, and whether it came from above.
   bool receive(std::vector<std::byte>* record, bool* from_above);
   // To the leader above, or to all that are directly below; to nobody where there is none. Queued; service() writes.
