@@ -51,13 +51,13 @@ class Events:
 
     def kill(self) -> str:
         """Kill some workers, but never all: their state is the job's."""
-        workers = self._workers()
+        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
         victims = self._draw.sample(workers, min(self._draw.choice((1, 1, 1, 2, 3)), len(workers) - 1))
         return self._signal(victims, signal.SIGKILL)
 
     def stop(self) -> str:
         """Stop a worker."""
-        workers = self._workers()
+        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
         return self._signal(self._draw.sample(workers, min(1, len(workers) - 1)), signal.SIGSTOP)
 
     def kill_young(self) -> str:
