@@ -218,6 +218,20 @@ void roda_release(roda_handle handle) {
   if (Engine* engine = Process::get().latest()) engine->handles().release(handle);
 }
 
+int32_t roda_lend_memory(int32_t process_set, uint64_t bytes, void** data, void** owner, roda_error* error) {
+  Engine* engine = nullptr;
+  if (Status s = Process::get().engine(&engine); !s.ok()) return s.to(error);
+  roda::execute::LentMemory* memory = nullptr;
+  if (Status s = engine->lend(process_set, bytes, &memory); !s.ok()) return s.to(error);
+  *data = memory->data();
+  *owner = memory;
+  return RODA_OK;
+}
+
+void roda_give_memory_back(void* owner) {
+  if (owner != nullptr) static_cast<roda::execute::LentMemory*>(owner)->give_back();
+}
+
 struct roda_rendezvous {
   std::unique_ptr<roda::StoreServer> server;
 };

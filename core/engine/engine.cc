@@ -206,6 +206,19 @@ void Engine::leave() {
   let_go(work);
 }
 
+Status Engine::lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory) {
+  const auto has_ended = [this] { return stopped_.load(std::memory_order_acquire); };
+  const Limit none(-1);
+  while (!take_or_wait(has_ended, none)) {
+    if (has_ended()) return Status::unavailable("Horovod has been shut down.");
+  }
+  const auto found = launcher_.sets().find(set);
+  const Status status = found == launcher_.sets().end() ? Status::unavailable("there is no such process set")
+                                                        : found->second->lend(bytes, memory);
+  let_go(true);
+  return status;
+}
+
 // --- process sets, shutdown -----------------------------------------------------------------------------------------
 
 Status Engine::add_set(std::vector<std::int32_t> ranks, std::int32_t* id) {

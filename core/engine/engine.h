@@ -84,6 +84,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // nobody else does. Whether it is done.
   bool wait(HandleState* handle, int limit_ms);
 
+  // Memory that the set's members reach where it lies, as far as the set's operations up to now have connected them;
+  // RODA_ERR_UNAVAILABLE where there is none. Blocks while another thread holds the baton.
+  Status lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory);
+
   // Collective over all ranks; block until every rank has asked for the same.
   Status add_set(std::vector<std::int32_t> ranks, std::int32_t* id);
   Status remove_set(std::int32_t id);

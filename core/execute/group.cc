@@ -79,6 +79,9 @@ TransportGroup::~TransportGroup() {
   for (Block& block : blocks_) {
     if (block.memory.address != nullptr) free(&block.memory);
   }
+  for (LentMemory* memory : lent_) {
+    if (memory->is_last()) end(memory);
+  }
   table_->group_destroy(group_);
 }
 
@@ -148,6 +151,26 @@ Status TransportGroup::allocate(std::size_t bytes, roda_memory* memory) {
 void TransportGroup::free(roda_memory* memory) {
   table_->memory_free(group_, memory);
   *memory = roda_memory{};
+}
+
+Status TransportGroup::lend(std::size_t bytes, LentMemory** memory) {
+  if (!context_.has(RODA_CAP_MAP) || !context_.has(RODA_CAP_MEMORY_STAYS)) {
+    return Status::unsupported(std::string(context_.name()) + " lends no memory");
+  }
+  std::erase_if(lent_, [this](LentMemory* lent) {
+    const bool is_back = lent->was_given_back();
+    if (is_back) end(lent);
+    return is_back;
+  });
+  roda_memory made{};
+  RODA_RETURN_IF_ERROR(allocate(bytes, &made));
+  *memory = lent_.emplace_back(new LentMemory(made));
+  return {};
+}
+
+void TransportGroup::end(LentMemory* memory) {
+  free(&memory->memory_);
+  delete memory;
 }
 
 std::uint32_t TransportGroup::next_block(std::uint32_t slot) {

@@ -8,6 +8,7 @@
 #include <roda/abi/host.h>
 #include <roda/abi/transport.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
+#include "core/execute/lent_memory.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
@@ -172,6 +174,12 @@ class TransportGroup {
   // --- memory of the transport's own (RODA_CAP_ALLOCATE) ---
   Status allocate(std::size_t bytes, roda_memory* memory);
   void free(roda_memory* memory);
+  // The same for a program's tensors, for as long as it likes: also when the group is gone. RODA_ERR_UNSUPPORTED where
+  // the transport's memory goes with the group, or peers can't map it.
+  Status lend(std::size_t bytes, LentMemory** memory);
+  bool has_lent(const void* base, std::size_t bytes) const {
+    return std::any_of(lent_.begin(), lent_.end(), [&](const LentMemory* m) { return m->has(base, bytes); });
+  }
 
   // --- bookkeeping of windows and signals; for stages ---
   // A block of a slot: the unit that has signals and a pair of windows of its own.
@@ -203,6 +211,7 @@ class TransportGroup {
  private:
   TransportGroup(TransportContext& context, GroupOptions options);
   void count_slots();
+  void end(LentMemory* memory);  // the program has given it back
 
   TransportContext& context_;
   const roda_transport* table_;
@@ -219,6 +228,7 @@ class TransportGroup {
   std::uint32_t blocks_per_slot_ = 0;
   std::vector<Block> blocks_;
   std::vector<std::uint64_t> rotation_;  // [slots_] blocks handed out
+  std::vector<LentMemory*> lent_;
 };
 
 }  // namespace roda::execute

@@ -120,6 +120,15 @@ std::vector<execute::TransportGroup*> SetRuntime::communicators() const {
   return found;
 }
 
+Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
+  for (const auto& [key, entry] : groups_) {
+    const auto& [transport, members, devices] = key;
+    const bool is_usable = entry != nullptr && entry->pool != nullptr && members.empty() && devices.empty();
+    if (is_usable && entry->group->lend(bytes, memory).ok()) return {};
+  }
+  return Status::unavailable("no transport that the process set uses has memory to lend");
+}
+
 void SetRuntime::end_communicators() {
   routes_.clear();
   std::erase_if(groups_, [](const auto& each) {

@@ -81,6 +81,8 @@ class SetRuntime {
   // Groups of transports that offer collectives and nothing else: libraries' communicators, which hold memory of a
   // device for as long as they are there.
   std::vector<execute::TransportGroup*> communicators() const;
+  // From a group of all members on host memory, of those that have formed; see TransportGroup::lend.
+  Status lend(std::size_t bytes, execute::LentMemory** memory);
   // No launch comes any more, and no buffer is registered with them.
   void end_communicators();
 

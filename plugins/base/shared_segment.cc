@@ -50,11 +50,18 @@ SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(is_memfd_, other.is_memfd_);
+  std::swap(kept_, other.kept_);
   return *this;
 }
 
 SharedSegment::~SharedSegment() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  if (data_ == nullptr) return;
+  std::size_t begin = 0;
+  for (const auto& [offset, bytes] : kept_) {
+    if (offset > begin) ::munmap(data_ + begin, offset - begin);
+    begin = offset + bytes;
+  }
+  if (size_ > begin) ::munmap(data_ + begin, size_ - begin);
 }
 
 Status SharedSegment::map() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -40,6 +41,9 @@ class SharedSegment {
   // Gives the whole pages inside the range back; they read as zeros afterwards, in every process.
   void punch(std::size_t offset, std::size_t bytes);
 
+  // These ranges (offset -> bytes) stay mapped when the segment goes; whoever uses them unmaps them.
+  void keep(std::map<std::size_t, std::size_t> ranges) { kept_ = std::move(ranges); }
+
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   int fd() const { return fd_.get(); }
@@ -55,6 +59,7 @@ class SharedSegment {
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   bool is_memfd_ = false;
+  std::map<std::size_t, std::size_t> kept_;
 };
 
 }  // namespace roda

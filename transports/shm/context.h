@@ -15,7 +15,7 @@ struct Peer;
 // As far as known without a context.
 inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
                                                RODA_CAP_MAP | RODA_CAP_ALLOCATE | RODA_CAP_SAME_HOST |
-                                               RODA_CAP_FAULT_TOLERANT | RODA_CAP_WINDOW_ANY;
+                                               RODA_CAP_FAULT_TOLERANT | RODA_CAP_WINDOW_ANY | RODA_CAP_MEMORY_STAYS;
 
 // Threads: as the ABI says, one at a time. Throws sdk::Failure.
 class Context {

@@ -28,6 +28,7 @@ Group::~Group() {
       header().state.store(MemberState::kLeft, std::memory_order_seq_cst);
     }
     header().acknowledged.store(1, std::memory_order_release);
+    segment_.keep(heap_.taken());
   }
   for (Peer& peer : peers_) {
     if (peer.pidfd && !peer.dead) context_.unwatch(peer.pidfd.get());

@@ -117,12 +117,14 @@ class Heap {
         free_.erase(at);
       }
       if (offset + bytes < end) free_[offset + bytes] = end - offset - bytes;
+      taken_[offset] = bytes;
       return offset;
     }
     return kNone;
   }
   // What take(bytes) returned.
   void give_back(std::size_t offset, std::size_t bytes) {
+    taken_.erase(offset);
     auto at = free_.emplace(offset, Layout::round_up(bytes > 0 ? bytes : 1, kPage)).first;
     if (auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
       at->second += next->second;
@@ -135,12 +137,15 @@ class Heap {
       }
     }
   }
+  // Offset -> bytes of what is handed out.
+  const std::map<std::size_t, std::size_t>& taken() const { return taken_; }
 
  private:
   static constexpr std::size_t kPage = std::size_t{64} << 10;  // the largest that Linux machines have
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes; never adjacent
+  std::map<std::size_t, std::size_t> taken_;
 };
 
 // A ring of records between one producer and one consumer in different processes. No system calls, no locks.

@@ -255,6 +255,9 @@ PyMethodDef* functions() {
       define<&run>("run", {"requests", "num_outputs"},
                    "submit and finish in one call; the first request's `handle` tells the handle."),
 
+      define<&lend_memory>("lend_memory", {"process_set", "bytes"},
+                           "A DLPack capsule of bytes in memory that the set's ranks reach, or None."),
+
       define<&describe<roda_describe_plugins>>("describe_plugins", {"as_json"}),
       define<&describe<roda_describe_knobs>>("describe_knobs", {"as_json"}),
       define<&describe<roda_describe_topology>>("describe_topology", {"as_json"}),

@@ -22,7 +22,9 @@ DLDataType dl_type(std::int32_t dtype) {
 
 // The exported tensor and all it needs in one allocation; drops the engine's reference when it dies.
 struct Export {
-  explicit Export(const roda_output& output) : owner(output.owner) {
+  using Release = void (*)(void* owner);
+  explicit Export(const roda_output& output, Release release = roda_output_release)
+      : owner(output.owner), release(release) {
     for (std::int32_t d = 0; d < output.ndim; ++d) shape[static_cast<std::size_t>(d)] = output.shape[d];
     managed.tensor.data = output.data;
     managed.tensor.device =
@@ -33,13 +35,14 @@ struct Export {
     managed.context = this;
     managed.deleter = [](DLManagedTensor* self) { delete static_cast<Export*>(self->context); };
   }
-  ~Export() { roda_output_release(owner); }
+  ~Export() { release(owner); }
   Export(const Export&) = delete;
   Export& operator=(const Export&) = delete;
 
   DLManagedTensor managed{};
   std::array<std::int64_t, kMaxDims> shape{};
   void* owner;
+  Release release;
 };
 
 // A consumer renames the capsule and from then on owns the tensor; an unread capsule frees it here.
@@ -67,8 +70,8 @@ Object received_splits(roda_handle handle, std::int32_t index, std::int32_t coun
   return from(splits);
 }
 
-Object make_capsule(const roda_output& output) {
-  auto exported = std::make_unique<Export>(output);
+Object make_capsule(const roda_output& output, Export::Release release = roda_output_release) {
+  auto exported = std::make_unique<Export>(output, release);
   Object capsule = Object::take(PyCapsule_New(&exported->managed, kCapsuleName, destroy_capsule));
   exported.release();
   return capsule;
@@ -83,6 +86,23 @@ Object take_output(roda_handle handle, std::int32_t index) {
   Object splits = Object::none();
   if (output.num_received_splits > 0) splits = received_splits(handle, index, output.num_received_splits);
   return Object::take(PyTuple_Pack(3, capsule.get(), splits.get(), from(output.value).get()));
+}
+
+Object lend_memory(std::int32_t process_set, std::uint64_t bytes) {
+  roda_output memory = {};
+  roda_error error = make_error();
+  std::int32_t code = RODA_OK;
+  {
+    const Unlocked unlocked;
+    code = roda_lend_memory(process_set, bytes, &memory.data, &memory.owner, &error);
+  }
+  if (code == RODA_ERR_UNAVAILABLE) return Object::none();
+  check(code, error);
+  memory.ndim = 1;
+  memory.shape[0] = static_cast<std::int64_t>(bytes);
+  memory.dtype = RODA_UINT8;
+  memory.device = -1;
+  return make_capsule(memory, roda_give_memory_back);
 }
 
 }  // namespace roda::python

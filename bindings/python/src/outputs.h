@@ -14,4 +14,8 @@ namespace roda::python {
 // GIL held.
 Object take_output(roda_handle handle, std::int32_t index);
 
+// Memory that the ranks of a process set reach, as a DLPack capsule of bytes that gives it back when its tensor dies;
+// None where there is none. Call with the GIL held.
+Object lend_memory(std::int32_t process_set, std::uint64_t bytes);
+
 }  // namespace roda::python

@@ -50,11 +50,12 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
   char* dst = view_.address(op.dst);
   char* published = view_.published(op);
   const bool in_tiles = in_block || published != nullptr;
+  const bool scales = op.sources > 1 && view_.sum_factor != 1.0;
   if (in_block) RODA_RETURN_IF_ERROR(reserve_bounce(kTile));
   while (state_.done < total) {
     if (effort->budget == 0) return {};
     const std::size_t share = std::max(effort->budget / op.sources, kLine) / kLine * kLine;
-    const std::size_t bytes = std::min({share, total - state_.done, in_tiles ? kTile : total});
+    const std::size_t bytes = std::min({share, total - state_.done, in_tiles || scales ? kTile : total});
     char* to = in_block ? bounce(0, kTile) : dst + state_.done;
     if (op.sources == 1) {
       copy(to, static_cast<const char*>(mapped_[0]), bytes);
@@ -62,6 +63,7 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
       const int code = cpu::reduce_many(to, mapped_.data(), static_cast<int>(op.sources), bytes / view_.element,
                                         view_.dtype, view_.op);
       if (code != RODA_OK) return no_reduction(code);
+      RODA_RETURN_IF_ERROR(scale(to, bytes));
     }
     if (in_block) copy(dst + state_.done, to, bytes);
     if (published != nullptr) copy(published + state_.done, to, bytes);
@@ -101,6 +103,7 @@ Status LaneRun::combine_by_gets(const Op& op, Effort* effort, bool* done) {
     ++state_.source;
     state_.posted = state_.done = 0;
   }
+  if (op.sources > 1) RODA_RETURN_IF_ERROR(scale(view_.address(op.dst), total));
   if (char* published = view_.published(op)) copy(published, view_.address(op.dst), total);
   *done = true;
   return {};

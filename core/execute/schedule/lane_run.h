@@ -34,7 +34,8 @@ struct RunView {
   SpaceMap map[2];
   char* user[2] = {};
   const roda_memory* user_memory[2] = {};
-  bool bucket = false;  // staged without exception: the user's memory is not in one piece
+  double sum_factor = 1.0;  // of what a kCombine sums up
+  bool bucket = false;      // staged without exception: the user's memory is not in one piece
   char* block[2] = {};
   const roda_memory* block_memory = nullptr;
   // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
@@ -173,6 +174,9 @@ class LaneRun {
   // What was put on the device's stream last is over.
   Status is_device_idle(bool* idle);
   void copy(char* dst, const char* src, std::size_t bytes) const;
+  Status scale(char* sum, std::size_t bytes) const {
+    return DeviceQueue().scale(sum, bytes / view_.element, view_.dtype, view_.sum_factor);
+  }
   void map_sources(const Op& op);
   // Two halves, so that one is worked on while the next message arrives in the other; `offset`: of the message in the
   // op's data.

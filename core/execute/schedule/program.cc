@@ -162,6 +162,24 @@ void note_readers(const ReplayResult& facts, Program* program) {
   }
 }
 
+bool sums_own_chunks(const schedule::Algorithm& algorithm, int size, int root) {
+  if (algorithm.collective != Collective::kAllreduce) return false;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    const Schedule schedule = algorithm.make(rank, size, root);
+    const std::vector<Step>& steps = schedule.lanes.front().steps;
+    const auto sums = [&](const Step& s) {
+      return s.kind == StepKind::kGetReduce && s.dst == Range{s.dst.space, rank, 1};
+    };
+    const auto copies = [](const Step& s) { return s.kind == StepKind::kGet || schedule::is_signal(s.kind); };
+    const auto first = std::find_if(steps.begin(), steps.end(), sums);
+    const auto last = std::find_if_not(first, steps.end(), sums);
+    const bool is_so = schedule.lanes.size() == 1 && schedule.chunks == size && last - first == size - 1 &&
+                       std::all_of(steps.begin(), first, copies) && std::all_of(last, steps.end(), copies);
+    if (!is_so) return false;
+  }
+  return size > 1;
+}
+
 }  // namespace
 
 Status compile(const schedule::Algorithm& algorithm, int rank, int size, int root, Program* program) {
@@ -181,6 +199,7 @@ Status compile(const schedule::Algorithm& algorithm, int rank, int size, int roo
   out.product_chunks = schedule.product_chunks;
   out.in_place = schedule.in_place;
   out.needs = algorithm.needs;
+  out.sums_own_chunks = sums_own_chunks(algorithm, size, root);
 
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     RODA_RETURN_IF_ERROR(LaneCompiler(schedule, lane, &out).run());

@@ -77,6 +77,9 @@ struct Program {
   bool scratch_is_own = false;
   std::int32_t product_chunks = 0;
   bool in_place = true;
+  // Every rank sums up the chunk of its number in one kCombine, and all others copy the result: whoever sums can scale
+  // for all.
+  bool sums_own_chunks = false;
   std::uint32_t needs = 0;  // schedule::Needs bits
 
   std::vector<LaneProgram> lanes;

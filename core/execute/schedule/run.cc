@@ -34,6 +34,7 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice
   view_.user_memory[1] = args.output_memory;
   layout.map(slice, &view_.map[0], &view_.map[1]);
   view_.bucket = args.bucket != nullptr;
+  view_.sum_factor = view_.bucket && program_.sums_own_chunks ? args.postscale : 1.0;
   if (view_.bucket) use_one_tensor();
   // A missing input means that the contribution lies in the output already.
   contribution_ = view_.user[0] == nullptr
@@ -141,9 +142,22 @@ Status Run::carry_on_device(bool* done) {
   return {};
 }
 
+// Peers reach the slice where the user has it: that is its block then. It is each rank's own affair, as a slice's
+// chunks lie alike in both. For allreduces in place: at their end nobody reads any more, or the schedule says so.
+bool Run::lies_within_reach() const {
+  const bool is_for_it = takes_buckets(program_) && program_.in_place && program_.late_readers.empty();
+  const SpaceMap& map = view_.map[1];
+  return is_for_it && !view_.bucket && !map.user.empty() &&
+         group_.has_lent(view_.user[1] + map.user.front(), map.prefix.back());
+}
+
 // The block, and windows over what peers touch of it.
 Status Run::open() {
   if (!view_.bucket && !program_.uses_block) return {};
+  if (lies_within_reach()) {
+    view_.block[1] = view_.user[1] + view_.map[1].user.front();
+    return group_.open_window(view_.block_index, 1, view_.block[1], view_.map[1].prefix.back(), nullptr);
+  }
   const std::size_t bytes[2] = {layout_->block_bytes(Space::kInput), layout_->block_bytes(Space::kOutput)};
   const std::size_t input = align_up(bytes[0]);
   roda_memory* memory = nullptr;
@@ -221,13 +235,14 @@ Status Run::bring_in(Effort* effort, bool* done) {
 
 Status Run::bring_out(Effort* effort, bool* done) {
   const SpaceMap& map = view_.map[1];
+  const double factor = program_.sums_own_chunks ? 1.0 : args_->postscale;
   if (view_.bucket) {
     effort->spend(map.prefix.back());
-    return args_->bucket->unpack_part(view_.block[1], map.user.front(), map.prefix.back(), args_->postscale);
+    return args_->bucket->unpack_part(view_.block[1], map.user.front(), map.prefix.back(), factor);
   }
   *done = copy(program_.copy_out, Way::kOut, effort);
   if (!*done || args_->bucket == nullptr) return {};
-  return args_->bucket->scale(view_.user[1], map.prefix.back(), args_->postscale);
+  return args_->bucket->scale(view_.user[1], map.prefix.back(), factor);
 }
 
 // Copies the chunks one way, as far as the budget goes. True when all are copied.
@@ -244,6 +259,7 @@ bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
       const char* from =
           way == Way::kOut ? view_.block[1] + map.block[chunk] : reinterpret_cast<const char*>(given + map.user[chunk]);
       char* to = way == Way::kIn ? view_.block[w] + map.block[chunk] : view_.user[1] + map.user[chunk];
+      if (from == to) continue;
       while (copy_offset_ < total) {
         if (effort->budget == 0) return false;
         const std::size_t bytes = std::min(effort->budget, total - copy_offset_);

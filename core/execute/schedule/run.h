@@ -33,6 +33,7 @@ class Run {
   enum class Way { kIn, kCarry, kOut };
 
   void use_one_tensor();
+  bool lies_within_reach() const;
   Status open();
   Status lanes(Effort* effort, bool* done);
   Status tell(bool* done);

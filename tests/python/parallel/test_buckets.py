@@ -10,6 +10,8 @@ import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
+from horovod import _roda
+from torch.utils.dlpack import from_dlpack
 
 needs_two = pytest.mark.skipif("hvd.size() < 2", reason="gradients of a lone rank stay where they are")
 
@@ -89,7 +91,7 @@ def test_results_are_those_of_single_gradients(options: dict[str, object], set_t
 
 
 @needs_two
-def test_gradients_are_parts_of_few_tensors_that_stay_where_they_are() -> None:
+def test_gradients_are_parts_of_few_tensors_that_the_ranks_share() -> None:
     model = Model()
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.01), model.named_parameters(), gradient_as_bucket_view=True
@@ -107,6 +109,23 @@ def test_gradients_are_parts_of_few_tensors_that_stay_where_they_are() -> None:
     optimizer.zero_grad(set_to_none=False)
     assert model.large.grad is kept
     assert not kept.any()
+
+
+@needs_two
+def test_ranks_may_have_a_tensor_in_lent_memory_and_not() -> None:
+    count = 1_000_003
+    private = torch.arange(count, dtype=torch.int32)
+    hvd.allreduce_(private.clone(), name="connects")
+    capsule = _roda.lend_memory(0, 4 * count)
+    if capsule is None:
+        pytest.skip("the transport lends no memory")
+    lent = from_dlpack(capsule).view(torch.int32)
+    assert not lent.any()
+    for lenders in (range(hvd.size()), range(0, hvd.size(), 2), range(1, hvd.size(), 2)):
+        tensor = lent.copy_(private) if hvd.rank() in lenders else private.clone()
+        for _ in range(2):
+            hvd.allreduce_(tensor, name="lent", op=hvd.Sum)
+        assert torch.equal(tensor, private * hvd.size() ** 2)
 
 
 @needs_two

@@ -1,6 +1,8 @@
 // Signals, windows, gets and puts, and memory that peers map.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ostream>
 #include <string>
@@ -194,6 +196,27 @@ TEST_P(MemoryTest, FreedMemoryIsReusedAndZeroed) {
       m.t.memory_free(m.group, &memory);
       m.t.memory_free(m.group, &other);
     }
+  });
+}
+
+TEST_P(MemoryTest, WhatWasNotFreedStaysWhenTheGroupGoes) {
+  Board board;
+  run_ranks(2, [&](int rank) {
+    roda_memory kept{}, freed{};
+    {
+      Member m(board, rank, 2, GetParam().knobs);
+      ASSERT_EQ(m.form(), RODA_OK) << m.error().message;
+      ASSERT_EQ(m.t.memory_alloc(m.group, 3 << 20, &kept, nullptr), RODA_OK);
+      ASSERT_EQ(m.t.memory_alloc(m.group, 1 << 20, &freed, nullptr), RODA_OK);
+      std::memset(kept.address, 7, kept.length);
+      m.barrier();
+      roda_memory given_back = freed;
+      m.t.memory_free(m.group, &given_back);
+    }
+    EXPECT_EQ(std::count(static_cast<char*>(kept.address), static_cast<char*>(kept.address) + kept.length, 7), 3 << 20);
+    unsigned char page = 0;
+    EXPECT_EQ(::mincore(freed.address, 1, &page), -1) << "still mapped";
+    EXPECT_EQ(::munmap(kept.address, kept.length), 0);
   });
 }
 

@@ -48,6 +48,15 @@ TEST(Compile, DirectReadsOfAllPeersAreOnePass) {
   EXPECT_EQ(count(program, OpKind::kCombine), 1 + 3);
 }
 
+TEST(Compile, WhetherOneRankSumsAChunkUpForAllIsKnown) {
+  for (const int size : {2, 3, 8}) {
+    EXPECT_TRUE(compiled(Collective::kAllreduce, "direct", size - 1, size).sums_own_chunks);
+    for (const char* other : {"oneshot", "twoshot", "ring"}) {
+      EXPECT_FALSE(compiled(Collective::kAllreduce, other, size - 1, size).sums_own_chunks) << other;
+    }
+  }
+}
+
 // In `direct` a rank sums its own chunk up where the user wants it and publishes a copy; what it reads in the second
 // half nobody asks it for any more. So only what peers will sum up goes into the block, and nothing is brought out.
 TEST(Compile, ResultsAreMadeWhereTheUserWantsThem) {

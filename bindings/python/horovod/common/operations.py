@@ -183,10 +183,20 @@ def expect(handle: int) -> Any:
 
 def forget_handles() -> None:
     """Drop all handles; only while the engine does not run. No number is given again: old ones stay unknown."""
+    global _shutdowns
+    _shutdowns += 1
     while _pending:
         native = _pending.popitem()[1][0]
         with contextlib.suppress(HorovodInternalError, ValueError):  # ended by the shutdown, as it must
             _roda.finish(native, 0)
+
+
+_shutdowns = 0
+
+
+def shutdowns() -> int:
+    """Return how often the engine was shut down in this process: what it lent before is out of its reach now."""
+    return _shutdowns
 
 
 # --- without tensors ---

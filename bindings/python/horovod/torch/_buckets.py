@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
+
+from horovod import _roda
+from horovod.common.operations import set_id_of, shutdowns
+from horovod.common.process_sets import ProcessSet
 
 # A bucket takes in parameters up to this size; a larger parameter has one of its own. Small enough that the first
 # bucket travels while the backward pass still computes the others.
@@ -34,6 +39,7 @@ class Bucket:
         self._begins, self._elements = _lay_out(self.members)
         self._flat: torch.Tensor | None = None
         self._views: dict[torch.Tensor, torch.Tensor] = {}
+        self._shutdowns = -1  # before the engine was last asked for memory
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bucket:
         """A copy is of the copied parameters, and has memory of its own."""
@@ -74,6 +80,22 @@ class Bucket:
             view.set_(self.flat.untyped_storage(), self._begins[parameter], parameter.shape, strides)
             self._views[parameter] = view
         return view
+
+    @torch.no_grad()
+    def move_within_reach(self, process_set: ProcessSet) -> None:
+        """Move to memory that the other ranks reach, where the engine has such; asked for once for every start of it.
+
+        While nothing is under way. Gradients stay the tensors that they are.
+        """
+        if not self.flat.is_cpu or self._shutdowns == shutdowns():
+            return
+        self._shutdowns = shutdowns()
+        capsule = _roda.lend_memory(set_id_of(process_set), self.flat.numel() * self.flat.element_size())
+        if capsule is None:
+            return
+        self._flat = from_dlpack(capsule).view(self.flat.dtype).copy_(self.flat)
+        for parameter, view in self._views.items():
+            view.set_(self.flat.untyped_storage(), self._begins[parameter], view.shape, view.stride())
 
 
 def _lay_out(members: Sequence[torch.Tensor]) -> tuple[dict[torch.Tensor, int], int]:

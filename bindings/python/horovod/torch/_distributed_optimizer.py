@@ -253,6 +253,8 @@ class DistributedMixin:
             else:
                 self._reduce(parameter)
         self._wait_for_all()
+        for bucket in dict.fromkeys(self._bucket_of.values()):
+            bucket.move_within_reach(self.process_set)
         self._reset_delays()
         self._synchronized = True
 

@@ -54,6 +54,8 @@ typedef enum roda_capability {
   RODA_CAP_FAULT_TOLERANT = 1u << 11, /* abort bounds every pending operation and quiesced() can be trusted */
   RODA_CAP_WINDOW_ANY = 1u << 12,     /* windows may be opened over memory it did not hand out */
   RODA_CAP_ACTIVE_WINDOWS = 1u << 13, /* gets and puts may need the owner of the window to call progress() */
+  RODA_CAP_MEMORY_STAYS = 1u << 14,   /* what memory_alloc gave and was not freed stays mapped when the group goes; then
+                                         munmap() gives it back */
 } roda_capability;
 
 /* How a group is formed. Pointers are valid until the group is destroyed. */
