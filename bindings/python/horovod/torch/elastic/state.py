@@ -192,19 +192,20 @@ class TorchState(ObjectState):
             if isinstance(handler, ShardedOptimizerStateHandler):
                 handler.leaving = leaving
             handler.save()
-        self._next = _Commit(number, handlers, {name: getattr(self, name) for name in self._saved_state})
+        commit = _Commit(number, handlers, {name: getattr(self, name) for name in self._saved_state})
+        self._next = commit
         barrier()
-        self._take_next()
+        self._take(commit)
 
-    def _take_next(self) -> None:
-        commit, self._next = self._next, None
+    def _take(self, commit: _Commit) -> None:
+        self._next = None
         self._number, self._handlers, self._saved_state = commit.number, commit.handlers, commit.values
 
     def _agree_on_commit(self) -> int:
         """Have all ranks that have it go back to the newest commit that is complete; return its number."""
         number = max(allgather_object(self._number, "elastic.commit"))
         if self._next is not None and self._next.number == number:
-            self._take_next()
+            self._take(self._next)
             self.restore()
         self._next = None
         for handler in self._handlers.values():
