@@ -159,11 +159,19 @@ int32_t roda_poll(roda_handle handle) {
   return state->done() ? 1 : 0;
 }
 
-int32_t roda_wait_for(roda_handle handle, int32_t milliseconds, roda_error* error) {
+int32_t roda_wait_for(roda_handle handle, int64_t microseconds, roda_error* error) {
   Engine* engine = nullptr;
   HandleState* state = nullptr;
   if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  return engine->wait(state, milliseconds) ? state->first_error.to(error) : RODA_AGAIN;
+  return engine->wait(state, microseconds) ? state->first_error.to(error) : RODA_AGAIN;
+}
+
+int32_t roda_then(roda_handle handle, roda_done_fn done, void* context, roda_error* error) {
+  Engine* engine = nullptr;
+  HandleState* state = nullptr;
+  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
+  engine->then(state, {done, context, handle});
+  return RODA_OK;
 }
 
 int32_t roda_wait(roda_handle handle, roda_error* error) { return roda_wait_for(handle, -1, error); }

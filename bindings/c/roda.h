@@ -125,22 +125,21 @@ typedef struct roda_op {
  * together come from roda_wait. */
 RODA_API int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error);
 
-/* The same for callers that do not wait: `done` is called once with the handle when that is done, also by an error of
- * the job or its end, and the handle is released when it returns. Those of all handles are called one after the other,
- * in the order of their ends, by one thread, which holds nothing of the engine: in `done` operations may be submitted
- * and waited for, but not what another `done` has to do, nor roda_shutdown. An error here: `done` is not called. */
-typedef void (*roda_done_fn)(void* context, roda_handle handle);
-RODA_API int32_t roda_submit_then(const roda_op* ops, int32_t count, roda_done_fn done, void* context,
-                                  roda_error* error);
-
 /* 1 done, 0 not yet, RODA_ERR_INVALID for an unknown handle. */
 RODA_API int32_t roda_poll(roda_handle handle);
 /* Blocks until the handle is done (driving the engine on this thread while it is free) and returns its outcome. The
  * handle stays valid until roda_release. Call without the GIL. */
 RODA_API int32_t roda_wait(roda_handle handle, roda_error* error);
-/* The same for at most so many milliseconds. RODA_AGAIN: it is not done yet, and all of it goes on: its buffers stay
+/* The same for at most so many microseconds. RODA_AGAIN: it is not done yet, and all of it goes on: its buffers stay
  * the engine's. For callers that have something to look after meanwhile, such as signals. */
-RODA_API int32_t roda_wait_for(roda_handle handle, int32_t milliseconds, roda_error* error);
+RODA_API int32_t roda_wait_for(roda_handle handle, int64_t microseconds, roda_error* error);
+/* For callers that do not wait, or no longer: `done` is called once when the handle is done, also by an error of the
+ * job or its end, and the handle is released when it returns. If it is done already, this thread calls before this
+ * returns. Those of all other handles are called one after the other, in the order of their ends, by one thread, which
+ * holds nothing of the engine: in `done` operations may be submitted and waited for, but not what another `done` has to
+ * do, nor roda_shutdown. An error here, an unknown handle: `done` is not called. Once for a handle. */
+typedef void (*roda_done_fn)(void* context, roda_handle handle);
+RODA_API int32_t roda_then(roda_handle handle, roda_done_fn done, void* context, roda_error* error);
 
 /* The same, and what the caller puts on `stream` of a GPU from now on waits, on the GPU, for the outputs. The stream is
  * given as in roda_op, never NULL. Outputs in host memory have their values on return. */

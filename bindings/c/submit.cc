@@ -216,8 +216,11 @@ void name_group(std::vector<Operation>* operations) {
   for (Operation& op : *operations) op.request.group = group;
 }
 
-// `then`: but for the handle.
-int32_t submit(const roda_op* ops, int32_t count, engine::Continuation then, roda_handle* handle, roda_error* error) {
+}  // namespace
+}  // namespace roda
+
+int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
+  using namespace roda;
   *handle = 0;
   Engine* engine = nullptr;
   if (Status s = Process::get().engine(&engine); !s.ok()) return s.to(error);
@@ -230,23 +233,9 @@ int32_t submit(const roda_op* ops, int32_t count, engine::Continuation then, rod
   if (status.ok()) name_group(&state->operations);
   if (status.ok()) status = note_producers(*engine, ops, &state->operations);
   if (status.ok()) status = check_places(*engine, ops, state->operations);
-  then.handle = *handle;
-  state->then = then;
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);
   *handle = 0;
   return status.to(error);
-}
-
-}  // namespace
-}  // namespace roda
-
-int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
-  return roda::submit(ops, count, {}, handle, error);
-}
-
-int32_t roda_submit_then(const roda_op* ops, int32_t count, roda_done_fn done, void* context, roda_error* error) {
-  roda_handle handle = 0;
-  return roda::submit(ops, count, {done, context, 0}, &handle, error);
 }

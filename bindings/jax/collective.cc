@@ -192,7 +192,7 @@ Failure* failure_of(const Run& run, roda_handle handle) {
   return nullptr;
 }
 
-// roda_submit_then's call.
+// roda_then's call.
 void finish(void* context, roda_handle handle) {
   const std::unique_ptr<Run> run(static_cast<Run*>(context));
   if (Failure* failure = failure_of(*run, handle); failure != nullptr) {
@@ -289,12 +289,13 @@ Failure* execute(Call* call) {
   if (Failure* failure = call->api->create_future(&created); failure != nullptr) return failure;
   call->future = run->future = created.future;
   roda_error error = no_error();
-  Run* submitted = run.release();  // which may end before this function does
-  if (roda_submit_then(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &finish, submitted,
-                       &error) == RODA_OK) {
+  roda_handle handle = 0;
+  if (roda_submit(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &handle, &error) ==
+          RODA_OK &&
+      roda_then(handle, &finish, run.get(), &error) == RODA_OK) {
+    static_cast<void>(run.release());  // it may have ended
     return nullptr;
   }
-  run.reset(submitted);
   FutureFailedArgs failed{sizeof failed, nullptr, created.future, fail(call->api, code_of(error.code), error.message)};
   return call->api->future_has_failed(&failed);
 }

@@ -115,7 +115,7 @@ struct Operation {
   }
 };
 
-// roda_submit_then's call.
+// roda_then's call.
 void finish(void* context, roda_handle handle) {
   roda_error error{};
   error.struct_size = sizeof error;
@@ -144,9 +144,12 @@ void run(void*, void* on_complete, void* parameter) {
     roda_error error{};
     error.struct_size = sizeof error;
     const auto count = static_cast<std::int32_t>(operation->ops.size());
-    if (roda_submit_then(operation->ops.data(), count, &finish, operation, &error) != RODA_OK) {
-      operation->end(error.message);
+    roda_handle handle = 0;
+    if (roda_submit(operation->ops.data(), count, &handle, &error) == RODA_OK &&
+        roda_then(handle, &finish, operation, &error) == RODA_OK) {
+      return;
     }
+    operation->end(error.message);
   } catch (const std::exception& error) {
     operation->end(error.what());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -21,9 +22,21 @@ struct Kernel {
   std::int32_t set = 0;
   float prescale = 1;
   float postscale = 1;
+  // The last run was small, and no other one was under way from its start to its end.
+  std::atomic<bool> was_alone{false};
 };
 
 namespace {
+
+// Runs since the start, and those that have not ended.
+std::atomic<std::uint64_t> num_begun{0};
+std::atomic<int> num_under_way{0};
+
+// A run that is likely to be alone is waited for so long: its thread would have nothing else to do, and a call by
+// another thread with what TensorFlow makes of it takes longer than a small collective of ranks that are all there. No
+// longer: ranks may run operations in different orders.
+constexpr std::int64_t kPatienceUs = 50;
+constexpr std::uint64_t kMostBytesAlone = 16 * 1024;
 
 // TF_DataType's numbers.
 constexpr int kTfInt32 = 3;
@@ -116,8 +129,12 @@ class Done {
 
 // One run of a kernel, from its start to its end.
 struct Run {
-  Run(const Kernel& its_kernel, TF_OpKernelContext* its_context, const TF_AsyncOpKernelDoneCallback* its_done)
-      : kernel(its_kernel), context(its_context), done(its_done) {}
+  Run(Kernel& its_kernel, TF_OpKernelContext* its_context, const TF_AsyncOpKernelDoneCallback* its_done)
+      : kernel(its_kernel),
+        context(its_context),
+        done(its_done),
+        is_first(num_under_way.fetch_add(1, std::memory_order_relaxed) == 0),
+        number(num_begun.fetch_add(1, std::memory_order_relaxed) + 1) {}
   ~Run() { release_tensors(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -129,15 +146,27 @@ struct Run {
     tensors.clear();
   }
 
+  // Nothing of the run is touched after that.
+  void end() {
+    num_under_way.fetch_sub(1, std::memory_order_relaxed);
+    const bool was_last = num_begun.load(std::memory_order_relaxed) == number;
+    kernel.was_alone.store(is_small && is_first && was_last, std::memory_order_relaxed);
+    release_tensors();
+    done();
+  }
+
   struct Output {
     Run* run;
     int index;
     int type;  // TF_DataType
   };
 
-  const Kernel& kernel;
+  Kernel& kernel;
   TF_OpKernelContext* context;
   Done done;
+  bool is_first;  // no other one was under way
+  std::uint64_t number;
+  bool is_small = false;
   std::vector<TF_Tensor*> tensors;  // inputs, null where the output lies there, and outputs, until the end
   std::vector<Output> outputs;      // whose shapes are known later
 };
@@ -202,7 +231,7 @@ void finish_join(Run* run, roda_handle handle) {
   tell_number(run->context, output.value);
 }
 
-// roda_submit_then's call.
+// roda_then's call.
 void finish(void* context, roda_handle handle) {
   std::unique_ptr<Run> run(static_cast<Run*>(context));
   roda_error error{};
@@ -214,8 +243,7 @@ void finish(void* context, roda_handle handle) {
   } else if (run->kernel.collective == RODA_JOIN) {
     finish_join(run.get(), handle);
   }
-  run->release_tensors();
-  run->done();
+  run->end();
 }
 
 // The operations of one run, with what they point at.
@@ -245,6 +273,7 @@ bool describe(Run* run, Submission* submission) {
     api.TF_OpKernelContext_Failure(run->context, status);
     return false;
   }
+  std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < size; ++i) {
     roda_op& op = submission->ops[i];
     op = {};
@@ -266,6 +295,7 @@ bool describe(Run* run, Submission* submission) {
     op.dtype = dtype_of(tensor);
     op.ndim = static_cast<std::int32_t>(shape.size());
     op.shape = shape.data();
+    bytes += static_cast<std::uint64_t>(api.TF_TensorElementCount(tensor)) * roda_dtype_size(op.dtype);
     const int type = api.TF_TensorType(tensor);
     if (kernel.collective == RODA_ALLREDUCE || kernel.collective == RODA_BROADCAST) {
       TF_Tensor* output = add_output_like_input(run, static_cast<int>(i), op.shape, op.ndim);
@@ -279,6 +309,7 @@ bool describe(Run* run, Submission* submission) {
       op.allocate_context = &run->outputs.back();
     }
   }
+  run->is_small = inputs > 0 && bytes <= kMostBytesAlone;  // a join ends when everybody has joined
   if (kernel.collective == RODA_ALLTOALL) {
     const TF_Tensor* splits = run->tensors[1];
     submission->ops[0].num_splits = static_cast<std::int32_t>(api.TF_TensorElementCount(splits));
@@ -328,16 +359,18 @@ void compute(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCall
   Submission submission;
   roda_error error{};
   error.struct_size = sizeof error;
-  const bool is_described = describe(run.get(), &submission);
-  if (is_described) {
-    const auto count = static_cast<std::int32_t>(submission.ops.size());
-    Run* submitted = run.release();  // which may end before this function does
-    if (roda_submit_then(submission.ops.data(), count, &finish, submitted, &error) == RODA_OK) return;
-    run.reset(submitted);
+  if (!describe(run.get(), &submission)) return run->end();
+  const auto count = static_cast<std::int32_t>(submission.ops.size());
+  const bool waits = run->kernel.was_alone.load(std::memory_order_relaxed) && run->is_first && run->is_small;
+  if (waits) submission.ops[0].flags |= RODA_OP_WILL_WAIT;
+  roda_handle handle = 0;
+  if (roda_submit(submission.ops.data(), count, &handle, &error) != RODA_OK) {
     fail(context, error);
+    return run->end();
   }
-  run->release_tensors();
-  run->done();
+  if (waits && roda_wait_for(handle, kPatienceUs, nullptr) == RODA_AGAIN) run->is_small = false;  // next time it is not
+  // No error: the handle is known.
+  roda_then(handle, &finish, run.release(), &error);
 }
 
 void destroy(void* kernel) { delete static_cast<Kernel*>(kernel); }

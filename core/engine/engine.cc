@@ -58,12 +58,7 @@ Engine::~Engine() {
 // --- submitting -----------------------------------------------------------------------------------------------------
 
 Status Engine::submit(HandleState* handle, bool will_wait) {
-  const bool has_continuation = handle->then.call != nullptr;
-  if (has_continuation) submissions_.continuations().expect([this] { call_back(); });
-  if (Status s = submissions_.add(handle, parts_.rank); !s.ok()) {
-    if (has_continuation) submissions_.continuations().forget();
-    return s;
-  }
+  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.rank));
   if (will_wait) {
     wake_holder();
   } else {
@@ -109,18 +104,18 @@ void Engine::let_go(bool work) {
 
 class Engine::Limit {
  public:
-  explicit Limit(int milliseconds) : is_set_(milliseconds >= 0) {
-    if (is_set_) end_ = Clock::now() + std::chrono::milliseconds(milliseconds);
+  explicit Limit(std::int64_t microseconds) : is_set_(microseconds >= 0) {
+    if (is_set_) end_ = Clock::now() + std::chrono::microseconds(microseconds);
   }
   // Cheap enough for every turn: the clock is read now and then. Once over, always over.
   bool is_over() {
-    if (is_set_ && !is_over_ && ++looks_ % 256 == 0) is_over_ = Clock::now() >= end_;
+    if (is_set_ && !is_over_ && ++looks_ % 16 == 0) is_over_ = Clock::now() >= end_;
     return is_over_;
   }
-  // -1: no limit.
+  // -1: no limit. What is less is not slept through.
   int left_ms() const {
     if (!is_set_) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(end_ - Clock::now()).count();
     return static_cast<int>(std::max<std::int64_t>(left, 0));
   }
 
@@ -152,8 +147,8 @@ RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
 }
 
 template <typename Done>
-void Engine::drive_until(Done done, int limit_ms) {
-  Limit limit(limit_ms);
+void Engine::drive_until(Done done, std::int64_t limit_us) {
+  Limit limit(limit_us);
   const auto is_over = [&] { return done() || limit.is_over(); };
   while (!is_over()) {
     if (!take_or_wait(is_over, limit)) continue;
@@ -173,9 +168,21 @@ void Engine::drive_until(Done done, int limit_ms) {
   }
 }
 
-bool Engine::wait(HandleState* handle, int limit_ms) {
-  drive_until([handle] { return handle->done(); }, limit_ms);
+bool Engine::wait(HandleState* handle, std::int64_t limit_us) {
+  drive_until([handle] { return handle->done(); }, limit_us);
   return handle->done();
+}
+
+void Engine::then(HandleState* handle, const Continuation& continuation) {
+  submissions_.continuations().expect([this] { call_back(); });
+  if (submissions_.then(handle, continuation)) return;
+  submissions_.continuations().forget();
+  call(continuation);
+}
+
+void Engine::call(const Continuation& continuation) {
+  continuation.call(continuation.context, continuation.handle);
+  handles_.release(continuation.handle);
 }
 
 // It waits for whatever ends next as other threads wait for their handle, and so mostly drives the engine to that end
@@ -184,10 +191,7 @@ void Engine::call_back() {
   Continuations& continuations = submissions_.continuations();
   while (continuations.await()) {
     drive_until([&] { return continuations.is_due() || stopped_.load(std::memory_order_acquire); });
-    for (const Continuation& c : continuations.take()) {
-      c.call(c.context, c.handle);
-      handles_.release(c.handle);
-    }
+    for (const Continuation& c : continuations.take()) call(c);
   }
 }
 

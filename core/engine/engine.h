@@ -80,9 +80,11 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // complete but for the rank. `will_wait`: the caller waits right after.
   Status submit(HandleState* handle, bool will_wait);
   HandleTable& handles() { return handles_; }
-  // Blocks until the handle is done, or for so many milliseconds (-1: without a limit); drives the engine meanwhile if
+  // Blocks until the handle is done, or for so many microseconds (-1: without a limit); drives the engine meanwhile if
   // nobody else does. Whether it is done.
-  bool wait(HandleState* handle, int limit_ms);
+  bool wait(HandleState* handle, std::int64_t limit_us);
+  // Calls when the handle is done, and releases it; before this returns if it is done already.
+  void then(HandleState* handle, const Continuation& continuation);
 
   // Memory that the set's members reach where it lies, as far as the set's operations up to now have connected them;
   // RODA_ERR_UNAVAILABLE where there is none. Blocks while another thread holds the baton.
@@ -154,6 +156,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   void run();        // the engine's thread
   void call_back();  // the thread of continuations
+  void call(const Continuation& continuation);
 
   // --- the holder of the baton ---
   // One turn. True when something moved.
@@ -198,7 +201,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   template <typename Done>
   bool take_or_wait(Done done, const Limit& limit) RODA_TRY_ACQUIRE(true, baton_);
   template <typename Done>
-  void drive_until(Done done, int limit_ms = -1);
+  void drive_until(Done done, std::int64_t limit_us = -1);
   Status await(const SetChange& change);
 
   // --- any thread ---

@@ -27,7 +27,7 @@ class Continuations {
 
   // One more handle that will end. The first time a thread is made that runs `loop`.
   void expect(const std::function<void()>& loop);
-  // It was not accepted, and will not end.
+  // It has ended already, and nobody is called here.
   void forget();
   void ended(const Continuation& continuation);
   // What is expected has ended; no other comes. Blocks until the thread has called everybody.

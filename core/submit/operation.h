@@ -70,7 +70,7 @@ struct HandleState {
   std::vector<Operation> operations;  // never resized after submission
   std::atomic<std::uint32_t> remaining{0};
   Status first_error;  // written by the baton's holder before the last decrement
-  Continuation then;   // whom its end is told
+  Continuation then;   // whom its end is told; under the lock of Submissions
 
   bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
 };

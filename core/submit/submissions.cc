@@ -28,6 +28,13 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
   return {};
 }
 
+bool Submissions::then(HandleState* handle, const Continuation& continuation) {
+  const MutexLock lock(mutex_);
+  if (handle->done()) return false;
+  handle->then = continuation;
+  return true;
+}
+
 Status Submissions::add_change(SetChange* change) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;

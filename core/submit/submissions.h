@@ -36,6 +36,8 @@ class Submissions {
   // --- what threads ask for; each fails once nothing can be asked for any more ---
   // All operations of the handle, or none.
   Status add(HandleState* handle, std::int32_t rank);
+  // Its end will be told. False: it has ended.
+  bool then(HandleState* handle, const Continuation& continuation);
   Status add_change(SetChange* change);
   // Whether the change is done, or never will be.
   bool is_over(const SetChange& change) const;

@@ -90,7 +90,7 @@ class DoneHandle {
 };
 
 // Python's signal handlers run this often while the main thread waits: Ctrl-C ends a wait.
-constexpr std::int32_t kSignalsMs = 100;
+constexpr std::int64_t kSignalsUs = 100'000;
 
 // `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host. What a signal handler
 // raises comes through, and the handle stays as it was: the engine still works on its tensors.
@@ -100,7 +100,7 @@ Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t
   while (code == RODA_AGAIN) {
     {
       const Unlocked unlocked;
-      code = roda_wait_for(handle, kSignalsMs, &error);
+      code = roda_wait_for(handle, kSignalsUs, &error);
       if (code == RODA_OK && stream != 0) {
         code = roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
       }

@@ -131,7 +131,7 @@ TEST(Life, AWaitEndsAtItsLimitAndCanBeTakenUpAgain) {
             RODA_OK);
   std::thread other([&] { EXPECT_EQ(wait(handles[0]).code, RODA_OK); });
   if (is_early) {
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(roda_wait_for(handles[1], 20, nullptr), RODA_AGAIN);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(roda_wait_for(handles[1], 20'000, nullptr), RODA_AGAIN);
     EXPECT_EQ(roda_wait_for(handles[1], 0, nullptr), RODA_AGAIN);
     EXPECT_EQ(barrier(), RODA_OK);
   }
