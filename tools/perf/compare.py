@@ -172,8 +172,11 @@ def contenders(build, options, network):
 
 
 def measure(build, options, network):
-    """Return {(ranks, contender, bytes): [median_us of every round]}, and the contenders' names."""
-    times, everyone = {}, contenders(build, options, network)
+    """Return {(ranks, contender, bytes): [median_us of every round]}, the contenders' names, and where Roda ran.
+
+    That is {(ranks, bytes): [whether its cores were near, far or one, and a flag's round trip, in every round]}.
+    """
+    times, places, everyone = {}, {}, contenders(build, options, network)
     for turn in range(options.rounds):
         for ranks in options.ranks:
             for step in range(len(everyone)):
@@ -182,8 +185,11 @@ def measure(build, options, network):
                     if row["check"] == "WRONG":
                         raise RuntimeError(f"{contender.name} summed wrongly: {row}")
                     times.setdefault((ranks, contender.name, row["bytes"]), []).append(row["median_us"])
+                    if contender is everyone[0]:
+                        where = {"cores": row.get("cores", "-"), "flag_us": row.get("flag_us", 0)}
+                        places.setdefault((ranks, row["bytes"]), []).append(where)
                 print(f"round {turn + 1}/{options.rounds} np {ranks} {contender.name}", file=sys.stderr, flush=True)
-    return times, [contender.name for contender in everyone]
+    return times, [contender.name for contender in everyone], places
 
 
 def size_text(size):
@@ -199,16 +205,23 @@ def time_text(microseconds):
     return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.1f} us"
 
 
-def table(times, names, ranks, sizes):
-    """Write a Markdown table: medians over the rounds, and how many times longer than Roda a peer takes."""
-    heads = [f"np={ranks}", *names, *(f"{name} / {names[0]}" for name in names[1:])]
+def table(times, places, names, ranks, sizes, cores):
+    """Write a Markdown table: medians over the rounds on near or far cores, and how much longer a peer takes.
+
+    Medians over both would say nothing: these are different machines.
+    """
+    heads = [f"np={ranks}, {cores} cores", "rounds", *names, *(f"{name} / {names[0]}" for name in names[1:])]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for size in sizes:
-        rounds = [times[ranks, name, size] for name in names]
+        chosen = [i for i, where in enumerate(places[ranks, size]) if where["cores"] == cores]
+        if not chosen:
+            continue
+        rounds = [[times[ranks, name, size][i] for i in chosen] for name in names]
         ratios = [median(peer / ours for peer, ours in zip(values, rounds[0])) for values in rounds[1:]]
-        cells = [time_text(median(values)) for values in rounds] + [f"{ratio:.2f}" for ratio in ratios]
+        cells = [str(len(chosen)), *(time_text(median(values)) for values in rounds),
+                 *(f"{ratio:.2f}" for ratio in ratios)]
         lines.append(f"| {size_text(size)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def machine():
@@ -236,14 +249,16 @@ def main():
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the hosts go then, too
     with Network(options.hosts, options.rate) if options.hosts else nullcontext() as network:
-        times, names = measure(options.build.resolve(), options, network)
+        times, names, places = measure(options.build.resolve(), options, network)
     if options.json:
-        records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values}
-                   for (ranks, name, size), values in times.items()]
+        records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values,
+                    "where": places[ranks, size]} for (ranks, name, size), values in times.items()]
         options.json.write_text(json.dumps({"machine": machine(), "records": records}, indent=1) + "\n")
     print(f"{machine()['cpu']}, {os.cpu_count()} cores, {options.rounds} interleaved rounds, {machine()['time']}\n")
     for ranks in options.ranks:
-        print(table(times, names, ranks, options.sizes) + "\n")
+        for cores in ("near", "far", "same", "-"):
+            if text := table(times, places, names, ranks, options.sizes, cores):
+                print(text + "\n")
 
 
 if __name__ == "__main__":

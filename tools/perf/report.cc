@@ -26,18 +26,20 @@ void print_json(const Row& row, const std::string& name, const std::string& op) 
   std::printf(
       "{\"collective\": \"%s\", \"runs\": \"%s\", \"ranks\": %d, \"dtype\": \"%s\", \"op\": \"%s\", \"in_place\": %s, "
       "\"bytes\": %zu, \"count\": %zu, \"median_us\": %.3f, \"p95_us\": %.3f, \"min_us\": %.3f, \"mean_us\": %.3f, "
-      "\"samples\": %d, \"algbw_GBps\": %.5f, \"busbw_GBps\": %.5f, \"check\": \"%s\"}\n",
+      "\"samples\": %d, \"algbw_GBps\": %.5f, \"busbw_GBps\": %.5f, \"flag_us\": %.3f, \"cores\": \"%s\", \"check\": "
+      "\"%s\"}\n",
       name.c_str(), row.runs.c_str(), row.ranks, roda_dtype_name(row.what.dtype), op.c_str(),
       row.what.in_place ? "true" : "false", row.bytes, row.count, row.times.median, row.times.p95, row.times.min,
-      row.times.mean, row.times.samples, bandwidth, bandwidth * bus_factor(row), verdict(row));
+      row.times.mean, row.times.samples, bandwidth, bandwidth * bus_factor(row), row.cores.flag_us, row.cores.name,
+      verdict(row));
 }
 
 void print_line(const Row& row, const std::string& name, const std::string& op) {
   const double bandwidth = algorithm_bandwidth(row);
-  std::printf("%-15s %10s %12zu %9s %8s %5s %12.2f %12.2f %9.3f %9.3f %6s  %s\n", name.c_str(),
+  std::printf("%-15s %10s %12zu %9s %8s %5s %12.2f %12.2f %9.3f %9.3f %5s %7.2f %6s  %s\n", name.c_str(),
               tools::format_size(row.bytes).c_str(), row.count, roda_dtype_name(row.what.dtype), op.c_str(),
               row.what.in_place ? "in" : "out", row.times.median, row.times.p95, bandwidth, bandwidth * bus_factor(row),
-              verdict(row), row.runs.c_str());
+              row.cores.name, row.cores.flag_us, verdict(row), row.runs.c_str());
 }
 
 }  // namespace
@@ -45,8 +47,8 @@ void print_line(const Row& row, const std::string& name, const std::string& op) 
 void Report::print_header() {
   if (header_printed_ || as_json_) return;
   header_printed_ = true;
-  std::printf("%-15s %10s %12s %9s %8s %5s %12s %12s %9s %9s %6s  %s\n", "# collective", "size", "count", "dtype", "op",
-              "place", "median us", "p95 us", "algbw", "busbw", "check", "runs");
+  std::printf("%-15s %10s %12s %9s %8s %5s %12s %12s %9s %9s %5s %7s %6s  %s\n", "# collective", "size", "count",
+              "dtype", "op", "place", "median us", "p95 us", "algbw", "busbw", "cores", "flag us", "check", "runs");
 }
 
 void Report::add(const Row& row) {

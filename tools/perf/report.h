@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tools/perf/flag.h"
 #include "tools/perf/options.h"
 #include "tools/perf/statistics.h"
 #include "tools/perf/workload.h"
@@ -19,6 +20,7 @@ struct Row {
   bool checked = false;
   bool right = true;
   std::string runs;  // transport/algorithm
+  Cores cores;       // after the last run
 };
 
 class Report {

@@ -2,6 +2,7 @@
 #include <span>
 
 #include "tools/common/models.h"
+#include "tools/perf/flag.h"
 #include "tools/perf/measure.h"
 #include "tools/perf/pattern.h"
 
@@ -136,10 +137,11 @@ bool measure_model(const Session& session, const Options& options, Report* repor
     all_right = all_right && way.right;
   }
   time_in_turn(options, &ways);
+  const Cores cores = find_cores(session);
   for (const Way& way : ways) {
     const Case what{RODA_ALLREDUCE, kDtype, RODA_SUM, total * sizeof(float), true};
     report->add({what, options.model + "." + way.label, what.bytes, total, session.size(), summarise(way.times),
-                 options.check, way.right, what_runs(what)});
+                 options.check, way.right, what_runs(what), cores});
   }
   const double base = summarise(ways[0].times).median;
   for (const Way& way : ways) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tools/common/names.h"
+#include "tools/perf/flag.h"
 #include "tools/perf/measure.h"
 
 namespace roda::perf {
@@ -11,7 +12,7 @@ namespace {
 
 Row measure_case(const Session& session, const Options& options, const Case& what) {
   Workload workload(session, what);
-  Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, what_runs(what)};
+  Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, what_runs(what), {}};
   if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
   workload.reset();
   const Repeats repeats = repeats_for(what.bytes, options.warmup, options.iterations);
@@ -24,6 +25,7 @@ Row measure_case(const Session& session, const Options& options, const Case& wha
     times.push_back(now_us() - start);
   }
   row.times = summarise(std::move(times));
+  row.cores = find_cores(session);
   return row;
 }
 
