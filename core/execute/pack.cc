@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/execute/memory.h"
+#include "plugins/devices/cpu/copy.h"
 
 namespace roda::execute {
 namespace {
@@ -154,11 +155,17 @@ const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item
   return clipped_;
 }
 
-Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale) {
+Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale, bool far) {
   const Trace::Copy copy(trace_, kPacks);
   RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part));
   const auto& items = clip(in_, begin, bytes);
-  RODA_RETURN_IF_ERROR(queue_.pack(part, items.data(), items.size()));
+  if (far) {
+    for (const auto& item : items) {
+      cpu::copy_streaming(static_cast<char*>(part) + item.offset, item.tensor, item.bytes);
+    }
+  } else {
+    RODA_RETURN_IF_ERROR(queue_.pack(part, items.data(), items.size()));
+  }
   return scale(part, bytes, prescale);
 }
 

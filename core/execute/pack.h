@@ -58,7 +58,8 @@ class Bucket {
   Status pack(void* buffer, double prescale);
   // The same for bytes [begin, begin + bytes) of the buffer alone, which lie at `part`: whoever moves the data in
   // slices packs, scales and unpacks each while it is in the cache. allreduce in host memory only.
-  Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale);
+  // `far`: past the cache, for a peer on a far core.
+  Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale, bool far = false);
   Status unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale);
   // True when the range is a part of one tensor, and where that part is: it need not be packed then.
   bool lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void** input, void** output) const;

@@ -21,7 +21,7 @@ struct DeviceQueue;
 struct Program;
 class TransportGroup;
 
-// The sizes that shape execution, in bytes. All but test_bytes must be equal on all ranks of a group.
+// The sizes that shape execution, in bytes. All but far_bytes and test_bytes must be equal on all ranks of a group.
 struct ExecuteOptions {
   std::size_t slice_bytes = 1 << 20;         // of the whole tensor: messages are pipelined in slices of it
   std::uint32_t slices_in_flight = 4;        // W
@@ -30,6 +30,7 @@ struct ExecuteOptions {
   std::size_t get_bytes = 256 << 10;         // longest transport get or put
   std::size_t level_bytes = 2 << 20;         // slice of composed schedules: levels work on different slices at a time
   std::size_t device_level_bytes = 8 << 20;  // on a device: its collectives cost more to begin and less to move
+  std::size_t far_bytes = 2 << 10;           // slices from here on are stored for far cores where peers are far
   std::size_t test_bytes = 1 << 20;          // data moved by one test()
 };
 

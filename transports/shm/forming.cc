@@ -153,6 +153,8 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
   peer.signals_out = reinterpret_cast<SignalLines*>(base + there.signals)[me].value;
   peer.signals_in = reinterpret_cast<SignalLines*>(own + here.signals)[it].value;
   peer.windows = reinterpret_cast<WindowEntry*>(base + there.windows);
+  peer.distance = Distance(reinterpret_cast<ProbeLines*>(own + here.probes) + it,
+                           reinterpret_cast<const ProbeLines*>(base + there.probes) + me);
   peer.our_access = reinterpret_cast<AccessWord*>(base + there.access) + me;
   peer.its_access = reinterpret_cast<AccessWord*>(own + here.access) + it;
   peer.out = RingProducer(reinterpret_cast<RingHeader*>(base + there.ring_headers) + me,

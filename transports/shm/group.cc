@@ -165,6 +165,12 @@ void* Group::window_map(int rank, std::uint32_t slot) const {
   return peer.base + offset;
 }
 
+std::uint32_t Group::line_latency(int peer) {
+  if (!state_.works() || peer < 0 || peer >= state_.size() || peer == state_.rank()) return 0;
+  const std::uint32_t given = context_.settings().line_ns;
+  return given != 0 ? given : peers_[static_cast<std::size_t>(peer)].distance.latency();
+}
+
 void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
   if (state_.is_broken()) refuse(state_.rank());
   const std::size_t offset = heap_.take(bytes);

@@ -67,6 +67,8 @@ class Group {
   void window_close(std::uint32_t slot);
   void* window_map(int peer, std::uint32_t slot) const;
 
+  std::uint32_t line_latency(int peer);
+
   void memory_alloc(std::size_t bytes, roda_memory* memory);
   void memory_free(roda_memory* memory);
 

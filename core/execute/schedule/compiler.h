@@ -18,9 +18,10 @@ struct ReplayResult {
   // Per chunk of Input [0] and Output [1] of the rank: when a peer first and last read it or wrote it, 0 for never.
   std::vector<std::uint64_t> first_peer_access[2];
   std::vector<std::uint64_t> last_peer_access[2];
-  std::vector<bool> read_by;       // [size] peers that read this rank's windows
-  std::vector<bool> reads_from;    // [size] peers whose windows this rank reads
-  std::vector<bool> reads_linger;  // [size]
+  std::vector<std::int32_t> readers[2];  // per chunk: which peer reads it there; kNobody, or kAllPeers for several
+  std::vector<bool> read_by;             // [size] peers that read this rank's windows
+  std::vector<bool> reads_from;          // [size] peers whose windows this rank reads
+  std::vector<bool> reads_linger;        // [size]
 };
 
 Status replay(const schedule::Algorithm& algorithm, int rank, int size, int root, ReplayResult* result);

@@ -46,11 +46,13 @@ void LaneRun::map_sources(const Op& op) {
 // get each line back from the cache of the peer that read it last.
 Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
   const std::size_t total = view_.bytes(op.dst);
-  const bool in_block = op.sources > 1 && !view_.in_user(op.dst);
+  const bool to_block = !view_.in_user(op.dst);
+  const bool in_block = op.sources > 1 && to_block;
   char* dst = view_.address(op.dst);
   char* published = view_.published(op);
   const bool in_tiles = in_block || published != nullptr;
   const bool scales = op.sources > 1 && view_.sum_factor != 1.0;
+  const bool far = (to_block || published != nullptr) && view_.goes_far(op.dst.space, op.dst.first, op.dst.count);
   if (in_block) RODA_RETURN_IF_ERROR(reserve_bounce(kTile));
   while (state_.done < total) {
     if (effort->budget == 0) return {};
@@ -58,15 +60,15 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
     const std::size_t bytes = std::min({share, total - state_.done, in_tiles || scales ? kTile : total});
     char* to = in_block ? bounce(0, kTile) : dst + state_.done;
     if (op.sources == 1) {
-      copy(to, static_cast<const char*>(mapped_[0]), bytes);
+      copy(to, static_cast<const char*>(mapped_[0]), bytes, far && to_block);
     } else {
       const int code = cpu::reduce_many(to, mapped_.data(), static_cast<int>(op.sources), bytes / view_.element,
                                         view_.dtype, view_.op);
       if (code != RODA_OK) return no_reduction(code);
       RODA_RETURN_IF_ERROR(scale(to, bytes));
     }
-    if (in_block) copy(dst + state_.done, to, bytes);
-    if (published != nullptr) copy(published + state_.done, to, bytes);
+    if (in_block) copy(dst + state_.done, to, bytes, far);
+    if (published != nullptr) copy(published + state_.done, to, bytes, far);
     for (const void*& from : mapped_) from = static_cast<const char*>(from) + bytes;
     state_.done += bytes;
     effort->spend(bytes * op.sources);
@@ -104,7 +106,9 @@ Status LaneRun::combine_by_gets(const Op& op, Effort* effort, bool* done) {
     state_.posted = state_.done = 0;
   }
   if (op.sources > 1) RODA_RETURN_IF_ERROR(scale(view_.address(op.dst), total));
-  if (char* published = view_.published(op)) copy(published, view_.address(op.dst), total);
+  if (char* published = view_.published(op)) {
+    copy(published, view_.address(op.dst), total, view_.goes_far(op.dst.space, op.dst.first, op.dst.count));
+  }
   *done = true;
   return {};
 }
@@ -151,7 +155,7 @@ Status LaneRun::put(const Op& op, Effort* effort, bool* done) {
     if (state_.mapped) {
       char* base = static_cast<char*>(view_.group->map(op.peer, view_.window(op.dst)));
       const std::size_t bytes = std::min(effort->budget, total - state_.done);
-      copy(base + offset + state_.done, src + state_.done, bytes);
+      copy(base + offset + state_.done, src + state_.done, bytes, view_.any_far && view_.far[index(op.peer)]);
       state_.done += bytes;
       effort->spend(bytes);
       continue;

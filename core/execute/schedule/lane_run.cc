@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugins/devices/cpu/copy.h"
+
 namespace roda::execute {
 
 LaneRun::LaneRun(const RunView& view, const LaneProgram& lane, std::uint32_t index)
@@ -230,8 +232,9 @@ Status LaneRun::reduce(char* dst, const char* a, const char* b, std::size_t byte
   return code == RODA_OK ? Status() : no_reduction(code);
 }
 
-void LaneRun::copy(char* dst, const char* src, std::size_t bytes) const {
+void LaneRun::copy(char* dst, const char* src, std::size_t bytes, bool far) const {
   if (dst == src) return;
+  if (far) return cpu::copy_streaming(dst, src, bytes);
   const roda_host& host = view_.group->context().host();
   host.copy(host.self, dst, src, bytes);
 }

@@ -4,6 +4,7 @@
 
 #include <roda/abi/transport.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,10 @@ struct RunView {
   std::size_t tensors = 0;
   WorkMemory products;
 
+  // Peers on far cores, as Run found at the beginning of the slice.
+  std::vector<bool> far;
+  bool any_far = false;
+
   std::uint32_t block_index = 0;
   std::uint64_t sequence = 0;  // of this use of the block
 
@@ -77,6 +82,16 @@ struct RunView {
   // Where peers will look for what `op` makes in the user's memory, null when they won't.
   char* published(const Op& op) const {
     return !op.publishes || bucket ? nullptr : block[1] + map[1].block[index(op.dst.first)];
+  }
+
+  // Whether what lies in these chunks of the block is for a peer on a far core. Its bytes are stored past the cache
+  // then: a plain store first gets each line back from the reader's cache (docs/notes/shared-memory.md).
+  bool goes_far(schedule::Space space, std::int32_t first, std::int32_t count) const {
+    if (!any_far || (space != schedule::Space::kInput && space != schedule::Space::kOutput)) return false;
+    const auto begin = program->readers[which(space)].begin() + first;
+    return std::any_of(begin, begin + count, [&](std::int32_t peer) {
+      return peer == schedule::kAllPeers || (peer != kNobody && far[index(peer)]);
+    });
   }
 
   const roda_memory* memory(const Operand& operand) const {
@@ -173,7 +188,8 @@ class LaneRun {
   Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
   // What was put on the device's stream last is over.
   Status is_device_idle(bool* idle);
-  void copy(char* dst, const char* src, std::size_t bytes) const;
+  // `far`: past the cache.
+  void copy(char* dst, const char* src, std::size_t bytes, bool far = false) const;
   Status scale(char* sum, std::size_t bytes) const {
     return DeviceQueue().scale(sum, bytes / view_.element, view_.dtype, view_.sum_factor);
   }

@@ -155,6 +155,7 @@ void note_readers(const ReplayResult& facts, Program* program) {
   for (int s = 0; s < 2; ++s) {
     const auto& times = facts.last_peer_access[s];
     program->window[s] = std::any_of(times.begin(), times.end(), [](std::uint64_t time) { return time > 0; });
+    program->readers[s] = facts.readers[s];
   }
   for (std::int32_t p = 0; p < program->size; ++p) {
     if (facts.read_by[index(p)] && facts.reads_linger[index(program->rank)]) program->late_readers.push_back(p);

@@ -64,6 +64,8 @@ constexpr bool one_sided(std::uint32_t needs) {
   return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
 }
 
+inline constexpr std::int32_t kNobody = -2;  // beside schedule::kAllPeers
+
 struct Program {
   std::string algorithm;
   schedule::Collective collective = schedule::Collective::kAllreduce;
@@ -88,6 +90,8 @@ struct Program {
 
   // One-sided schedules: whether peers touch this rank's Input or Output, and when their reads of Input may end late.
   bool window[2] = {false, false};
+  // Per chunk of Input and Output in the block: the peer that reads it, kNobody, or kAllPeers for several.
+  std::vector<std::int32_t> readers[2];
   std::vector<std::int32_t> late_readers;  // peers whose last use must be waited for before Input changes
   std::vector<std::int32_t> tell_readers;  // peers that wait for this rank's last use
 

@@ -66,6 +66,7 @@ class Replay {
       const std::size_t chunks = index(chunks_of(mine.collective, spaces[s], mine.chunks, size_));
       result_.first_peer_access[s].resize(chunks);
       result_.last_peer_access[s].resize(chunks);
+      result_.readers[s].assign(chunks, kNobody);
     }
     result_.read_by.resize(index(size_));
     result_.reads_from.resize(index(size_));
@@ -151,6 +152,8 @@ class Replay {
         std::uint64_t& first = result_.first_peer_access[output][c];
         if (first == 0) first = time_;
         result_.last_peer_access[output][c] = time_;
+        std::int32_t& reader = result_.readers[output][c];
+        if (is_read) reader = reader == kNobody || reader == r ? r : schedule::kAllPeers;
       }
       if (is_read) result_.read_by[index(r)] = true;
     }

@@ -3,10 +3,18 @@
 #include <algorithm>
 
 #include "core/execute/pack.h"
+#include "plugins/devices/cpu/copy.h"
 
 namespace roda::execute {
 
 using schedule::Space;
+
+namespace {
+
+// Nanoseconds for a line that a peer has written: 15 to 32 where both cores share a cache, 120 and more where not.
+constexpr std::uint32_t kFarNs = 80;
+
+}  // namespace
 
 Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& options)
     : group_(group), program_(program) {
@@ -14,6 +22,7 @@ Run::Run(TransportGroup& group, const Program& program, const ExecuteOptions& op
   view_.program = &program;
   view_.options = &options;
   view_.staged = program.one_sided();
+  view_.far.resize(index(program.size));
   for (std::size_t i = 0; i < program.lanes.size(); ++i) {
     lanes_.push_back(std::make_unique<LaneRun>(view_, program.lanes[i], static_cast<std::uint32_t>(i)));
   }
@@ -50,6 +59,7 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice
   if (view_.staged) {
     view_.block_index = group_.next_block(args.slot);
     view_.sequence = ++group_.block(view_.block_index).sequence;
+    find_far_peers();
     phase_ = Phase::kLinger;
   }
   return {};
@@ -221,6 +231,16 @@ void Run::use_one_tensor() {
   }
 }
 
+// For how this rank stores what others read; ranks need not agree.
+void Run::find_far_peers() {
+  view_.any_far = false;
+  if (std::max(view_.map[0].prefix.back(), view_.map[1].prefix.back()) < view_.options->far_bytes) return;
+  for (std::int32_t peer = 0; peer < program_.size; ++peer) {
+    view_.far[index(peer)] = peer != program_.rank && group_.line_latency(peer) >= kFarNs;
+    view_.any_far |= view_.far[index(peer)];
+  }
+}
+
 // A bucket's slice goes into the block, and the result out of it, at once: they are no longer than a block.
 Status Run::bring_in(Effort* effort, bool* done) {
   if (!view_.bucket) {
@@ -230,7 +250,7 @@ Status Run::bring_in(Effort* effort, bool* done) {
   const SpaceMap& map = view_.map[1];
   effort->spend(map.prefix.back());
   char* to = view_.block[program_.in_place ? 1 : 0];
-  return args_->bucket->pack_part(to, map.user.front(), map.prefix.back(), args_->prescale);
+  return args_->bucket->pack_part(to, map.user.front(), map.prefix.back(), args_->prescale, view_.any_far);
 }
 
 Status Run::bring_out(Effort* effort, bool* done) {
@@ -258,12 +278,17 @@ bool Run::copy(const std::vector<ChunkRun>& chunks, Way way, Effort* effort) {
       const std::uintptr_t given = w == 1 ? contribution_ : reinterpret_cast<std::uintptr_t>(view_.user[0]);
       const char* from =
           way == Way::kOut ? view_.block[1] + map.block[chunk] : reinterpret_cast<const char*>(given + map.user[chunk]);
+      const bool far = way == Way::kIn && view_.goes_far(run.space, run.first + copy_chunk_, 1);
       char* to = way == Way::kIn ? view_.block[w] + map.block[chunk] : view_.user[1] + map.user[chunk];
       if (from == to) continue;
       while (copy_offset_ < total) {
         if (effort->budget == 0) return false;
         const std::size_t bytes = std::min(effort->budget, total - copy_offset_);
-        host.copy(host.self, to + copy_offset_, from + copy_offset_, bytes);
+        if (far) {
+          cpu::copy_streaming(to + copy_offset_, from + copy_offset_, bytes);
+        } else {
+          host.copy(host.self, to + copy_offset_, from + copy_offset_, bytes);
+        }
         copy_offset_ += bytes;
         effort->spend(bytes);
       }

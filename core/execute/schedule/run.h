@@ -34,6 +34,7 @@ class Run {
 
   void use_one_tensor();
   bool lies_within_reach() const;
+  void find_far_peers();
   Status open();
   Status lanes(Effort* effort, bool* done);
   Status tell(bool* done);

@@ -268,11 +268,12 @@ class CollectivesTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CollectivesTest, TinySlices) {
   const Case& c = GetParam();
-  run_world(c.size, tiny_options(), [&](Rank& self) {
+  const auto body = [&](Rank& self) {
     Launches launches;
     Launcher launcher(self, c.algorithm->name, &launches);
     run_all(launcher, c.algorithm->collective, c.size);
-  });
+  };
+  run_world(c.size, tiny_options(), body, loop_with_far_ranks());
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, CollectivesTest, ::testing::ValuesIn(cases()),

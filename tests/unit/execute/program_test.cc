@@ -92,6 +92,16 @@ TEST(Compile, OnlyWhatPeersReadIsStaged) {
   EXPECT_FALSE(leaf.uses_block);
 }
 
+// How a chunk is stored hangs on how far its reader is.
+TEST(Compile, EveryChunkKnowsItsReader) {
+  using Readers = std::vector<std::int32_t>;
+  const Program sum = compiled(Collective::kAllreduce, "direct", 1, 4);
+  EXPECT_EQ(sum.readers[1], (Readers{0, schedule::kAllPeers, 2, 3}));
+  EXPECT_EQ(compiled(Collective::kAllreduce, "direct", 1, 2).readers[1], (Readers{0, 0}));
+  const Program leaf = compiled(Collective::kBroadcast, "direct", 1, 4);
+  EXPECT_EQ(leaf.readers[1], Readers(leaf.readers[1].size(), kNobody));
+}
+
 TEST(Compile, LateReadersAreKnownOnBothSides) {
   const Program program = compiled(Collective::kAllreduce, "oneshot", 0, 3);
   EXPECT_EQ(program.late_readers, (std::vector<std::int32_t>{1, 2}));

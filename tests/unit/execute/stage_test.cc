@@ -26,7 +26,7 @@ StageArgs allreduce_args(const TransportGroup& group, std::uint64_t launch, std:
 // Three tensors in one bucket, averaged: packed, scaled and unpacked slice by slice.
 TEST(Stage, BucketsNeedNoFusionBuffer) {
   for (const char* algorithm : {"direct", "twoshot", "oneshot"}) {
-    run_world(3, tiny_options(), [&](Rank& self) {
+    const auto body = [&](Rank& self) {
       const std::size_t counts[] = {5, 1203, 700};
       Bucket bucket;
       for (std::uint64_t launch = 1; launch <= 4; ++launch) {
@@ -55,7 +55,8 @@ TEST(Stage, BucketsNeedNoFusionBuffer) {
           EXPECT_EQ(decode(outputs[t], RODA_FLOAT32), wanted) << algorithm << " tensor " << t;
         }
       }
-    });
+    };
+    run_world(3, tiny_options(), body, loop_with_far_ranks());
   }
 }
 

@@ -105,6 +105,15 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
   for (auto& t : threads) t.join();
 }
 
+const roda_transport* loop_with_far_ranks() {
+  static const roda_transport table = [] {
+    roda_transport loop = *roda_loop_transport();
+    loop.line_latency = [](roda_group*, std::int32_t peer) -> std::uint32_t { return peer % 2 == 1 ? 1000 : 10; };
+    return loop;
+  }();
+  return &table;
+}
+
 ExecuteOptions tiny_options() {
   ExecuteOptions options;
   options.slice_bytes = 1024;
@@ -112,6 +121,7 @@ ExecuteOptions tiny_options() {
   options.segment_bytes = 128;
   options.block_bytes = 1024;
   options.get_bytes = 128;
+  options.far_bytes = 1;
   options.test_bytes = 512;
   return options;
 }

@@ -60,6 +60,9 @@ struct Rank {
 void run_world(int size, const ExecuteOptions& options, const std::function<void(Rank&)>& body,
                const roda_transport* transport = nullptr);
 
+// The loop, where every odd rank is far from every other rank.
+const roda_transport* loop_with_far_ranks();
+
 // Sizes so small that a few hundred bytes take the many-slice, many-segment and many-block paths.
 ExecuteOptions tiny_options();
 
