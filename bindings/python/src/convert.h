@@ -40,8 +40,11 @@ std::string to_bytes(PyObject* object);
 // Of a sequence. TypeError with the text for anything else.
 template <typename Value, typename Convert>
 std::vector<Value> to_vector(PyObject* object, const char* otherwise, Convert convert) {
-  const Object items = Object::take(PySequence_Fast(object, otherwise));
-  const bool is_list = PyList_Check(items.get());
+  // PySequence_Fast copies what is of a subclass: torch.Size.
+  const bool is_tuple = PyTuple_Check(object) != 0;
+  if (is_tuple) Py_INCREF(object);
+  const Object items = Object::take(is_tuple ? object : PySequence_Fast(object, otherwise));
+  const bool is_list = PyList_Check(items.get()) != 0;
   const Py_ssize_t size = is_list ? PyList_Size(items.get()) : PyTuple_Size(items.get());
   std::vector<Value> values(static_cast<std::size_t>(size));
   for (Py_ssize_t i = 0; i < size; ++i) {

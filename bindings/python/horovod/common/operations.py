@@ -174,7 +174,7 @@ def synchronize(handle: int) -> Any:
 
 def expect(handle: int) -> Any:
     """Wait like :func:`synchronize`; HorovodInternalError also for a handle that a shutdown dropped."""
-    if not is_pending(handle):
+    if handle not in _pending:
         raise HorovodInternalError(
             "The operation has no result: Horovod has been shut down since it was started, or it was waited for before."
         )

@@ -14,13 +14,14 @@ from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
+from horovod.torch import _ops
 from horovod.torch._buckets import Bucket, make_buckets
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
+from horovod.torch._tensors import start
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import (
-    allreduce_async_,
     grouped_allreduce_async_,
     size,
     sparse_allreduce_async,
@@ -30,14 +31,6 @@ TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
     "backward_passes_per_step to accumulate gradients locally."
 )
-
-
-class _Reduction:
-    """One running reduction of the gradients of `parameters`: one, or those of a group."""
-
-    def __init__(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
-        self.parameters = parameters
-        self.finish = finish
 
 
 class DistributedMixin:
@@ -73,7 +66,8 @@ class DistributedMixin:
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
-        self._handles: dict[torch.Tensor, _Reduction] = {}
+        # What ends the reduction that is under way; the members of a group share one.
+        self._handles: dict[torch.Tensor, Callable[[], Any]] = {}
         # Those whose gradients are sparse, as far as this rank knows.
         self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
         self._synchronized = False
@@ -103,15 +97,16 @@ class DistributedMixin:
     # --- during the backward pass ---
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if parameter in self._handles or self._allreduce_delay[parameter] <= 0:
+        delay = self._allreduce_delay[parameter] - 1
+        if delay < 0 or parameter in self._handles:
             raise AssertionError(TOO_MANY_PASSES)
         self._synchronized = False  # true of the gradients before, whose step was perhaps left out
         if parameter.grad.is_sparse:
             self._sparse.add(parameter)
-        if parameter in self._bucket_of:
+        if self._bucket_of and parameter in self._bucket_of:
             self._keep_in_bucket(parameter)
-        self._allreduce_delay[parameter] -= 1
-        if self._allreduce_delay[parameter] > 0:
+        self._allreduce_delay[parameter] = delay
+        if delay > 0:
             return
         members = self._group_of.get(parameter)
         if members is None:
@@ -135,20 +130,15 @@ class DistributedMixin:
                 self._reduce(member)
         return None
 
-    def _register(self, parameters: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
-        reduction = _Reduction(parameters, finish)
-        for parameter in parameters:
-            self._handles[parameter] = reduction
-
     def _reduce(self, parameter: torch.Tensor) -> None:
         name, gradient = self._parameter_names[parameter], parameter.grad
         if gradient.is_sparse and not self.sparse_as_dense:
             wait = sparse_allreduce_async(gradient, name, self.op, self.process_set)
-            self._register([parameter], lambda: setattr(parameter, "grad", wait()))
+            self._handles[parameter] = lambda: setattr(parameter, "grad", wait())
             return
         sent, finish = self._compressed(parameter)
         handle = self._started(sent, name)
-        self._register([parameter], lambda: finish(expect(handle)))
+        self._handles[parameter] = lambda: finish(expect(handle))
 
     def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
         if members[0] in self._bucket_of:
@@ -169,22 +159,16 @@ class DistributedMixin:
             for (_, finish_one), reduced in zip(pairs, expect(handle)):
                 finish_one(reduced)
 
-        self._register(members, finish)
+        self._handles.update(dict.fromkeys(members, finish))
         return None
 
     def _reduce_bucket(self, bucket: Bucket) -> None:
         handle = self._started(bucket.flat, bucket.name)
-        self._register(bucket.members, lambda: expect(handle))
+        self._handles.update(dict.fromkeys(bucket.members, lambda: expect(handle)))
 
     def _started(self, tensor: torch.Tensor, name: str) -> int:
-        return allreduce_async_(
-            tensor,
-            name=name,
-            op=self.op,
-            prescale_factor=self._prescale,
-            postscale_factor=self._postscale,
-            process_set=self.process_set,
-        )
+        factors = (self._prescale, self._postscale)
+        return start(*_ops.prepare_allreduce(tensor, True, name, self.op, *factors, self.process_set))
 
     def _compressed(self, parameter: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """Return what to send for the gradient, and what puts the reduced tensor back into it."""
@@ -197,7 +181,7 @@ class DistributedMixin:
             result = self._compression.decompress(reduced, context)
             if was_sparse:
                 parameter.grad = result.to_sparse()
-            elif result.data_ptr() != gradient.data_ptr():
+            elif result is not gradient and result.data_ptr() != gradient.data_ptr():
                 with torch.no_grad():
                     gradient.copy_(result)
 
@@ -211,8 +195,7 @@ class DistributedMixin:
         self._reset_delays()
 
     def _reset_delays(self) -> None:
-        for parameter in self._allreduce_delay:
-            self._allreduce_delay[parameter] = self.backward_passes_per_step
+        self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Load a state and forget reductions that were under way."""
@@ -238,6 +221,15 @@ class DistributedMixin:
             self._synchronized = True
             return
         self._adopt_new_parameters()
+        if len(self._handles) < len(self._trained):
+            self._reduce_the_others()
+        self._wait_for_all()
+        for bucket in dict.fromkeys(self._bucket_of.values()):
+            bucket.move_within_reach(self.process_set)
+        self._reset_delays()
+        self._synchronized = True
+
+    def _reduce_the_others(self) -> None:
         for parameter in self._trained:
             if parameter in self._bucket_of and parameter not in self._handles:
                 self._keep_in_bucket(parameter)
@@ -252,20 +244,15 @@ class DistributedMixin:
                 self._reduce_group(members)
             else:
                 self._reduce(parameter)
-        self._wait_for_all()
-        for bucket in dict.fromkeys(self._bucket_of.values()):
-            bucket.move_within_reach(self.process_set)
-        self._reset_delays()
-        self._synchronized = True
 
     def _wait_for_all(self) -> None:
         # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards.
-        reductions = list(dict.fromkeys(self._handles.values()))
+        finishes = list(dict.fromkeys(self._handles.values()))
         self._handles.clear()
         first_error: Exception | None = None
-        for reduction in reductions:
+        for finish in finishes:
             try:
-                reduction.finish()
+                finish()
             except Exception as error:  # noqa: BLE001 (raised below)
                 first_error = first_error or error
         if first_error is not None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 from torch.autograd.profiler import record_function
 from torch.utils.dlpack import from_dlpack
 
@@ -56,7 +57,7 @@ def run(requests: list[Request], num_outputs: int, collect: Collect) -> Any:
 
 def marker() -> Callable[..., AbstractContextManager[Any]] | None:
     """Return what makes a range; None while no profiler runs: a range costs more than many an operation."""
-    return record_function if getattr(torch.autograd.profiler, "_is_profiler_enabled", False) else _nvtx_marker()
+    return record_function if getattr(profiler, "_is_profiler_enabled", False) else _nvtx_marker()
 
 
 @functools.cache
