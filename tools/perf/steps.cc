@@ -1,5 +1,8 @@
+#include <ctime>
+
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "tools/common/models.h"
 #include "tools/perf/flag.h"
@@ -116,6 +119,32 @@ void time_in_turn(const Options& options, std::vector<Way>* ways) {
   }
 }
 
+// Of all threads of this process.
+double processor_us() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
+
+// What a tensor costs that all ranks know and that has next to nothing to move: submitting it, agreeing on it and
+// ending it, the wait for the other ranks included.
+void measure_agreeing(const Options& options, std::size_t count, Report* report) {
+  constexpr int kWarmup = 20;
+  constexpr int kSteps = 200;
+  const Gradients elements("perf.element", std::vector<std::size_t>(count, 1));
+  for (const auto& [run, how] :
+       {std::pair(&Gradients::run_one_by_one, "one by one"), std::pair(&Gradients::run_as_group, "as a group")}) {
+    double begin = 0;
+    for (int i = -kWarmup; i < kSteps; ++i) {
+      if (i == 0) begin = processor_us();
+      (elements.*run)();
+    }
+    const double each = (processor_us() - begin) / (kSteps * static_cast<double>(count));
+    report->note(options.model + "'s " + std::to_string(count) + " tensors of one element, " + how,
+                 max_over_ranks(each), "us of a rank's processor time each");
+  }
+}
+
 }  // namespace
 
 bool measure_model(const Session& session, const Options& options, Report* report) {
@@ -147,6 +176,7 @@ bool measure_model(const Session& session, const Options& options, Report* repor
   for (const Way& way : ways) {
     report->note(options.model + "." + way.label + " / one_call", summarise(way.times).median / base, "");
   }
+  measure_agreeing(options, sizes.size(), report);
   return all_right;
 }
 
