@@ -50,6 +50,9 @@ build_folder() {
   logged "build/logs/$(basename "$dir")-compile.log" ninja -C "$dir" -j "$JOBS" "$target"
 }
 
+# A target's sources go through the compiler together, as in the package (pyproject.toml): a third of the time.
+UNITY=(-Dunity=on -Dunity_size=20)
+
 # meson_tests NAME DIR OPTIONS…: runs a build folder's tests and keeps its reports.
 meson_tests() {
   local name=$1 dir=$2 status=0
@@ -66,11 +69,11 @@ suite_structure() {
   python tools/code_sizes.py
 }
 
-# Built as the product is: with ccache what that has compiled is not compiled again.
-build_native() { build_folder build/native all --buildtype=release; }
+# build_native OPTIONS…: built as the product is: with ccache what that has compiled is not compiled again.
+build_native() { build_folder build/native all --buildtype=release "$@"; }
 
 suite_native() {
-  build_native || { step_failed "native: build" && return; }
+  build_native "${UNITY[@]}" || { step_failed "native: build" && return; }
   if grep -B1 -A3 'warning:' build/logs/native-compile.log; then step_failed "native: the compiler warns"; fi
   python tools/check_locks.py build/native --jobs "$JOBS" || step_failed "native: what locks guard"
   meson_tests native build/native
@@ -80,7 +83,7 @@ suite_native() {
 # tests under the sanitizers are a command in docs/testing.md: compiling them costs more than all the rest together.
 build_sanitizers() {
   build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 -Ddebug=false \
-    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx
+    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx "${UNITY[@]}"
 }
 
 suite_sanitizers() {
@@ -95,7 +98,7 @@ suite_sanitizers() {
 # taken down, so a helper's thread that has ended may be left.
 suite_threads() {
   build_folder build/tsan engine-tests -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 \
-    -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo || { step_failed "threads: build" && return; }
+    -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo "${UNITY[@]}" || { step_failed "threads: build" && return; }
   TSAN_OPTIONS=report_thread_leaks=0:suppressions=$ROOT/tests/tsan.supp meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
 }
 
@@ -220,6 +223,7 @@ suite_ray() {
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
+# Where it sets up the build, each source is compiled by itself, which shows an include that one forgot.
 suite_quick() {
   suite_structure
   build_native || { step_failed "quick: build" && return; }
@@ -264,7 +268,7 @@ suite_curves() {
 # RDMA, in a virtual machine with software devices; skipped with the reason where none is to be had. The machine keeps one
 # core busy and the suites after it go on beside it.
 suite_vm() {
-  build_native || { step_failed "vm: build" && return; }
+  build_native "${UNITY[@]}" || { step_failed "vm: build" && return; }
   beside vm tests/vm/run.sh build/native "$RESULTS/vm.xml"
 }
 
@@ -280,7 +284,7 @@ end_vm() {
 build_fuzz() {
   CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
     -Dtransports=loop,tcp -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
-    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']"
+    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']" "${UNITY[@]}"
 }
 
 suite_fuzz() {

@@ -6,7 +6,7 @@
 namespace roda::schedule {
 namespace {
 
-void ring(Schedule& s, int rank, int size) {
+void ring_allgather(Schedule& s, int rank, int size) {
   s.chunks = size;
   for (int round = 0; round < size - 1; ++round) {
     add(s, step::send(ranks::next(rank, size), output(ranks::wrap(rank - round, size))),
@@ -24,7 +24,7 @@ std::vector<Range> around(int first, int count, int size) {
 
 // In each round this rank has the chunks rank .. rank + have - 1 and gets as many again from the rank `have` ahead.
 // Chunks lie where they belong from the start, so they may differ in size.
-void bruck(Schedule& s, int rank, int size) {
+void bruck_allgather(Schedule& s, int rank, int size) {
   s.chunks = size;
   for (int have = 1; have < size; have *= 2) {
     const int count = std::min(have, size - have);
@@ -35,7 +35,7 @@ void bruck(Schedule& s, int rank, int size) {
   }
 }
 
-void direct(Schedule& s, int, int size) {
+void direct_allgather(Schedule& s, int, int size) {
   s.chunks = size;
   if (size == 1) return;
   add(s, step::signal(kAllPeers));
@@ -48,10 +48,10 @@ std::vector<Algorithm> allgather_algorithms() {
   return list_of(
       Collective::kAllgather,
       {{"bruck", "doubles what every rank has; log2(P) rounds for any P and any chunk sizes (Bruck et al. 1997)",
-        kNeedsMessages, bruck},
-       {"direct", "each rank reads every peer's chunk; two handshakes (MSCCL++, 2025)", kOneSided, direct},
+        kNeedsMessages, bruck_allgather},
+       {"direct", "each rank reads every peer's chunk; two handshakes (MSCCL++, 2025)", kOneSided, direct_allgather},
        {"ring", "every chunk goes once around a ring; talks to neighbours only, P-1 rounds (Thakur et al. 2005)",
-        kNeedsMessages, ring}});
+        kNeedsMessages, ring_allgather}});
 }
 
 }  // namespace roda::schedule

@@ -8,7 +8,7 @@ namespace {
 
 // Chunk c travels the circle twice: from rank c it gathers everybody's contribution and is complete at rank c - 1, from
 // there it goes to everybody.
-void ring(Schedule& s, int rank, int size) {
+void ring_allreduce(Schedule& s, int rank, int size) {
   s.chunks = size;
   const int next = ranks::next(rank, size);
   const int previous = ranks::previous(rank, size);
@@ -35,7 +35,7 @@ void fold_into(Schedule& s, const ranks::Fold& fold, Range all, Core&& core) {
 
 // Exchanges the whole vector along each dimension of the hypercube. The sum goes back and forth between Output and
 // Scratch, because what is being sent must stay as it is until the partner has it.
-void recursive_doubling(Schedule& s, int rank, int size) {
+void recursive_doubling_allreduce(Schedule& s, int rank, int size) {
   const ranks::Fold fold = ranks::fold_of(size);
   s.scratch_chunks = fold.rounds > 0 && fold.core_rank(rank) >= 0 ? 1 : 0;
   fold_into(s, fold, output(0), [&](int core_rank) {
@@ -50,7 +50,7 @@ void recursive_doubling(Schedule& s, int rank, int size) {
 }
 
 // Recursive halving leaves core rank c with chunk c complete; the same exchanges backwards give everybody all chunks.
-void rabenseifner(Schedule& s, int, int size) {
+void rabenseifner_allreduce(Schedule& s, int, int size) {
   const ranks::Fold fold = ranks::fold_of(size);
   s.chunks = fold.core;
   fold_into(s, fold, output(0, fold.core), [&](int core_rank) {
@@ -66,7 +66,7 @@ void rabenseifner(Schedule& s, int, int size) {
 }
 
 // The smallest subtree is ready first; on the way down the largest is served first.
-void binomial(Schedule& s, int rank, int size) {
+void binomial_allreduce(Schedule& s, int rank, int size) {
   const int parent = ranks::binomial_parent(rank);
   const std::vector<int> children = ranks::binomial_children(rank, size);
   for (auto child = children.rbegin(); child != children.rend(); ++child) {
@@ -77,7 +77,7 @@ void binomial(Schedule& s, int rank, int size) {
 }
 
 // Lane t reduces chunk t to the root of tree t and broadcasts it from there.
-void double_binary_tree(Schedule& s, int rank, int size) {
+void double_binary_tree_allreduce(Schedule& s, int rank, int size) {
   s.chunks = 2;
   s.lanes.resize(2);
   for (int tree = 0; tree < 2; ++tree) {
@@ -95,7 +95,7 @@ void double_binary_tree(Schedule& s, int rank, int size) {
 // Every rank collects all contributions to its chunk and sums them up in rank order, in one pass; then everybody gets
 // everybody's chunk. As many bytes as a ring, and 2(P-1) messages that wait for one another only once. The sum begins
 // with rank 0's contribution and takes its place: rank 0's is there already, any other's own has to be moved aside.
-void ordered(Schedule& s, int rank, int size) {
+void ordered_allreduce(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size == 1) return;
   s.scratch_chunks = size;
@@ -120,7 +120,7 @@ void gather_chunks(Schedule& s) {
 // Rank r completes chunk r alone, so all ranks end with the same bits. Everybody starts at another peer, so that no
 // memory is read by all at once. A chunk of another rank's is overwritten only when that rank has announced that it is
 // complete: then it has also been read.
-void direct(Schedule& s, int rank, int size) {
+void direct_allreduce(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size == 1) return;
   add_handshake(s);
@@ -132,7 +132,7 @@ void direct(Schedule& s, int rank, int size) {
 
 // Everybody reduces everything in rank order, so all ranks end with the same bits. One handshake, and nobody waits for
 // the others' reads. Nothing stands between the reads: they can be done in one pass.
-void oneshot(Schedule& s, int, int size) {
+void oneshot_allreduce(Schedule& s, int, int size) {
   s.in_place = false;
   s.reads_linger = size > 1;
   add_handshake(s);
@@ -142,7 +142,7 @@ void oneshot(Schedule& s, int, int size) {
 // Rank r completes chunk r, taking the contributions in rank order: the bits do not depend on where a chunk begins.
 // Output chunks are read once they are announced, and the end waits until all of them were: the reads of Input lie
 // before that, too.
-void twoshot(Schedule& s, int rank, int size) {
+void twoshot_allreduce(Schedule& s, int rank, int size) {
   s.chunks = size;
   s.in_place = false;
   add_handshake(s);
@@ -157,27 +157,27 @@ std::vector<Algorithm> allreduce_algorithms() {
       Collective::kAllreduce,
       {{"binomial",
         "reduces to rank 0 and broadcasts along a binomial tree; fewest messages, 2(P-1) (Thakur et al. 2005)",
-        kNeedsMessages, binomial},
+        kNeedsMessages, binomial_allreduce},
        {"direct",
         "in place: each rank reduces its chunk out of all peers' memory, then reads the others (MSCCL++, 2025)",
-        kOneSided, direct},
+        kOneSided, direct_allreduce},
        {"double_binary_tree",
         "each half up and down one of two complementary trees; 2 log2(P) rounds (Sanders, Speck & Traeff 2009)",
-        kNeedsMessages, double_binary_tree},
+        kNeedsMessages, double_binary_tree_allreduce},
        {"oneshot",
         "out of place: each rank reduces all of everybody's memory; one handshake, small sizes (MSCCL++, 2025)",
-        kOneSided, oneshot, true},
+        kOneSided, oneshot_allreduce, true},
        {"ordered", "each rank sums up its chunk in rank order, whatever the transport; same bits at any size and place",
-        kNeedsMessages, ordered, true},
+        kNeedsMessages, ordered_allreduce, true},
        {"rabenseifner", "recursive halving, then doubling; least bytes in 2 log2(P) rounds (Rabenseifner 2004)",
-        kNeedsMessages, rabenseifner},
+        kNeedsMessages, rabenseifner_allreduce},
        {"recursive_doubling", "whole vector with log2(P) partners; fewest rounds, for small sizes (Thakur et al. 2005)",
-        kNeedsMessages, recursive_doubling},
+        kNeedsMessages, recursive_doubling_allreduce},
        {"ring", "reduce-scatter and allgather along a ring; least bytes, 2(P-1) rounds (Patarasuk & Yuan 2009)",
-        kNeedsMessages, ring},
+        kNeedsMessages, ring_allreduce},
        {"twoshot",
         "out of place: like direct, every element summed in rank order; same bits at any size (MSCCL++, 2025)",
-        kOneSided, twoshot, true}});
+        kOneSided, twoshot_allreduce, true}});
 }
 
 }  // namespace roda::schedule

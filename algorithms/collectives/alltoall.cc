@@ -4,7 +4,7 @@
 namespace roda::schedule {
 namespace {
 
-void pairwise(Schedule& s, int rank, int size) {
+void pairwise_alltoall(Schedule& s, int rank, int size) {
   s.chunks = size;
   add(s, step::copy(output(rank), input(rank)));
   for (int distance = 1; distance < size; ++distance) {
@@ -14,7 +14,7 @@ void pairwise(Schedule& s, int rank, int size) {
   }
 }
 
-void direct(Schedule& s, int rank, int size) {
+void direct_alltoall(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size > 1) add(s, step::signal(kAllPeers));
   add(s, step::copy(output(rank), input(rank)));
@@ -26,9 +26,10 @@ void direct(Schedule& s, int rank, int size) {
 std::vector<Algorithm> alltoall_algorithms() {
   return list_of(
       Collective::kAlltoall,
-      {{"direct", "each rank reads its chunk of every peer; two handshakes (MSCCL++, 2025)", kOneSided, direct},
+      {{"direct", "each rank reads its chunk of every peer; two handshakes (MSCCL++, 2025)", kOneSided,
+        direct_alltoall},
        {"pairwise", "in round d to the rank d ahead and from the rank d behind; P-1 rounds (Thakur et al. 2005)",
-        kNeedsMessages, pairwise}});
+        kNeedsMessages, pairwise_alltoall}});
 }
 
 }  // namespace roda::schedule

@@ -4,14 +4,14 @@
 namespace roda::schedule {
 namespace {
 
-void dissemination(Schedule& s, int rank, int size) {
+void dissemination_barrier(Schedule& s, int rank, int size) {
   for (int distance = 1; distance < size; distance *= 2) {
     add(s, step::send(ranks::wrap(rank + distance, size), nothing()),
         step::recv(ranks::wrap(rank - distance, size), nothing()));
   }
 }
 
-void signal(Schedule& s, int, int) { add_handshake(s); }
+void signal_barrier(Schedule& s, int, int) { add_handshake(s); }
 
 }  // namespace
 
@@ -19,10 +19,10 @@ std::vector<Algorithm> barrier_algorithms() {
   return list_of(
       Collective::kBarrier,
       {{"dissemination", "empty messages over distances 1, 2, 4 ...; log2(P) rounds (Hensgen, Finkel & Manber 1988)",
-        kNeedsMessages, dissemination},
+        kNeedsMessages, dissemination_barrier},
        {"signal",
         "signals everybody and waits for everybody; one round (flags, not a counter: Mellor-Crummey & Scott 1991)",
-        kNeedsSignals, signal}});
+        kNeedsSignals, signal_barrier}});
 }
 
 }  // namespace roda::schedule

@@ -6,7 +6,7 @@ namespace {
 
 // Nodes of the trees are ranks counted from the root.
 
-void binomial(Schedule& s, int rank, int size) {
+void binomial_broadcast(Schedule& s, int rank, int size) {
   const int node = ranks::wrap(rank - s.root, size);
   const auto rank_of = [&](int other) { return ranks::wrap(other + s.root, size); };
   if (node != 0) add(s, step::recv(rank_of(ranks::binomial_parent(node)), output(0)));
@@ -14,7 +14,7 @@ void binomial(Schedule& s, int rank, int size) {
 }
 
 // The trees span all ranks but the root, which feeds chunk t to the top of tree t.
-void double_binary_tree(Schedule& s, int rank, int size) {
+void double_binary_tree_broadcast(Schedule& s, int rank, int size) {
   s.chunks = 2;
   s.lanes.resize(2);
   if (size == 1) return;
@@ -34,7 +34,7 @@ void double_binary_tree(Schedule& s, int rank, int size) {
 
 // Binomial scatter of the chunks, then a ring that leaves out what its receiver already has: the chunks that the
 // scatter leaves at a node are those of its subtree.
-void scatter_allgather(Schedule& s, int rank, int size) {
+void scatter_allgather_broadcast(Schedule& s, int rank, int size) {
   s.chunks = size;
   const int node = ranks::wrap(rank - s.root, size);
   const auto rank_of = [&](int other) { return ranks::wrap(other + s.root, size); };
@@ -51,7 +51,7 @@ void scatter_allgather(Schedule& s, int rank, int size) {
   }
 }
 
-void direct(Schedule& s, int rank, int) {
+void direct_broadcast(Schedule& s, int rank, int) {
   if (rank == s.root) return add_handshake(s);
   add(s, step::wait(s.root), step::get(s.root, output(0), output(0)), step::signal(s.root));
 }
@@ -62,14 +62,15 @@ std::vector<Algorithm> broadcast_algorithms() {
   return list_of(
       Collective::kBroadcast,
       {{"binomial", "whole vector down a binomial tree; log2(P) rounds, for small sizes (Thakur et al. 2005)",
-        kNeedsMessages, binomial},
-       {"direct", "everybody reads the root's memory and tells it so; one round (MSCCL++, 2025)", kOneSided, direct},
+        kNeedsMessages, binomial_broadcast},
+       {"direct", "everybody reads the root's memory and tells it so; one round (MSCCL++, 2025)", kOneSided,
+        direct_broadcast},
        {"double_binary_tree",
         "each half down one of two complementary trees; log2(P) rounds at full bandwidth (Sanders, Speck & Traeff "
         "2009)",
-        kNeedsMessages, double_binary_tree},
+        kNeedsMessages, double_binary_tree_broadcast},
        {"scatter_allgather", "scatters down a binomial tree, then a ring; few bytes per rank (van de Geijn, 1994)",
-        kNeedsMessages, scatter_allgather}});
+        kNeedsMessages, scatter_allgather_broadcast}});
 }
 
 }  // namespace roda::schedule

@@ -6,7 +6,7 @@ namespace {
 
 // Who has children sums up where its own data need not stay: the root in Output, the others in Scratch. The smallest
 // subtree is ready first.
-void binomial(Schedule& s, int rank, int size) {
+void binomial_reduce(Schedule& s, int rank, int size) {
   if (size == 1) return add(s, step::copy(output(0), input(0)));
   const int node = ranks::wrap(rank - s.root, size);
   const auto rank_of = [&](int other) { return ranks::wrap(other + s.root, size); };
@@ -22,7 +22,7 @@ void binomial(Schedule& s, int rank, int size) {
 }
 
 // The broadcast the other way: the trees span all ranks but the root, which takes chunk t from the top of tree t.
-void double_binary_tree(Schedule& s, int rank, int size) {
+void double_binary_tree_reduce(Schedule& s, int rank, int size) {
   s.chunks = 2;
   s.lanes.resize(2);
   s.scratch_chunks = size == 1 || rank == s.root ? 0 : 2;
@@ -47,7 +47,7 @@ void double_binary_tree(Schedule& s, int rank, int size) {
 }
 
 // The root has all contributions side by side before it writes its Output, which may be its Input.
-void ordered(Schedule& s, int rank, int size) {
+void ordered_reduce(Schedule& s, int rank, int size) {
   if (rank != s.root) return add(s, step::send(s.root, input(0)));
   const bool moves_own = s.root != 0;
   s.scratch_chunks = size == 1 ? 0 : size;
@@ -61,7 +61,7 @@ void ordered(Schedule& s, int rank, int size) {
   }
 }
 
-void direct(Schedule& s, int rank, int size) {
+void direct_reduce(Schedule& s, int rank, int size) {
   if (rank != s.root) return add(s, step::signal(s.root), step::wait(s.root));
   add(s, step::copy(output(0), input(0)));
   if (size == 1) return;
@@ -78,14 +78,14 @@ std::vector<Algorithm> reduce_algorithms() {
   return list_of(
       Collective::kReduce,
       {{"binomial", "up a binomial tree to the root; fewest messages, log2(P) rounds (Thakur et al. 2005)",
-        kNeedsMessages, binomial},
+        kNeedsMessages, binomial_reduce},
        {"direct", "the root reduces out of all peers' memory and tells them so; one round (MSCCL++, 2025)", kOneSided,
-        direct},
+        direct_reduce},
        {"double_binary_tree",
         "each half up one of two complementary trees; log2(P) rounds at full bandwidth (Sanders, Speck & Traeff 2009)",
-        kNeedsMessages, double_binary_tree},
+        kNeedsMessages, double_binary_tree_reduce},
        {"ordered", "the root sums up in rank order, whatever the transport; same bits at any size and place",
-        kNeedsMessages, ordered, true}});
+        kNeedsMessages, ordered_reduce, true}});
 }
 
 }  // namespace roda::schedule

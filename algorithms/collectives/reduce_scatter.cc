@@ -5,7 +5,7 @@ namespace roda::schedule {
 namespace {
 
 // Chunk c starts at rank c + 1 and is complete at rank c. What is under way lies in Scratch, as Input is read-only.
-void ring(Schedule& s, int rank, int size) {
+void ring_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size == 1) return add(s, step::copy(output(0), input(0)));
   s.scratch_chunks = size;
@@ -22,7 +22,7 @@ void ring(Schedule& s, int rank, int size) {
 
 // The core halves what each rank is responsible for until only its own chunks (two, if another rank is folded into it)
 // are left. The first exchange reads Input unless the folding has filled Scratch already.
-void recursive_halving(Schedule& s, int rank, int size) {
+void recursive_halving_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size == 1) return add(s, step::copy(output(0), input(0)));
   const ranks::Fold fold = ranks::fold_of(size);
@@ -48,7 +48,7 @@ void recursive_halving(Schedule& s, int rank, int size) {
   add(s, step::copy(output(0), scratch(rank)));
 }
 
-void pairwise(Schedule& s, int rank, int size) {
+void pairwise_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   if (size == 1) add(s, step::copy(output(0), input(0)));
   for (int distance = 1; distance < size; ++distance) {
@@ -59,7 +59,7 @@ void pairwise(Schedule& s, int rank, int size) {
 }
 
 // The first half of the ordered allreduce.
-void ordered(Schedule& s, int rank, int size) {
+void ordered_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   s.scratch_chunks = size == 1 ? 0 : size;
   s.scratch_is_own = true;
@@ -72,7 +72,7 @@ void ordered(Schedule& s, int rank, int size) {
   }
 }
 
-void direct(Schedule& s, int rank, int size) {
+void direct_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   add_handshake(s);
   add(s, step::copy(output(0), input(rank)));
@@ -83,7 +83,7 @@ void direct(Schedule& s, int rank, int size) {
 }
 
 // As direct, but in rank order: the bits do not depend on whose chunk an element is in.
-void direct_ordered(Schedule& s, int rank, int size) {
+void direct_ordered_reduce_scatter(Schedule& s, int rank, int size) {
   s.chunks = size;
   add_handshake(s);
   add_ordered_sum(s, output(0), input(rank));
@@ -96,20 +96,20 @@ std::vector<Algorithm> reduce_scatter_algorithms() {
   return list_of(
       Collective::kReduceScatter,
       {{"direct", "each rank reduces its chunk out of all peers' memory; two handshakes (MSCCL++, 2025)", kOneSided,
-        direct},
+        direct_reduce_scatter},
        {"direct_ordered",
         "like direct, every element summed in rank order; same bits at any size and place (MSCCL++, 2025)", kOneSided,
-        direct_ordered, true},
+        direct_ordered_reduce_scatter, true},
        {"ordered", "each rank sums up its chunk in rank order, whatever the transport; same bits at any size and place",
-        kNeedsMessages, ordered, true},
+        kNeedsMessages, ordered_reduce_scatter, true},
        {"pairwise", "every rank sends each chunk to its owner; no scratch memory, P-1 rounds (Thakur et al. 2005)",
-        kNeedsMessages, pairwise},
+        kNeedsMessages, pairwise_reduce_scatter},
        {"recursive_halving",
         "halves the vector with log2(P) partners; least bytes in fewest rounds (Thakur et al. 2005)", kNeedsMessages,
-        recursive_halving},
+        recursive_halving_reduce_scatter},
        {"ring",
         "every chunk gathers contributions around a ring; talks to neighbours only, P-1 rounds (Thakur et al. 2005)",
-        kNeedsMessages, ring}});
+        kNeedsMessages, ring_reduce_scatter}});
 }
 
 }  // namespace roda::schedule

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "algorithms/index.h"
+
 namespace roda::plan {
 
 using schedule::Block;
@@ -19,8 +21,6 @@ using schedule::Step;
 using schedule::StepKind;
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 void add_call(Call call, const Range& src, const Range& dst, Schedule* out) {
   out->calls.push_back(std::move(call));

@@ -5,13 +5,13 @@
 #include <ranges>
 #include <span>
 
+#include "algorithms/index.h"
+
 namespace roda::plan {
 
 using schedule::Collective;
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 std::string place_of(std::size_t stage) { return "stage " + std::to_string(stage) + ": "; }
 

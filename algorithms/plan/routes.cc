@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/index.h"
 #include "algorithms/plan/compile.h"
 
 namespace roda::plan {
@@ -11,8 +12,6 @@ using schedule::Block;
 using schedule::Collective;
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Follower {
  public:

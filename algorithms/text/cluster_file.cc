@@ -35,7 +35,7 @@ void read_placement(const json& list, sim::Cluster* cluster) {
   }
 }
 
-sim::Cluster read_all(const std::string& text) {
+sim::Cluster parse_cluster(const std::string& text) {
   const json file = parse_json(text);
   Fields fields(file, "the cluster file");
   sim::Cluster cluster;
@@ -55,7 +55,7 @@ sim::Cluster read_all(const std::string& text) {
 
 std::optional<std::string> read_cluster(const std::string& text, sim::Cluster* cluster) {
   try {
-    *cluster = read_all(text);
+    *cluster = parse_cluster(text);
   } catch (const Wrong& wrong) {
     return wrong.what();
   }

@@ -110,7 +110,7 @@ Collective read_collective(Fields* fields) {
   fields->fail("there is no collective \"" + name + "\"");
 }
 
-std::vector<Schedule> read_all(const std::string& text) {
+std::vector<Schedule> parse_schedules(const std::string& text) {
   const json file = parse_json(text);
   Fields fields(file, "the schedule file");
   Schedule common;
@@ -168,7 +168,7 @@ std::string lines_of(const Schedule& schedule) {
 std::optional<std::string> read_schedules(const std::string& text, std::vector<Schedule>* ranks) {
   ranks->clear();
   try {
-    *ranks = read_all(text);
+    *ranks = parse_schedules(text);
   } catch (const Wrong& wrong) {
     return wrong.what();
   }

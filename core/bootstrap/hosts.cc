@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "algorithms/index.h"
 #include "core/bootstrap/gather.h"
 #include "plugins/base/format.h"
 #include "plugins/base/unique_fd.h"
@@ -131,8 +132,6 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
 namespace {
 
 using Ranks = std::vector<int>;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<topology::Host> group_hosts(const std::vector<RankReport>& reports) {
   std::vector<topology::Host> hosts;

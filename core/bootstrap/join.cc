@@ -128,9 +128,9 @@ Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host,
 namespace {
 
 constexpr int kPortsTried = 16;
-constexpr std::chrono::seconds kTakeover{3};     // for the process that had a job's name before to end
-constexpr std::chrono::seconds kOneAttempt{2};   // at a port where something else may listen
-constexpr std::chrono::milliseconds kPause{50};  // between rounds over all ports
+constexpr std::chrono::seconds kTakeover{3};          // for the process that had a job's name before to end
+constexpr std::chrono::seconds kOneAttempt{2};        // at a port where something else may listen
+constexpr std::chrono::milliseconds kRoundPause{50};  // between rounds over all ports
 
 // Where this process's job met.
 struct Place {
@@ -242,7 +242,7 @@ Status reach(const DeclaredJob& job, Deadline deadline, Place* place, std::uniqu
       }
     }
     if (Store::Clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kRoundPause);
   }
   return Status(RODA_ERR_TIMEOUT,
                 roda::format("can't reach rank 0 at {}, ports {} to {}: {}", job.address, ports.front(), ports.back(),

@@ -26,8 +26,8 @@ struct Hello {
   std::int32_t rank = 0;
 };
 
-constexpr std::chrono::milliseconds kPause{20};  // between attempts, while rank 0 is not there
-constexpr std::chrono::seconds kLastWord{3};     // for rank 0 to say who has not come, after the deadline
+constexpr std::chrono::milliseconds kAttemptPause{20};  // between attempts, while rank 0 is not there
+constexpr std::chrono::seconds kLastWord{3};            // for rank 0 to say who has not come, after the deadline
 
 struct Address {
   sockaddr_un storage{};
@@ -70,7 +70,7 @@ Status connect_to(const std::string& name, Deadline deadline, UniqueFd* socket) 
     const bool is_early = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
     if (!is_early) return Status::system(roda::format("connecting to rank 0 on this host: {}", std::strerror(errno)));
     if (Store::Clock::now() >= deadline) return Status::timeout("rank 0 has not come on this host, under this user");
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kAttemptPause);
   }
   const ucred peer = credentials(socket->get());
   if (peer.uid == ::geteuid()) return {};
@@ -101,7 +101,7 @@ Status LocalMeeting::open(const std::string& name, Deadline deadline) {
       return Status::precondition(
           "another rank 0 of this job runs on this host: give every job a MASTER_PORT of its own");
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kAttemptPause);
   }
   if (::listen(listener_.get(), SOMAXCONN) != 0)
     return Status::system(roda::format("listen: {}", std::strerror(errno)));

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kOrders = 1;
-constexpr std::chrono::milliseconds kPause{100};  // of accepting, after running out of descriptors
+constexpr std::chrono::milliseconds kAcceptPause{100};  // of accepting, after running out of descriptors
 
 }  // namespace
 
@@ -122,7 +122,7 @@ class StoreServer::Loop {
   }
 
   int timeout_ms() const {
-    if (!accepting_) return static_cast<int>(kPause.count());
+    if (!accepting_) return static_cast<int>(kAcceptPause.count());
     if (strangers_.empty()) return -1;
     auto deadline = clients_.at(*strangers_.begin()).connection->handshake_deadline();
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SecureConnection::Clock::now());
@@ -174,7 +174,7 @@ class StoreServer::Loop {
       drop(*strangers_.begin(), Status::auth("it proved nothing while others were waiting"));
     } else if (watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0)) {
       accepting_ = false;
-      accept_again_at_ = SecureConnection::Clock::now() + kPause;
+      accept_again_at_ = SecureConnection::Clock::now() + kAcceptPause;
     }
   }
 

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "core/control/host_tree.h"
@@ -18,15 +16,13 @@ namespace {
 // How often a rank that never sleeps still looks at its descriptors.
 constexpr auto kLook = std::chrono::milliseconds(2);
 
-Status system_error(const char* what) { return Status::system(std::string(what) + " failed: " + std::strerror(errno)); }
-
 Status watch_fd(int poll, int fd, std::uint64_t data) {
   if (fd < 0) return {};
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = data;
   if (epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event) == 0) return {};
-  return system_error("epoll_ctl");
+  return Status::of_errno("epoll_ctl");
 }
 
 std::vector<std::int32_t> leaders_of(const Topology& topology) {
@@ -101,14 +97,14 @@ std::vector<std::span<std::byte>> ControlPlane::rooms() const {
 
 Status ControlPlane::watch() {
   poll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!poll_) return system_error("epoll_create1");
+  if (!poll_) return Status::of_errno("epoll_create1");
   RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->doorbell(), kDoorbell));
   for (int local = 0; local < segment_->size(); ++local) {
     RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->process_fd(local), static_cast<std::uint64_t>(local)));
   }
   if (links_ == nullptr) return {};
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer_) return system_error("timerfd_create");
+  if (!timer_) return Status::of_errno("timerfd_create");
   RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), timer_.get(), kTimer));
   return watch_fd(poll_.get(), links_->fd(), kLinks);
 }
@@ -280,7 +276,7 @@ Status ControlPlane::set_timer() {
   when.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
   if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) {
-    return system_error("timerfd_settime");
+    return Status::of_errno("timerfd_settime");
   }
   timer_due_ = due;
   return {};

@@ -40,8 +40,6 @@ Status timed_out(std::int32_t rank, const char* what) {
           rank};
 }
 
-Status system_error(const char* what) { return Status::system(std::string(what) + " failed: " + std::strerror(errno)); }
-
 }  // namespace
 
 struct alignas(64) HostSegment::RankCell {
@@ -92,7 +90,7 @@ Status HostSegment::create_segment() {
   RODA_RETURN_IF_ERROR(SharedSegment::create("roda-control", bytes, &segment_));
   RODA_RETURN_IF_ERROR(segment_.reserve(0, bytes));
   auto* header = new (segment_.data()) Header{};
-  if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return system_error("getrandom");
+  if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return Status::of_errno("getrandom");
   LogRing::format(segment_.data() + log_offset(), kLogCells, static_cast<std::uint32_t>(ranks_.size()));
   LogRing::format(segment_.data() + up_offset(), kUpCells, 1);
   std::memcpy(header->rooms_tag, "rodaroom", sizeof header->rooms_tag);
@@ -113,7 +111,7 @@ Status HostSegment::form(Store& store, const std::string& key, const std::vector
   const auto at = std::find(ranks.begin(), ranks.end(), self);
   std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin())));
   const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (bell < 0) return system_error("eventfd");
+  if (bell < 0) return Status::of_errno("eventfd");
   segment->doorbells_[static_cast<std::size_t>(segment->local_rank_)].reset(bell);
   if (segment->local_rank_ == 0) RODA_RETURN_IF_ERROR(segment->create_segment());
   if (segment->size() > 1) RODA_RETURN_IF_ERROR(segment->exchange(store, key, deadline));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "algorithms/index.h"
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
 #include "plugins/base/format.h"
@@ -11,8 +12,6 @@
 namespace roda::topology {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // What a rank said of what it sees.
 struct Note {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algorithms/index.h"
 #include "plugins/base/format.h"
 
 namespace roda::topology {
@@ -17,8 +18,6 @@ struct Branch {
 
   Branch& add(std::string line) { return children.emplace_back(Branch{std::move(line)}); }
 };
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
 

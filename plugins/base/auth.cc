@@ -9,7 +9,7 @@ namespace roda {
 
 namespace {
 
-constexpr std::uint8_t kMagic[4] = {'r', 'o', 'd', 'a'};
+constexpr std::uint8_t kHelloMagic[4] = {'r', 'o', 'd', 'a'};
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kHelloBytes = kHeaderBytes + 32;
 constexpr std::size_t kProofBytes = 32;
@@ -28,7 +28,7 @@ void append(std::vector<std::uint8_t>& out, Bytes bytes) { out.insert(out.end(),
 
 // The first bytes of a hello, whose last word is the service, and of a challenge, whose last is the verdict.
 std::vector<std::uint8_t> header(std::uint16_t last) {
-  std::vector<std::uint8_t> bytes(std::begin(kMagic), std::end(kMagic));
+  std::vector<std::uint8_t> bytes(std::begin(kHelloMagic), std::end(kHelloMagic));
   append16(bytes, Handshake::kVersion);
   append16(bytes, last);
   return bytes;
@@ -64,8 +64,8 @@ Status Handshake::feed(Bytes bytes) {
   wanted_ -= bytes.size();
   // Garbage is refused at its first bytes, not when a whole message of it has come.
   if (step_ == 0) {
-    std::size_t seen = std::min(input_.size(), sizeof kMagic);
-    if (!std::equal(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(seen), kMagic)) {
+    std::size_t seen = std::min(input_.size(), sizeof kHelloMagic);
+    if (!std::equal(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(seen), kHelloMagic)) {
       wanted_ = 0;
       return Status::auth("it does not speak this protocol");
     }

@@ -14,7 +14,7 @@ namespace roda {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x786f6272;  // "rbox"
+constexpr std::uint32_t kBoxMagic = 0x786f6272;  // "rbox"
 
 struct Header {
   std::uint32_t magic;
@@ -74,7 +74,7 @@ Status FdMailbox::send(const std::string& address, std::uint64_t tag, std::span<
   if (payload.size() > kMaxPayload || fds.size() > kMaxFds || !make_envelope(address, &to)) {
     return Status::invalid("a mailbox message that is too long, or an address that is none");
   }
-  Header header{kMagic, static_cast<std::uint32_t>(payload.size()), tag};
+  Header header{kBoxMagic, static_cast<std::uint32_t>(payload.size()), tag};
   iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
   alignas(cmsghdr) char control[kControlBytes] = {};
   msghdr message{};
@@ -126,7 +126,7 @@ Status FdMailbox::receive(Message* out, bool* received) {
       if (part->cmsg_type == SCM_RIGHTS) take_fds(part, &fds);
     }
     if (sender.uid != ::geteuid() && sender.uid != ::getuid()) continue;
-    if (static_cast<std::size_t>(rc) < sizeof header || header.magic != kMagic ||
+    if (static_cast<std::size_t>(rc) < sizeof header || header.magic != kBoxMagic ||
         header.payload_bytes != static_cast<std::size_t>(rc) - sizeof header || (message.msg_flags & MSG_TRUNC) != 0) {
       continue;
     }

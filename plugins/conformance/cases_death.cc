@@ -9,7 +9,7 @@
 namespace roda::conformance {
 namespace {
 
-constexpr std::size_t kLong = 8u << 20;
+constexpr std::size_t kUnfinishedBytes = 8u << 20;
 
 int victim_of(Env& env) { return env.size() - 1; }
 
@@ -65,15 +65,15 @@ void while_connecting(Env& env) {
 
 // Every survivor has sends to and receives from the victim in all states.
 void while_talking(Env& env) {
-  std::vector<char> in(kLong), out(kLong);
+  std::vector<char> in(kUnfinishedBytes), out(kUnfinishedBytes);
   Group group(env, "talking");
   const int victim = victim_of(env);
   std::vector<roda_request*> requests;
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank() || (peer != victim && group.rank() != victim)) continue;
     requests.push_back(group.receive(peer, 1, in.data(), 100000));
-    requests.push_back(group.receive(peer, 2, in.data() + 100000, kLong - 100000));
-    requests.push_back(group.send(peer, 2, out.data(), kLong - 100000));
+    requests.push_back(group.receive(peer, 2, in.data() + 100000, kUnfinishedBytes - 100000));
+    requests.push_back(group.send(peer, 2, out.data(), kUnfinishedBytes - 100000));
   }
   env.barrier();
   if (env.rank() == victim) die();
@@ -84,8 +84,9 @@ void while_talking(Env& env) {
   CHECK(code == RODA_OK ? late != nullptr : code < 0, "a receive from a dead rank: %d", code);
   abort_once_dead(env, group, {requests[0], late});
   for (std::size_t i = 1; i < requests.size(); ++i) group.finish(requests[i]);
-  env.poll_until([&] { return group.quiesced(in.data(), kLong) && group.quiesced(out.data(), kLong); },
-                 "quiesced() after a rank died");
+  env.poll_until(
+      [&] { return group.quiesced(in.data(), kUnfinishedBytes) && group.quiesced(out.data(), kUnfinishedBytes); },
+      "quiesced() after a rank died");
 }
 
 void in_collective(Env& env) {

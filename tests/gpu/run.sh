@@ -48,7 +48,7 @@ gather() {
   local build=$1 out=$2 megabytes
   rm -rf "${out:?}/lib" "${out:?}/python"
   mkdir -p "$out"
-  local files=(tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth tests/gpu/gpu_engine plugins/conformance/roda-conformance
+  local files=(tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth tests/multi/gpu/gpu_collectives plugins/conformance/roda-conformance
     plugins/devices/cuda/roda_cuda.so tests/multi/engine/run_ranks bindings/c/libroda.so.0)
   for transport in nccl shm tcp gloo ucx; do
     if [ -f "$build/transports/$transport/roda_$transport.so" ]; then
@@ -115,7 +115,7 @@ engine() {
   shift 2
   step "engine: $what" 150 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_TEST_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
     LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "$folder/run_ranks" "$@" --seconds 140 "$folder/gpu_engine" --gtest_brief=1
+    "$folder/run_ranks" "$@" --seconds 140 "$folder/gpu_collectives" --gtest_brief=1
 }
 
 # Two processes share the first card, which NCCL does not allow: what they exchange is staged through pinned memory.

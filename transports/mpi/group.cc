@@ -6,7 +6,7 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
 // For a communicator to be freed while a helper is inside MPI; what comes too late is left to the process's end.
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kPatienceToFree{1};
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Group::~Group() {
   if (channel_ == nullptr) return;
   context_->leave(this);
   if (state_.is_broken()) return;
-  const Runtime::Turn turn(context_->runtime(), kPatience);
+  const Runtime::Turn turn(context_->runtime(), kPatienceToFree);
   if (!turn) return;
   MPI_Comm communicator = forming_->communicator();
   context_->runtime().library().Comm_free(&communicator);

@@ -12,8 +12,6 @@
 namespace roda::verbs {
 namespace {
 
-constexpr int kLinksPerStep = 8;
-
 template <typename Value>
 Value read_at(const char* bytes, std::size_t index) {
   Value value;

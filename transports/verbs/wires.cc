@@ -12,7 +12,6 @@
 namespace roda::verbs {
 namespace {
 
-constexpr int kLinksPerStep = 8;
 constexpr int kBatch = 16;
 constexpr std::uint64_t kExplanationNs = 300'000'000;
 

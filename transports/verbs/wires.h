@@ -12,6 +12,7 @@
 namespace roda::verbs {
 
 inline constexpr std::uint32_t kBounces = 32;
+inline constexpr int kLinksPerStep = 8;  // opened, or connected, by one call
 
 class Group;
 

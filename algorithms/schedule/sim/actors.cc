@@ -7,10 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "algorithms/index.h"
+
 namespace roda::sim {
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 std::int32_t count(const auto& list) { return static_cast<std::int32_t>(list.size()); }
 
 // Mixes a value into a hash.

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "algorithms/index.h"
+
 namespace roda::sim {
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 bool later(const auto& a, const auto& b) { return a.time != b.time ? a.time > b.time : a.number > b.number; }
 
-Time picoseconds(double microseconds) { return static_cast<Time>(microseconds * 1e6 + 0.5); }
+Time picoseconds(double microseconds) { return static_cast<Time>(microseconds * kPicosecondsPerMicrosecond + 0.5); }
 
 }  // namespace
 

@@ -1,15 +1,14 @@
 // Engine: how lanes go through their steps.
 #include <algorithm>
 
+#include "algorithms/index.h"
 #include "algorithms/schedule/sim/engine.h"
 
 namespace roda::sim {
 namespace {
 
-constexpr double kPicosecondsPerMicrosecond = 1e6;
 constexpr double kPicosecondsPerByte = 1e3;  // at 1 GB/s
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 Time rounded(double picoseconds) { return static_cast<Time>(picoseconds + 0.5); }
 
 bool gets(StepKind kind) { return kind == StepKind::kGet || kind == StepKind::kGetReduce; }

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "algorithms/index.h"
+
 namespace roda::sim {
 namespace {
 
 constexpr double kRounding = 1e-6;  // of a picosecond: sums in another order are the same sum
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -17,6 +17,7 @@
 namespace roda::sim {
 
 using Time = std::int64_t;  // picoseconds
+inline constexpr double kPicosecondsPerMicrosecond = 1e6;
 
 struct Message {
   double bytes = 0;

@@ -15,7 +15,7 @@ using schedule::Collective;
 
 namespace {
 
-constexpr double kRounding = 16;  // picoseconds, of sums of rounded times
+constexpr double kRoundingOfTimes = 16;  // picoseconds, of sums of rounded times
 
 // Of the dimensions behind those whose `lengths` are given.
 std::optional<double> extrapolate_rest(const std::vector<Dimension>& dimensions, const Measure& measure,
@@ -37,7 +37,7 @@ std::optional<double> extrapolate_rest(const std::vector<Dimension>& dimensions,
       times[i] = *time;
     }
     const double step = (times[2] - times[0]) / 2;
-    if (2 * std::abs(times[2] - times[1] - step) > dimension.tolerance * step + kRounding) continue;
+    if (2 * std::abs(times[2] - times[1] - step) > dimension.tolerance * step + kRoundingOfTimes) continue;
     *whole = false;
     const std::int64_t rest = (dimension.length - first) / stride - 2;
     return times[2] + step * static_cast<double>(rest);

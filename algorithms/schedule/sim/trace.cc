@@ -5,12 +5,6 @@
 
 namespace roda::sim {
 
-namespace {
-
-constexpr double kPicosecondsPerMicrosecond = 1e6;
-
-}  // namespace
-
 std::vector<Record> Trace::critical_path() const {
   std::vector<Record> path;
   if (records.empty()) return path;

@@ -15,7 +15,7 @@ namespace {
 using Buffer = std::vector<std::uint8_t>;
 using Connection = std::unique_ptr<SecureConnection>;
 
-Secret make_secret(std::uint8_t fill) { return Secret(Buffer(32, fill)); }
+Secret secret_of(std::uint8_t fill) { return Secret(Buffer(32, fill)); }
 
 SocketAddress loopback() {
   std::vector<SocketAddress> addresses;
@@ -34,7 +34,7 @@ class SecureConnectionTest : public ::testing::Test {
 
   Connection connect(std::uint8_t secret, ConnectionOptions options = {}) {
     Connection connection;
-    Status status = SecureConnection::connect({address_}, make_secret(secret), options, &connection);
+    Status status = SecureConnection::connect({address_}, secret_of(secret), options, &connection);
     EXPECT_TRUE(status.ok()) << status.message();
     return connection;
   }
@@ -47,7 +47,7 @@ class SecureConnectionTest : public ::testing::Test {
   }
   Connection accept(std::uint8_t secret, ConnectionOptions options = {}) {
     Connection connection;
-    Status status = SecureConnection::accept(accept_raw(), peer_, make_secret(secret), options, &connection);
+    Status status = SecureConnection::accept(accept_raw(), peer_, secret_of(secret), options, &connection);
     EXPECT_TRUE(status.ok()) << status.message();
     return connection;
   }
@@ -175,7 +175,7 @@ TEST_F(SecureConnectionTest, AWrongSecretFailsBothSidesAndTheErrorStays) {
 TEST_F(SecureConnectionTest, NobodyListensIsAnErrorWithTheAddress) {
   listener_.reset();
   Connection client;
-  Status status = SecureConnection::connect({address_}, make_secret(1), {}, &client);
+  Status status = SecureConnection::connect({address_}, secret_of(1), {}, &client);
   if (status.ok()) status = drive_until_end(*client);
   EXPECT_EQ(status.code(), RODA_ERR_SYSTEM);
   EXPECT_NE(status.message().find(address_.text()), std::string::npos);
@@ -188,7 +188,7 @@ TEST_F(SecureConnectionTest, TheNextAddressIsTried) {
   ASSERT_TRUE(tcp::listen_on(loopback(), &closed, &nobody).ok());
   closed.reset();
   Connection client;
-  ASSERT_TRUE(SecureConnection::connect({nobody, address_}, make_secret(1), {}, &client).ok());
+  ASSERT_TRUE(SecureConnection::connect({nobody, address_}, secret_of(1), {}, &client).ok());
   bool ready = false;
   while (client->peer() != address_.text()) ASSERT_TRUE(client->test(&ready).ok());
   Connection server = accept(1);

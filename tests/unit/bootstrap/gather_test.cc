@@ -7,7 +7,7 @@
 namespace roda {
 namespace {
 
-Store::Clock::time_point soon() { return Store::Clock::now() + std::chrono::seconds(20); }
+Store::Clock::time_point deadline() { return Store::Clock::now() + std::chrono::seconds(20); }
 
 // Runs one function per rank on threads that share a store.
 template <typename Function>
@@ -27,7 +27,7 @@ TEST(Gather, EveryRankGetsTheResultWhateverItsSize) {
     auto statuses = on_ranks(5, [&](Store& store, int rank) {
       std::string result;
       Status status = gather(
-          store, rank, 5, "g", std::string(1, static_cast<char>('a' + rank)), soon(),
+          store, rank, 5, "g", std::string(1, static_cast<char>('a' + rank)), deadline(),
           [&](const std::vector<std::string>& all, std::string* out) {
             for (const auto& text : all) *out += std::string(repeat, text[0]);
             return Status();
@@ -46,7 +46,7 @@ TEST(Gather, AnErrorOfRankZeroIsEveryRanks) {
   auto statuses = on_ranks(3, [](Store& store, int rank) {
     std::string result = "untouched";
     Status status = gather(
-        store, rank, 3, "g", "x", soon(),
+        store, rank, 3, "g", "x", deadline(),
         [](const std::vector<std::string>&, std::string*) { return Status::peer(2, "rank 2 is\nodd"); }, &result);
     EXPECT_EQ(result, "untouched");
     return status;
@@ -63,7 +63,7 @@ TEST(Gather, ARankThatStaysAwayIsNamedOnAll) {
   std::string result;
   auto combine = [](const std::vector<std::string>&, std::string*) { return Status(); };
   Status zero = gather(store, 0, 3, "g", "x", Store::Clock::now(), combine, &result);
-  Status two = gather(store, 2, 3, "g", "x", soon(), combine, &result);
+  Status two = gather(store, 2, 3, "g", "x", deadline(), combine, &result);
   for (const Status& status : {zero, two}) {
     EXPECT_EQ(status.code(), RODA_ERR_TIMEOUT);
     EXPECT_EQ(status.rank(), 1);
@@ -78,7 +78,7 @@ TEST(Gather, ARankThatStaysAwayIsNamedOnAll) {
 std::vector<Status> agree(const std::vector<std::string>& texts) {
   int size = static_cast<int>(texts.size());
   return on_ranks(size, [&](Store& store, int rank) {
-    return check_agreement(store, rank, size, "fingerprint", texts[static_cast<std::size_t>(rank)], soon());
+    return check_agreement(store, rank, size, "fingerprint", texts[static_cast<std::size_t>(rank)], deadline());
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::hours;
 
-Store::Clock::time_point soon() { return Store::Clock::now() + hours(1); }
+Store::Clock::time_point in_an_hour() { return Store::Clock::now() + hours(1); }
 
 TEST(LocalStore, PutAndGet) {
   LocalStore store;
@@ -29,7 +29,7 @@ TEST(LocalStore, PutAndGet) {
   ASSERT_TRUE(store.put("b", "b").ok());
   ASSERT_TRUE(store.get("a/1", &value, &found).ok());
   EXPECT_EQ(value, std::string("u\0no", 4));
-  ASSERT_TRUE(store.wait("b", soon(), &value).ok());
+  ASSERT_TRUE(store.wait("b", in_an_hour(), &value).ok());
   EXPECT_EQ(value, "b");
 }
 
@@ -38,14 +38,14 @@ TEST(LocalStore, PutIfAbsentKeepsTheFirst) {
   std::string value;
   ASSERT_TRUE(store.put_if_absent("k", "first").ok());
   ASSERT_TRUE(store.put_if_absent("k", "second").ok());
-  ASSERT_TRUE(store.wait("k", soon(), &value).ok());
+  ASSERT_TRUE(store.wait("k", in_an_hour(), &value).ok());
   EXPECT_EQ(value, "first");
 }
 
 TEST(LocalStore, WaitsForAnotherThread) {
   LocalStore store;
   std::string value;
-  std::thread waiter([&] { EXPECT_TRUE(store.wait("late", soon(), &value).ok()); });
+  std::thread waiter([&] { EXPECT_TRUE(store.wait("late", in_an_hour(), &value).ok()); });
   ASSERT_TRUE(store.put("late", "here").ok());
   waiter.join();
   EXPECT_EQ(value, "here");
@@ -186,7 +186,7 @@ TEST(StoreWire, CutAndForgedMessagesAreRefused) {
 
 TEST(StoreWire, ValuesOfAGatheringAreWholeOrRefused) {
   using namespace store_wire;
-  const std::string text = text_of({{0, ""}, {1, "one"}});
+  const std::string text = store_wire::text_of({{0, ""}, {1, "one"}});
   std::vector<std::string> values;
   EXPECT_EQ(whole_length(text), text.size());
   EXPECT_EQ(whole_length(std::string_view(text).substr(0, 7)), 0u);

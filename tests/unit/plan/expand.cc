@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "algorithms/index.h"
 #include "algorithms/plan/compile.h"
 #include "algorithms/schedule/build.h"
 
@@ -22,8 +23,6 @@ using schedule::Step;
 using schedule::StepKind;
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 std::string stage_text(const Call& call) { return "stage " + std::to_string(call.stage) + ": "; }
 

@@ -10,9 +10,9 @@ namespace roda::tune {
 namespace {
 
 // A step of three buckets, a microsecond after one another, then nine of computing.
-class Training {
+class ThreeBuckets {
  public:
-  explicit Training(Sampler* sampler) : sampler_(sampler) {}
+  explicit ThreeBuckets(Sampler* sampler) : sampler_(sampler) {}
 
   std::vector<double> run(int steps) {
     std::vector<double> scores;
@@ -34,14 +34,14 @@ class Training {
 // A sample is whole steps, wherever in a step it begins: 300 bytes in 12 us.
 TEST(Sampler, ScoresWholeSteps) {
   Sampler sampler(4);
-  Training training(&sampler);
+  ThreeBuckets training(&sampler);
   EXPECT_EQ(training.run(5), std::vector<double>{});  // the first step is not measured
   EXPECT_EQ(training.run(8), (std::vector<double>{25, 25}));
 }
 
 TEST(Sampler, LeavesOutTheFirstStepOfNewSettings) {
   Sampler sampler(1);
-  Training training(&sampler);
+  ThreeBuckets training(&sampler);
   EXPECT_EQ(training.run(3), (std::vector<double>{25}));
   sampler.restart();
   EXPECT_EQ(training.run(2), std::vector<double>{});

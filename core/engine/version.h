@@ -1,5 +1,8 @@
+// The release that this is.
 #pragma once
 
 namespace roda::engine {
-inline constexpr const char* kVersion = "@version@";
+
+extern const char* const kVersion;
+
 }  // namespace roda::engine
