@@ -1,6 +1,7 @@
 // Values from Python's objects and back: to<int>(object), from(5).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include "bindings/python/src/object.h"
 
 namespace roda::python {
+
+inline constexpr std::size_t kMaxDims = 16;  // of a tensor
 
 // Of parameters that a call may leave out.
 template <typename T>

@@ -13,8 +13,6 @@ namespace roda::python {
 namespace {
 
 constexpr const char* kCapsuleName = "dltensor";
-constexpr std::size_t kMaxDims = 16;
-
 DLDataType dl_type(std::int32_t dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * roda_dtype_size(dtype));
   return {roda_dtype_of(dtype)->dlpack, bits, 1};

@@ -8,8 +8,6 @@ namespace roda::python {
 
 namespace {
 
-constexpr std::size_t kMaxDims = 16;
-
 std::int32_t to_reduce_op(Given op) {
   if (op.object == nullptr) return RODA_SUM;
   if (PyIndex_Check(op.object) != 0) return to_int32(op.object);
