@@ -1,7 +1,9 @@
 // A full mesh of Gloo's TCP pairs, formed step by step so that the exchange in between can be driven without blocking.
 //
 // Gloo's own connectFullMesh blocks in a store from beginning to end and has changed its signature between versions;
-// the pairs below it have not, and can be given sockets: only members come to be connected (Connector).
+// the pairs below it have not, and can be given sockets: only members come to be connected (Connector). All are
+// connected before the group works: Gloo's collectives write to whichever pairs they like, and one that isn't connected
+// throws.
 #pragma once
 
 #include <gloo/context.h>
