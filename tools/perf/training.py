@@ -7,8 +7,8 @@ usage: horovodrun -np 2 python tools/perf/training.py [--models cnn,transformer,
 others: torch's DDP over Gloo and over the backend roda, and `hvd.DistributedOptimizer`: plain, sharded, with gradients
 in buckets; with Horovod's own package, that. Every round runs each way once, in an order that rotates. Printed are
 milliseconds of a step of the slowest rank, the median and the least of the rounds; how far they are beyond `alone`;
-what part that is of DDP over Gloo's; and the MB that a way keeps on a rank between steps, with parameters and
-gradients.
+what part that is of DDP over Gloo's; and, of the first model, since later ones get memory that it has freed, the MB
+that a way keeps on a rank between steps, with parameters and gradients.
 """
 
 from __future__ import annotations
@@ -223,6 +223,8 @@ def main() -> None:
         found = {name: way for name, way in found.items() if name in asked}
     for model in options.models.split(","):
         rows = measure(model, found, options.rounds, options.steps)
+        if model != options.models.split(",")[0]:
+            rows = [row | {"kept_mb": None} for row in rows]
         if hvd.rank() == 0:
             print("\n".join(map(json.dumps, rows)) if options.json else table(rows) + "\n", flush=True)
     dist.destroy_process_group()
