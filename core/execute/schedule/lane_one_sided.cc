@@ -60,7 +60,7 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
     const std::size_t bytes = std::min({share, total - state_.done, in_tiles || scales ? kTile : total});
     char* to = in_block ? bounce(0, kTile) : dst + state_.done;
     if (op.sources == 1) {
-      copy(to, static_cast<const char*>(mapped_[0]), bytes, far && to_block);
+      copy(to, static_cast<const char*>(mapped_[0]), bytes, view_.streams || (far && to_block));
     } else {
       const int code = cpu::reduce_many(to, mapped_.data(), static_cast<int>(op.sources), bytes / view_.element,
                                         view_.dtype, view_.op);

@@ -35,6 +35,8 @@ struct RunView {
   SpaceMap map[2];
   char* user[2] = {};
   const roda_memory* user_memory[2] = {};
+  // Copies go past the cache: peers on far cores have read what they write over, and would have to give it up first.
+  bool streams = false;
   double sum_factor = 1.0;  // of what a kCombine sums up
   bool bucket = false;      // staged without exception: the user's memory is not in one piece
   char* block[2] = {};

@@ -164,7 +164,9 @@ bool Run::lies_within_reach() const {
 // The block, and windows over what peers touch of it.
 Status Run::open() {
   if (!view_.bucket && !program_.uses_block) return {};
-  if (lies_within_reach()) {
+  const bool is_in_place = lies_within_reach();
+  view_.streams = is_in_place && view_.any_far;
+  if (is_in_place) {
     view_.block[1] = view_.user[1] + view_.map[1].user.front();
     return group_.open_window(view_.block_index, 1, view_.block[1], view_.map[1].prefix.back(), nullptr);
   }
