@@ -1,14 +1,33 @@
-// How a group forms: who is where, and the workers' addresses.
+// How a group forms: who is where, the workers' addresses, endpoints, and a hello through each of them.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <utility>
 
+#include "plugins/base/fork_guard.h"
 #include "plugins/base/local_address.h"
 #include "transports/ucx/group.h"
 #include "transports/ucx/library.h"
+#include "transports/ucx/wire.h"
 
 namespace roda::ucx {
 namespace {
+
+// The sockets behind a worker: those that its event descriptor watches, itself or by way of other such sets, which are
+// two levels deep in UCX.
+void collect_sockets(int event_fd, std::vector<int>* sockets, int depth = 3) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(event_fd));
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("tfd:", 0) != 0) continue;
+    const int fd = std::stoi(line.substr(4));
+    if (socket_inode(fd) != 0) {
+      sockets->push_back(fd);
+    } else if (depth > 0) {
+      collect_sockets(fd, sockets, depth - 1);
+    }
+  }
+}
 
 struct Identity {
   char host[128];
@@ -52,11 +71,11 @@ bool Group::test() {
     abort(failure);
     act_on_abort();
   };
-  return state_.form([this] { return advance(); }, [this] { return state_.late(gather_.missing()); }, fail);
+  return state_.form([this] { return advance(); }, [this] { return state_.late(missing()); }, fail);
 }
 
 bool Group::advance() {
-  if (!gather_.test()) return false;
+  if (step_ != Step::kHellos && !gather_.test()) return false;
   switch (step_) {
     case Step::kIdentities: {
       check_identities();
@@ -74,7 +93,11 @@ bool Group::advance() {
       return false;
     }
     case Step::kAddresses:
-      return true;
+      for_each_peer([this](Peer& peer) { connect(peer, gather_.value(peer.rank)); });
+      step_ = Step::kHellos;
+      return false;
+    case Step::kHellos:
+      return greet();
   }
   return false;
 }
@@ -108,10 +131,59 @@ void Group::check_identities() {
   address_ = worker_->address();
 }
 
+void Group::connect(Peer& peer, const char* address) {
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address);
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {&Group::on_error, &peer};
+  const ucs_status_t status = ucp.ep_create(worker_->get(), &params, &peer.endpoint);
+  if (status != UCS_OK) {
+    peer.endpoint = nullptr;
+    throw failure(status,
+                  "no connection to " + describe(peer) +
+                      " (UCX_TLS must allow a transport that reaches it; UCX_NET_DEVICES names the interface)",
+                  peer.world_rank);
+  }
+  peer.lanes = lanes_of(peer.endpoint);
+  say(peer, Word::kHello);
+}
+
+// Both ways work with everybody. What UCX says of an endpoint that it is still wiring up counts for nothing: it counts
+// from when the peer has our hello.
+bool Group::greet() {
+  worker_->progress();
+  if (state_.is_broken()) return false;
+  bool all = true;
+  for_each_peer([&](Peer& peer) {
+    if (peer.said_hello && !std::exchange(peer.was_answered, true)) say(peer, Word::kReady);
+    all = peer.is_ready && peer.was_answered && all;
+  });
+  if (!all) return false;
+  some_buffer_ = false;
+  for_each_peer([this](Peer& peer) {
+    peer.lanes = lanes_of(peer.endpoint);
+    some_buffer_ = some_buffer_ || peer.lanes.some_buffer;
+  });
+  std::vector<int> sockets;
+  collect_sockets(worker_->event_fd(), &sockets);
+  guard_sockets(this, sockets);
+  return true;
+}
+
+std::vector<int> Group::missing() const {
+  if (step_ != Step::kHellos) return gather_.missing();
+  for (const Peer& peer : peers_) {
+    if (peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready)) return {peer.rank};
+  }
+  return {};
+}
+
 void Group::refuse(int peer) {
   if (state_.is_broken()) act_on_abort();
   if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
-  throw gone(peers_[static_cast<std::size_t>(peer)]);
+  throw state_.has_left(peer);
 }
 
 }  // namespace roda::ucx

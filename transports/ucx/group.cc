@@ -22,7 +22,6 @@ int Group::progress() {
   if (worker_ == nullptr) return 0;
   if (state_.is_broken()) return finish_abort();
   const int handled = worker_->progress();
-  if (has_new_connections_) look_at_connections();
   if (someone_left_) cancel_receives_from_leavers();
   return handled;
 }
@@ -39,11 +38,6 @@ void Group::on_error(void* user, ucp_ep_h, ucs_status_t status) {
   peer->lost = status;
   if (peer->has_left) return;
   Group& group = *peer->group;
-  // Never reached: the requests that wanted to are told, and nobody else.
-  if (peer->moves == 0 && peer->control_sent == 0) {
-    group.someone_left_ = true;
-    return;
-  }
   const sdk::Failure why = failure(status, "the connection to " + group.describe(*peer) + " broke", peer->world_rank);
   group.abort({RODA_ERR_PEER, why.what(), why.rank()});
 }
@@ -69,8 +63,14 @@ ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t
 
 void Group::take(const ControlHeader& header, const char* data, std::size_t bytes) {
   Peer& peer = peers_[static_cast<std::size_t>(header.sender)];
-  note_move(peer);
+  ++peer.moves;
   switch (header.word) {
+    case Word::kHello:
+      peer.said_hello = true;
+      break;
+    case Word::kReady:
+      peer.is_ready = true;
+      break;
     case Word::kSignal:
       if (header.a < kSignals) peer.signals[header.a] = std::max(peer.signals[header.a], header.b);
       break;
@@ -102,7 +102,7 @@ void Group::cancel(Request* request) {
 void Group::cancel_receives_from_leavers() {
   someone_left_ = false;
   requests_.for_each_pending([this](Request& request) {
-    if (request.peer->has_left || request.peer->lost != UCS_OK) cancel(&request);
+    if (request.peer->has_left) cancel(&request);
   });
 }
 
@@ -117,9 +117,8 @@ void Group::act_on_abort() {
   requests_.for_each_pending([this](Request& request) { cancel(&request); });
   // UCX 1.13 ends the process (an assertion) when an endpoint is closed while it asks its peer over datagrams to wire
   // up.
-  left_behind_ = std::ranges::any_of(peers_, [](const Peer& peer) {
-    return peer.endpoint != nullptr && !peer.is_connected() && peer.lanes.meets_by_datagrams;
-  });
+  left_behind_ = !state_.is_formed() &&
+                 std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lanes.meets_by_datagrams; });
   if (!left_behind_) close_endpoints();
 }
 
@@ -193,15 +192,11 @@ void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
   }
 }
 
-// So that the peers that had to do with this rank can tell that it left from that it died. Over devices, which lose
-// what is in them with their connections, what was sent before arrives first.
+// So that the peers can tell a rank that left from one that died. Over devices, which lose what is in them with their
+// connections, what was sent before arrives first.
 void Group::say_goodbye() {
   for_each_peer([&](Peer& peer) {
-    if (peer.has_left || peer.lost != UCS_OK || (peer.endpoint == nullptr && peer.moves == 0)) return;
-    sdk::done(nullptr, [&] {
-      if (peer.endpoint == nullptr) connect(peer);
-      say(peer, Word::kGoodbye);
-    });
+    if (!peer.has_left && peer.lost == UCS_OK) say(peer, Word::kGoodbye);
   });
   progress_until([this] { return state_.is_broken() || (outbox_.untaken() == 0 && buffers_are_empty()); }, kFarewellNs);
 }
@@ -244,7 +239,6 @@ void Group::ask_for_last_words() {
     peer.is_owed = false;
     if (peer.has_left || peer.lost != UCS_OK) return;
     say(peer, Word::kNothing);
-    if (!peer.knows_lanes) has_new_connections_ = true;
     context_.stay_awake();
   });
 }

@@ -1,7 +1,4 @@
 // An ordered set of ranks that talk over UCX: forming it, messages, signals, windows, memory, and how it ends.
-//
-// Forming makes every worker's address known. A peer gets an endpoint when this rank first has to do with it, and UCX
-// connects the two as both make progress.
 #pragma once
 
 #include <roda/sdk/clock.hpp>
@@ -45,7 +42,6 @@ inline constexpr std::uint32_t kWindows = 64;
 struct RemoteWindow {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  std::vector<char> packed;  // the key as it came, for the endpoint
   ucp_rkey_h key = nullptr;
 };
 
@@ -60,13 +56,14 @@ struct Peer {
   Group* group = nullptr;
   int rank = 0;
   int world_rank = 0;
-  ucp_ep_h endpoint = nullptr;  // null before this rank's first operation with it
+  ucp_ep_h endpoint = nullptr;
 
-  bool has_sent = false;       // something that was for it has left this process
-  bool knows_lanes = false;    // as they are since UCX is connected
+  bool said_hello = false;
+  bool was_answered = false;   // our kReady is on its way
+  bool is_ready = false;       // it has our hello
   bool has_left = false;       // its goodbye came
   bool is_owed = false;        // the last word of a long message from it may still wait here, in front of a direct lane
-  ucs_status_t lost = UCS_OK;  // why the connection broke, or was never made
+  ucs_status_t lost = UCS_OK;  // why the connection broke
   Lanes lanes;
   std::uint64_t moves = 0;  // events with this peer
 
@@ -81,8 +78,6 @@ struct Peer {
 
   std::unordered_map<std::uint64_t, NumberedTag> numbered;
   std::uint64_t numbers_used = 0;
-
-  bool is_connected() const { return has_sent || (control_sent > 0 && untaken == 0); }
 };
 
 // Threads: as the ABI says, one at a time; abort() any. Throws sdk::Failure where it doesn't return a code.
@@ -131,7 +126,7 @@ class Group {
   void memory_deregister(roda_memory* memory) { memories_->remove(*memory); }
 
  private:
-  enum class Step { kIdentities, kLengths, kAddresses };
+  enum class Step { kIdentities, kLengths, kAddresses, kHellos };
   // A window of ours.
   struct Window {
     void* base = nullptr;
@@ -145,19 +140,13 @@ class Group {
   void check_identities();
   bool advance();
   void gather(const char* key, const void* value, std::size_t bytes);
+  void connect(Peer& peer, const char* address);
+  bool greet();
+  std::vector<int> missing() const;
   static void on_error(void* peer, ucp_ep_h, ucs_status_t status);
   static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t*);
   void take(const ControlHeader& header, const char* data, std::size_t bytes);
-
-  // --- connecting.cc ---
-  void connect(Peer& peer);
-  void unpack_windows(Peer& peer);
-  void look_at_connections();
-  // Something moved between this rank and the peer.
-  void note_move(Peer& peer) {
-    if (peer.moves++ == 0) has_new_connections_ = true;
-  }
 
   // --- messages.cc ---
   Request* begin(Request::Kind kind, Peer& peer, const void* data, std::size_t bytes, const roda_memory* memory);
@@ -207,14 +196,11 @@ class Group {
   Peer& admit(int peer) {
     if (!state_.works() || !state_.is_peer(peer)) refuse(peer);
     Peer& with = peers_[static_cast<std::size_t>(peer)];
-    if (with.has_left || with.lost != UCS_OK) refuse(peer);
-    if (with.endpoint == nullptr) connect(with);
+    if (with.has_left) refuse(peer);
     is_settled_ = false;
     return with;
   }
   [[noreturn]] void refuse(int peer);
-  // Why nothing can be had from a peer that has left, or that can't be reached.
-  sdk::Failure gone(const Peer& peer) const;
   std::string describe(const Peer& peer) const { return state_.describe(peer.rank); }
   template <typename Body>
   void for_each_peer(Body&& body) {
@@ -240,14 +226,13 @@ class Group {
   std::vector<Window> windows_ = std::vector<Window>(kWindows);
   std::uint64_t windows_version_ = 0;
 
-  std::uint64_t acted_ns_ = 0;        // on an abort
-  bool left_behind_ = false;          // with the worker as it is
-  bool someone_left_ = false;         // receives from a rank that is gone may wait to be cancelled
-  bool has_new_connections_ = false;  // look_at_connections() has something to see
+  std::uint64_t acted_ns_ = 0;  // on an abort
+  bool left_behind_ = false;    // with the worker as it is
+  bool someone_left_ = false;   // receives from a rank that left may wait to be cancelled
 
   bool is_settled_ = false;       // nothing was done since settle() said so
   bool someone_is_owed_ = false;  // see Peer::is_owed
-  bool some_buffer_ = false;      // lanes of the group that something went through do
+  bool some_buffer_ = true;       // lanes of the group do
   void* flushing_ = nullptr;      // UCX's request while the worker flushes its interfaces
 
   sdk::RequestTable<Request> requests_;

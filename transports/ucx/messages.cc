@@ -1,6 +1,5 @@
 // Messages of a group: how sends and receives start.
 #include <algorithm>
-#include <utility>
 
 #include "transports/ucx/group.h"
 #include "transports/ucx/library.h"
@@ -151,14 +150,10 @@ void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t receive
   if (request->status == UCS_OK) request->status = status;
   request->received = received;
   Peer& peer = *request->peer;
-  Group& group = *peer.group;
-  if (status == UCS_OK) group.note_move(peer);
-  if (request->kind != Request::Kind::kReceive && status == UCS_OK && !std::exchange(peer.has_sent, true)) {
-    group.has_new_connections_ = group.some_buffer_ = true;
-  }
-  if (request->in_ucx == 0) group.requests_.finish(*request);
+  ++peer.moves;
+  if (request->in_ucx == 0) peer.group->requests_.finish(*request);
   if (request->kind != Request::Kind::kReceive || received < kLeastRendezvous || !peer.lanes.some_direct) return;
-  peer.is_owed = group.someone_is_owed_ = true;
+  peer.is_owed = peer.group->someone_is_owed_ = true;
 }
 
 void Group::on_end(void* handle, ucs_status_t status, void* user) {
@@ -201,7 +196,7 @@ sdk::Failure Group::end_of(const Request& request) const {
                             " bytes that were expected: the ranks disagree on what they do");
   }
   if (state_.is_broken()) return state_.cause();
-  if (peer.has_left || peer.lost != UCS_OK) return gone(peer);
+  if (peer.has_left) return state_.has_left(peer.rank);
   return failure(request.status, name(request.kind) + (" " + describe(peer)) + " failed", peer.world_rank);
 }
 
@@ -213,7 +208,6 @@ sdk::Failure Group::end_of(const Request& request) const {
 // reached the peer's memory, and the messages of a pair are taken in their order.
 void Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                 const std::vector<char>& data) {
-  some_buffer_ = true;
   const ControlHeader header{word, state_.rank(), peer.control_sent++, a, b, c};
   outbox_.send(peer.endpoint, header, data.data(), data.size(), &peer.untaken);
 }
@@ -266,9 +260,9 @@ void Group::window_arrived(Peer& peer, const ControlHeader& header, const char* 
   if (header.a >= kWindows) return;
   RemoteWindow& window = peer.windows[header.a];
   if (window.key != nullptr) ucp.rkey_destroy(window.key);
-  window = {header.b, header.c, std::vector<char>(key, key + bytes), nullptr};
-  if (peer.endpoint != nullptr) return unpack_windows(peer);
-  has_new_connections_ = true;
+  window = {header.b, header.c, nullptr};
+  if (bytes == 0) return;
+  check(ucp.ep_rkey_unpack(peer.endpoint, key, &window.key), "the key of a window of " + describe(peer));
 }
 
 RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) {

@@ -46,6 +46,8 @@ class TagLayout {
 inline constexpr unsigned kControlId = 0;  // of UCX's active messages
 
 enum class Word : std::uint32_t {
+  kHello,    // the first word through a new endpoint
+  kReady,    // the sender has the receiver's hello
   kSignal,   // a: index, b: value
   kWindow,   // a: slot, b: address, c: bytes; data: the key, empty when the slot was closed
   kNumber,   // a: tag, b: the number that its next message travels under
