@@ -163,7 +163,7 @@ Status TransportGroup::lend(std::size_t bytes, LentMemory** memory) {
     return is_back;
   });
   roda_memory made{};
-  RODA_RETURN_IF_ERROR(allocate(bytes, &made));
+  RODA_RETURN_IF_ERROR(allocate(std::max<std::size_t>(bytes, 1), &made));
   *memory = lent_.emplace_back(new LentMemory(made));
   return {};
 }

@@ -181,8 +181,9 @@ class TransportGroup {
   // The same for a program's tensors, for as long as it likes: also when the group is gone. RODA_ERR_UNSUPPORTED where
   // the transport's memory goes with the group, or peers can't map it.
   Status lend(std::size_t bytes, LentMemory** memory);
-  bool has_lent(const void* base, std::size_t bytes) const {
-    return std::any_of(lent_.begin(), lent_.end(), [&](const LentMemory* m) { return m->has(base, bytes); });
+  const roda_memory* find_lent(const void* base, std::size_t bytes) const {
+    const auto found = std::ranges::find_if(lent_, [&](const LentMemory* m) { return m->has(base, bytes); });
+    return found == lent_.end() ? nullptr : &(*found)->memory_;
   }
 
   // --- bookkeeping of windows and signals; for stages ---

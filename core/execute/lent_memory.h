@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "plugins/base/fork_guard.h"
+
 namespace roda::execute {
 
 // Held by the program and by the group that lent it; the last of them gives the memory back, the program by unmapping
@@ -18,7 +20,10 @@ class LentMemory {
   // Of the program.
   void* data() const { return memory_.address; }
   void give_back() {
-    if (!is_last()) return;
+    // A child has no such memory, and something of its own may lie in its place.
+    if (is_forked_child() || !is_last()) return;
+    // The pages, too: other memory of the same segment may stay.
+    ::madvise(memory_.address, memory_.length, MADV_REMOVE);
     ::munmap(memory_.address, memory_.length);
     delete this;
   }

@@ -59,7 +59,7 @@ SharedSegment::~SharedSegment() {
   std::size_t begin = 0;
   for (const auto& [offset, bytes] : kept_) {
     if (offset > begin) ::munmap(data_ + begin, offset - begin);
-    begin = offset + bytes;
+    begin = (offset + bytes + page_size() - 1) / page_size() * page_size();
   }
   if (size_ > begin) ::munmap(data_ + begin, size_ - begin);
 }

@@ -190,7 +190,7 @@ void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
 void Group::memory_free(roda_memory* memory) {
   const std::uint64_t offset = offset_of(memory->address, memory->length);
   if (memory->owner != this || offset == WindowEntry::kPrivate) return;
-  segment_.punch(offset, memory->length);
+  segment_.punch(offset, Heap::in_pages(memory->length));
   heap_.give_back(offset, memory->length);
   memory->address = memory->owner = nullptr;
   memory->length = 0;

@@ -115,9 +115,12 @@ class Heap {
     if (bytes > 0) free_[begin] = bytes;
   }
 
+  // What `bytes` take up.
+  static std::size_t in_pages(std::size_t bytes) { return Layout::round_up(bytes > 0 ? bytes : 1, kPage); }
   // Offset of `bytes`, rounded up to pages, or kNone. Aligned to huge pages when that large.
   std::size_t take(std::size_t bytes) {
-    bytes = Layout::round_up(bytes > 0 ? bytes : 1, kPage);
+    const std::size_t asked = bytes;
+    bytes = in_pages(bytes);
     const std::size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
     for (auto at = free_.begin(); at != free_.end(); ++at) {
       const std::size_t begin = at->first, end = at->first + at->second;
@@ -129,7 +132,7 @@ class Heap {
         free_.erase(at);
       }
       if (offset + bytes < end) free_[offset + bytes] = end - offset - bytes;
-      taken_[offset] = bytes;
+      taken_[offset] = asked;
       return offset;
     }
     return kNone;
@@ -137,7 +140,7 @@ class Heap {
   // What take(bytes) returned.
   void give_back(std::size_t offset, std::size_t bytes) {
     taken_.erase(offset);
-    auto at = free_.emplace(offset, Layout::round_up(bytes > 0 ? bytes : 1, kPage)).first;
+    auto at = free_.emplace(offset, in_pages(bytes)).first;
     if (auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
       at->second += next->second;
       free_.erase(next);
@@ -149,7 +152,7 @@ class Heap {
       }
     }
   }
-  // Offset -> bytes of what is handed out.
+  // Offset -> bytes, as asked for, of what is handed out.
   const std::map<std::size_t, std::size_t>& taken() const { return taken_; }
 
  private:

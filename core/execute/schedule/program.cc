@@ -164,7 +164,7 @@ void note_readers(const ReplayResult& facts, Program* program) {
 }
 
 bool sums_own_chunks(const schedule::Algorithm& algorithm, int size, int root) {
-  if (algorithm.collective != Collective::kAllreduce) return false;
+  if (algorithm.collective != Collective::kAllreduce || size < 2) return false;
   for (std::int32_t rank = 0; rank < size; ++rank) {
     const Schedule schedule = algorithm.make(rank, size, root);
     const std::vector<Step>& steps = schedule.lanes.front().steps;
@@ -178,7 +178,7 @@ bool sums_own_chunks(const schedule::Algorithm& algorithm, int size, int root) {
                        std::all_of(steps.begin(), first, copies) && std::all_of(last, steps.end(), copies);
     if (!is_so) return false;
   }
-  return size > 1;
+  return true;
 }
 
 }  // namespace

@@ -154,21 +154,21 @@ Status Run::carry_on_device(bool* done) {
 
 // Peers reach the slice where the user has it: that is its block then. It is each rank's own affair, as a slice's
 // chunks lie alike in both. For allreduces in place: at their end nobody reads any more, or the schedule says so.
-bool Run::lies_within_reach() const {
+const roda_memory* Run::lent_memory() const {
   const bool is_for_it = takes_buckets(program_) && program_.in_place && program_.late_readers.empty();
   const SpaceMap& map = view_.map[1];
-  return is_for_it && !view_.bucket && !map.user.empty() &&
-         group_.has_lent(view_.user[1] + map.user.front(), map.prefix.back());
+  if (!is_for_it || view_.bucket || map.user.empty()) return nullptr;
+  return group_.find_lent(view_.user[1] + map.user.front(), map.prefix.back());
 }
 
 // The block, and windows over what peers touch of it.
 Status Run::open() {
   if (!view_.bucket && !program_.uses_block) return {};
-  const bool is_in_place = lies_within_reach();
-  view_.streams = is_in_place && view_.any_far;
-  if (is_in_place) {
+  const roda_memory* lent = lent_memory();
+  view_.streams = lent != nullptr && view_.any_far;
+  if (lent != nullptr) {
     view_.block[1] = view_.user[1] + view_.map[1].user.front();
-    return group_.open_window(view_.block_index, 1, view_.block[1], view_.map[1].prefix.back(), nullptr);
+    return group_.open_window(view_.block_index, 1, view_.block[1], view_.map[1].prefix.back(), lent);
   }
   const std::size_t bytes[2] = {layout_->block_bytes(Space::kInput), layout_->block_bytes(Space::kOutput)};
   const std::size_t input = align_up(bytes[0]);
@@ -217,8 +217,8 @@ bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t s
                      [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
 }
 
-// A slice of a bucket that is a part of one tensor is staged like any tensor. (A factor before the sum would have to be
-// applied to the user's input, which is only read.)
+// A slice of a bucket that is a part of one tensor is treated like any tensor. (A factor before the sum would have to
+// be applied to the user's input, which is only read.)
 void Run::use_one_tensor() {
   const std::size_t begin = view_.map[1].user.front();
   const void* input = nullptr;

@@ -33,7 +33,7 @@ class Run {
   enum class Way { kIn, kCarry, kOut };
 
   void use_one_tensor();
-  bool lies_within_reach() const;
+  const roda_memory* lent_memory() const;
   void find_far_peers();
   Status open();
   Status lanes(Effort* effort, bool* done);

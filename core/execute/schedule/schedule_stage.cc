@@ -20,7 +20,7 @@ constexpr std::uint32_t kIdleTests = 256;
 // Schedules of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
 // whose messages take it, all that came before on the queue's stream is over when the stage starts, and its copies and
 // reductions are over on the stream when it ends. One-sided ones run block by block through staging memory of the
-// transport.
+// transport, or where the user's memory lies if peers reach it there.
 class ScheduleStage final : public Stage {
  public:
   ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)

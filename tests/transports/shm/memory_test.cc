@@ -204,11 +204,12 @@ TEST_P(MemoryTest, FreedMemoryIsReusedAndZeroed) {
 TEST_P(MemoryTest, WhatWasNotFreedStaysWhenTheGroupGoes) {
   Board board;
   run_ranks(2, [&](int rank) {
-    roda_memory kept{}, freed{};
+    roda_memory kept{}, odd{}, freed{};
     {
       Member m(board, rank, 2, GetParam().knobs);
       ASSERT_EQ(m.form(), RODA_OK) << m.error().message;
       ASSERT_EQ(m.t.memory_alloc(m.group, 3 << 20, &kept, nullptr), RODA_OK);
+      ASSERT_EQ(m.t.memory_alloc(m.group, 5001, &odd, nullptr), RODA_OK);
       ASSERT_EQ(m.t.memory_alloc(m.group, 1 << 20, &freed, nullptr), RODA_OK);
       std::memset(kept.address, 7, kept.length);
       m.barrier();
@@ -219,6 +220,23 @@ TEST_P(MemoryTest, WhatWasNotFreedStaysWhenTheGroupGoes) {
     unsigned char page = 0;
     EXPECT_EQ(::mincore(freed.address, 1, &page), -1) << "still mapped";
     EXPECT_EQ(::munmap(kept.address, kept.length), 0);
+    EXPECT_EQ(::munmap(odd.address, odd.length), 0);
+    for (std::size_t offset = 0; offset < 64 << 10; offset += 4096) {
+      EXPECT_EQ(::mincore(static_cast<char*>(odd.address) + offset, 1, &page), -1) << offset << " still mapped";
+    }
+  });
+}
+
+TEST_P(MemoryTest, MemoryIsZeroAgainWhenItIsHandedOutAgain) {
+  run(1, [](Member& m) {
+    for (int i = 0; i < 2; ++i) {
+      roda_memory memory{};
+      ASSERT_EQ(m.t.memory_alloc(m.group, 5001, &memory, nullptr), RODA_OK);
+      auto* bytes = static_cast<char*>(memory.address);
+      EXPECT_EQ(std::count(bytes, bytes + 5001, 0), 5001);
+      std::memset(bytes, 7, 5001);
+      m.t.memory_free(m.group, &memory);
+    }
   });
 }
 
