@@ -167,9 +167,7 @@ RODA_API void roda_output_release(void* owner);
 /* Forgets the handle. Only after it is done. */
 RODA_API void roda_release(roda_handle handle);
 
-/* --- memory for tensors that are reduced where they lie
- * ----------------------------------------------------------------
- */
+/* --- memory that tensors are reduced in --------------------------------------------------------------------------- */
 
 /* Host memory, zero-filled and page-aligned, that the other ranks of the process set reach: an allreduce of one tensor
  * there, in place, copies nothing into buffers. The memory is the caller's until it gives `owner` back, also after
@@ -179,8 +177,7 @@ RODA_API void roda_release(roda_handle handle);
 RODA_API int32_t roda_lend_memory(int32_t process_set, uint64_t bytes, void** data, void** owner, roda_error* error);
 RODA_API void roda_give_memory_back(void* owner);
 
-/* --- introspection: texts the caller frees with roda_free_text ------------------------------------------------------
- */
+/* --- introspection: texts that the caller frees with roda_free_text ----------------------------------------------- */
 
 RODA_API char* roda_describe_plugins(int32_t as_json); /* every plugin considered: usable, or the reason why not */
 RODA_API char* roda_describe_knobs(int32_t as_json);   /* every setting: type, default, unit, value in force, help */
@@ -207,14 +204,12 @@ RODA_API int32_t roda_transport_usable(const char* name);
 /* 1 when tensors in memory of that roda_memory_kind can be submitted on this machine. Callable before init. */
 RODA_API int32_t roda_device_usable(int32_t memory_kind);
 
-/* --- timeline (Chrome trace) ----------------------------------------------------------------------------------------
- */
+/* --- timeline (Chrome trace) -------------------------------------------------------------------------------------- */
 
 RODA_API int32_t roda_start_timeline(const char* path, int32_t mark_cycles); /* 1, -1 not initialised, -2 not armed */
 RODA_API int32_t roda_stop_timeline(void);                                   /* the same */
 
-/* --- rendezvous server: what a launcher runs ------------------------------------------------------------------------
- */
+/* --- rendezvous server: what a launcher runs ---------------------------------------------------------------------- */
 
 typedef struct roda_rendezvous roda_rendezvous;
 /* Listens on `address` (text, "" for loopback) and `port` (0: any free). `secret` is the job's, at least 16 bytes. */

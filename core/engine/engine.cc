@@ -104,25 +104,29 @@ void Engine::let_go(bool work) {
 
 class Engine::Limit {
  public:
-  explicit Limit(std::int64_t microseconds) : is_set_(microseconds >= 0) {
+  // `looks`: turns from one look at the clock to the next.
+  Limit(std::int64_t microseconds, std::uint32_t looks)
+      : is_set_(microseconds >= 0), is_slept_(microseconds >= 1000), looks_(looks) {
     if (is_set_) end_ = Clock::now() + std::chrono::microseconds(microseconds);
   }
-  // Cheap enough for every turn: the clock is read now and then. Once over, always over.
+  // Once over, always over.
   bool is_over() {
-    if (is_set_ && !is_over_ && ++looks_ % 16 == 0) is_over_ = Clock::now() >= end_;
+    if (is_set_ && !is_over_ && ++turns_ % looks_ == 0) is_over_ = Clock::now() >= end_;
     return is_over_;
   }
-  // -1: no limit. What is less is not slept through.
+  // -1: no limit. One of less than a millisecond is not slept through.
   int left_ms() const {
     if (!is_set_) return -1;
-    const auto left = std::chrono::floor<std::chrono::milliseconds>(end_ - Clock::now()).count();
-    return static_cast<int>(std::max<std::int64_t>(left, 0));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+    return is_slept_ ? static_cast<int>(std::max<std::int64_t>(left, 0)) : 0;
   }
 
  private:
   bool is_set_;
+  bool is_slept_;
   bool is_over_ = false;
-  std::uint32_t looks_ = 0;
+  std::uint32_t turns_ = 0;
+  std::uint32_t looks_;
   Clock::time_point end_;
 };
 
@@ -148,7 +152,9 @@ RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
 
 template <typename Done>
 void Engine::drive_until(Done done, std::int64_t limit_us) {
-  Limit limit(limit_us);
+  // A turn that spins is shorter than a look at the clock; one that yields may last as long as another rank's time
+  // slice.
+  Limit limit(limit_us, wait_policy_.spins() ? 16 : 1);
   const auto is_over = [&] { return done() || limit.is_over(); };
   while (!is_over()) {
     if (!take_or_wait(is_over, limit)) continue;
@@ -174,6 +180,7 @@ bool Engine::wait(HandleState* handle, std::int64_t limit_us) {
 }
 
 void Engine::then(HandleState* handle, const Continuation& continuation) {
+  if (handle->done()) return call(continuation);  // and no thread is woken for it
   submissions_.continuations().expect([this] { call_back(); });
   if (submissions_.then(handle, continuation)) return;
   submissions_.continuations().forget();
@@ -211,16 +218,12 @@ void Engine::leave() {
 }
 
 Status Engine::lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory) {
-  const auto has_ended = [this] { return stopped_.load(std::memory_order_acquire); };
-  const Limit none(-1);
-  while (!take_or_wait(has_ended, none)) {
-    if (has_ended()) return Status::unavailable("Horovod has been shut down.");
-  }
-  const auto found = launcher_.sets().find(set);
-  const Status status = found == launcher_.sets().end() ? Status::unavailable("there is no such process set")
-                                                        : found->second->lend(bytes, memory);
-  let_go(true);
-  return status;
+  Loan loan{set, bytes};
+  RODA_RETURN_IF_ERROR(submissions_.add_loan(&loan));
+  wake_holder();
+  drive_until([&] { return loan.is_over.load(std::memory_order_acquire); });
+  *memory = loan.memory;
+  return loan.status;
 }
 
 // --- process sets, shutdown -----------------------------------------------------------------------------------------

@@ -77,14 +77,19 @@ class Launcher {
   // What was launched for it goes on.
   void remove_set(std::int32_t id);
   SetRuntime& set(std::int32_t id) { return *sets_.at(id); }
+  Status lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory) {
+    const auto found = sets_.find(set);
+    if (found == sets_.end()) return Status::unavailable("there is no such process set");
+    return found->second->lend(bytes, memory);
+  }
   const std::map<std::int32_t, std::unique_ptr<SetRuntime>>& sets() const { return sets_; }
   Contexts& contexts() { return contexts_; }
   const Contexts& contexts() const { return contexts_; }
 
   // --- launches ---
-  // Operations: one per tensor; null where this rank has joined.
   // Of launches that begin from now on: whether it is noted what their parts take.
   void note_parts(bool on) { notes_parts_ = on; }
+  // Operations: one per tensor; null where this rank has joined.
   void add(negotiate::Launch launch, std::vector<Operation*> operations);
   // Starts what may start and moves on what runs. True when something moved.
   bool advance();

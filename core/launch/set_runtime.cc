@@ -121,12 +121,16 @@ std::vector<execute::TransportGroup*> SetRuntime::communicators() const {
 }
 
 Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
+  Status found = Status::unavailable("no transport that the process set uses has memory to lend");
   for (const auto& [key, entry] : groups_) {
     const auto& [transport, members, devices] = key;
     const bool is_usable = entry != nullptr && entry->pool != nullptr && members.empty() && devices.empty();
-    if (is_usable && entry->group->lend(bytes, memory).ok()) return {};
+    if (!is_usable) continue;
+    const Status status = entry->group->lend(bytes, memory);
+    if (status.ok()) return {};
+    if (status.code() != RODA_ERR_UNSUPPORTED) found = status;
   }
-  return Status::unavailable("no transport that the process set uses has memory to lend");
+  return found;
 }
 
 void SetRuntime::end_communicators() {

@@ -1,4 +1,4 @@
-// Submitters that are called when their handle is done, instead of waiting for it, in the order of the ends.
+// Submitters that are called when their handle ends, instead of waiting for it, in the order of the ends.
 //
 // Any thread; locks itself.
 #pragma once

@@ -59,6 +59,14 @@ Status Submissions::end_change(const SetChange* change) {
   return change->is_done ? Status() : closed_;
 }
 
+Status Submissions::add_loan(Loan* loan) {
+  const MutexLock lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  news_.loans.push_back(loan);
+  has_news_.store(true, std::memory_order_seq_cst);
+  return {};
+}
+
 void Submissions::ask_for_shutdown() {
   const MutexLock lock(mutex_);
   news_.shutdown = true;
@@ -109,6 +117,7 @@ void Submissions::take(News* news) {
   news->operations.clear();
   news->sets_to_add.clear();
   news->sets_to_remove.clear();
+  news->loans.clear();
   news->shutdown = false;
   const MutexLock lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);
@@ -185,6 +194,8 @@ std::vector<Operation*> Submissions::close(const Status& reason) {
   const MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = reason;
   news_.operations.clear();
+  for (Loan* loan : news_.loans) loan->end(closed_);
+  news_.loans.clear();
   return not_launched([](std::int32_t) { return true; });
 }
 

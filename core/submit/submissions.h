@@ -21,6 +21,10 @@
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
+namespace roda::execute {
+class LentMemory;
+}
+
 namespace roda::engine {
 
 // A thread that waits for a process set to come or go, on that thread's stack. A set may go or come again under the
@@ -29,6 +33,20 @@ struct SetChange {
   std::vector<std::int32_t> ranks;  // of a set to be added; empty: one is to be removed
   std::int32_t id = -1;             // of the set to be removed; of the added one, once it is done
   bool is_done = false;
+};
+
+// A thread that waits for memory of a transport's, on that thread's stack.
+struct Loan {
+  std::int32_t set;
+  std::size_t bytes;
+  execute::LentMemory* memory = nullptr;
+  Status status;
+  std::atomic<bool> is_over{false};
+
+  void end(const Status& how) {
+    status = how;
+    is_over.store(true, std::memory_order_release);
+  }
 };
 
 class Submissions {
@@ -42,6 +60,8 @@ class Submissions {
   // Whether the change is done, or never will be.
   bool is_over(const SetChange& change) const;
   Status end_change(const SetChange* change);
+  // Its end comes, whatever happens.
+  Status add_loan(Loan* loan);
   void ask_for_shutdown();
   bool is_to_end() const;  // shutdown was asked for here
   Continuations& continuations() { return continuations_; }
@@ -60,6 +80,7 @@ class Submissions {
     std::vector<Operation*> operations;
     std::vector<std::vector<std::int32_t>> sets_to_add;
     std::vector<std::int32_t> sets_to_remove;
+    std::vector<Loan*> loans;
     bool shutdown = false;
   };
   void take(News* news);

@@ -8,7 +8,7 @@
 # Needed there: the GPU's driver; for training also python3 with PyTorch, and a C++ compiler. NCCL is used
 # where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch), with one rank per GPU, four at most. It takes
 # ten minutes at most, and its last line counts what passed, what failed and what could not be run. Ends with 0 when
-# nothing failed. RODA_CUDA_LIBRARY=... in place of a card, say the double of tests/doubles, shows that the script works.
+# nothing failed. RODA_TEST_CUDA_LIBRARY=... in place of a card (the double of tests/doubles, say) shows that this works.
 set -euo pipefail
 
 # What every Linux has is not carried.
@@ -49,7 +49,7 @@ gather() {
   rm -rf "${out:?}/lib" "${out:?}/python"
   mkdir -p "$out"
   local files=(tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth tests/multi/gpu/gpu_collectives plugins/conformance/roda-conformance
-    plugins/devices/cuda/roda_cuda.so tests/multi/engine/run_ranks bindings/c/libroda.so.0)
+    plugins/devices/cuda/roda_cuda.so tests/multi/engine/run_ranks bindings/c/libroda.so.1)
   for transport in nccl shm tcp gloo ucx; do
     if [ -f "$build/transports/$transport/roda_$transport.so" ]; then
       files+=("transports/$transport/roda_$transport.so")
@@ -185,7 +185,7 @@ has_python_tools() {
 build_python() {
   local python=$1/python include
   include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
-  [ -f "$1/libroda.so" ] || ln -s libroda.so.0 "$1/libroda.so"
+  [ -f "$1/libroda.so" ] || ln -s libroda.so.1 "$1/libroda.so"
   c++ -std=c++20 -O2 -w -shared -fPIC -fvisibility=hidden -DNDEBUG -DPy_LIMITED_API=0x03090000 \
     -I"$python" -I"$python/plugins/abi" -I"$include" \
     "$python"/bindings/python/src/*.cpp -o "$python/horovod/_roda.abi3.so" \
@@ -224,8 +224,8 @@ run() {
   if command -v nvidia-smi >/dev/null; then
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
     gpus=$(nvidia-smi --list-gpus | grep -c '^GPU')
-  elif [ -n "${RODA_CUDA_LIBRARY:-}" ]; then
-    echo "no nvidia-smi: $RODA_CUDA_LIBRARY stands in for a card"
+  elif [ -n "${RODA_TEST_CUDA_LIBRARY:-}" ]; then
+    echo "no nvidia-smi: $RODA_TEST_CUDA_LIBRARY stands in for a card"
   else
     echo "no nvidia-smi: is there a GPU?"
     return 1

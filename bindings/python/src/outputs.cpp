@@ -94,7 +94,7 @@ Object lend_memory(std::int32_t process_set, std::uint64_t bytes) {
     const Unlocked unlocked;
     code = roda_lend_memory(process_set, bytes, &memory.data, &memory.owner, &error);
   }
-  if (code == RODA_ERR_UNAVAILABLE) return Object::none();
+  if (code == RODA_ERR_UNAVAILABLE || code == RODA_ERR_NO_MEMORY) return Object::none();
   check(code, error);
   memory.ndim = 1;
   memory.shape[0] = static_cast<std::int64_t>(bytes);

@@ -1,4 +1,5 @@
 // Submitters that are called at the end instead of waiting for it.
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -133,6 +134,35 @@ TEST(Continuations, OneMayWaitForWhatItSubmits) {
       RODA_OK);
   ends.await(1);
   EXPECT_EQ(y, static_cast<float>(size()));
+}
+
+// The thread that calls holds the engine, and sleeps with it, until what it waits for ends: here that is when this rank
+// has got its memory, and not before.
+TEST(Continuations, MemoryIsLentWhileTheEngineWaits) {
+  std::vector<float> data(1024, 1.0F);
+  const Shape shape{1024};
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "connects", shape, data.data(), data.data())).code, RODA_OK);
+  float early = 1;
+  float late = 1;
+  const Shape one{1};
+  Ends ends;
+  if (rank() == 0) {
+    ASSERT_EQ(ends.submit({make_op(RODA_ALLREDUCE, "early", one, &early, &early)}), RODA_OK);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // or it may not sleep yet, which proves nothing
+  }
+  void* memory = nullptr;
+  void* owner = nullptr;
+  const int code = roda_lend_memory(0, 5001, &memory, &owner, nullptr);
+  EXPECT_TRUE(code == RODA_OK || code == RODA_ERR_UNAVAILABLE) << code;
+  if (code == RODA_OK) EXPECT_EQ(static_cast<char*>(memory)[5000], 0);
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "late", one, &late, &late)).code, RODA_OK);
+  if (rank() != 0) {
+    ASSERT_EQ(ends.submit({make_op(RODA_ALLREDUCE, "early", one, &early, &early)}), RODA_OK);
+  }
+  ends.await(1);
+  roda_give_memory_back(owner);
+  EXPECT_EQ(early, static_cast<float>(size()));
+  EXPECT_EQ(roda_lend_memory(7, 1, &memory, &owner, nullptr), RODA_ERR_UNAVAILABLE);
 }
 
 TEST(Continuations, AGroupIsCalledWhenItsLastOneHasEnded) {
