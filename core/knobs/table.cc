@@ -77,11 +77,11 @@ const Row kRows[] = {
   {"RODA_VERBS_GID_INDEX", kInteger, "-1", "", kFree, kPlugin, kNoMember, "Entry of a RoCE port's address table; -1: chosen.", -1, 255},
   {"RODA_VERBS_TRAFFIC_CLASS", kInteger, "0", "", kFree, kPlugin, kNoMember, "Traffic class of RoCE packets.", 0, 255},
   {"RODA_NCCL_LIBRARY", kText, "", "path", kFree, kPlugin, kNoMember, "NCCL to open; empty: searched for."},
-  {"RODA_CUDA_LIBRARY", kText, "", "path", kFree, kPlugin, kNoMember, "CUDA driver to open; empty: the system's."},
 
   // --- of tests: paths that small jobs would not take
   {"RODA_TEST_CONTROL_FAN_OUT", kInteger, "8", "hosts", kSame, kTest, &Knobs::control_fan_out, "Hosts that report to one host in the tree along which ranks agree.", 1, 1024},
   {"RODA_TEST_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kTest, &Knobs::hierarchical_adasum, "Adasum in host memory averages inside hosts and works between them, as on GPUs."},
+  {"RODA_TEST_CUDA_LIBRARY", kText, "", "path", kFree, kTest, kNoMember, "CUDA driver to open; empty: the system's."},
   {"RODA_TEST_CUDA_MEMORY_LIMIT", kInteger, "0", "bytes", kFree, kTest, kNoMember, "Memory that the cuda plugin hands out on each device; 0: all.", 0},
 
   // --- what is observed

@@ -21,7 +21,7 @@ struct Settings {
 
 inline constexpr sdk::Setting<Settings> kSettings[] = {
     {&Settings::library, "RODA_NCCL_LIBRARY", "path", "", "NCCL to open; empty: searched for."},
-    {&Settings::cuda_library, "RODA_CUDA_LIBRARY", "path", "", "CUDA driver to open; empty: the system's."},
+    {&Settings::cuda_library, "RODA_TEST_CUDA_LIBRARY", "path", "", "CUDA driver to open; empty: the system's."},
     {&Settings::may_register, "RODA_TEST_NCCL_REGISTER", "", "1", 0, 1, "0: buffers are not registered with NCCL."},
 };
 

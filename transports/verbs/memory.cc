@@ -114,7 +114,7 @@ Pages map_pages(std::size_t least) {
 
 bool reaches_gpu(const roda_host* host, const Devices& devices, int gpu) {
   const cuda::Driver* driver = nullptr;
-  const char* file = host == nullptr ? nullptr : host->knob(host->self, "RODA_CUDA_LIBRARY");
+  const char* file = host == nullptr ? nullptr : host->knob(host->self, "RODA_TEST_CUDA_LIBRARY");
   if (!cuda::Driver::open(file, &driver).ok()) return false;
   cuda::Context context = nullptr;
   if (!cuda::Devices::get(*driver).context(gpu, &context).ok()) return false;

@@ -42,7 +42,6 @@ class SliceRun {
   char* address(schedule::Space space, std::int32_t chunk) const;
   std::size_t bytes(schedule::Space space, std::int32_t chunk) const;
   void add_items(const schedule::Range& user, std::size_t offset);
-  Status gather(const schedule::Range& from, char* to);
   void count(schedule::Space space, std::int32_t first, const std::vector<std::int32_t>& ends,
              std::vector<std::size_t>* counts) const;
   std::size_t elements(const schedule::Range& range) const;

@@ -51,7 +51,7 @@ Status State::start(const roda_host* host) {
       return Status::invalid(std::string("RODA_TEST_CUDA_MEMORY_LIMIT='") + text + "' is not a number of bytes");
     }
   }
-  return cuda::Driver::open(host->knob(host->self, "RODA_CUDA_LIBRARY"), &driver_);
+  return cuda::Driver::open(host->knob(host->self, "RODA_TEST_CUDA_LIBRARY"), &driver_);
 }
 
 Status State::gpu(int device, Gpu** gpu) {

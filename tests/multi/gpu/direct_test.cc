@@ -16,7 +16,7 @@ using Shape = std::vector<std::int64_t>;
 constexpr std::size_t kElements = 1'000'000;
 
 unsigned long long staged_bytes() {
-  void* driver = dlopen(std::getenv("RODA_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+  void* driver = dlopen(std::getenv("RODA_TEST_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
   return reinterpret_cast<unsigned long long (*)()>(dlsym(driver, "roda_cuda_double_staged_bytes"))();
 }
 

@@ -28,7 +28,7 @@ void expect_cause(const Outcome& o) {
 
 // What the CUDA double says from now on to every call of this process; 0: nothing.
 void fail_kernels(int result) {
-  void* driver = dlopen(setting("RODA_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+  void* driver = dlopen(setting("RODA_TEST_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
   reinterpret_cast<void (*)(int)>(dlsym(driver, "roda_cuda_double_set_error"))(result);
 }
 

@@ -28,7 +28,7 @@ import torch
 import horovod.torch as hvd
 from horovod.torch import _tensors
 
-cuda = ctypes.CDLL(os.environ["RODA_CUDA_LIBRARY"])
+cuda = ctypes.CDLL(os.environ["RODA_TEST_CUDA_LIBRARY"])
 GPU = int(os.environ["HOROVOD_LOCAL_RANK"])
 assert cuda.cuInit(0) == 0
 context = ctypes.c_void_p()
@@ -111,7 +111,7 @@ rank, size = hvd.rank(), hvd.size()
 
 
 def launch(horovodrun: Launch, code: str, **variables: str) -> None:
-    env = {**os.environ, "RODA_CUDA_LIBRARY": str(CUDA), "RODA_NCCL_LIBRARY": str(NCCL), **variables}
+    env = {**os.environ, "RODA_TEST_CUDA_LIBRARY": str(CUDA), "RODA_NCCL_LIBRARY": str(NCCL), **variables}
     env["RODA_CUDA_DOUBLE_DEVICES"] = "4"
     done = horovodrun("-np", "2", sys.executable, "-c", PRETEND + code, env=env)
     assert done.returncode == 0, done.stdout + done.stderr

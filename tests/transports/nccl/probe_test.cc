@@ -56,7 +56,7 @@ TEST(NcclProbe, NamesALibraryThatIsNotThere) {
 }
 
 TEST(NcclProbe, NamesADriverThatIsNotThere) {
-  const std::string text = probe(with("RODA_CUDA_LIBRARY", "libcuda-of-nowhere.so"), RODA_ERR_UNAVAILABLE);
+  const std::string text = probe(with("RODA_TEST_CUDA_LIBRARY", "libcuda-of-nowhere.so"), RODA_ERR_UNAVAILABLE);
   EXPECT_TRUE(says(text, {"no CUDA driver", "libcuda-of-nowhere.so"})) << text;
 }
 
@@ -67,7 +67,7 @@ TEST(NcclProbe, RefusesAnOldNccl) {
 }
 
 TEST(NcclProbe, RefusesALibraryThatIsNone) {
-  const std::string text = probe(with("RODA_NCCL_LIBRARY", ::getenv("RODA_CUDA_LIBRARY")), RODA_ERR_UNAVAILABLE);
+  const std::string text = probe(with("RODA_NCCL_LIBRARY", ::getenv("RODA_TEST_CUDA_LIBRARY")), RODA_ERR_UNAVAILABLE);
   EXPECT_TRUE(says(text, {"is no NCCL"})) << text;
 }
 
@@ -75,8 +75,8 @@ TEST(NcclProbe, RefusesAnOldDriver) {
   const Setting version("RODA_CUDA_DOUBLE_VERSION", "10020");
   // By another name, because a driver is opened once.
   const fs::path link = fs::temp_directory_path() / ("roda-old-driver-" + std::to_string(::getpid()));
-  fs::create_symlink(::getenv("RODA_CUDA_LIBRARY"), link);
-  const std::string text = probe(with("RODA_CUDA_LIBRARY", link), RODA_ERR_UNAVAILABLE);
+  fs::create_symlink(::getenv("RODA_TEST_CUDA_LIBRARY"), link);
+  const std::string text = probe(with("RODA_TEST_CUDA_LIBRARY", link), RODA_ERR_UNAVAILABLE);
   fs::remove(link);
   EXPECT_TRUE(says(text, {"CUDA 10.2", "11.0"})) << text;
 }

@@ -33,7 +33,7 @@ class Setting {
 
 inline Knobs knobs_of(int local_rank) {
   return {{"RODA_NCCL_LIBRARY", ::getenv("RODA_NCCL_LIBRARY")},
-          {"RODA_CUDA_LIBRARY", ::getenv("RODA_CUDA_LIBRARY")},
+          {"RODA_TEST_CUDA_LIBRARY", ::getenv("RODA_TEST_CUDA_LIBRARY")},
           {"HOROVOD_ABORT_TIMEOUT_SECONDS", "2"},
           {"HOROVOD_LOCAL_RANK", std::to_string(local_rank)}};
 }

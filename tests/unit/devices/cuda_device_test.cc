@@ -29,8 +29,9 @@ bool says(const roda_error& error, const char* part) { return std::strstr(error.
 class CudaDevice : public testing::Test {
  protected:
   static const char* knob(void*, const char* name) {
-    static const std::map<std::string, std::string> knobs = {{"RODA_CUDA_LIBRARY", ::getenv("RODA_CUDA_LIBRARY")},
-                                                             {"RODA_TEST_CUDA_MEMORY_LIMIT", std::to_string(kLimit)}};
+    static const std::map<std::string, std::string> knobs = {
+        {"RODA_TEST_CUDA_LIBRARY", ::getenv("RODA_TEST_CUDA_LIBRARY")},
+        {"RODA_TEST_CUDA_MEMORY_LIMIT", std::to_string(kLimit)}};
     const auto found = knobs.find(name);
     return found == knobs.end() ? nullptr : found->second.c_str();
   }

@@ -11,7 +11,7 @@
 namespace {
 
 const char* knob(void*, const char* name) {
-  return std::string(name) == "RODA_CUDA_LIBRARY" ? ::getenv("RODA_CUDA_LIBRARY") : nullptr;
+  return std::string(name) == "RODA_TEST_CUDA_LIBRARY" ? ::getenv("RODA_TEST_CUDA_LIBRARY") : nullptr;
 }
 
 TEST(CudaOldDriver, CopiesInsteadAndSaysWhy) {
