@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import io
+import os
 from pathlib import Path
 
 from horovod.runner.output import LineForwarder, MultiFile, open_rank_file
@@ -57,6 +60,34 @@ def test_files_are_padded_to_the_width_of_the_largest_rank(tmp_path: Path) -> No
     for num_proc, rank, name in ((1, 0, "rank.0"), (10, 9, "rank.9"), (11, 3, "rank.03"), (101, 7, "rank.007")):
         open_rank_file(str(tmp_path), rank, num_proc, "stdout").close()
         assert (tmp_path / name / "stdout").exists()
+
+
+def test_a_copy_that_cannot_be_written_is_told_once_and_nothing_else_changes() -> None:
+    written: list[str] = []
+    told: list[tuple[str, str | None]] = []
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        forwarder = LineForwarder(
+            written.append, 0, "stdout", False, full, lambda path, error: told.append((path, error.strerror))
+        )
+        forwarder.feed(b"one\n")
+        forwarder.feed(b"two\n")
+        forwarder.close()
+    assert written == ["[0]<stdout>:one\n", "[0]<stdout>:two\n"]
+    assert told == [("/dev/full", "No space left on device")]
+
+
+def test_a_copy_that_is_told_to_be_lost_when_it_is_closed() -> None:
+    class Late(io.BytesIO):
+        name = "late"
+
+        def close(self) -> None:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    told: list[str] = []
+    forwarder = LineForwarder(list[str]().append, 0, "stdout", False, Late(), lambda path, _: told.append(path))
+    forwarder.feed(b"one\n")
+    forwarder.close()
+    assert told == ["late"]
 
 
 def test_multi_file(tmp_path: Path) -> None:

@@ -124,6 +124,14 @@ def _read(fd: int, count: int) -> bytes:
         return b""
 
 
+def _make_folder(path: str) -> None:
+    """See that a folder is there before anything starts: a wrong name would be told when much has been printed."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--output-filename {path}: {error.strerror}") from error
+
+
 def _agent_command(settings: Settings, host: HostJob) -> list[str]:
     if host.is_local:
         return boot_command(sys.executable)
@@ -166,6 +174,8 @@ class Job:
     ) -> None:
         self.results: dict[int, bytes] = {}
         self._settings = settings
+        if settings.output_filename:
+            _make_folder(settings.output_filename)
         self._hosts = hosts
         self._spec = {
             "command": list(command),
@@ -177,6 +187,7 @@ class Job:
         self._selector = selectors.DefaultSelector()
         self._connections: list[Connection] = []
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._ended: set[int] = set()
         self._interrupted: int | None = None
@@ -381,6 +392,7 @@ class Job:
                 stream,
                 self._settings.prefix_output_with_timestamp,
                 self._copy_for(rank, stream),
+                self._copy_lost,
             )
             self._forwarders[(rank, kind)] = forwarder
         return forwarder
@@ -390,7 +402,22 @@ class Job:
 
     def _copy_for(self, rank: int, stream: str) -> Any:
         folder = self._settings.output_filename
-        return open_rank_file(folder, rank, self._settings.num_proc, stream) if folder else None
+        try:
+            return open_rank_file(folder, rank, self._settings.num_proc, stream) if folder else None
+        except OSError as error:
+            self._copy_lost(error.filename, error)
+            return None
+
+    def _copy_lost(self, path: str, error: OSError) -> None:
+        """Tell of the first file of what ranks print that can't be written; others mostly have the same reason."""
+        if not self._is_copy_lost:
+            self._is_copy_lost = True
+            print(
+                f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
+                "file, nor in others that can't be written.",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _name_of(self, rank: int) -> int | str:
         return rank

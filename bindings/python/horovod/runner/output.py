@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import time
@@ -48,7 +49,9 @@ class LineForwarder:
     with_timestamp : bool
         Put the time before the prefix.
     copy : binary file, optional
-        Gets the bytes as they come.
+        Gets the bytes as they come. One that can't be written is given up: what is forwarded goes on.
+    copy_lost : callable
+        ``copy_lost(path, error)``: told when that happens.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class LineForwarder:
         stream: str | None,
         with_timestamp: bool = False,
         copy: IO[bytes] | None = None,
+        copy_lost: Callable[[str, OSError], None] = lambda _path, _error: None,
     ) -> None:
         self._write = write
         self._stream = stream
         self._prefix = "" if index is None or stream is None else f"[{index}]<{stream}>:"
         self._with_timestamp = with_timestamp and bool(self._prefix)
         self._copy = copy
+        self._copy_lost = copy_lost
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._partial = ""
 
@@ -74,9 +79,7 @@ class LineForwarder:
 
     def feed(self, data: bytes) -> None:
         """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""
-        if self._copy is not None:
-            self._copy.write(data)
-            self._copy.flush()
+        self._save(data)
         text = self._partial + self._decoder.decode(data)
         lines = _LINE.findall(text)
         self._partial = text[sum(map(len, lines)) :]
@@ -92,12 +95,30 @@ class LineForwarder:
             stamp = time.asctime() if self._with_timestamp else ""
             self._write(f"{stamp}{self._prefix}{rest}")
         if self._copy is not None:
-            self._copy.close()
+            try:
+                self._copy.close()
+            except OSError as error:  # some file systems tell of a full disk at last
+                self._copy_lost(self._copy.name, error)
+
+    def _save(self, data: bytes) -> None:
+        if self._copy is None:
+            return
+        try:
+            while data:
+                data = data[self._copy.write(data) :]
+        except OSError as error:
+            copy, self._copy = self._copy, None
+            self._copy_lost(copy.name, error)
+            with contextlib.suppress(OSError):
+                copy.close()
 
 
 def open_rank_file(folder: str, rank: int, num_proc: int, stream: str) -> IO[bytes]:
-    """Open ``<folder>/rank.<R>/<stream>``, the rank padded with zeros to the width of the largest one."""
+    """Open ``<folder>/rank.<R>/<stream>``, the rank padded with zeros to the width of the largest one.
+
+    Nothing is buffered: what can't be written is told by the write, and by that alone.
+    """
     padded = str(rank).zfill(len(str(max(0, num_proc - 1))))
     path = os.path.join(folder, f"rank.{padded}")
     os.makedirs(path, exist_ok=True)
-    return open(os.path.join(path, stream), "wb")
+    return open(os.path.join(path, stream), "wb", buffering=0)
