@@ -94,6 +94,8 @@ def test_wrong_command_lines(argv: list[str]) -> None:
         (["--nosuch", "-np", "2", "t"], "unrecognized arguments: --nosuch"),
         (["-np", "2"], "the command to run is missing"),
         (["-np", "4", "-H", "localhost:2", "t"], "Requested more processes (4) than there are available slots (2)"),
+        (["-np", "1", "-H", "localhost:0", "t"], "Requested more processes (1) than there are available slots (0)"),
+        (["-np", "2", "--min-np", "1", "-H", "a:1,b:0", "t"], "(2) than there are available slots (1)"),
         (["-np", "2", "-H", "localhost:2:3", "t"], "Invalid host input"),
         (["-np", "2", "--hostfile", "/nowhere", "t"], "--hostfile /nowhere: No such file or directory"),
         (["-np", "2", "--min-np", "3", "t"], "--min-np 3 must be at least 1, and at most -np 2"),

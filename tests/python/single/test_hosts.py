@@ -17,6 +17,7 @@ from horovod.runner.common.util.hosts import (
 def test_parse_hosts() -> None:
     assert parse_hosts("a:2,b-1.x:4") == [HostInfo("a", 2), HostInfo("b-1.x", 4)]
     assert parse_hosts_and_slots("a:2,b:1") == (["a", "b"], {"a": 2, "b": 1})
+    assert parse_hosts_and_slots("b:2,a:0,b:1") == (["b", "a"], {"b": 3, "a": 0})
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":2", "a:b", "a:1;b:2", "", "a b:1"])
@@ -60,6 +61,12 @@ def test_cross_numbers_count_hosts_with_that_local_rank() -> None:
         ("c", 0): (2, 3),
         ("c", 1): (1, 2),
     }
+
+
+def test_hosts_that_are_named_twice_and_hosts_without_slots() -> None:
+    slots = get_host_assignments(parse_hosts("a:1,zero:0,b:1,a:1"), 3, 3)
+    numbers = [(s.hostname, s.rank, s.local_rank, s.local_size, s.cross_rank, s.cross_size) for s in slots]
+    assert numbers == [("a", 0, 0, 2, 0, 2), ("b", 1, 0, 1, 1, 2), ("a", 2, 1, 2, 0, 1)]
 
 
 def test_too_few_slots() -> None:

@@ -48,6 +48,15 @@ def test_exactly_as_many_processes_as_asked_for(horovodrun: Launch) -> None:
     assert "Requested more processes (5) than there are available slots (4)" in done.stderr
 
 
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]])
+@pytest.mark.parametrize("hosts", ["localhost:1,localhost:1", "203.0.113.9:0,localhost:2"])
+def test_hosts_that_are_named_twice_or_have_no_slots(horovodrun: Launch, hosts: str, elastic: list[str]) -> None:
+    code = "from horovod.common.basics import HorovodBasics as B; b = B(); b.init(); print(b.rank(), b.local_size())"
+    done = horovodrun("-np", "2", *elastic, "-H", hosts, PYTHON, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert numbers_of(done.stdout) == [[0, 2], [1, 2]]
+
+
 def test_variables_reach_the_processes_and_the_secret_does_not(horovodrun: Launch) -> None:
     environment = dict(os.environ, TEST_QUOTES="a 'b' \"c\" $d", _HOROVOD_SECRET_KEY="x", CUDA_VISIBLE_DEVICES="7")
     done = horovodrun(

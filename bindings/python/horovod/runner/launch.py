@@ -12,7 +12,7 @@ from typing import Any
 
 from horovod.common.util import gloo_built, mpi_built
 from horovod.runner.common.util import config_parser
-from horovod.runner.common.util.hosts import parse_host_files, parse_hosts
+from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.elastic.discovery import (
@@ -225,7 +225,10 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
     if args.host_discovery_script:
         discovery: HostDiscovery = HostDiscoveryScript(args.host_discovery_script, args.slots_per_host)
     else:
-        discovery = FixedHosts({host.hostname: host.slots for host in parse_hosts(settings.hosts)})
+        _, slots = parse_hosts_and_slots(settings.hosts)
+        if sum(slots.values()) < settings.num_proc:  # no wait would bring more
+            raise ValueError(too_few_slots(settings.num_proc, sum(slots.values())))
+        discovery = FixedHosts(slots)
     return ElasticSettings(
         **vars(settings),
         discovery=discovery,

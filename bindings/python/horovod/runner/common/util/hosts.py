@@ -65,9 +65,11 @@ def parse_hosts(hosts_string: str) -> list[HostInfo]:
 
 
 def parse_hosts_and_slots(hosts: str) -> tuple[list[str], dict[str, int]]:
-    """Parse ``host:slots,host:slots`` into the names in order and the slots by name."""
-    infos = parse_hosts(hosts)
-    return [info.hostname for info in infos], {info.hostname: info.slots for info in infos}
+    """Parse ``host:slots,host:slots`` into the names, each once and in order, and the slots by name."""
+    slots: dict[str, int] = {}
+    for info in parse_hosts(hosts):
+        slots[info.hostname] = slots.get(info.hostname, 0) + info.slots
+    return list(slots), slots
 
 
 def parse_host_files(filename: str) -> str:
@@ -118,6 +120,11 @@ def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
     ]
 
 
+def too_few_slots(wanted: int, there: int) -> str:
+    """Return the text of the error for a job that has more processes than slots."""
+    return f"Requested more processes ({wanted}) than there are available slots ({there})"
+
+
 def get_host_assignments(
     hosts: Sequence[HostInfo], min_num_proc: int, max_num_proc: int | None = None
 ) -> list[SlotInfo]:
@@ -139,5 +146,5 @@ def get_host_assignments(
     """
     placed = [host.hostname for host in hosts for _ in range(host.slots)][:max_num_proc]
     if len(placed) < min_num_proc:
-        raise ValueError(f"Requested more processes ({min_num_proc}) than there are available slots ({len(placed)})")
+        raise ValueError(too_few_slots(min_num_proc, len(placed)))
     return lay_out(placed)
