@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,11 +9,13 @@ from pathlib import Path
 import pytest
 from horovod.runner.common.util.config_parser import set_env_from_args
 from horovod.runner.common.util.env import exportable, get_env_rank_and_size
-from horovod.runner.launch import make_settings, parse_args, run_commandline, run_controller
+from horovod.runner.launch import _worker_environment, make_settings, parse_args, run_commandline, run_controller
 
 
 def environment(*flags: str) -> dict[str, str]:
-    return set_env_from_args({}, parse_args(["-np", "2", *flags, "train"]))
+    """What these flags add to the variables of workers."""
+    added = _worker_environment(parse_args(["-np", "2", *flags, "train"]))
+    return {name: value for name, value in added.items() if os.environ.get(name) != value}
 
 
 @pytest.mark.parametrize(
@@ -23,10 +27,30 @@ def environment(*flags: str) -> dict[str, str]:
         (["--cache-capacity", "0"], {"HOROVOD_CACHE_CAPACITY": "0"}),
         (["--hierarchical-allreduce"], {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}),
         (["--no-hierarchical-allreduce"], {"HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}),
+        (["--hierarchical-allgather"], {"HOROVOD_HIERARCHICAL_ALLGATHER": "1"}),
+        (["--no-hierarchical-allgather"], {"HOROVOD_HIERARCHICAL_ALLGATHER": "0"}),
+        (["--torus-allreduce"], {"HOROVOD_TORUS_ALLREDUCE": "1"}),
         (["--no-torus-allreduce"], {"HOROVOD_TORUS_ALLREDUCE": "0"}),
         (["--autotune-log-file", "x"], {}),
         (["--no-autotune", "--autotune-log-file", "x"], {}),
         (["--autotune", "--autotune-log-file", "x"], {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": "x"}),
+        (["--no-autotune", "--autotune-warmup-samples", "5"], {}),
+        (
+            ["--autotune", "--autotune-warmup-samples", "5", "--autotune-steps-per-sample", "20"],
+            {
+                "HOROVOD_AUTOTUNE": "1",
+                "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "5",
+                "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "20",
+            },
+        ),
+        (
+            ["--autotune", "--autotune-bayes-opt-max-samples", "40", "--autotune-gaussian-process-noise", "0.5"],
+            {
+                "HOROVOD_AUTOTUNE": "1",
+                "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "40",
+                "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": "0.5",
+            },
+        ),
         (["--timeline-mark-cycles"], {}),
         (
             ["--timeline-filename", "t", "--timeline-mark-cycles"],
@@ -36,6 +60,10 @@ def environment(*flags: str) -> dict[str, str]:
         (["--stall-check"], {"HOROVOD_STALL_CHECK_DISABLE": "0"}),
         (["--stall-check-warning-time-seconds", "7"], {"HOROVOD_STALL_CHECK_TIME_SECONDS": "7"}),
         (["--stall-check-shutdown-time-seconds", "9"], {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "9"}),
+        (["--mpi-threads-disable"], {"HOROVOD_MPI_THREADS_DISABLE": "1"}),
+        (["--no-mpi-threads-disable"], {"HOROVOD_MPI_THREADS_DISABLE": "0"}),
+        (["--num-nccl-streams", "2"], {"HOROVOD_NUM_NCCL_STREAMS": "2"}),
+        (["--tcp"], {"NCCL_IB_DISABLE": "1"}),
         (["--thread-affinity", "3"], {"HOROVOD_THREAD_AFFINITY": "3"}),
         (["--gloo-timeout-seconds", "60"], {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}),
         (["--log-level", "INFO"], {"HOROVOD_LOG_LEVEL": "INFO"}),
@@ -153,11 +181,13 @@ def test_flags_that_nothing_reads_are_told(
 
 CONFIG = """
 controller: gloo
-params: {fusion_threshold_mb: 32, cycle_time_ms: 10, hierarchical_allreduce: true, unknown: 1}
-autotune: {log_file: log.csv}
+params:
+  {fusion_threshold_mb: 32, cycle_time_ms: 10, cache_capacity: 9, hierarchical_allreduce: true,
+   hierarchical_allgather: false, torus_allreduce: true, unknown: 1}
+autotune: {log_file: log.csv, warmup_samples: 5}
 timeline: {filename: t.json, mark_cycles: true}
-stall_check: {enabled: false, warning_time_seconds: 120}
-library_options: {thread_affinity: 1}
+stall_check: {enabled: false, warning_time_seconds: 120, shutdown_time_seconds: 240}
+library_options: {mpi_threads_disable: true, num_nccl_streams: 2, thread_affinity: 1, gloo_timeout_seconds: 50}
 logging: {level: DEBUG, with_timestamp: false, hide_timestamp: true}
 """
 
@@ -170,14 +200,37 @@ def test_config_file(tmp_path: Path) -> None:
     assert set_env_from_args({}, args) == {
         "HOROVOD_FUSION_THRESHOLD": str(8 * 1024 * 1024),
         "HOROVOD_CYCLE_TIME": "10",
+        "HOROVOD_CACHE_CAPACITY": "9",
         "HOROVOD_HIERARCHICAL_ALLREDUCE": "1",
+        "HOROVOD_HIERARCHICAL_ALLGATHER": "0",
+        "HOROVOD_TORUS_ALLREDUCE": "1",
         "HOROVOD_TIMELINE": "t.json",
         "HOROVOD_TIMELINE_MARK_CYCLES": "1",
         "HOROVOD_STALL_CHECK_DISABLE": "1",
         "HOROVOD_STALL_CHECK_TIME_SECONDS": "120",
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "240",
+        "HOROVOD_MPI_THREADS_DISABLE": "1",
+        "HOROVOD_NUM_NCCL_STREAMS": "2",
         "HOROVOD_THREAD_AFFINITY": "1",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "50",
         "HOROVOD_LOG_LEVEL": "DEBUG",
         "HOROVOD_LOG_HIDE_TIME": "1",
+    }
+
+
+def test_autotuning_by_the_config_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "autotune: {enabled: true, log_file: log.csv, warmup_samples: 5, steps_per_sample: 20, "
+        "bayes_opt_max_samples: 40, gaussian_process_noise: 0.5}"
+    )
+    assert set_env_from_args({}, parse_args(["-np", "2", "--config-file", str(file), "train"])) == {
+        "HOROVOD_AUTOTUNE": "1",
+        "HOROVOD_AUTOTUNE_LOG": "log.csv",
+        "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "5",
+        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "20",
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "40",
+        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": "0.5",
     }
 
 
@@ -196,6 +249,28 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.nics == ["eth0", "eth1"]
     assert settings.start_timeout == 11
     assert make_settings(parse_args(["-np", "3", "--start-timeout", "5", "train"])).start_timeout == 5
+
+
+def test_a_list_of_interfaces_under_the_name_of_one_is_deprecated(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["-np", "1", "--network-interface", "a", "--network-interfaces", "b,c", "--network-interface", "d", "train"]
+    assert make_settings(parse_args(args)).nics == ["b", "c", "a", "d"]
+    assert capsys.readouterr().err == ""
+    assert make_settings(parse_args(["-np", "1", "--network-interface", "a,b", "train"])).nics == ["a", "b"]
+    told = "--network-interface a,b is deprecated, please use --network-interfaces a,b instead"
+    assert capsys.readouterr().err == f"horovodrun: {told}\n"
+
+
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
+def test_the_log_level_is_the_launchers_too(monkeypatch: pytest.MonkeyPatch, elastic: list[str]) -> None:
+    levels: list[int] = []
+    for launch in ("run_controller", "launch_gloo_elastic"):
+        monkeypatch.setattr(f"horovod.runner.launch.{launch}", lambda *_: levels.append(logging.getLogger().level))
+    before = logging.getLogger().level
+    try:
+        run_commandline(["-np", "1", *elastic, "--log-level", "TRACE", "train"])
+    finally:
+        logging.getLogger().setLevel(before)
+    assert levels == [logging.DEBUG]
 
 
 def test_controllers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ from horovod.runner.elastic.rendezvous import create_rendezvous_handler
 from horovod.runner.elastic.worker import HostUpdateResult
 from horovod.runner.http.http_client import put_data_into_kvstore, read_data_from_kvstore
 from horovod.runner.http.http_server import KVStoreServer, RendezvousServer
+from horovod.runner.task_fn import _task_fn
 from horovod.runner.util import network
 
 KEY = b"k" * 32
@@ -230,9 +231,16 @@ def test_a_host_that_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "use",
     [ElasticDriver, WorkerStateRegistry, BasicDriverService, BasicDriverClient, BasicTaskService, BasicTaskClient,
-     create_rendezvous_handler],
+     create_rendezvous_handler, _task_fn],
 )  # fmt: skip
 def test_what_is_not_here_says_what_is(use: object) -> None:
     with pytest.raises(NotImplementedError, match=r"horovod\.run"):
         use("anything")
     assert (DISCOVER_HOSTS_FREQUENCY_SECS, ELASTIC_TIMEOUT_SECS) == (1, 600)
+
+
+def test_the_program_that_looks_for_interfaces_says_so_too() -> None:
+    command = [sys.executable, "-m", "horovod.runner.task_fn", "0", "2", "x", "y"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "NotImplementedError: horovod.runner.task_fn is not a part of Roda's launcher" in done.stderr

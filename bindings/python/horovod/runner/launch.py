@@ -72,6 +72,13 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
         if action.dest not in (argparse.SUPPRESS, "help", "version") and not hasattr(args, action.dest):
             setattr(args, action.dest, None)
     args.verbose = 2 if args.verbose else 0
+    for text in args.single_nics or []:
+        args.nics = [*(args.nics or []), text]
+        if "," in text:
+            print(
+                f"horovodrun: --network-interface {text} is deprecated, please use --network-interfaces {text} instead",
+                file=sys.stderr,
+            )
     if args.config_file:
         config, unknown = config_parser.read_config(args.config_file)
         for line in unknown:  # Horovod ignores them, so they end no job
@@ -278,12 +285,12 @@ def _run_elastic(args: argparse.Namespace, function: bytes | None = None) -> dic
 
 def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
     """Run the job that parsed arguments describe; return what its function returned, by rank."""
+    if args.log_level:
+        logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     if is_elastic(args):
         return _run_elastic(args, function)
     for line in _without_effect(args):
         print(f"horovodrun: {line}", file=sys.stderr)
-    if args.log_level:
-        logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     settings = make_settings(args)
     if settings.verbose >= 2:
         print(

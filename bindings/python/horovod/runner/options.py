@@ -62,8 +62,8 @@ def make_parser() -> Parser:
     add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is usable on this machine and exit")
     add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")
     add("--start-timeout", type=int, help="seconds for reaching the hosts [HOROVOD_START_TIMEOUT, 30]")
-    nics = "network interfaces to use, separated by commas"
-    add("--network-interfaces", "--network-interface", action="append", dest="nics", help=nics)
+    add("--network-interfaces", action="append", dest="nics", help="network interfaces to use, separated by commas")
+    add("--network-interface", action="append", dest="single_nics", help="one of them; may be given several times")
     add("--output-filename", help="folder for files with each process's output, one folder rank.<R> each")
     add("--verbose", action="store_true", help="tell what is done")
     add("--config-file", help="YAML file with options; flags win over it")
