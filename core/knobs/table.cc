@@ -87,7 +87,7 @@ const Row kRows[] = {
   // --- what is observed
   {"HOROVOD_TIMELINE", kText, "", "path", kSamePresence, kCore, &Knobs::timeline, "Timeline file, written by rank 0; with {rank} in its name: one of each rank. DYNAMIC: armed, started by a call."},
   {"HOROVOD_TIMELINE_MARK_CYCLES", kFlag, "0", "", kFree, kCore, &Knobs::timeline_mark_cycles, "Mark cycles in the timeline."},
-  {"RODA_FLIGHT_FOLDER", kText, "", "path", kFree, kCore, &Knobs::flight_folder, "Folder that each host writes its flight recorder to when the job ends with an error; empty: none."},
+  {"RODA_FLIGHT_FOLDER", kText, "", "path", kFree, kCore, &Knobs::flight_folder, "Folder that each host writes its flight recorder to when an error or horovodrun ends the job; empty: none."},
   {"HOROVOD_STALL_CHECK_DISABLE", kFlag, "0", "", kSame, kCore, &Knobs::stall_check_disable, "No report of stalled tensors."},
   {"HOROVOD_STALL_CHECK_TIME_SECONDS", kInteger, "60", "s", kFree, kCore, &Knobs::stall_check_seconds, "Wait after which a tensor counts as stalled.", 1, 1 << 30},
   {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kInteger, "600", "s", kFree, kCore, &Knobs::stall_shutdown_seconds, "Wait after which a stall ends the job; 0: never. Below HOROVOD_STALL_CHECK_TIME_SECONDS it has no effect.", 0, 1 << 30},

@@ -204,3 +204,27 @@ def test_a_job_that_hangs_and_then_dies(
     assert re.match(
         r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allreduce.gra", second
     )
+
+
+@pytest.mark.parametrize(("elastic", "number"), [([], signal.SIGTERM), (["--min-np", "2"], signal.SIGKILL)])
+def test_a_job_that_hangs_and_is_ended(
+    start_horovodrun: Callable[..., subprocess.Popen[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    elastic: list[str],
+    number: signal.Signals,
+) -> None:
+    """By who ends its launcher, politely or not: what it hung at is not lost."""
+    monkeypatch.setenv("RODA_FLIGHT_FOLDER", str(tmp_path))
+    job = start_horovodrun("-np", "2", *elastic, sys.executable, "-c", HANGS)
+    asks(job.pid, capsys, "diverged first")
+    ranks = [psutil.Process(each.pid) for each in flight.open_job(job.pid).read()]
+    job.send_signal(number)
+    assert job.wait(60) in (128 + number, -number)
+    psutil.wait_procs(ranks, timeout=60)
+    (dump,) = tmp_path.glob("roda-flight.*.json")
+    assert dump.stat().st_mode & 0o777 == 0o600
+    told = asks(tmp_path, capsys, "diverged first")
+    assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)
+    assert "Rank 0 has waited for" in told

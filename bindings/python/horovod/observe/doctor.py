@@ -72,12 +72,6 @@ def _read(job: str) -> list[flight.Rank]:
     return ranks
 
 
-def _dump(ranks: Sequence[flight.Rank], folder: Path) -> None:
-    path = folder / f"roda-flight.{ranks[0].host}.{ranks[0].pid}.{ranks[0].generation}.json"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
-        json.dump(flight.as_dict(ranks), file)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print it.
 
@@ -96,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         read = [rank for job in options.job for rank in _read(job)]
         ranks = sorted({rank.rank: rank for rank in read}.values(), key=lambda rank: rank.rank)
         if options.dump:
-            _dump(ranks, options.dump)
+            flight.write_dump(ranks, options.dump)
     except (flight.NoRecordError, OSError) as error:
         print(f"roda-doctor: {error}", file=sys.stderr)
         return 1

@@ -12,8 +12,9 @@ import mmap
 import os
 import re
 import struct
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,7 @@ DTYPES = (
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
 _ROOMS = struct.Struct("=8x8sQQQ")
 _HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64s48x")
+_IS_DUMPED = 28  # in the header of a host's first rank: whether the host's dump is written
 _ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
 
 
@@ -162,11 +164,22 @@ class _LiveHost:
     """The recorders of one host's ranks, mapped."""
 
     def __init__(self, segment: Path) -> None:
+        self._segment = segment
         with segment.open("rb") as file:
             self._memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         tag, self._begin, self._room, self._count = _ROOMS.unpack_from(self._memory)
         if tag != b"rodaroom":
             raise NoRecordError("the process runs another version of Roda than this tool is from")
+
+    def claim(self) -> bool:
+        """Tell whether nobody has written this host's dump, and have nobody else do so."""
+        file = os.open(self._segment, os.O_RDWR)
+        try:
+            claimed = os.pread(file, 4, self._begin + _IS_DUMPED) == bytes(4)
+            os.pwrite(file, struct.pack("=i", 1), self._begin + _IS_DUMPED)
+        finally:
+            os.close(file)
+        return claimed
 
     def read(self) -> list[Rank]:
         """Return what every rank of the host has recorded so far."""
@@ -184,6 +197,12 @@ class LiveJob:
     def read(self) -> list[Rank]:
         """Return what the ranks have recorded so far."""
         return sorted((rank for host in self._hosts for rank in host.read()), key=lambda rank: rank.rank)
+
+    def save(self, folder: Path) -> None:
+        """Write the dump of each host that has none; while the processes live."""
+        for host in self._hosts:
+            if host.claim():
+                write_dump(host.read(), folder)
 
 
 def open_job(pid: int) -> LiveJob:
@@ -224,6 +243,21 @@ def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
         del fields["by_key"]
         told.append(fields)
     return {"roda_flight": 1, "taken": max((rank["taken"] for rank in told), default=0), "ranks": told}
+
+
+def write_dump(ranks: Sequence[Rank], folder: Path) -> None:
+    """Write what a host's ranks have recorded into a folder, under the name that the engine gives it."""
+    path = folder / f"roda-flight.{ranks[0].host}.{ranks[0].pid}.{ranks[0].generation}.json"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+        json.dump(as_dict(ranks), file)
+
+
+def save(pid: int, folder: str) -> None:
+    """Write dumps for who is about to end a job, which may hang; those that its engine has written stay."""
+    try:
+        open_job(pid).save(Path(folder))
+    except (NoRecordError, OSError) as error:
+        print(f"The flight recorder: {error}", file=sys.stderr)
 
 
 def read_files(path: Path) -> list[Rank]:

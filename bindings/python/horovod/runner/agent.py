@@ -33,6 +33,7 @@ import time
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 1 << 16
+SAVE_SECONDS = 3.0  # for what the ranks recorded to be written
 REACH_SECONDS = 3.0  # for a connection to one of the launcher's addresses
 
 
@@ -184,8 +185,7 @@ class Agent:
     def start(self, slot):
         """Start one rank."""
         rank = slot["rank"]
-        environment = dict(os.environ) if self.job["add_to_environment"] else {}
-        environment.update(self.job["environment"])
+        environment = self.common_environment()
         environment.update(slot["environment"])
         environment.update(self.reached)
         self.share_cores(environment, slot.get("sharers", len(self.job["slots"])))
@@ -234,6 +234,10 @@ class Agent:
             self.watch(os.dup(channel.fileno()), b"m", rank)
             self.channels[rank] = channel
 
+    def common_environment(self):
+        """Return the variables that all ranks of this host get."""
+        return {**(os.environ if self.job["add_to_environment"] else {}), **self.job["environment"]}
+
     def share_cores(self, environment, ranks):
         """Give a rank its share of the cores: frameworks take all of them, and ranks then slow each other down."""
         cores = count_cores()
@@ -262,8 +266,22 @@ class Agent:
         """Ask every process that was started here to end; those that do not are killed after the grace time."""
         if self.kill_at is None:
             self.stopping = True
+            self.kill_at = float("inf")
+            self.save_records()
             self.kill_at = time.monotonic() + self.job["grace"]
             self.signal_all(signal.SIGTERM)
+
+    def save_records(self):
+        """Write what the ranks' flight recorders have, if the user wants it: a job that is ended may have hung."""
+        environment = self.common_environment()
+        folder = environment.get("RODA_FLIGHT_FOLDER")
+        if not folder or not self.rank_of_pid:
+            return
+        code = "import sys; from horovod.observe import flight; flight.save(int(sys.argv[1]), sys.argv[2])"
+        command = [sys.executable, "-c", code, str(os.getpid()), folder]
+        null = subprocess.DEVNULL  # our own output is frames
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, stdin=null, stdout=null, env=environment, timeout=SAVE_SECONDS, check=False)
 
     def kill(self):
         """Kill every process that was started here and is left."""
