@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -137,48 +136,6 @@ def test_output_of_both_streams(horovodrun: Launch) -> None:
 def test_much_output(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", PYTHON, "-c", "for i in range(20000): print(i, 'x' * 50)")
     assert len(done.stdout.splitlines()) == 40000
-
-
-def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
-    done = horovodrun(
-        "-np",
-        "2",
-        "--output-filename",
-        str(tmp_path / "logs"),
-        *sh("echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2"),
-    )
-    for rank in (0, 1):
-        assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out {rank}\n"
-        assert (tmp_path / "logs" / f"rank.{rank}" / "stderr").read_text() == f"err {rank}\n"
-        assert f"[{rank}]<stdout>:out {rank}" in done.stdout
-
-
-@pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]])
-def test_output_files_that_grow_no_more_end_no_job(horovodrun: Launch, tmp_path: Path, elastic: list[str]) -> None:
-    limit = 1 << 16
-    done = horovodrun(
-        "-np", "2", *elastic, "--output-filename", str(tmp_path), *sh("seq 20000"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(">:20000\n") == 2
-    assert [len((tmp_path / f"rank.{rank}" / "stdout").read_bytes()) for rank in (0, 1)] == [limit, limit]
-    told = rf"Cannot write {tmp_path}/rank\.\d/stdout: File too large\. The job goes on; .*\n"
-    assert re.fullmatch(told, done.stderr)
-
-
-def test_output_files_that_cannot_be_made(horovodrun: Launch, tmp_path: Path) -> None:
-    (tmp_path / "rank.0").write_text("")
-    done = horovodrun("-np", "2", "--output-filename", str(tmp_path), *sh("echo $HOROVOD_RANK"))
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:0", "[1]<stdout>:1"]
-    assert done.stderr.startswith(f"Cannot write {tmp_path}/rank.0: File exists. The job goes on; ")
-    assert (tmp_path / "rank.1" / "stdout").read_text() == "1\n"
-
-    done = horovodrun("-np", "2", "--output-filename", str(tmp_path / "rank.0" / "in"), *sh("echo never"))
-    assert done.returncode == 2
-    assert done.stderr == f"horovodrun: --output-filename {tmp_path}/rank.0/in: Not a directory\n"
-    assert "never" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -381,32 +338,6 @@ def test_strangers_on_the_rendezvous_port_do_no_harm(start_horovodrun: Callable[
     assert "1 2" in out
     for stranger in strangers:
         stranger.close()
-
-
-def test_function_mode() -> None:
-    def work(base: int, *, plus: int) -> tuple[int, int]:
-        import horovod.common.basics
-
-        basics = horovod.common.basics.HorovodBasics()
-        basics.init()
-        try:
-            return basics.rank(), base + plus + basics.size()
-        finally:
-            basics.shutdown()
-
-    assert horovod.run(work, args=(10,), kwargs={"plus": 5}, num_proc=2) == [(0, 17), (1, 17)]
-
-
-def test_function_mode_failures() -> None:
-    def fail() -> None:
-        raise KeyError("of the user")
-
-    with pytest.raises(RuntimeError, match="one or more processes exited with non-zero status"):
-        horovod.run(fail, num_proc=2)
-    with pytest.raises(ValueError, match="hosts and hostfile"):
-        horovod.run(fail, hosts="a:1", hostfile="b")
-    with pytest.raises(ValueError, match="use_gloo and use_mpi"):
-        horovod.run(fail, use_gloo=True, use_mpi=True)
 
 
 def test_version_and_check_build(horovodrun: Launch) -> None:

@@ -3,8 +3,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
+import resource
 from pathlib import Path
 
+import pytest
+from conftest import Launch
 from horovod.runner.output import LineForwarder, MultiFile, open_rank_file
 
 
@@ -97,3 +101,52 @@ def test_multi_file(tmp_path: Path) -> None:
     multi.flush()
     multi.close()
     assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() == "hello"
+
+
+# --- in jobs ---
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
+    done = horovodrun(
+        "-np",
+        "2",
+        "--output-filename",
+        str(tmp_path / "logs"),
+        *sh("echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2"),
+    )
+    for rank in (0, 1):
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out {rank}\n"
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stderr").read_text() == f"err {rank}\n"
+        assert f"[{rank}]<stdout>:out {rank}" in done.stdout
+
+
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]])
+def test_output_files_that_grow_no_more_end_no_job(horovodrun: Launch, tmp_path: Path, elastic: list[str]) -> None:
+    limit = 1 << 16
+    done = horovodrun(
+        "-np", "2", *elastic, "--output-filename", str(tmp_path), *sh("seq 20000"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(">:20000\n") == 2
+    assert [len((tmp_path / f"rank.{rank}" / "stdout").read_bytes()) for rank in (0, 1)] == [limit, limit]
+    told = rf"Cannot write {tmp_path}/rank\.\d/stdout: File too large\. The job goes on; .*\n"
+    assert re.fullmatch(told, done.stderr)
+
+
+def test_output_files_that_cannot_be_made(horovodrun: Launch, tmp_path: Path) -> None:
+    (tmp_path / "rank.0").write_text("")
+    done = horovodrun("-np", "2", "--output-filename", str(tmp_path), *sh("echo $HOROVOD_RANK"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:0", "[1]<stdout>:1"]
+    assert done.stderr.startswith(f"Cannot write {tmp_path}/rank.0: File exists. The job goes on; ")
+    assert (tmp_path / "rank.1" / "stdout").read_text() == "1\n"
+
+    done = horovodrun("-np", "2", "--output-filename", str(tmp_path / "rank.0" / "in"), *sh("echo never"))
+    assert done.returncode == 2
+    assert done.stderr == f"horovodrun: --output-filename {tmp_path}/rank.0/in: Not a directory\n"
+    assert "never" not in done.stdout
