@@ -47,6 +47,7 @@ Engine::Engine(Parts parts)
   const std::string& timeline = parts_.knobs.timeline;
   if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
   thread_ = std::thread([this] { run(); });
+  pin();
 }
 
 Engine::~Engine() {

@@ -155,6 +155,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   }
 
   void run();        // the engine's thread
+  void pin();        // that thread, where the user asked for it
   void call_back();  // the thread of continuations
   void call(const Continuation& continuation);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/engine/affinity.h"
 #include "core/engine/engine.h"
 #include "plugins/base/log.h"
 
@@ -16,6 +17,19 @@ constexpr auto kNever = CoarseClock::time_point::max();
 }  // namespace
 
 // --- the engine's own thread ----------------------------------------------------------------------------------------
+
+void Engine::pin() {
+  const std::string& list = parts_.knobs.thread_affinity;
+  if (list.empty()) return;
+  const int local_rank = parts_.topology.rank(parts_.rank).local_rank;
+  const int local_size = static_cast<int>(parts_.topology.host_of(parts_.rank).ranks.size());
+  int core = -1;
+  Status status = core_of(list, local_rank, local_size, &core);
+  const bool is_told_by_another = !status.ok() && local_rank != 0;  // the list is the host's
+  if (status.ok()) status = pin_to_core(thread_.native_handle(), core);
+  if (status.ok() || is_told_by_another) return;
+  RODA_LOG(warning, "HOROVOD_THREAD_AFFINITY={}: {}; the engine's thread is not pinned", list, status.message());
+}
 
 void Engine::run() {
   while (!stopped_.load(std::memory_order_acquire)) {

@@ -42,6 +42,7 @@ struct Knobs {
   bool disable_group_fusion{};
   bool deterministic{};
   bool dynamic_process_sets{};
+  std::string thread_affinity;  // cores of the engines' threads, by local rank; empty: not pinned
 
   // Lower case; empty: chosen by what is usable.
   std::string controller, cpu_operations, gpu_operations;

@@ -38,7 +38,7 @@ const Row kRows[] = {
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, kNoMember, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
   {"HOROVOD_ELASTIC", kFlag, "0", "", kSame, kCore, &Knobs::elastic, "The job may lose and gain processes; set by horovodrun."},
-  {"HOROVOD_THREAD_AFFINITY", kText, "", "core ids", kFree, kNobody, kNoMember, "Core of the engine's thread, by local rank, separated by commas."},
+  {"HOROVOD_THREAD_AFFINITY", kText, "", "core ids", kFree, kCore, &Knobs::thread_affinity, "Cores of the engines' threads, by local rank, separated by commas; empty: any."},
 
   // --- what carries the data
   {"HOROVOD_CONTROLLER", kWord, "", "", kSame, kCore, &Knobs::controller, "What brings the ranks together: gloo (our own rendezvous), or a plugin that can (mpi); empty: chosen."},

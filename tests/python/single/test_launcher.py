@@ -112,6 +112,33 @@ def test_more_threads_than_cores_are_told_once(horovodrun: Launch) -> None:
         assert len(done.stderr.splitlines()) == done.stderr.count("slow each other down") == told, done.stderr
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+def test_the_engines_threads_are_pinned_where_the_user_says(horovodrun: Launch) -> None:
+    code = """if True:
+        import os
+        from horovod.common.basics import HorovodBasics as B
+        B().init()
+        masks = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
+        print(*sorted(str(*mask) if len(mask) == 1 else "many" for mask in masks)[::-1])"""
+    first, *_, last = sorted(os.sched_getaffinity(0))
+
+    def run(cores: str) -> tuple[list[str], str]:
+        done = horovodrun("-np", "2", PYTHON, "-c", code, env={**os.environ, "HOROVOD_THREAD_AFFINITY": cores})
+        assert done.returncode == 0
+        return sorted(done.stdout.splitlines()), done.stderr
+
+    assert run(f"{last},{first}") == ([f"[0]<stdout>:many {last}", f"[1]<stdout>:many {first}"], "")
+    free = ["[0]<stdout>:many many", "[1]<stdout>:many many"]
+    lines, told = run(f"{first}")
+    assert lines == free
+    assert f"HOROVOD_THREAD_AFFINITY={first}: it names 1 core for 2 ranks of this host" in told
+    assert told.count("\n") == 1
+    lines, told = run(f"{first},4000")
+    assert lines == [f"[0]<stdout>:many {first}", free[1]]
+    assert "[1]: HOROVOD_THREAD_AFFINITY" in told
+    assert "core 4000 can't be used: Invalid argument; the engine's thread is not pinned" in told
+
+
 def test_torchs_variables(horovodrun: Launch) -> None:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_PORT")
     stale = {**os.environ, "RANK": "7"}

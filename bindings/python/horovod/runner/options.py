@@ -139,7 +139,7 @@ def _add_library(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--tcp", action="store_true", help="no InfiniBand")
     group.add_argument("--binding-args", help="replaces mpirun's binding arguments")
     group.add_argument("--num-nccl-streams", type=int, help="device streams used in turn")
-    group.add_argument("--thread-affinity", type=int, help="core of the engine's thread")
+    group.add_argument("--thread-affinity", type=int, help="core of the engine's thread, of one process a host")
     group.add_argument("--gloo-timeout-seconds", type=int, help="time for connecting and for an operation")
 
 
