@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +29,7 @@ assert hvd.allreduce(torch.ones(8), op=hvd.Sum).tolist() == [float(hvd.size())] 
 torch.distributed.init_process_group("roda")
 torch.distributed.barrier()
 """
+HERE = "0.0.0.0"  # noqa: S104 (leads here, and does not say that all ranks are: those of loopback meet without a port)
 PORTS = itertools.count(20_000 + os.getpid() % 10_000 * 4)
 
 
@@ -106,6 +110,47 @@ def test_torchrun() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [text.strip() for _, text in hello(2)]
+
+
+@contextlib.contextmanager
+def taken_above(number: int) -> Iterator[int]:
+    """A port, so many above which are in use: one by somebody who answers with nonsense, the others by nobody."""
+    for port in itertools.islice(PORTS, 0, None, 17):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            strangers = [held.enter_context(socket.socket()) for _ in range(16)]
+            for above, stranger in enumerate(strangers, port + 1):
+                stranger.bind(("", above))
+            for stranger in strangers[number:]:
+                stranger.close()
+            strangers[0].listen()
+            answering = threading.Thread(target=answer, args=(strangers[0],), daemon=True)
+            answering.start()
+            yield port
+            strangers[0].shutdown(socket.SHUT_RDWR)
+            return
+
+
+def answer(stranger: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            stranger.accept()[0].sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+
+def test_ports_in_use_are_passed_over(start: object) -> None:
+    with taken_above(15) as port:
+        processes = [start(by_variables(rank, 2, MASTER_ADDR=HERE, MASTER_PORT=str(port))) for rank in (1, 0)]
+        assert ends(processes)[::-1] == hello(2)
+
+
+def test_no_port_is_free(start: object) -> None:
+    with taken_above(16) as port:
+        variables = {"MASTER_ADDR": HERE, "MASTER_PORT": str(port), "HOROVOD_GLOO_TIMEOUT_SECONDS": "2"}
+        first, second = ends([start(by_variables(rank, 2, **variables)) for rank in range(2)])
+    ports = f"ports {port + 1} to {port + 16}"
+    assert first[0] != 0
+    assert f"rank 0 can't listen on any of the {ports}: " in first[1], first[1]
+    assert second[0] != 0
+    assert f"can't reach rank 0 at {HERE}, {ports}: " in second[1], second[1]
 
 
 def test_jobs_side_by_side_do_not_mix(start: object) -> None:

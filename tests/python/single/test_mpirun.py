@@ -258,3 +258,18 @@ def test_a_function_through_mpirun() -> None:
         return hvd.rank() + offset
 
     assert horovod.run(work, args=(10,), num_proc=2, use_mpi=True) == [10, 11]
+
+
+@pytest.mark.skipif(shutil.which("mpirun.mpich") is None, reason="MPICH's mpirun is not installed")
+def test_horovodrun_through_mpichs_mpirun(
+    horovodrun: Launch, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path_factory.mktemp("bin")
+    own = programs / "mpirun"  # no link: it looks for its helpers where it lies
+    own.write_text('#!/bin/sh\nexec mpirun.mpich "$@"\n')
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert said(horovodrun("-np", "2", "--mpi", sys.executable, "-c", HELLO), "hello") == [
+        [rank, 2, rank, 2, 3] for rank in range(2)
+    ]
+    assert horovod.run(lambda offset: offset + 1, args=(10,), num_proc=2, use_mpi=True) == [11, 11]

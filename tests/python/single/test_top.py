@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -84,7 +85,9 @@ for step in range(100000):
 """
 
 
-def test_a_job_is_watched_until_it_ends(start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+def test_a_job_is_watched_until_it_ends(
+    start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = start_horovodrun("-np", "2", sys.executable, "-c", TRAINS)
     for _ in range(600):
         try:
@@ -94,6 +97,13 @@ def test_a_job_is_watched_until_it_ends(start_horovodrun: Callable[..., subproce
         if ranks and min(each.ended for each in ranks) > 10:
             break
         time.sleep(0.1)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        for port, reason in ((taken, "Address already in use"), (65536, "port must be 0-65535")):
+            assert top.main(["--prometheus-port", str(port), str(job.pid)]) == 1
+            told = f"roda-top: --prometheus-port {port}: can't listen there at 127.0.0.1: "
+            assert told in (error := capsys.readouterr().err)
+            assert reason in error
     file = tmp_path / "roda.prom"
     command = [sys.executable, "-c", "from horovod.observe.top import main; raise SystemExit(main())"]
     arguments = ["-i", "0.5", "--prometheus-file", str(file), "--prometheus-port", "0", str(job.pid)]

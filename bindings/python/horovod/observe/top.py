@@ -116,7 +116,11 @@ class Metrics:
         self._text = ""
         self._server: http.server.ThreadingHTTPServer | None = None
         if port is not None:
-            self._server = http.server.ThreadingHTTPServer((address, port), self._handler())
+            try:
+                self._server = http.server.ThreadingHTTPServer((address, port), self._handler())
+            except (OSError, OverflowError) as error:  # the latter for no number of a port
+                reason = getattr(error, "strerror", None) or error
+                raise OSError(f"--prometheus-port {port}: can't listen there at {address}: {reason}") from error
             threading.Thread(target=self._server.serve_forever, name="roda-metrics", daemon=True).start()
 
     @property
