@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,27 @@ def start_horovodrun() -> Callable[..., subprocess.Popen[str]]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+STRAGGLES = """
+import time, torch
+import horovod.torch as hvd
+hvd.init()
+tensors = [torch.ones(1000 + i) for i in range(4)]
+for step in range(10):
+    time.sleep(0.01 + 0.04 * hvd.rank())
+    hvd.grouped_allreduce(tensors, name="grad")
+    hvd.allreduce(torch.ones(1 << 20), name="large")
+hvd.shutdown()
+"""
+
+
+@pytest.fixture(scope="session")
+def straggler(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The timelines of a job of two ranks, whose rank 1 always comes late."""
+    folder = tmp_path_factory.mktemp("straggler")
+    environment = {**os.environ, "HOROVOD_TIMELINE": str(folder / "trace.{rank}.json")}
+    command = [*launcher(), "-np", "2", sys.executable, "-c", STRAGGLES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return [folder / f"trace.{rank}.json" for rank in (0, 1)]

@@ -1,16 +1,21 @@
-"""The page of ``roda-trace`` in a browser; docs/testing.md says how to run it."""
+"""The page of ``roda-trace`` in a browser."""
 
 from __future__ import annotations
 
-import shutil
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from horovod.observe import page, steps
+from browser import CHROMIUM, Tab
+from conftest import Launch
+from horovod.observe import page, steps, trace
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-RESULTS = Path(__file__).parents[3] / "build" / "results"
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = ROOT / "build" / "results"
 
 
 def report() -> steps.Report:
@@ -28,27 +33,58 @@ def report() -> steps.Report:
     )
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_a_click_shows_one_step(tmp_path: Path) -> None:
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    opened = Tab(tmp_path / "profile")
+    yield opened
+    opened.close()
+
+
+def keep_picture(tab: Tab, name: str) -> None:
+    if RESULTS.exists():
+        tab.screenshot(RESULTS / f"roda-trace{name}.png")
+
+
+def test_a_click_shows_one_step(tab: Tab, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page.render(report()))
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page()
-        said: list[str] = []
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda request: said.append(request.url) if request.url != file.as_uri() else None)
-        tab.goto(file.as_uri())
-        assert "Rank 1 holds the others up." in tab.locator("#advice").inner_text()
-        cells = tab.locator("#table td")
-        assert cells.all_inner_texts() == ["rank 0 node0", "2.000", "5.000", "rank 1 node1", "2.000", "5.000"]
-        third = tab.locator("#steps button").nth(2)
-        third.click()
-        assert tab.locator("#which").inner_text() == "Step 3 alone."
-        assert cells.all_inner_texts()[:3] == ["rank 0 node0", "3.000", "5.000"]
-        tab.screenshot(path=(RESULTS if RESULTS.exists() else tmp_path) / "roda-trace.png", full_page=True)
-        third.click()
-        assert tab.locator("#which").inner_text() == "Mean of all steps."
-        assert said == []
-        browser.close()
+    tab.open(file)
+    assert tab.texts("#advice") == ["Rank 1 holds the others up."]
+    assert tab.texts("#table td") == ["rank 0 node0", "2.000", "5.000", "rank 1 node1", "2.000", "5.000"]
+    tab.click("#steps button", 2)
+    assert tab.texts("#which") == ["Step 3 alone."]
+    assert tab.texts("#table td")[:3] == ["rank 0 node0", "3.000", "5.000"]
+    keep_picture(tab, "")
+    tab.click("#steps button", 2)
+    assert tab.texts("#which") == ["Mean of all steps."]
+    assert tab.said == []
+
+
+def look_at_the_report(tab: Tab, traces: list[Path], name: str) -> tuple[str, int]:
+    """Return the first advice, and the number of steps."""
+    file = traces[0].parent / "page.html"
+    assert trace.main([*map(str, traces), "-o", str(file)]) == 0
+    tab.open(file)
+    assert len(tab.texts("#ranks > *")) == 2
+    before = tab.texts("#table td")
+    tab.click("#steps button", 1)
+    assert tab.texts("#which") == ["Step 2 alone."]
+    assert tab.texts("#table td") != before
+    keep_picture(tab, f"-{name}")
+    assert tab.said == []
+    return tab.texts("#advice li")[0], len(tab.texts("#steps button"))
+
+
+def test_the_report_of_a_job_with_a_straggler(tab: Tab, straggler: list[Path]) -> None:
+    advice, steps = look_at_the_report(tab, straggler, "straggler")
+    assert advice.startswith("Rank 1 holds the others up: for ")
+    assert steps == 10
+
+
+def test_the_report_of_the_digits(horovodrun: Launch, tab: Tab, tmp_path: Path) -> None:
+    environment = {**os.environ, "HOROVOD_TIMELINE": str(tmp_path / "trace.{rank}.json")}
+    script = str(ROOT / "examples" / "pytorch_digits.py")
+    done = horovodrun("-np", "2", sys.executable, script, "--epochs", "1", env=environment)
+    assert done.returncode == 0, done.stderr
+    _, steps = look_at_the_report(tab, [tmp_path / f"trace.{rank}.json" for rank in (0, 1)], "digits")
+    assert steps >= 22
