@@ -1,4 +1,4 @@
-"""What the demo installs: a wheel that is there, or a build."""
+"""What the demo installs: a wheel that is there, or a build, which refuses a system that it can't be for."""
 
 import os
 import platform
@@ -48,3 +48,15 @@ def test_a_wheel_that_is_named_and_not_there(ready_wheel):
     done = ready_wheel(RODA_WHEEL="/nowhere.whl")
     assert done.returncode == 1
     assert "RODA_WHEEL=/nowhere.whl: there is no such file" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("meson") or not shutil.which("ninja"), reason="meson is not installed")
+def test_a_build_on_musl_says_what_it_needs(tmp_path):
+    """A header in front of the system's stands for a C library that does not call itself glibc."""
+    (tmp_path / "features.h").write_text("#include_next <features.h>\n#undef __GLIBC__\n")
+    flags = {**os.environ, "CXXFLAGS": f"-I{tmp_path}"}
+    command = ["meson", "setup", tmp_path / "build", arrows.ROOT]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "ERROR" in line]
+    assert line.endswith("is not glibc, which Roda needs (Alpine has musl): build on Debian or the like")

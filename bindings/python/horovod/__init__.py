@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from horovod import conflict
@@ -20,4 +22,17 @@ def __getattr__(name: str) -> Any:
         from horovod.runner import run
 
         return run
+    if name == "_roda":  # `from horovod import _roda` asks here before it looks for the file
+        return _engine()
     raise AttributeError(f"module 'horovod' has no attribute {name!r}")
+
+
+def _engine() -> ModuleType:
+    """Load the engine's extension; ImportError says what this system lacks."""
+    try:
+        return importlib.import_module("horovod._roda")
+    except ImportError as error:
+        from horovod.doctor.loader import explain
+
+        text, mend = explain(str(error))
+        raise ImportError(f"Roda's engine can't be loaded: {text}. To mend it: {mend}") from error

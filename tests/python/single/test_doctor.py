@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -13,10 +15,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import horovod
 import pytest
 from horovod.doctor import machine, page, selftest, software
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, pip_line, run
+from horovod.doctor.loader import explain, runs_on_musl
 
+PACKAGE = Path(horovod.__file__).parent
 DOCTOR = [sys.executable, "-m", "horovod.doctor"]
 QUICK = [*DOCTOR, "--no-self-test"]
 
@@ -162,22 +167,45 @@ def test_a_setting_that_can_not_be_read() -> None:
     assert found["Self-test", "job"]["state"] == "broken"
 
 
-def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
-    """A package whose extension is from another system."""
-    import horovod
-
-    copy = tmp_path / "horovod"
-    ignored = shutil.ignore_patterns("_roda*", "bin", "lib", "__pycache__")
-    shutil.copytree(Path(horovod.__file__).parent, copy, ignore=ignored)
-    (copy / "_roda.py").write_text("raise ImportError(\"/lib/libm.so.6: version `GLIBC_2.99' not found\")")
-    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
-    status, found = findings(*QUICK, "shm", before=f"cd {tmp_path}", PYTHONPATH=path)
+def test_an_engine_for_a_newer_system(tmp_path: Path) -> None:
+    """The loader refuses a library that names a glibc which is not there."""
+    copy = shutil.copytree(PACKAGE, tmp_path / "horovod", ignore=shutil.ignore_patterns("__pycache__"))
+    (engine,) = copy.glob("_roda*.so")
+    engine.write_bytes(re.sub(rb"\bGLIBC_2", b"GLIBC_9", engine.read_bytes()))
+    moved = {"before": f"cd {tmp_path}", "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    status, found = findings(*QUICK, "shm", **moved)
     assert status == 1
-    engine = found["Installation", "engine"]
-    assert engine["state"] == "broken"
-    assert "GLIBC_2.99" in engine["text"]
-    assert "pip install" in engine["mend"]
+    broken = found["Installation", "engine"]
+    assert broken["state"] == "broken"
+    assert "this build of Roda needs glibc 9." in broken["text"]
+    assert f"this system has {platform.libc_ver()[1]}" in broken["text"]
+    assert "pip install --no-binary roda" in broken["mend"]
     assert found["Frameworks", "torch"]["state"] in ("broken", "absent")
+    done = examine(sys.executable, "-c", "import horovod; horovod.version; import horovod.common.basics", **moved)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: Roda's engine can't be loaded: this build of Roda needs glibc 9.")
+    assert said.endswith(f"To mend it: {broken['mend']}")
+
+
+def test_libraries_that_are_too_old() -> None:
+    text, _ = explain("/opt/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by _roda.so)")
+    assert text == "this build of Roda needs GLIBCXX 3.4.30, and the C++ library here (/opt/libstdc++.so.6) is older"
+    assert explain("it is broken") == ("it is broken", "pip install --force-reinstall roda")
+
+
+def test_musl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "proc/self/maps", "7f00-7f10 r-xp 00000000 08:01 17 /lib/ld-musl-x86_64.so.1\n")
+    assert runs_on_musl(tmp_path)
+    found = machine.system(tmp_path)
+    assert found.state == WARNING
+    assert "musl" in found.text
+    assert "python:3.12-slim" in found.mend
+    monkeypatch.setattr("horovod.doctor.loader.runs_on_musl", lambda: True)
+    assert explain("Error relocating _roda.so: symbol not found") == (
+        "this Python runs on musl, and Roda needs glibc", found.mend
+    )  # fmt: skip
+    assert machine.system(Path("/")).state == OK
 
 
 def record(name: str, reason: str) -> dict[str, Any]:

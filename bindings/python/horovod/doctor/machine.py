@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
+from horovod.doctor.loader import GLIBC_MEND, runs_on_musl
 
 _found = partial(Finding, "Machine")
 _MIB = 1 << 20
@@ -46,11 +47,14 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-def system() -> Finding:
+def system(root: Path) -> Finding:
     """Tell the kernel and the C library."""
+    kernel = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    if runs_on_musl(root):
+        return _found("system", WARNING, f"{kernel}, musl: Roda needs glibc", GLIBC_MEND)
     name, version = platform.libc_ver()
     library = f"{name} {version}".strip() or "a C library that is not glibc"
-    return _found("system", OK, f"{platform.system()} {platform.release()}, {platform.machine()}, {library}")
+    return _found("system", OK, f"{kernel}, {library}")
 
 
 def cores(topology: Mapping[str, Any]) -> Finding:
@@ -202,7 +206,7 @@ def examine(topology: Mapping[str, Any], root: Path = Path("/")) -> list[Finding
         Stands for ``/`` in tests.
     """
     return [
-        system(),
+        system(root),
         cores(topology),
         gpus(topology, root),
         shared_memory(root),

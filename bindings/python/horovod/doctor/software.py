@@ -17,6 +17,7 @@ from typing import Any
 import horovod
 from horovod.build_plugin import users_folder
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line, run
+from horovod.doctor.loader import explain
 from horovod.runner.mpi_run import implementation_in
 
 _installed = partial(Finding, "Installation")
@@ -55,7 +56,7 @@ import contextlib, json, sys
 if sys.argv[1] == "with-torch":  # it brings NCCL along
     with contextlib.suppress(ImportError):
         import torch
-from horovod import _roda
+import horovod._roda as _roda  # not `from horovod`, which explains what the loader says
 answer = {"version": _roda.version(), "engine": _roda.__file__, **json.loads(_roda.describe_plugins(True)),
           "topology": json.loads(_roda.describe_topology(True))}
 with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
@@ -77,11 +78,8 @@ def ask_engine(with_torch: bool) -> tuple[Mapping[str, Any], Finding]:
         answer = json.loads(ended.stdout.splitlines()[-1])
         found = _installed("engine", OK, f"Roda {answer['version']}", path=answer["engine"])
         return answer, found
-    needs = re.search(r"version `(GLIBC\w*_[\d.]+)' not found", ended.stderr)
-    if needs:
-        text = f"this system's C or C++ library is older than what this build of Roda needs ({needs[1]}): {ended.why}"
-        return {}, _installed("engine", BROKEN, text, pip_line("roda", "--no-binary roda --force-reinstall"))
-    return {}, _installed("engine", BROKEN, f"can't be loaded: {ended.why}", pip_line("roda", "--force-reinstall"))
+    text, mend = explain(ended.why)
+    return {}, _installed("engine", BROKEN, f"can't be loaded: {text}", mend)
 
 
 def installation(answer: Mapping[str, Any]) -> Iterator[Finding]:

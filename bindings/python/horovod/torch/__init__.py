@@ -11,7 +11,7 @@ require_framework("torch", "horovod.torch")
 try:
     from horovod import _roda as _roda
 except ImportError as _error:  # the package stays importable without its engine
-    warnings.warn(f"horovod.torch is not usable: the engine could not be loaded ({_error}).", stacklevel=2)
+    warnings.warn(f"horovod.torch is not usable. {_error}", stacklevel=2)
 else:
     from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
     from horovod.common.process_sets import (
