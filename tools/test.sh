@@ -193,7 +193,7 @@ in_framework() {
 
 # The same package under TensorFlow, which does not go into one environment with torch.
 suite_tensorflow() {
-  local PARALLEL_TESTS=(tests/python/tensorflow)
+  local PARALLEL_TESTS=(tests/python/tensorflow tests/python/single/test_help.py)
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
@@ -202,7 +202,7 @@ suite_tensorflow() {
 
 # And under JAX.
 suite_jax() {
-  local PARALLEL_TESTS=(tests/python/jax)
+  local PARALLEL_TESTS=(tests/python/jax tests/python/single/test_help.py)
   rank_tests jax-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=jax rank_tests keras-jax-np2 horovodrun -np 2
@@ -212,7 +212,7 @@ suite_jax() {
 # And under MXNet.
 suite_mxnet() {
   local -x PYTHONWARNINGS=ignore
-  local PARALLEL_TESTS=(tests/python/mxnet)
+  local PARALLEL_TESTS=(tests/python/mxnet tests/python/single/test_help.py)
   rank_tests mxnet-np2 horovodrun -np 2
 }
 

@@ -6,6 +6,7 @@ import horovod.mxnet as hvd
 import mxnet as mx
 import numpy as np
 import pytest
+from horovod.common.exceptions import HorovodInternalError
 
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
 SCATTERED = ("float32", "int64")
@@ -128,3 +129,11 @@ def test_errors() -> None:
 def test_objects() -> None:
     assert hvd.broadcast_object({"of": hvd.rank()}, root_rank=0) == {"of": 0}
     assert hvd.allgather_object(hvd.rank()) == list(ranks())
+
+
+def test_before_the_start() -> None:
+    hvd.shutdown()
+    for function in (hvd.allgather, hvd.alltoall, hvd.reducescatter):
+        with pytest.raises((ValueError, HorovodInternalError), match="has not been initialized"):
+            function(mx.nd.ones((2,)))
+    hvd.init(process_sets="dynamic")

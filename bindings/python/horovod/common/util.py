@@ -178,6 +178,7 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | 
     """
 
     def reduction(op: int | None, average: bool | None) -> int:
+        """Return the reduction that `op`, or the deprecated `average`, asks for; ValueError where both are given."""
         if average is None:
             return reduce_ops.Average if op is None else op
         if op is not None:

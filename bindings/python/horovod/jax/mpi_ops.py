@@ -2,6 +2,9 @@
 
 All take one array or a pytree of them, which travels as one group. Ranks match them by name: the one that is given,
 else a number that is counted while the function is traced, so ranks have to trace the same functions in the same order.
+
+Arrays are of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool. Those of uint32,
+uint64, complex64, float8_e4m3fn and float8_e5m2 can be moved, but not reduced.
 """
 
 from __future__ import annotations
@@ -149,17 +152,17 @@ def allreduce(
     Returns
     -------
     array or pytree of arrays
-        New, with the dtypes of `tensor`.
+        New, with the shapes and dtypes of `tensor`.
 
     Raises
     ------
     CollectiveError
-        Outside of compiled functions, when the ranks disagreed, a peer failed, or the engine was shut down: it is a
-        HorovodInternalError and a JaxRuntimeError.
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
     jax.errors.JaxRuntimeError
         From compiled functions, for whatever is wrong when they run.
     TypeError, ValueError
-        For a wrong argument.
+        For a wrong array, argument or process set.
     """
     op = handle_average_backwards_compatibility(op, average)
     if op == Adasum:
@@ -194,8 +197,32 @@ def reducescatter(
 ) -> Tree:
     """Reduce an array over all ranks and keep this rank's rows; differentiable.
 
-    Parameters as in :func:`allreduce`; `op` is ``Average`` or ``Sum``. The first dimension is divided by the ranks, of
-    which the first ones get one row more where that leaves a rest.
+    Parameters
+    ----------
+    tensor : array or pytree of arrays
+        With at least one dimension each, of the same shapes and dtypes on all ranks. The first ``shape[0] % size``
+        ranks get one row more.
+    op : int
+        ``Average`` or ``Sum``.
+    compression, name, process_set, prescale_factor, postscale_factor
+        As in :func:`allreduce`.
+
+    Returns
+    -------
+    array or pytree of arrays
+        This rank's rows, with the dtypes of `tensor`.
+
+    Raises
+    ------
+    CollectiveError
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong array, argument or process set.
+    NotImplementedError
+        For another `op`.
     """
     if op not in (Average, Sum):
         raise NotImplementedError("Reducescatter currently only supports Average and Sum.")
@@ -234,7 +261,8 @@ def allgather(
     Parameters
     ----------
     tensor : array or pytree of arrays
-        The first dimension may differ between ranks. A number counts as one row.
+        The first dimension may differ between ranks and may be zero; the others and the dtypes are the same on all
+        ranks. A number counts as one row.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
@@ -246,7 +274,17 @@ def allgather(
     Returns
     -------
     array or pytree of arrays
-        Of rank 0, 1, …, one after the other.
+        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtypes of `tensor`.
+
+    Raises
+    ------
+    CollectiveError
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong array, argument or process set.
     """
     tensor = _with_rows(tensor)
     count = len(jax.tree_util.tree_leaves(tensor))
@@ -279,6 +317,21 @@ def broadcast(
         What the ranks match by.
     process_set : ProcessSet
         Who takes part.
+
+    Returns
+    -------
+    array or pytree of arrays
+        New, with the shapes and dtypes of `tensor`.
+
+    Raises
+    ------
+    CollectiveError
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong array, argument or process set.
     """
     return _run(tensor, BROADCAST, "broadcast", name, process_set, root=root_of(root_rank))
 
@@ -295,9 +348,10 @@ def alltoall(
     Parameters
     ----------
     tensor : array
-        The rows for rank 0, 1, …, one after the other.
+        The rows for rank 0, 1, …, one after the other. The dimensions after the first and the dtype are the same on all
+        ranks.
     splits : sequence of int, optional
-        How many rows go to each rank; by default the same for all.
+        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
@@ -308,8 +362,19 @@ def alltoall(
 
     Returns
     -------
-    array
-        What was received, in the order of the ranks. With `splits`: and how many rows from each.
+    array or tuple
+        The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
+        these and an int32 array, how many rows came from each.
+
+    Raises
+    ------
+    CollectiveError
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong array, argument or process set.
     """
     if splits is None:
         return _run(tensor, ALLTOALL, "alltoall", name, process_set)

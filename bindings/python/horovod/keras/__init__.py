@@ -128,24 +128,122 @@ def allreduce(
     op: int | None = None,
     compression: Any = Compression.none,
 ) -> Any:
-    """Reduce a number or an array over all ranks. `op` needs ``average=None``, as in Horovod."""
+    """Reduce a number or an array over all ranks.
+
+    Parameters
+    ----------
+    value : number, array or tensor
+        The same shape and dtype on all ranks.
+    name : str, optional
+        What the ranks match by.
+    average : bool, optional
+        Whether the result is the average, or else the sum; has to be None where `op` is given.
+    prescale_factor, postscale_factor : float
+        Applied to every rank's input, and to the result.
+    op : int, optional
+        ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
+    compression : Compressor
+        Applied to what travels.
+
+    Returns
+    -------
+    numpy.ndarray or NumPy's number
+        With the shape and dtype of `value`.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
+    ValueError
+        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
+    """
     if op is None:
         average, op = None, Average if average else Sum
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
 
 
 def allgather(value: Any, name: str | None = None) -> Any:
-    """Concatenate the arrays of all ranks along the first dimension."""
+    """Concatenate the arrays of all ranks along the first dimension.
+
+    Parameters
+    ----------
+    value : array or tensor
+        With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
+        the same on all ranks.
+    name : str, optional
+        What the ranks match by.
+
+    Returns
+    -------
+    numpy.ndarray
+        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `value`.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
+    ValueError
+        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
+    """
     return _keras.allgather(keras, value, name)
 
 
 def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
-    """Return the root's number or array on all ranks."""
+    """Return the root's number or array on all ranks.
+
+    Parameters
+    ----------
+    value : number, array or tensor
+        The same shape and dtype on all ranks.
+    root_rank : int
+        Rank of the sender.
+    name : str, optional
+        What the ranks match by.
+
+    Returns
+    -------
+    numpy.ndarray or NumPy's number
+        With the shape and dtype of `value`.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
+    ValueError
+        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
+    """
     return _keras.broadcast(keras, value, root_rank, name)
 
 
 def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
-    """Reduce an array over all ranks and return this rank's rows."""
+    """Reduce an array over all ranks and return this rank's rows.
+
+    Parameters
+    ----------
+    value : array or tensor
+        With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get one
+        row more.
+    name : str, optional
+        What the ranks match by.
+    op : int
+        ``Average`` or ``Sum``.
+
+    Returns
+    -------
+    numpy.ndarray
+        This rank's rows, with the dtype of `value`.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
+    ValueError
+        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
+    """
     return _keras.reducescatter(keras, value, name, op)
 
 

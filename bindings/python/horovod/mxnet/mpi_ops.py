@@ -2,6 +2,8 @@
 
 What has an output of a shape that is known (allreduce, broadcast, reducescatter) goes to MXNet's engine and returns at
 once: an error is raised where its output is read. Allgather and alltoall wait for their result.
+
+Arrays are dense and in the CPU's memory, of uint8, int8, int32, int64, float16, float32, float64 or bool.
 """
 
 from __future__ import annotations
@@ -173,7 +175,15 @@ def allreduce(
     Returns
     -------
     NDArray
-        The result, once it is read; MXNetError then if the ranks disagreed or one failed.
+        New, with the shape and dtype of `tensor`.
+
+    Raises
+    ------
+    mxnet.base.MXNetError
+        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
+        or Horovod was shut down. Also for a wrong `op` or process set, and before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU.
     """
     factors = (prescale_factor, postscale_factor)
     names = [tensor_name("allreduce", name, process_set)]
@@ -269,7 +279,15 @@ def broadcast(
     Returns
     -------
     NDArray
-        The root's.
+        New, with the shape and dtype of `tensor`.
+
+    Raises
+    ------
+    mxnet.base.MXNetError
+        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
+        or Horovod was shut down. Also for a wrong `op` or process set, and before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU.
     """
     return broadcast_(_checked(tensor).copy(), root_rank, name, priority, process_set)
 
@@ -304,7 +322,8 @@ def reducescatter(
     Parameters
     ----------
     tensor : NDArray
-        Of the same shape and dtype on all ranks. The first ranks keep a row more where the rows leave a rest.
+        With at least one dimension, of the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get
+        one row more.
     op : Average or Sum
         The reduction.
     name, priority, process_set, prescale_factor, postscale_factor
@@ -313,7 +332,18 @@ def reducescatter(
     Returns
     -------
     NDArray
-        This rank's rows of the result.
+        This rank's rows, with the dtype of `tensor`.
+
+    Raises
+    ------
+    mxnet.base.MXNetError
+        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
+        or Horovod was shut down.
+    TypeError, ValueError
+        For what is not a dense array of the CPU, or has no dimension, for a process set that this rank is not in, and
+        before :func:`init`.
+    NotImplementedError
+        For another `op`.
     """
     factors = (prescale_factor, postscale_factor)
     names = [tensor_name("reducescatter", name, process_set)]
@@ -348,7 +378,10 @@ def _scattered(
     inputs = _checked_group(list(tensors))
     if not all(tensor.ndim for tensor in inputs):
         raise ValueError("reducescatter does not support scalar arrays.")
+    set_id_of(process_set)
     members, place = process_set.size(), process_set.rank()
+    if members is None or place is None:
+        raise ValueError(operations.NOT_INITIALIZED)
     outputs = []
     for tensor in inputs:
         rows = tensor.shape[0] // members + (place < tensor.shape[0] % members)
@@ -387,7 +420,8 @@ def allgather(
     Parameters
     ----------
     tensor : NDArray
-        The first dimension may differ between ranks.
+        With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
+        the same on all ranks.
     name, process_set
         As of :func:`allreduce`.
     priority : int
@@ -396,7 +430,15 @@ def allgather(
     Returns
     -------
     NDArray
-        Of rank 0, 1, …, one after the other.
+        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `tensor`.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        Also before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU, and for a wrong argument or process set.
     """
     del priority
     request = _request(operations.ALLGATHER, tensor_name("allgather", name, process_set), _checked(tensor), process_set)
@@ -431,9 +473,10 @@ def alltoall(
     Parameters
     ----------
     tensor : NDArray
-        Its rows go to rank 0, 1, …, one after the other.
+        Its rows go to rank 0, 1, …, one after the other. The dimensions after the first and the dtype are the same on
+        all ranks.
     splits : sequence of int or NDArray, optional
-        How many rows go to each rank; by default as many to each.
+        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly.
     name, process_set
         As of :func:`allreduce`.
     priority : int
@@ -441,8 +484,17 @@ def alltoall(
 
     Returns
     -------
-    NDArray, or (NDArray, NDArray) where `splits` are given
-        What came from rank 0, 1, …, and how many rows came from each.
+    NDArray or tuple
+        The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
+        these and an int32 array, how many rows came from each.
+
+    Raises
+    ------
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        Also before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU, and for a wrong argument or process set.
     """
     del priority
     counts = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits

@@ -87,13 +87,16 @@ def allreduce(
     Returns
     -------
     tf.Tensor or tf.IndexedSlices
-        New, with the dtype of `tensor`.
+        New, with the shape and dtype of `tensor`.
 
     Raises
     ------
-    tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.InvalidArgumentError
-        When Horovod is not initialised, a peer failed or the ranks disagree, or an argument is wrong; in graphs when
-        the op runs.
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     op = mpi_ops.handle_average_backwards_compatibility(op, average)
     factors = (prescale_factor, postscale_factor)
@@ -157,8 +160,31 @@ def reducescatter(
 ) -> Tensor:
     """Reduce a tensor over all ranks and keep this rank's rows; differentiable.
 
-    Parameters as in :func:`allreduce`; `op` is ``Average`` or ``Sum``. The first dimension is divided by the ranks, of
-    which the first ones get one row more where that leaves a rest.
+    Parameters
+    ----------
+    tensor : tf.Tensor
+        With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get one
+        row more.
+    op : int
+        ``Average`` or ``Sum``.
+    device_dense, compression, name, process_set, ignore_name_scope, prescale_factor, postscale_factor
+        As in :func:`allreduce`.
+
+    Returns
+    -------
+    tf.Tensor
+        This rank's rows, with the dtype of `tensor`.
+
+    Raises
+    ------
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
+    NotImplementedError
+        For another `op`.
     """
     factors = (prescale_factor, postscale_factor)
     with tf.device(device_dense):

@@ -2,6 +2,8 @@
 
 The ops are one library for every TensorFlow from 2.13 on. In graphs ranks match tensors by the op's name there; eager,
 by the name that is given, else by the order of the calls.
+
+Tensors are dense, of uint8, int8, uint16, int16, int32, int64, half, bfloat16, float, double or bool.
 """
 
 from __future__ import annotations
@@ -182,7 +184,8 @@ def allgather(
     Parameters
     ----------
     tensor : tf.Tensor
-        The first dimension may differ between ranks.
+        With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
+        the same on all ranks.
     name : str, optional
         What the ranks match by.
     ignore_name_scope : bool
@@ -193,7 +196,16 @@ def allgather(
     Returns
     -------
     tf.Tensor
-        Of rank 0, 1, …, one after the other.
+        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `tensor`.
+
+    Raises
+    ------
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     return grouped_allgather([tf.convert_to_tensor(tensor)], name, ignore_name_scope, process_set)[0]
 
@@ -252,6 +264,20 @@ def broadcast(
         Whether the graph's name scopes are no part of the name.
     process_set : ProcessSet
         Who takes part.
+
+    Returns
+    -------
+    tf.Tensor
+        New, with the shape and dtype of `tensor`.
+
+    Raises
+    ------
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     return grouped_broadcast([tf.convert_to_tensor(tensor)], root_rank, name, ignore_name_scope, process_set)[0]
 
@@ -289,7 +315,10 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """Overwrite variables with the root's; return them, or in graphs their new values."""
+    """Overwrite variables with the root's; return them, or in graphs their new values.
+
+    Raises what :func:`broadcast` raises.
+    """
     variables = list(variables)
     values = grouped_broadcast([variable.value() for variable in variables], root_rank, name, False, process_set)
     return [variable.assign(value) for variable, value in zip(variables, values)]
@@ -310,9 +339,10 @@ def alltoall(
     Parameters
     ----------
     tensor : tf.Tensor
-        The rows for rank 0, 1, …, one after the other.
+        The rows for rank 0, 1, …, one after the other. The dimensions after the first and the dtype are the same on all
+        ranks.
     splits : int32 tensor or list, optional
-        How many rows go to each rank; by default the same for all.
+        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly.
     name : str, optional
         What the ranks match by.
     ignore_name_scope : bool
@@ -322,8 +352,18 @@ def alltoall(
 
     Returns
     -------
-    tf.Tensor
-        What was received, in the order of the ranks. With `splits`: and how many rows from each.
+    tf.Tensor or tuple
+        The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
+        these and an int32 tensor, how many rows came from each.
+
+    Raises
+    ------
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     tensor = tf.convert_to_tensor(tensor)
     given = tf.convert_to_tensor([] if splits is None else splits, dtype=tf.int32)
