@@ -191,22 +191,25 @@ in_framework() {
   "$2"
 }
 
+# What help() and type checkers see of the package, for the frameworks that are in this environment.
+SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py)
+
 # The same package under TensorFlow, which does not go into one environment with torch.
 suite_tensorflow() {
-  local PARALLEL_TESTS=(tests/python/tensorflow tests/python/single/test_help.py)
+  local PARALLEL_TESTS=(tests/python/tensorflow)
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
-  pytest_report tensorflow tests/python/tensorflow_jobs
+  pytest_report tensorflow tests/python/tensorflow_jobs "${SEEN[@]}"
 }
 
 # And under JAX.
 suite_jax() {
-  local PARALLEL_TESTS=(tests/python/jax tests/python/single/test_help.py)
+  local PARALLEL_TESTS=(tests/python/jax)
   rank_tests jax-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=jax rank_tests keras-jax-np2 horovodrun -np 2
-  pytest_report jax tests/python/jax_jobs
+  pytest_report jax tests/python/jax_jobs "${SEEN[@]}"
 }
 
 # And under MXNet.

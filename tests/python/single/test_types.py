@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import horovod
 import pytest
 from horovod import _roda
 
-PROGRAM = Path(__file__).parents[1] / "typing" / "program.py"
+PROGRAMS = Path(__file__).parents[1] / "typing"
 PACKAGE = Path(horovod.__file__).parent
 
 
@@ -34,9 +35,13 @@ def test_the_stub_has_what_the_extension_module_has() -> None:
 
 
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="basedpyright is not installed")
-def test_a_users_program_has_no_type_errors(tmp_path: Path) -> None:
-    """As a strict pyright sees the installed package; of mypy the wheel's tests have the same."""
-    settings = {"include": [str(PROGRAM)], "extraPaths": [str(PACKAGE.parent)], "typeCheckingMode": "strict"}
+@pytest.mark.parametrize("program", ["program.py", "with_tensorflow.py", "with_keras.py", "with_jax.py"])
+def test_a_users_program_has_no_type_errors(program: str, tmp_path: Path) -> None:
+    """As a strict pyright sees the installed package; of mypy the wheel's tests have the same, for PyTorch."""
+    framework = program.removesuffix(".py").removeprefix("with_").replace("program", "torch")
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    settings = {"include": [str(PROGRAMS / program)], "extraPaths": [str(PACKAGE.parent)], "typeCheckingMode": "strict"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     command = ["basedpyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

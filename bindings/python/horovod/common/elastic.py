@@ -107,6 +107,8 @@ class ObjectState(State):
 
         def __getattr__(self, name: str) -> Any: ...
 
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def _set_attrs(self) -> None:
         for name, value in self._saved_state.items():
             setattr(self, name, value)
@@ -136,7 +138,7 @@ def _join_the_others(state: State, reset: Callable[[], None]) -> None:
     notification_manager.resume(sync=True)
 
 
-def internal_errors_of(func: Callable[..., Any], *kinds: type[Exception]) -> Callable[..., Any]:
+def internal_errors_of(func: Training, *kinds: type[Exception]) -> Training:
     """Return `func` with the engine's end, told in a framework's words, raised as HorovodInternalError.
 
     Parameters
@@ -158,7 +160,7 @@ def internal_errors_of(func: Callable[..., Any], *kinds: type[Exception]) -> Cal
                 raise
             raise HorovodInternalError(str(error)) from error
 
-    return translated
+    return cast(Training, translated)
 
 
 def run_fn(func: Training, reset: Callable[[], None]) -> Training:

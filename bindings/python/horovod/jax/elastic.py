@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from horovod.common.elastic import ObjectState, internal_errors_of, run_fn
+from horovod.common.elastic import ObjectState, Training, internal_errors_of, run_fn
 from horovod.jax._arrays import JaxRuntimeError
 from horovod.jax.functions import broadcast_object, broadcast_parameters
 from horovod.jax.mpi_ops import init, rank, shutdown
 
 
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
+def run(func: Training) -> Training:
     """Decorate a training function so that it is started again, from the last commit, when a collective fails.
 
     Parameters

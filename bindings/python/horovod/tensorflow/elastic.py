@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.elastic import ObjectState, internal_errors_of, run_fn
+from horovod.common.elastic import ObjectState, Training, internal_errors_of, run_fn
 from horovod.tensorflow.functions import broadcast_object, broadcast_variables
 from horovod.tensorflow.mpi_ops import init, rank, shutdown
 
 
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
+def run(func: Training) -> Training:
     """Decorate a training function so that it is started again, from the last commit, when a collective fails.
 
     Parameters

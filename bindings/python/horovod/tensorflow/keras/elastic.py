@@ -5,10 +5,14 @@ from __future__ import annotations
 from tensorflow import keras
 
 from horovod._keras import bind, elastic as _impl, framework_of
-
-run = framework_of(keras).hvd.elastic.run
+from horovod.common.elastic import Training
 
 KerasState = bind(_impl.KerasStateImpl, keras, None)
 CommitStateCallback = bind(_impl.CommitStateCallbackImpl, keras)
 UpdateBatchStateCallback = bind(_impl.UpdateBatchStateCallbackImpl, keras)
 UpdateEpochStateCallback = bind(_impl.UpdateEpochStateCallbackImpl, keras)
+
+
+def run(func: Training) -> Training:
+    """Decorate a training function as ``elastic.run`` of the framework that Keras computes with does."""
+    return framework_of(keras).hvd.elastic.run(func)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-from horovod.common.elastic import run_fn
+from horovod.common.elastic import Training, run_fn
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.elastic.state import TorchState
 from horovod.torch.mpi_ops import init, shutdown
 
 __all__ = ["ElasticSampler", "TorchState", "run"]
-
-Training = TypeVar("Training", bound=Callable[..., Any])
 
 
 def run(func: Training) -> Training:
