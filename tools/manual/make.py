@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a program's manual page and its completion for bash, both made of what the program's --help prints.
+"""Writes a program's manual page and its completion for bash and zsh, both made of what the program's --help prints.
 
 usage: make.py FOLDER VERSION NAME COMMAND...
 """
@@ -17,6 +17,7 @@ ITEM = re.compile(r"^  (\S.*?)(?: {2,}(\S.*))?$")
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 CHOICES = re.compile(r"\{([\w,]+)\}")
 
+# What zsh's bashcompinit understands, too: it has no mapfile, and a `type` of its own.
 COMPLETION = string.Template("""\
 _$function() {
   local word=$${COMP_WORDS[COMP_CWORD]}
@@ -33,7 +34,7 @@ UNTIL_COMMAND = string.Template("""\
     if [[ $$values == *" $${COMP_WORDS[i]} "* ]]; then
       ((++i))
     elif [[ $${COMP_WORDS[i]} != -* ]]; then
-      [[ $$(type -t _command_offset) != function ]] || _command_offset "$$i"
+      [[ $$(type -t _command_offset 2>/dev/null) != function ]] || _command_offset "$$i"
       return
     fi
   done
@@ -97,11 +98,11 @@ def page(name: str, version: str, parts: Help) -> str:
 
 def offer(words: list[str]) -> str:
     """Return the command that offers those of the words that begin as the user's does."""
-    return f'mapfile -t COMPREPLY < <(compgen -W "{" ".join(dict.fromkeys(words))}" -- "$word")'
+    return f'COMPREPLY=($(compgen -W "{" ".join(dict.fromkeys(words))}" -- "$word"))'
 
 
 def completion(name: str, parts: Help) -> str:
-    """Return the function that bash calls, and the line that tells it so."""
+    """Return the function that the shell calls, and the line that tells it so."""
     options, values, cases = [], [], ""
     for head in parts.heads() or parts.usage.splitlines():
         names, choices = OPTION.findall(head), CHOICES.search(head)

@@ -1,4 +1,4 @@
-"""Manual pages and completion for bash, made anew of what the installed programs print."""
+"""Manual pages and completion for shells, made anew of what the installed programs print."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -27,12 +28,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def completed(made: Path, *words: str) -> set[str]:
-    """Return what bash offers for the last of the words."""
+# As zsh's compgen does when it calls a function.
+IN_ZSH = "autoload -Uz compinit bashcompinit; compinit -D; bashcompinit; . {}; emulate sh; setopt kshglob noshglob; "
+
+
+def completed(made: Path, *words: str, shell: str = "bash") -> set[str]:
+    """Return what a shell offers for the last of the words."""
     quoted = " ".join(f"'{word}'" for word in words)
-    script = f". {made / words[0]}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
+    script = (IN_ZSH if shell == "zsh" else ". {}; ").format(made / words[0])
+    script += f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
     script += f'_{words[0].replace("-", "_")}; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    return set(subprocess.check_output(["bash", "-c", script], text=True).split())
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return {word for word in done.stdout.split() if word.startswith(words[-1])}  # zsh does that later
 
 
 def test_pages_name_every_option_and_nothing_of_this_machine(made: Path) -> None:
@@ -56,11 +64,15 @@ def test_groff_has_no_complaints(made: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
 
-def test_bash_completes_options_and_their_values(made: Path) -> None:
-    assert completed(made, "horovodrun", "--min") == {"--min-np", "--min-num-proc"}
-    assert completed(made, "horovodrun", "-np", "2", "--log-level", "W") == {"WARNING"}
-    assert completed(made, "horovodrun", "-np", "2", "python", "--min") == set()  # python's own
-    assert completed(made, "roda-info", "--memory", "") == {"host", "cuda"}
-    assert completed(made, "roda-conformance", "--pl") == {"--plugin"}
-    assert completed(made, "roda-build-plugin", "m") == {"mpi"}
-    assert completed(made, "roda-config", "--") == {"--cflags", "--plugindir"}
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_complete_options_and_their_values(made: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    offered = partial(completed, made, shell=shell)
+    assert offered("horovodrun", "--min") == {"--min-np", "--min-num-proc"}
+    assert offered("horovodrun", "-np", "2", "--log-level", "W") == {"WARNING"}
+    assert offered("horovodrun", "-np", "2", "python", "--min") == set()  # python's own
+    assert offered("roda-info", "--memory", "") == {"host", "cuda"}
+    assert offered("roda-conformance", "--pl") == {"--plugin"}
+    assert offered("roda-build-plugin", "m") == {"mpi"}
+    assert offered("roda-config", "--") == {"--cflags", "--plugindir"}
