@@ -10,18 +10,24 @@ import pytest
 
 
 @pytest.fixture
-def ready_wheel(tmp_path):
-    """Calls the function of that name in a folder that looks like the repository."""
+def setup(tmp_path):
+    """Runs a script that has set-up's functions, in a folder that looks like the repository."""
     (tmp_path / "tools" / "lib").mkdir(parents=True)
     shutil.copy(arrows.ROOT / "tools" / "lib" / "setup.sh", tmp_path / "tools" / "lib")
 
-    def call(**variables):
-        script = "set -euo pipefail; . tools/lib/setup.sh; ready_wheel"
+    def call(script, **variables):
+        script = f"set -euo pipefail; . tools/lib/setup.sh; {script}"
         environment = {name: value for name, value in os.environ.items() if name != "RODA_WHEEL"}
         return subprocess.run(["bash", "-c", script], cwd=tmp_path, env={**environment, **variables},
                               capture_output=True, text=True, check=False)
 
     return call
+
+
+@pytest.fixture
+def ready_wheel(setup):
+    """Calls the function of that name."""
+    return lambda **variables: setup("ready_wheel", **variables)
 
 
 def file(path, age):
@@ -60,3 +66,22 @@ def test_a_build_on_musl_says_what_it_needs(tmp_path):
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "ERROR" in line]
     assert line.endswith("is not glibc, which Roda needs (Alpine has musl): build on Debian or the like")
+
+
+def test_progress_of_a_build_is_shown_as_far_as_it_is(setup):
+    """What sleeps writes the log: nothing at first, then lines of the compiler's among others."""
+    done = setup("""
+      n=0
+      sleep() {
+        n=$((n + 1))
+        case $n in
+          2) printf 'Preparing metadata\\n' >log ;;
+          3) printf '  [1/20] Compiling a\\n  [12/20] Compiling b\\nwarning: [3/4]\\n' >>log ;;
+          5) printf '[20/20] Linking c\\n' >>log ;;
+          6) return 1 ;;
+        esac
+      }
+      shown_progress log
+    """)
+    assert done.stdout == "    12/20 compiled\n    20/20 compiled\n"
+    assert done.stderr == ""

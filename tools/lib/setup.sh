@@ -171,7 +171,7 @@ ensure_product() {
 shown_progress() {
   local now last=''
   while sleep 5 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-    now=$(grep -o '^ *\[[0-9]*/[0-9]*\]' "$1" 2>/dev/null | tail -n 1)
+    now=$(grep -o '^ *\[[0-9]*/[0-9]*\]' "$1" 2>/dev/null | tail -n 1) || true # nothing yet, and callers set -e
     [[ $now == "$last" ]] || printf '    %s compiled\n' "${now//[\[\] ]/}"
     last=$now
   done
