@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Draws the README's pictures of what the installed programs print: a session, the plan that is chosen, a loss curve.
+"""Draws the README's pictures: a session, the plan that is chosen, a loss curve, the page of a trace.
 
-How: pip install rich matplotlib, then tools/pictures.py docs/pictures
+They are what the installed programs print and write.
+How: apt-get install chromium, pip install rich matplotlib, then tools/pictures.py docs/pictures
 """
 
 from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -19,6 +22,9 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = "HOROVOD_CPU_OPERATIONS=gloo horovodrun -np 4 python examples/pytorch_digits.py --epochs 8"
+TRACED = "HOROVOD_TIMELINE='{0}/trace.{{rank}}.json' horovodrun -np 4 python examples/pytorch_digits.py --epochs 2"
+REPORT = "roda-trace {0}/trace.*.json -o {0}/page.html"
+BROWSER = "{1} --headless --no-sandbox --hide-scrollbars --window-size=1000,1110 --screenshot={2} file://{0}/page.html"
 EXPLAIN = "roda-info --explain allreduce 64MiB --topology dgx-h100 --np 32"
 LINES = 24  # of one command's output
 # rich's own, without fonts that a page would have to fetch.
@@ -64,6 +70,16 @@ def draw_curve(file: Path, printed: str) -> None:
     figure.savefig(file, metadata={"Date": None})
 
 
+def draw_page(file: Path) -> None:
+    """Write the top of the page that shows where the time of a small training goes."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("Chromium draws the page, and is not installed: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (TRACED, REPORT, BROWSER):
+            run(command.format(folder, browser, file.absolute()))
+
+
 def main() -> None:
     """Run the programs and write the pictures into a folder."""
     folder = Path(sys.argv[1])
@@ -72,6 +88,7 @@ def main() -> None:
     draw_terminal(folder / "session.svg", "Roda", DIGITS, digits)
     draw_terminal(folder / "explain.svg", "what would run, what lost, and why", EXPLAIN, run(EXPLAIN))
     draw_curve(folder / "loss.svg", digits)
+    draw_page(folder / "trace.png")
 
 
 if __name__ == "__main__":
