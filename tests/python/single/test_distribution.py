@@ -89,7 +89,7 @@ def test_metadata() -> None:
 
 @needs_builder
 def test_tools_find_horovod(environment: Environment, horovod_wheel: Path) -> None:
-    """As Lightning, Ray and requirements of other packages look for it."""
+    """As Ray and requirements of other packages look for it."""
     assert environment.run("-c", "import importlib.metadata as m; m.version('horovod')").returncode != 0
     done = environment.pip("install", "-q", "--no-index", "--no-deps", str(horovod_wheel))
     assert done.returncode == 0, done.stderr
@@ -113,6 +113,25 @@ assert importlib.util.find_spec("horovod.torch")
     )
     done = environment.pip("check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_builder
+@pytest.mark.skipif(not has("lightning-utilities"), reason="Lightning is not installed")
+def test_lightnings_own_check_finds_horovod(environment: Environment, horovod_wheel: Path) -> None:
+    environment.take("lightning-utilities", "typing-extensions")
+    code = """
+import operator
+from lightning_utilities.core.imports import RequirementCache, compare_version, module_available
+for text in ("horovod>=0.21.2", "horovod==0.28.1", "horovod>=0.29"):
+    print(bool(RequirementCache(text)))
+assert module_available("horovod") and compare_version("horovod", operator.ge, "0.21.2")
+"""
+    before = environment.run("-c", code)
+    assert before.stdout.split() == ["False"] * 3, before.stderr
+    done = environment.pip("install", "-q", "--no-index", "--no-deps", str(horovod_wheel))
+    assert done.returncode == 0, done.stderr
+    after = environment.run("-c", code)
+    assert after.stdout.split() == ["True", "True", "False"]
 
 
 @needs_builder
