@@ -58,7 +58,9 @@ def scaled(optimizer: torch.optim.Optimizer, model: Model) -> None:
     scaler.update()
 
 
-def train(in_buckets: bool, options: dict[str, object], set_to_none: bool, step_by: object) -> Model:
+def train(
+    in_buckets: bool, options: dict[str, object], set_to_none: bool, step_by: object, after: object = None
+) -> Model:
     model = Model()
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
@@ -73,6 +75,8 @@ def train(in_buckets: bool, options: dict[str, object], set_to_none: bool, step_
         for _ in range(options.get("backward_passes_per_step", 1)):
             model(torch.randn(2, 2, 5, 5, generator=generator), (step + hvd.rank()) % 2).backward()
         step_by(optimizer, model)
+        if after is not None:
+            after(model)
     return model
 
 
@@ -88,6 +92,45 @@ def train(in_buckets: bool, options: dict[str, object], set_to_none: bool, step_
 def test_results_are_those_of_single_gradients(options: dict[str, object], set_to_none: bool, step_by: object) -> None:
     models = [train(in_buckets, options, set_to_none, step_by) for in_buckets in (False, True)]
     assert equal(*models)
+
+
+def converted_and_back(model: Model) -> None:
+    for layer in (model.convolution, model.wide):
+        layer.double().float()
+
+
+def gradients_with_other_memory(model: Model) -> None:
+    for parameter in model.parameters():
+        parameter.grad.data = parameter.grad.data.clone()
+
+
+def other_memory_format(model: Model) -> None:
+    model.convolution.to(memory_format=torch.contiguous_format)
+
+
+def other_memory_format_of_the_parameter_alone(model: Model) -> None:
+    weight = model.convolution.weight
+    weight.data = weight.data.contiguous()
+
+
+@needs_two
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize(
+    "after",
+    [
+        converted_and_back,
+        gradients_with_other_memory,
+        other_memory_format,
+        other_memory_format_of_the_parameter_alone,
+        lambda model: (model.zero_grad(), other_memory_format(model)),
+    ],
+    ids=["converted", "replaced", "laid out anew", "the parameter alone", "without gradients"],
+)
+def test_gradients_that_got_other_memory_come_back_into_their_bucket(after: object, set_to_none: bool) -> None:
+    models = [train(in_buckets, {}, set_to_none, lambda o, _: o.step(), after) for in_buckets in (False, True)]
+    assert equal(*models)
+    sums = [p.detach().double().sum().item() for p in models[1].parameters()]
+    assert all(told == sums for told in hvd.allgather_object(sums))
 
 
 @needs_two

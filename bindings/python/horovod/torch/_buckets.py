@@ -38,7 +38,9 @@ class Bucket:
         self.name, self.members = name, list(members)
         self._begins, self._elements = _lay_out(self.members)
         self._flat: torch.Tensor | None = None
-        self._views: dict[torch.Tensor, torch.Tensor] = {}
+        # With where each began and its parameter's strides, to notice when either changes: torch replaces the memory of
+        # a gradient and leaves the tensor the same (Module.to, .grad.data = ...).
+        self._views: dict[torch.Tensor, tuple[torch.Tensor, tuple[int, tuple[int, ...]]]] = {}
         self._shutdowns = -1  # before the engine was last asked for memory
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Bucket:
@@ -67,18 +69,21 @@ class Bucket:
             return
         if gradient is None:
             view.zero_()
-        else:
-            view.copy_(gradient)
+        else:  # with other strides it may lie in the same place, in another order
+            view.copy_(gradient if gradient.stride() == view.stride() else gradient.clone())
         parameter.grad = view
 
     def _view(self, parameter: torch.Tensor) -> torch.Tensor:
-        view = self._views.get(parameter)
-        if view is None:
-            # Not a slice, which torch would know as a view, and refuse to detach in place.
-            view = torch.empty(0, dtype=self.flat.dtype, device=self.flat.device)
-            strides = torch.empty_like(parameter, device="meta").stride()
-            view.set_(self.flat.untyped_storage(), self._begins[parameter], parameter.shape, strides)
-            self._views[parameter] = view
+        kept = self._views.get(parameter)
+        if kept is not None and kept[1] == (kept[0].data_ptr(), parameter.stride()):
+            return kept[0]
+        # Not a slice, which torch would know as a view, and refuse to detach in place.
+        return self._place(parameter, torch.empty(0, dtype=self.flat.dtype, device=self.flat.device))
+
+    def _place(self, parameter: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+        strides = torch.empty_like(parameter, device="meta").stride()
+        view.set_(self.flat.untyped_storage(), self._begins[parameter], parameter.shape, strides)
+        self._views[parameter] = view, (view.data_ptr(), parameter.stride())
         return view
 
     @torch.no_grad()
@@ -94,8 +99,8 @@ class Bucket:
         if capsule is None:
             return
         self._flat = from_dlpack(capsule).view(self.flat.dtype).copy_(self.flat)
-        for parameter, view in self._views.items():
-            view.set_(self.flat.untyped_storage(), self._begins[parameter], view.shape, view.stride())
+        for parameter, (view, _) in list(self._views.items()):
+            self._place(parameter, view)
 
 
 def _lay_out(members: Sequence[torch.Tensor]) -> tuple[dict[torch.Tensor, int], int]:
