@@ -109,6 +109,8 @@ class ElasticTaskJob(InTasks, ElasticJob):
             b"",
             is_local=places.is_local,
             environment_of=places.environment_of,
+            reach_for=lambda _: None,  # tasks have found the driver by themselves
+            reached_at=places.reached_at,
             place_of=places.place_of,
             retire=places.retire,
         )
