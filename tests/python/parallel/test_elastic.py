@@ -126,10 +126,13 @@ def test_parts_of_ranks_that_leave_are_kept_by_one_that_stays(monkeypatch: pytes
     with pytest.raises(HostsUpdatedInterrupt) as interrupt:
         trainee.state.check_host_updates()
     assert not interrupt.value.skip_sync
+    assert trainee.state.may_go == list(range(1, hvd.size()))
     handler = trainee.state._handlers["optimizer"]
     layouts = [part.layout for part in handler._kept]
     assert layouts == ([(r, hvd.size()) for r in range(hvd.size())] if hvd.rank() == 0 else [(hvd.rank(), hvd.size())])
     trainee.step()
+    trainee.state.reset()
+    assert trainee.state.may_go == []
     if hvd.rank() == 0:
         trainee.state.restore()
     else:

@@ -64,11 +64,14 @@ class Job:
             if worker.stage == Stage.STARTING and (not names or worker.name in names):
                 self.do(self.it.left, worker.number, True, None)
 
-    def leave(self, *names: str, sync: bool = True, lost_rank: int | None = None) -> None:
+    def leave(
+        self, *names: str, sync: bool = True, lost_rank: int | None = None, may_go: list[int] | None = None
+    ) -> None:
         """Have members leave their generation."""
         for worker in list(self.it.members):
             if worker.number in self.it.workers and (not names or worker.name in names):
-                self.do(self.it.left, worker.number, sync, lost_rank)
+                self.it.left(worker.number, sync, lost_rank, self.now, may_go)
+                self.follow()
 
     def end(self, name: str, status: int) -> None:
         (number,) = (worker.number for worker in self.it.workers.values() if worker.name == name)
@@ -226,6 +229,43 @@ def test_a_slot_that_is_removed() -> None:
     assert job.of(Tell)[1].message == {"removed": "a[1] has been removed from elastic job"}
     assert job.it.error is None
     assert not job.it.is_over
+
+
+def test_hosts_that_are_removed_one_after_the_other() -> None:
+    job = started({"a": 2, "b": 2, "c": 2}, num_proc=6)
+    job.do(job.it.hosts_found, {"a": 2, "b": 2})
+    job.do(job.it.hosts_found, {"a": 2})
+    job.do(job.it.hosts_found, {"a": 2})
+    assert [notice.message["leaving"] for notice in job.of(Tell)] == [[4, 5], [2, 3, 4, 5]]
+    job.leave(may_go=[2, 3, 4, 5])
+    assert job.published[1:] == [["a[0]", "a[1]"]]
+
+
+def test_parts_of_the_state_that_nobody_took_over_are_waited_for() -> None:
+    job = started({"a": 2, "b": 2, "c": 2}, num_proc=6)
+    job.do(job.it.hosts_found, {"a": 2, "b": 2})
+    job.leave("a[0]", may_go=[4, 5])
+    job.do(job.it.hosts_found, {"a": 2})  # they know too late
+    job.leave(may_go=[4, 5])
+    assert job.published[1:] == [["a[0]", "a[1]", "b[0]", "b[1]"]]
+    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "leaving": [2, 3], "generation": 2}
+    job.leave("a[0]", may_go=[2, 3])
+    job.leave(may_go=[])  # these have not heard that all took part in the commit
+    assert job.published[2] == job.published[1]
+    job.leave(may_go=[2, 3])
+    assert job.published[3:] == [["a[0]", "a[1]"]]
+
+
+@pytest.mark.parametrize("may_go", [[], [1]], ids=["before a commit", "after the commit of a part that the dead took"])
+def test_a_part_of_the_state_is_not_sent_away_when_its_copy_is_lost(may_go: list[int]) -> None:
+    job = started({"a": 1, "b": 1, "c": 1}, num_proc=3)
+    job.do(job.it.hosts_found, {"a": 1, "c": 1})
+    job.end("c[0]", -9)
+    job.leave(may_go=may_go)
+    assert job.published[1] == ["a[0]", "b[0]"]
+    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "leaving": [1], "generation": 2}
+    job.leave(may_go=[1])
+    assert job.published[2] == ["a[0]"]
 
 
 def test_no_worker_is_removed_where_too_few_would_be_left() -> None:
@@ -392,7 +432,7 @@ def test_whatever_happens_every_generation_is_whole(seed: int) -> None:
         if event == "kill" and living:
             job.end(draw.choice(living).name, draw.choice((-9, 1)))
         elif event == "leave":
-            job.leave(sync=draw.random() < 0.5)
+            job.leave(sync=draw.random() < 0.5, may_go=draw.choice((None, [], list(range(4)))))
         elif event == "ready":
             job.ready()
         elif event == "hosts":

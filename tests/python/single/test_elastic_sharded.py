@@ -12,10 +12,12 @@ from conftest import Launch
 from horovod.torch.elastic.sharded import _common, _Entry, _givers, _length, _takers
 
 # FOLDER gets the whole state of each commit, and for each entry whether the state is that of the commit to the bit.
+# EVENTS is what happens before a commit.
 TRAINING = """
 import json, os, signal, sys, time
 import torch
 import horovod.torch as hvd
+from horovod.runner.elastic.worker import notification_manager
 from horovod.torch.elastic import TorchState
 
 folder = sys.argv[1]
@@ -46,6 +48,17 @@ def die(step, ranks):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def remove(step, hosts, polls):
+    # Until the job knows, or discovery has seen it so often.
+    if state.step == step and hvd.rank() == 0:
+        with open(path("hosts.new"), "w") as file:
+            file.write(hosts)
+        os.rename(path("hosts.new"), path("hosts"))
+        seen = os.path.getsize(path("polls"))
+        while not notification_manager.leaving() or os.path.getsize(path("polls")) < seen + polls:
+            time.sleep(0.05)
+
+
 @hvd.elastic.run
 def train(state):
     now = whole()
@@ -59,14 +72,13 @@ def train(state):
         model(torch.randn(3, 7)).square().sum().backward()
         optimizer.step()
         state.step += 1
-        die(5, (1,))
-        die(9, (1, 2))
+        EVENTS
         if state.step % 2 == 0:
             now = whole()
             if hvd.rank() == 0:
                 torch.save(now, path(state.step))
             state.commit()
-        while state.step == 6 and hvd.size() < 3:
+        while state.step == 6 and hvd.size() < 3 and os.path.exists(path("died5.1")):
             time.sleep(0.05)
             state.check_host_updates()
 
@@ -76,7 +88,7 @@ train(state)
 
 
 def test_workers_that_die_one_by_one_and_as_neighbours(horovodrun: Launch, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAINING)
+    (tmp_path / "train.py").write_text(TRAINING.replace("EVENTS", "die(5, (1,)); die(9, (1, 2))"))
     flags = ("-np", "3", "--min-np", "1", "--max-np", "3", "--blacklist-cooldown-range", "1", "2")
     done = horovodrun(*flags, sys.executable, str(tmp_path / "train.py"), str(tmp_path))
     entries = [json.loads(line) for line in (tmp_path / "entries").read_text().splitlines()]
@@ -84,6 +96,21 @@ def test_workers_that_die_one_by_one_and_as_neighbours(horovodrun: Launch, tmp_p
     assert [(entry["step"], entry["size"]) for entry in entries] == [(4, 2)] * 2 + [(6, 3)] * 3
     assert done.returncode == 1, done.stderr
     assert "RuntimeError: The commit of rank 1 of 3 is lost: " in done.stderr
+
+
+def test_workers_that_are_removed_one_after_the_other_before_a_commit(horovodrun: Launch, tmp_path: Path) -> None:
+    events = 'remove(3, "localhost:3", 0); remove(4, "localhost:1", 3)'
+    (tmp_path / "train.py").write_text(TRAINING.replace("EVENTS", events))
+    (tmp_path / "hosts").write_text("localhost:4")
+    script = tmp_path / "discover"
+    script.write_text(f"#!/bin/sh\nprintf . >>{tmp_path}/polls\ncat {tmp_path}/hosts\n")
+    script.chmod(0o700)
+    flags = ("-np", "4", "--min-np", "1", "--host-discovery-script", str(script))
+    done = horovodrun(*flags, sys.executable, str(tmp_path / "train.py"), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    entries = [json.loads(line) for line in (tmp_path / "entries").read_text().splitlines()]
+    assert all(entry["same"] for entry in entries), entries
+    assert entries[-1]["size"] == 1
 
 
 def test_parts_of_one_number_of_ranks_become_those_of_another() -> None:
@@ -110,6 +137,7 @@ def test_copies_are_kept_on_other_hosts_and_by_ranks_that_stay() -> None:
     assert _takers(4, 2, []) == [2, 3, 0, 1]
     assert _takers(3, 3, []) == [1, 2, 0]
     assert _takers(4, 1, [2, 3]) == [1, 0, 0, 1]
+    assert _takers(6, 2, [4, 5]) == [2, 3, 0, 1, 0, 1]
     assert _takers(3, 1, [0, 1]) == [2, 2, 2]
     assert _takers(2, 1, [0, 1]) == [1, 0]
 

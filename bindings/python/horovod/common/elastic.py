@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import queue
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -25,7 +25,14 @@ class State:
         ``bcast_object(obj)`` returns rank 0's object on all ranks.
     get_rank : callable
         Returns this process's rank.
+
+    Attributes
+    ----------
+    may_go : sequence of int, optional
+        The ranks that may leave the job without a loss of what was saved last; None for all.
     """
+
+    may_go: Sequence[int] | None = None
 
     def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
@@ -200,7 +207,7 @@ def run_fn(func: Training, reset: Callable[[], None]) -> Training:
                     sync, lost_rank = True, error.lost_rank
                 except HostsUpdatedInterrupt as interrupt:
                     sync, lost_rank = not interrupt.skip_sync, None
-                notification_manager.leave(sync, lost_rank)
+                notification_manager.leave(sync, lost_rank, state.may_go)
                 reset()
                 state.on_reset()
                 sync = notification_manager.resume(sync)

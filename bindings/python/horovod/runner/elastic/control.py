@@ -101,7 +101,7 @@ class Control:
         if "left" in message and not message["ready"]:
             self.membership.arrived(number, now)
         elif "left" in message:
-            self.membership.left(number, message["sync"], message["lost"], now)
+            self.membership.left(number, message["sync"], message["lost"], now, message["may_go"])
         elif "formed" in message:
             self.membership.formed(number, message["formed"], now)
         elif "failed" in message:

@@ -36,6 +36,7 @@ class Worker:
     since: float = 0.0  # the stage
     failure: str = ""  # why it could not form its last generation
     lost_rank: int | None = None  # which rank of that it did not hear
+    spares: set[Worker] | None = None  # whose parts of the state it knows others to have; None: all have all of it
 
     @property
     def name(self) -> str:
@@ -125,6 +126,17 @@ class WorkersFailedError(RuntimeError):
         super().__init__(f"{name} {status}")
         self.name = name
         self.status = status
+
+
+def removable(surplus: Sequence[Worker], living: Sequence[Worker], deaths: int) -> list[Worker]:
+    """Return those of a surplus that the next generation can do without.
+
+    Where each has a part of the state, those whose part others took over in a commit that all know of; none of them
+    when some have died since, who may have been the ones that took it.
+    """
+    told = [worker.spares for worker in living if worker.spares is not None]
+    spared = set(surplus) if not told else set() if deaths else set.intersection(*told)
+    return [worker for worker in surplus if worker in spared or worker not in living]
 
 
 # --- ranks ---

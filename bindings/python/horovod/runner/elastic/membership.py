@@ -26,6 +26,7 @@ from horovod.runner.elastic.generation import (
     Worker,
     WorkersFailedError,
     assign,
+    removable,
     slots_of,
 )
 from horovod.runner.elastic.worker import HostUpdateResult
@@ -66,7 +67,7 @@ class Membership:
         self._failures: list[tuple[str, int]] = []
         self._is_finishing = False  # a worker has ended well
         self._late_failure: WorkersFailedError | None = None  # the first after that
-        self._noticed = HostUpdateResult.no_update  # of changes that the workers were told of in this generation
+        self._noticed: tuple[int, list[int]] = (HostUpdateResult.no_update, [])  # told to this generation, and who goes
         self._sync = True  # a worker asked for it since the last generation, or has no state
         self._deaths = 0  # of members of this generation
         self._suspects: dict[int, float] = {}  # by number: when it is taken for dead
@@ -96,14 +97,18 @@ class Membership:
         self._do(Welcome(worker, slots_of(ranked)[ranked.index(worker)], ranked[0].host))
         return None
 
-    def left(self, number: int, sync: bool, lost_rank: int | None, now: float) -> None:
-        """Take a worker that waits for the next generation; `lost_rank`: one of its last that it does not hear."""
+    def left(
+        self, number: int, sync: bool, lost_rank: int | None, now: float, may_go: Sequence[int] | None = None
+    ) -> None:
+        """Take a worker that waits for the next generation; it lost `lost_rank`, and only `may_go` may be removed."""
         worker = self.workers.get(number)
         if worker is None or worker.stage == Stage.REMOVED:
             return
         if worker.stage == Stage.STARTING and self.generation > 0:
             self._do(Retire(worker.own_generation, f"{worker.name} joins the others"))
         was = worker.stage
+        if may_go is not None and worker in self.members:
+            worker.spares = {member for rank, member in enumerate(self.members) if rank in may_go}
         self._to(worker, Stage.WAITING, now)
         self._sync = self._sync or sync
         if was == Stage.TRAINING and lost_rank is not None:
@@ -280,7 +285,7 @@ class Membership:
         if self.generation > 0 and not is_ending:
             self._notice(living, surplus, now)
         elif all(worker.stage in (Stage.WAITING, Stage.REMOVED) for worker in living):
-            self._gather(living, surplus, now)
+            self._gather(living, removable(surplus, living, self._deaths), now)
         elif any(worker.stage == Stage.WAITING for worker in living):
             self._ask_the_rest(living, now)
         return None
@@ -359,9 +364,10 @@ class Membership:
             flags |= HostUpdateResult.removed
         if newcomers and (waited or all(worker.stage != Stage.STARTING for worker in self.workers.values())):
             flags |= HostUpdateResult.added
-        if flags & ~self._noticed:
-            self._noticed |= flags
-            leaving = [rank for rank, worker in enumerate(self.members) if worker in surplus]
+        leaving = [rank for rank, worker in enumerate(self.members) if worker in surplus]
+        noticed = (self._noticed[0] | flags, leaving)
+        if noticed != self._noticed:
+            self._noticed = noticed
             self._do(Tell(living[0], {"hosts": flags, "leaving": leaving, "generation": self.generation}))
 
     def _gather(self, living: Sequence[Worker], surplus: Sequence[Worker], now: float) -> None:
@@ -431,7 +437,7 @@ class Membership:
             self._do(Retire(self.generation, f"generation {self.generation} of the job is over"))
         self.generation += 1
         self.members = assign(survivors, newcomers)
-        self._noticed, self._deaths, self._waits_since = HostUpdateResult.no_update, 0, None
+        self._noticed, self._deaths, self._waits_since = (HostUpdateResult.no_update, []), 0, None
         self._suspects.clear()
         self._asked.clear()
         self._said.clear()

@@ -8,7 +8,7 @@ import queue
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from horovod.common.exceptions import HorovodInternalError
@@ -45,12 +45,12 @@ class Channel:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
         self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._leaving: dict[str, Any] = {"sync": True, "lost": None, "ready": False}
+        self._leaving: dict[str, Any] = {"sync": True, "lost": None, "may_go": None, "ready": False}
         threading.Thread(target=self._read, name="horovod-elastic", daemon=True).start()
 
-    def leave(self, sync: bool, lost_rank: int | None) -> None:
+    def leave(self, sync: bool, lost_rank: int | None, may_go: Sequence[int] | None) -> None:
         """Note why the generation is left: tell it with the next :meth:`join`."""
-        self._leaving = {"sync": sync, "lost": lost_rank, "ready": True}
+        self._leaving = {"sync": sync, "lost": lost_rank, "may_go": may_go, "ready": True}
 
     def tell(self, **message: Any) -> None:
         """Send the launcher a message; one that is gone does not mind: this process ends with it."""
@@ -97,7 +97,7 @@ class Channel:
             if self.is_guest:
                 return
             self.generation, self.syncs = order["generation"], order["sync"]
-            self._leaving = {"sync": True, "lost": None, "ready": True}
+            self._leaving = {"sync": True, "lost": None, "may_go": None, "ready": True}
             self.tell(formed=self.generation)
             return
 
@@ -168,13 +168,13 @@ class WorkerNotificationManager:
         channel = self._channel
         return channel is not None and channel.is_guest and self._owner == os.getpid()
 
-    def leave(self, sync: bool, lost_rank: int | None = None) -> None:
-        """Hold notices from now on, and note why this worker leaves its generation."""
+    def leave(self, sync: bool, lost_rank: int | None = None, may_go: Sequence[int] | None = None) -> None:
+        """Hold notices from now on, and note why this worker leaves its generation, and which ranks may go for good."""
         with self._lock:
             self._is_leaving = True
         channel = self.channel()
         if channel is not None:
-            channel.leave(sync, lost_rank)
+            channel.leave(sync, lost_rank, may_go)
 
     def resume(self, sync: bool) -> bool:
         """Hand on what came for the new generation meanwhile; tell whether all its workers synchronise their state.

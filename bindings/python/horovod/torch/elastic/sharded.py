@@ -89,13 +89,11 @@ def _takers(count: int, on_host: int, leaving: Sequence[int]) -> list[int]:
     """Return which rank keeps a copy of each rank's part.
 
     With at most so many ranks on a host, which follow one another, the rank so many further is on another one, unless
-    a host has more than half of all. Where some are leaving, it is one that stays.
+    a host has more than half of all. Where some are leaving, only those count that stay.
     """
-    shift = on_host if on_host < count else 1
-    staying = [rank for rank in range(count) if rank not in leaving]
-    if len(staying) in (0, count):
-        return [(rank + shift) % count for rank in range(count)]
-    places = [staying.index(rank) + 1 if rank in staying else rank for rank in range(count)]
+    staying = [rank for rank in range(count) if rank not in leaving] or list(range(count))
+    shift = on_host if on_host < len(staying) else 1
+    places = [staying.index(rank) + shift if rank in staying else rank for rank in range(count)]
     return [staying[place % len(staying)] for place in places]
 
 
@@ -128,7 +126,7 @@ class ShardedOptimizerStateHandler(StateHandler):
     has_commit : bool
         Whether what is kept belongs to the commit that all ranks go on from; set before :meth:`sync`.
     leaving : sequence of int
-        Ranks that are about to be removed; set before :meth:`save`.
+        Ranks that are about to be removed, so that a copy of theirs is with others; set before :meth:`save`.
     """
 
     has_commit = True

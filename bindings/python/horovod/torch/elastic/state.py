@@ -168,6 +168,8 @@ class TorchState(ObjectState):
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
+            elif isinstance(handler, ShardedOptimizerStateHandler):
+                handler.leaving = ()  # they have left, and ranks have other numbers
 
     def check_host_updates(self) -> None:
         """Raise HostsUpdatedInterrupt, on all ranks together; before, save a state of which a rank has a part alone."""
@@ -181,6 +183,12 @@ class TorchState(ObjectState):
             raise HostsUpdatedInterrupt(skip_sync=False) from None
 
     # --- with a sharded optimizer ---
+
+    @property
+    def may_go(self) -> list[int] | None:  # type: ignore[override]
+        """The ranks whose parts of the last commit others have taken over; None where each has all of it."""
+        handlers = [h for h in self._handlers.values() if isinstance(h, ShardedOptimizerStateHandler)]
+        return list(handlers[0].leaving) if handlers else None
 
     def _is_sharded(self) -> bool:
         return any(isinstance(handler, ShardedOptimizerStateHandler) for handler in self._handlers.values())
