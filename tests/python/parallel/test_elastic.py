@@ -141,6 +141,18 @@ def test_parts_of_ranks_that_leave_are_kept_by_one_that_stays(monkeypatch: pytes
     assert trainee.seen() == expected
 
 
+@pytest.mark.skipif("hvd.size() < 2", reason="a lone rank has all parts")
+def test_a_part_that_is_lost_before_the_first_commit() -> None:
+    trainee = Trainee()
+    trainee.step()  # or a checkpoint was loaded
+    handler = trainee.state._handlers["optimizer"]
+    handler.keep()
+    if hvd.rank() == hvd.size() - 1:
+        handler.has_commit = False  # a newcomer in the place of one that died
+    with pytest.raises(RuntimeError, match=rf"of rank {hvd.size() - 1} of {hvd.size()} is lost: .* the first commit"):
+        handler.sync()
+
+
 def test_a_sharded_optimizer_of_a_process_set_is_refused() -> None:
     if hvd.size() < 2:
         pytest.skip("all ranks are the global set")

@@ -44,6 +44,7 @@ class _Description:
     groups: list[dict[str, Any]]
     entries: list[_Entry]  # the widest first, so that all lie aligned
     rest: dict[int, dict[str, Any]]  # state that is no entry, by parameter
+    is_copied: bool = False  # neighbours have the parts, too
 
 
 @dataclass
@@ -177,6 +178,7 @@ class ShardedOptimizerStateHandler(StateHandler):
         row = self._kept[0].row
         counts = [len(row) // _UNIT if takers[me] == taker else 0 for taker in range(count)]
         received = _exchange(row, counts, "elastic.copy")
+        self._description.is_copied = True
         self._kept += [_Part((rank, count), received[rank]) for rank in range(count) if takers[rank] == me != rank]
 
     def restore(self) -> None:
@@ -201,19 +203,25 @@ class ShardedOptimizerStateHandler(StateHandler):
             raise ValueError(SOME_HAVE_STATE)
         description = broadcast_object(self._description, first, "elastic.description")
         count = told[first][0][0][1]
-        part = self._collect(description.entries, _givers([layouts for layouts, _, _ in told], count), count)
+        part = self._collect(description, _givers([layouts for layouts, _, _ in told], count), count)
         self._on_host = max(on_host for _, _, on_host in told)
         self.value._cut_anew()
         self._load(description, part)
 
-    def _collect(self, entries: Sequence[_Entry], givers: Sequence[Sequence[int]], count: int) -> _Part:
+    def _collect(self, description: _Description, givers: Sequence[Sequence[int]], count: int) -> _Part:
         """Return this rank's part, of what the ranks give."""
+        entries = description.entries
         lost = sorted(set(range(count)).difference(*givers))
         if lost and entries:
+            ranks = f"{'ranks' if len(lost) > 1 else 'rank'} {', '.join(map(str, lost))} of {count}"
+            if not description.is_copied:
+                raise RuntimeError(
+                    f"The sharded optimizer's state of {ranks} is lost: they ended before the first commit of this "
+                    "optimizer, which gives neighbours a copy. Start the job again."
+                )
             raise RuntimeError(
-                f"The commit of {'ranks' if len(lost) > 1 else 'rank'} {', '.join(map(str, lost))} of {count} is lost: "
-                "their parts of the sharded optimizer's state were kept by them and their neighbours alone, which "
-                "ended together. Load your checkpoint."
+                f"The commit of {ranks} is lost: their parts of the sharded optimizer's state were kept by them and "
+                "their neighbours alone, which ended together. Load your checkpoint."
             )
         kept = {part.layout[0]: part.row for part in self._kept}
         me = (rank(), size())
