@@ -38,6 +38,20 @@ def own(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[hvd.rank() * BATCH : (hvd.rank() + 1) * BATCH]
 
 
+class Slowing(torch.optim.Optimizer):
+    """Counts steps in a tensor of one element, of which a part may have as many."""
+
+    def __init__(self, parameters: object) -> None:
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for parameter in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
+            step = self.state[parameter].setdefault("step", torch.zeros(1))
+            step += 1
+            parameter -= 0.1 / step.item() * parameter.grad
+
+
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
@@ -46,6 +60,7 @@ OPTIMIZERS = {
     "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+    "slowing": Slowing,
 }
 
 
@@ -119,7 +134,7 @@ def test_state_is_shared_out() -> None:
     assert kept <= whole // hvd.size() + 3 * len(trained)
 
 
-@pytest.mark.parametrize("kind", ["momentum", "adam", "nadam"])
+@pytest.mark.parametrize("kind", ["momentum", "adam", "nadam", "slowing"])
 def test_checkpoints(kind: str) -> None:
     steps, more = 3, 2
     expected, plain = trained_alone(kind, steps)

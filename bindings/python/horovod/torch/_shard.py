@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-# State that torch's optimizers keep once for a parameter, as tensors without dimensions.
+# State that optimizers keep once for a parameter; torch's as tensors without dimensions.
 _PER_PARAMETER = ("step", "mu_product", "eta", "mu")
 
 
@@ -71,9 +71,10 @@ class Shard:
         laid_out = torch.empty_like(self.parameter, dtype=value.dtype, requires_grad=False).copy_(value)
         return _flat(laid_out)[self._begin : self._end].clone()
 
-    def is_part(self, value: Any) -> bool:
+    def is_part(self, key: str, value: Any) -> bool:
         """Tell whether a state value has one number for each element of the part."""
-        return isinstance(value, torch.Tensor) and value.dim() > 0 and value.shape == self.part.shape
+        is_alike = isinstance(value, torch.Tensor) and value.dim() > 0 and value.shape == self.part.shape
+        return is_alike and key not in _PER_PARAMETER
 
     def whole(self, gathered: torch.Tensor) -> torch.Tensor:
         """Return a tensor of the parameter's shape from the parts of all ranks."""

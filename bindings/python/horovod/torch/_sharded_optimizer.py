@@ -249,7 +249,7 @@ class ShardedMixin:
         for index, shard in enumerate(self._shards):
             entries = dict(state.get(index, {}))
             for key, value in sorted(entries.items()):
-                if shard.is_part(value):
+                if shard.is_part(key, value):
                     entries[key] = shard.whole(self._gathered(value, f"{shard.name}.state.{key}"))
             if entries:
                 state[index] = entries

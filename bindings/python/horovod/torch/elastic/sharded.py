@@ -114,6 +114,11 @@ def _exchange(sent: torch.Tensor, counts: Sequence[int], name: str) -> list[torc
     return list(received.view(-1).split([count * _UNIT for count in counts_in.tolist()]))
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy, in the host's memory: other ranks would put a tensor on the device with this rank's number."""
+    return value.to("cpu", copy=True) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+
+
 class ShardedOptimizerStateHandler(StateHandler):
     """For ``DistributedOptimizer(sharded=True)``.
 
@@ -152,11 +157,11 @@ class ShardedOptimizerStateHandler(StateHandler):
         rest: dict[int, dict[str, Any]] = {}
         for index, shard in enumerate(optimizer._shards):
             for key, value in optimizer.state.get(shard.part, {}).items():
-                if shard.is_part(value):
+                if shard.is_part(key, value):
                     elements = shard.parameter.numel()
                     found.append((_Entry(index, key, value.dtype, value.element_size(), elements), value))
                 else:
-                    rest.setdefault(index, {})[key] = copy.deepcopy(value)
+                    rest.setdefault(index, {})[key] = _copied(value)
         found.sort(key=lambda pair: (-pair[0].width, pair[0].index, pair[0].key))
         entries = [entry for entry, _ in found]
         length = _length(entries, optimizer._layout)
