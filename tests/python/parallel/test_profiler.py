@@ -67,11 +67,10 @@ def nvtx(monkeypatch: pytest.MonkeyPatch) -> Iterator[NvtxDouble]:
 def test_operations_are_ranges_of_nvtx_under_its_tools(nvtx: NvtxDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     work()
     assert nvtx.pushed == []
-    for is_off, expected in (
-        ("1", []),
-        ("0", ["HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodBroadcast", "HorovodBroadcast (wait)"]),
-    ):
-        monkeypatch.setenv("NVTX_INJECTION64_PATH", "/a/tool.so")
+    ranges = ["HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodBroadcast", "HorovodBroadcast (wait)"]
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "/a/tool.so")
+    for is_off, expected in (("1", []), ("-10", []), ("0", ranges), ("false", ranges), ("", ranges)):
+        nvtx.pushed, nvtx.popped = [], 0
         monkeypatch.setenv("HOROVOD_DISABLE_NVTX_RANGES", is_off)
         _tensors._nvtx_marker.cache_clear()
         work()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -63,7 +64,7 @@ def marker() -> Callable[..., AbstractContextManager[Any]] | None:
 @functools.cache
 def _nvtx_marker() -> Callable[..., AbstractContextManager[Any]] | None:
     """Return what makes ranges of NVTX, where one of its tools started this process and torch has NVTX."""
-    is_off = os.environ.get("HOROVOD_DISABLE_NVTX_RANGES", "") not in ("", "0")
+    is_off = re.match(r"\s*[-+]?0*[1-9]", os.environ.get("HOROVOD_DISABLE_NVTX_RANGES", ""))  # an integer but 0
     has_tool = bool(os.environ.get("NVTX_INJECTION64_PATH"))  # the library that a tool has NVTX load
     return torch.cuda.nvtx.range if has_tool and torch.version.cuda is not None and not is_off else None
 
