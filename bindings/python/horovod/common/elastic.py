@@ -120,9 +120,12 @@ class ObjectState(State):
         for name, value in self._saved_state.items():
             setattr(self, name, value)
 
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._saved_state}
+
     def save(self) -> None:
         """Keep the attributes' values."""
-        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+        self._saved_state = self._values()
 
     def restore(self) -> None:
         """Set the attributes to the values of the last save."""

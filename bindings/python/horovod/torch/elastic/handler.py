@@ -18,7 +18,7 @@ class StateHandler:
         self.value = value
 
     def save(self) -> None:
-        """Keep a copy of the value's state."""
+        """Keep a copy of the value's state, in an object of its own: the last one may still be gone back to."""
         raise NotImplementedError
 
     def restore(self) -> None:

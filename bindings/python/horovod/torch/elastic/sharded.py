@@ -52,7 +52,7 @@ class _Part:
     """A rank's part of a commit."""
 
     layout: tuple[int, int]  # which part of how many
-    row: torch.Tensor  # bytes of all entries, one after the other, and what makes whole units of them
+    row: torch.Tensor  # bytes of all entries, one after the other; of one that is kept, filled up to whole units
 
 
 def _common(entries: Sequence[_Entry], old: tuple[int, int], new: tuple[int, int]) -> Iterator[tuple[int, int, int]]:

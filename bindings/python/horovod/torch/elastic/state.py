@@ -200,7 +200,7 @@ class TorchState(ObjectState):
             if isinstance(handler, ShardedOptimizerStateHandler):
                 handler.leaving = leaving
             handler.save()
-        commit = _Commit(number, handlers, {name: getattr(self, name) for name in self._saved_state})
+        commit = _Commit(number, handlers, self._values())
         self._next = commit
         barrier()
         self._take(commit)
