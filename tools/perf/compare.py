@@ -206,18 +206,20 @@ def time_text(microseconds):
 
 
 def table(times, places, names, ranks, sizes, cores):
-    """Write a Markdown table: medians over the rounds on near or far cores, and how much longer a peer takes.
+    """Write a Markdown table: medians over the rounds with Roda on near or far cores, and how much longer a peer takes.
 
-    Medians over both would say nothing: these are different machines.
+    Medians over both would say nothing: these are different machines. Where the peers' ranks were in a round, at other
+    moments of it, is not known.
     """
-    heads = [f"np={ranks}, {cores} cores", "rounds", *names, *(f"{name} / {names[0]}" for name in names[1:])]
+    ours, *peers = names
+    heads = [f"np={ranks}, {ours} on {cores} cores", "rounds", ours, *peers, *(f"{peer} / {ours}" for peer in peers)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for size in sizes:
         chosen = [i for i, where in enumerate(places[ranks, size]) if where["cores"] == cores]
         if not chosen:
             continue
         rounds = [[times[ranks, name, size][i] for i in chosen] for name in names]
-        ratios = [median(peer / ours for peer, ours in zip(values, rounds[0])) for values in rounds[1:]]
+        ratios = [median(theirs / own for theirs, own in zip(values, rounds[0])) for values in rounds[1:]]
         cells = [str(len(chosen)), *(time_text(median(values)) for values in rounds),
                  *(f"{ratio:.2f}" for ratio in ratios)]
         lines.append(f"| {size_text(size)} | " + " | ".join(cells) + " |")
