@@ -7,6 +7,7 @@ import random
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from conftest import Launch
 from horovod.torch.elastic.sharded import _common, _Entry, _givers, _length, _takers
@@ -98,14 +99,15 @@ def test_workers_that_die_one_by_one_and_as_neighbours(horovodrun: Launch, tmp_p
     assert "RuntimeError: The commit of rank 1 of 3 is lost: " in done.stderr
 
 
-def test_workers_that_are_removed_one_after_the_other_before_a_commit(horovodrun: Launch, tmp_path: Path) -> None:
-    events = 'remove(3, "localhost:3", 0); remove(4, "localhost:1", 3)'
+@pytest.mark.parametrize("next_one", ['remove(4, "localhost:1", 3)', "die(4, (0,))"], ids=["removed", "dead"])
+def test_a_worker_is_removed_and_before_a_commit_another(horovodrun: Launch, tmp_path: Path, next_one: str) -> None:
+    events = rf'remove(3, "localhost:1\n127.0.0.1:1", 0); {next_one}'  # one of the two has the other's copy
     (tmp_path / "train.py").write_text(TRAINING.replace("EVENTS", events))
-    (tmp_path / "hosts").write_text("localhost:4")
+    (tmp_path / "hosts").write_text("localhost:2\n127.0.0.1:1")
     script = tmp_path / "discover"
     script.write_text(f"#!/bin/sh\nprintf . >>{tmp_path}/polls\ncat {tmp_path}/hosts\n")
     script.chmod(0o700)
-    flags = ("-np", "4", "--min-np", "1", "--host-discovery-script", str(script))
+    flags = ("-np", "3", "--min-np", "1", "--host-discovery-script", str(script))
     done = horovodrun(*flags, sys.executable, str(tmp_path / "train.py"), str(tmp_path))
     assert done.returncode == 0, done.stderr
     entries = [json.loads(line) for line in (tmp_path / "entries").read_text().splitlines()]

@@ -116,9 +116,12 @@ def test_more_threads_than_cores_are_told_once(horovodrun: Launch) -> None:
 def test_the_engines_threads_are_pinned_where_the_user_says(horovodrun: Launch) -> None:
     code = """if True:
         import os
+        from horovod.common import operations
         from horovod.common.basics import HorovodBasics as B
+        from horovod.common.process_sets import global_process_set
         B().init()
         masks = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
+        operations.barrier(global_process_set)  # the end of one rank is that of all engines
         print(*sorted(str(*mask) if len(mask) == 1 else "many" for mask in masks)[::-1])"""
     first, *_, last = sorted(os.sched_getaffinity(0))
 
