@@ -62,11 +62,15 @@ class Environment:
         assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def install(self, *packages: str | Path) -> None:
-        """Installs packages with what they depend on."""
+    def pip(self, *arguments: str | Path) -> str:
+        """Runs pip; returns what it prints."""
         # pip's own settings are the machine's: where its registry is.
         machine = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
-        self.run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages, **machine)
+        return self.run("python", "-m", "pip", "--disable-pip-version-check", *arguments, **machine)
+
+    def install(self, *packages: str | Path) -> None:
+        """Installs packages with what they depend on."""
+        self.pip("install", "-q", *packages)
 
 
 def versions() -> list[str]:
@@ -81,6 +85,22 @@ basics = HorovodBasics()
 basics.init()
 operations.barrier(global_process_set)
 print("rank", basics.rank(), "of", basics.size(), flush=True)
+basics.shutdown()
+"""
+
+
+# Says which of the files that are loaded have a part in their name.
+LOADING_JOB = """
+import sys
+from horovod.common import objects
+from horovod.common.basics import HorovodBasics
+basics = HorovodBasics()
+basics.init()
+assert basics.mpi_enabled() or "mpi" not in sys.argv[1]
+ranks = objects.allgather_object(basics.rank())
+with open("/proc/self/maps") as maps:
+    files = {line.split()[-1] for line in maps if sys.argv[1] in line}
+print("ranks", ranks, "over", *files, flush=True)
 basics.shutdown()
 """
 

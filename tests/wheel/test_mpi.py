@@ -6,20 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_install import Environment
+from test_install import LOADING_JOB, Environment
 
-JOB = """
-from horovod.common import objects
-from horovod.common.basics import HorovodBasics
-basics = HorovodBasics()
-basics.init()
-assert basics.mpi_enabled()
-ranks = objects.allgather_object(basics.rank())
-with open("/proc/self/maps") as maps:
-    files = {line.split()[-1] for line in maps if "/libmpi" in line}
-print("ranks", ranks, "over", *files, flush=True)
-basics.shutdown()
-"""
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "HOROVOD_CPU_OPERATIONS": "mpi"}
 
 
@@ -37,7 +25,7 @@ def test_the_library_of_the_launcher_in_the_path(
     environment = Environment(tmp_path / "env", Path(sys.executable))
     environment.install(wheel, package)
     file = environment.bin.parent / "lib" / library
-    program = [environment.bin / "python", "-c", JOB]
+    program = [environment.bin / "python", "-c", LOADING_JOB, "/libmpi"]
     if preload:
         program = ["/usr/bin/env", f"LD_PRELOAD={file}", *program]
     printed = environment.run("mpirun", "-np", "2", *options, *program, **ROOT)

@@ -1,7 +1,9 @@
 #include "transports/ucx/functions.h"
 
+#include <dlfcn.h>
 #include <roda/sdk/error.hpp>
 
+#include <filesystem>
 #include <string>
 
 #include "plugins/base/mutex.h"
@@ -30,6 +32,27 @@ void demand(void* library, const char* name, Function* function) {
   if (!look_up(library, name, function)) refuse(std::string(kFile) + " has no " + name + ": " + needed());
 }
 
+// PyPI's package libucx, which lies beside ours, where the loader does not look. In a wheel this plugin is
+// horovod/lib/roda/plugins/roda_ucx.so.
+std::string file_of_package() {
+  const std::filesystem::path folder = std::filesystem::path(file_of(&open_functions, "")).parent_path();
+  return (folder / "../../../../libucx/lib" / kFile).lexically_normal();
+}
+
+void* open_library() {
+  // Never closed: UCX's threads and exit handlers would outlive its code.
+  constexpr int kMode = RTLD_NOW | RTLD_LOCAL;
+  if (void* library = ::dlopen(kFile, kMode); library != nullptr) return library;
+  std::string reasons = ::dlerror();
+  std::error_code error;
+  if (const std::string file = file_of_package(); std::filesystem::exists(file, error)) {
+    if (void* library = ::dlopen(file.c_str(), kMode); library != nullptr) return library;
+    reasons += std::string("; ") + ::dlerror();
+  }
+  refuse("no UCX: " + reasons +
+         "; install it (Debian: libucx0; pip: libucx-cu12) or add its folder to LD_LIBRARY_PATH");
+}
+
 void check_version(void* library) {
   decltype(&::ucp_get_version) get_version = nullptr;
   demand(library, "ucp_get_version", &get_version);
@@ -46,12 +69,7 @@ void open_functions() {
   static Mutex guard;
   const MutexLock lock(guard);
   if (ucp.get_version != nullptr) return;
-  // Never closed: UCX's threads and exit handlers would outlive its code.
-  void* library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    refuse(std::string("no UCX: ") + ::dlerror() +
-           "; install it (Debian: libucx0; pip: libucx-cu12) or add its folder to LD_LIBRARY_PATH");
-  }
+  void* library = open_library();
   check_version(library);
   Ucp found_ucp;
   Ucs found_ucs;

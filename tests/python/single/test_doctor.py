@@ -231,6 +231,9 @@ def test_plugins_that_lack_a_library_or_a_device(monkeypatch: pytest.MonkeyPatch
     for name in ("verbs", "nccl", "cuda"):
         answer = {"plugins": [record(name, f"lib{name}.so.1: cannot open shared object file")]}
         assert find(list(software.transports(answer, has_rdma=True, has_gpu=True)), name).mend
+    none = {"plugins": [record("ucx", "no UCX: libucp.so.0: cannot open shared object file")]}
+    mend = find(list(software.transports(none, has_rdma=False, has_gpu=False)), "ucx").mend
+    assert mend.index("libucx0") < mend.index("pip install libucx-cu12")
     few = {"plugins": [record("ucx", "raise the limit (ulimit -n)")]}
     assert find(list(software.transports(few, has_rdma=False, has_gpu=False)), "ucx").mend.startswith("ulimit -n")
 

@@ -113,7 +113,7 @@ def _how_to_open(name: str, reason: str) -> str:
     """Return the line that makes a plugin usable that gave this reason; empty when no line does."""
     lines = {
         "mpi": install_line("openmpi-bin", "openmpi") + "   (or load your site's module: module load openmpi)",
-        "ucx": install_line("libucx0", "ucx"),
+        "ucx": install_line("libucx0", "ucx") + f"   (or: {pip_line('libucx-cu12')})",
         "gloo": install_line("libgloo0", "gloo"),
         "verbs": install_line("libibverbs1 ibverbs-providers", "libibverbs"),
         "nccl": pip_line("nvidia-nccl-cu12") + "   (then RODA_NCCL_LIBRARY names its libnccl.so.2)",
