@@ -74,7 +74,8 @@ std::vector<tune::Choice> algorithm_choices(const Parts& parts) {
     tune::Choice& choice = choices[i];
     const std::string to = choice.to == SIZE_MAX ? "inf" : std::to_string(choice.to);
     for (const select::Option& option : options[i]) {
-      const std::string rule = format("allreduce@host:{}-{}[{}] = {}", choice.from, to, ranks.size(), option.text());
+      const std::string rule =
+          roda::format("allreduce@host:{}-{}[{}] = {}", choice.from, to, ranks.size(), option.text());
       choice.changes.push_back([rule](negotiate::Tuning* t) { t->select += (t->select.empty() ? "" : "; ") + rule; });
     }
   }
@@ -122,8 +123,8 @@ std::unique_ptr<tune::Tuner> make_tuner(const Parts& parts) {
   options.warmup = knobs.autotune_warmup;
   options.steps = knobs.autotune_steps;
   options.log = knobs.autotune_log;
-  options.fixed_columns = format("{:d},{:d},{:d},{:d}", knobs.hierarchical_allreduce, knobs.hierarchical_allgather,
-                                 knobs.torus_allreduce, knobs.cache_capacity > 0);
+  options.fixed_columns = roda::format("{:d},{:d},{:d},{:d}", knobs.hierarchical_allreduce,
+                                       knobs.hierarchical_allgather, knobs.torus_allreduce, knobs.cache_capacity > 0);
   return std::make_unique<tune::Tuner>(options, tune::Search(start, std::move(search)));
 }
 

@@ -57,8 +57,8 @@ void Tuner::in_force() {
 
 void Tuner::write(const Tuning& t, double score) {
   if (!log_.is_open()) return;
-  log_ << format("{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
-                 static_cast<double>(t.threshold) / (1 << 20), score, t.outstanding, t.select)
+  log_ << roda::format("{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
+                       static_cast<double>(t.threshold) / (1 << 20), score, t.outstanding, t.select)
        << std::flush;
 }
 

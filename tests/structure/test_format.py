@@ -48,6 +48,13 @@ def test_headers_say_pragma_once():
     assert not missing, missing
 
 
+def test_format_is_called_with_its_namespace():
+    # Where a library of C++ has std::format, a call without it that takes a std::string could mean either.
+    pattern = re.compile(r"[^\w:.>]format\(\"")
+    found = [path for path in arrows.sources(*FOLDERS) if pattern.search((arrows.ROOT / path).read_text())]
+    assert not found, found
+
+
 @pytest.mark.parametrize("script", scripts())
 def test_shell_scripts_parse(script):
     run("bash", "-n", script)
