@@ -72,11 +72,11 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def test_the_whole_page(everything: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    page._print_text([Finding(**each) for each in everything.values()], [])
+    page._print_text([Finding(**each) for each in everything.values()], ["shm", "job"], [])
     printed = capsys.readouterr().out
     for text in ("Installation", "Transports", "Frameworks", "MPI", "Machine", "Self-test"):
         assert f"\n{text}\n" in printed
-    assert "All that was asked for is usable." in printed
+    assert printed.endswith("\nAll that was asked for is usable: shm, job.\n")
     assert max(map(len, (line for line in printed.splitlines() if "->" not in line and "/" not in line))) <= 120
 
 
@@ -180,7 +180,9 @@ def test_an_engine_for_a_newer_system(tmp_path: Path) -> None:
     assert "this build of Roda needs glibc 9." in broken["text"]
     assert f"this system has {platform.libc_ver()[1]}" in broken["text"]
     assert "pip install --no-binary roda" in broken["mend"]
-    assert found["Frameworks", "torch"]["state"] in ("broken", "absent")
+    if (torch := found["Frameworks", "torch"])["state"] != "absent":
+        assert torch["state"] == "broken"
+        assert "needs the engine" in torch["text"]
     done = examine(sys.executable, "-c", "import horovod; horovod.version; import horovod.common.basics", **moved)
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
@@ -260,7 +262,13 @@ def test_a_broken_mpirun(tmp_path: Path) -> None:
     found = list(software.mpi(str(tmp_path)))
     assert [each.state for each in found] == [BROKEN]
     assert "libopen-rte.so.40" in found[0].text
-    assert str(tmp_path) in found[0].mend
+    assert found[0].mend.startswith(f"take {tmp_path} out of PATH, or ")
+    works = program(tmp_path / "b/mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
+    found = list(software.mpi(f"{tmp_path}:{works.parent}"))
+    assert [each.state for each in found] == [BROKEN, OK]
+    assert found[0].mend == f"take {tmp_path} out of PATH: {works} works"
+    failed = selftest._judge("mpi", Ended(1, "", selftest.NO_MPIRUN), None)
+    assert page.with_causes([*found, failed])[-1].mend == found[0].mend
 
 
 def test_an_mpirun_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -304,6 +312,7 @@ def test_no_mpi(tmp_path: Path) -> None:
 def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.shared_memory(tmp_path).state == WARNING
     assert "--shm-size" in machine.shared_memory(tmp_path).mend
+    assert "mkdir /dev/shm && mount" in machine.shared_memory(tmp_path).mend
     (tmp_path / "dev/shm").mkdir(parents=True)
     state = SimpleNamespace(f_blocks=16384, f_bavail=8192, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda _: state)
@@ -389,6 +398,9 @@ def test_sums_that_are_wrong_and_bandwidths_that_are_low() -> None:
     assert good.text == "1.00 GB/s, 50 % of this machine's 2.00"
     assert selftest._judge("tcp", Ended(0, row % "ok", ""), 20.0).state == WARNING
     assert selftest._judge("unix", Ended(0, row % "ok", ""), None).text == "1.00 GB/s"
+    busy = selftest._judge("tcp", Ended(0, row % "ok", ""), 0.4)
+    assert busy.state == OK
+    assert busy.text == "1.00 GB/s, more than the 0.40 measured for this machine: try again when nothing else runs"
 
 
 def test_what_is_asked_for_must_be_usable_everywhere() -> None:
@@ -406,6 +418,15 @@ def test_libraries_that_fail_for_want_of_shared_memory_say_so() -> None:
     assert page.with_causes([enough, failed]) == [enough, failed]
     socket = Finding("Self-test", "tcp", BROKEN, "", "debug")
     assert page.with_causes([little, socket]) == [little, socket]
+
+
+def test_what_a_framework_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "ModuleNotFoundError: No module named 'tensorflow'"
+    monkeypatch.setattr(software, "_is_there", lambda name: name == "jax")
+    assert software._how_to_import("keras", "keras", said) == "export KERAS_BACKEND=jax"
+    monkeypatch.setattr(software, "_is_there", lambda name: False)
+    assert software._how_to_import("keras", "keras", said).endswith("pip install tensorflow")
+    assert software._how_to_import("torch", "torch", "No module named 'torch._C'").endswith("--force-reinstall torch")
 
 
 def test_a_python_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,16 +76,17 @@ def cores(topology: Mapping[str, Any]) -> Finding:
 def shared_memory(root: Path) -> Finding:
     """Tell the size of /dev/shm."""
     users = "Roda's shm transport does without it; PyTorch's DataLoader workers and NCCL do not"
-    docker = "docker run --shm-size=2g …, or as root: mount"
     folder = root / "dev/shm"
     if not os.access(folder, os.W_OK):
-        mend = f"{docker} -t tmpfs -o size=2g tmpfs /dev/shm"
+        make = "" if folder.is_dir() else "mkdir /dev/shm && "
+        mend = f"docker run --shm-size=2g …, or as root: {make}mount -t tmpfs -o size=2g tmpfs /dev/shm"
         return _found(SHARED_MEMORY, WARNING, f"there is no /dev/shm that may be written to. {users}", mend)
     state = os.statvfs(folder)
     size, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
     text = f"{_size(size)} in /dev/shm, of which {_size(free)} are free"
     if free < _SMALL_SHARED_MEMORY:
-        return _found(SHARED_MEMORY, WARNING, f"{text}. {users}", f"{docker} -o remount,size=2g /dev/shm")
+        mend = "docker run --shm-size=2g …, or as root: mount -o remount,size=2g /dev/shm"
+        return _found(SHARED_MEMORY, WARNING, f"{text}. {users}", mend)
     return _found(SHARED_MEMORY, OK, text)
 
 

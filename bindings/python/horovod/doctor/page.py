@@ -19,9 +19,10 @@ from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
 
 _MARKS = {OK: "ok", ABSENT: "--", WARNING: "look", BROKEN: "BROKEN"}
 _ABOUT_BANDWIDTH = (
-    "An allreduce of 16 MiB of float32 by two ranks. What it stands beside was measured here in the same run, for "
-    "0.25 s: for shm, mpi and ucx, two threads that copy 16 MiB at the same time, times 0.8 for the sum; for tcp and "
-    "gloo, two plain connections over loopback, one in each direction. Networks and other machines were not measured."
+    "An allreduce of 16 MiB of float32 by two ranks; `job` is what the engine chooses by itself. What it stands "
+    "beside was measured here in the same run, for 0.25 s: for shm, mpi and ucx, two threads that copy 16 MiB at the "
+    "same time, times 0.8 for the sum; for tcp and gloo, two plain connections over loopback, one in each direction. "
+    "Networks and other machines were not measured."
 )
 
 
@@ -53,7 +54,7 @@ def examine() -> list[Finding]:
         engine,
         *software.installation(answer),
         *software.transports(answer, has_rdma, has_gpu),
-        *software.frameworks(),
+        *software.frameworks(has_engine=bool(answer)),
         *software.mpi(os.environ.get("PATH", os.defpath)),
         *machine.examine(answer.get("topology", {}), root),
     ]
@@ -72,17 +73,20 @@ def unusable(findings: Sequence[Finding], asked: Iterable[str]) -> list[str]:
 
 
 def with_causes(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings; the libraries that failed and may have done so for want of /dev/shm say what to do first."""
+    """Return the findings; what failed and may have done so for another one's sake says what to do first."""
+    launcher = next((each for each in findings if each.section == "MPI" and each.state in (BROKEN, ABSENT)), None)
     shared = next((each for each in findings if each.name == machine.SHARED_MEMORY and each.state == WARNING), None)
 
     def explained(each: Finding) -> Finding:
+        if launcher and selftest.NO_MPIRUN in each.text:
+            return replace(each, mend=launcher.mend)
         is_users = each.section == selftest.SECTION and each.state == BROKEN and each.name in ("mpi", "ucx")
         return replace(each, mend=f"first of all more shared memory: {shared.mend}") if shared and is_users else each
 
     return [explained(each) for each in findings]
 
 
-def _print_text(findings: Sequence[Finding], missing: Sequence[str]) -> None:
+def _print_text(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
     width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 120))
     wide = max(len(each.name) for each in findings)
     print(f"Roda on {platform.node()}")
@@ -100,7 +104,8 @@ def _print_text(findings: Sequence[Finding], missing: Sequence[str]) -> None:
         if each.mend:
             print(f"{' ' * len(head)}-> {each.mend}")
     print()
-    print(f"Not usable: {', '.join(missing)}." if missing else "All that was asked for is usable.")
+    usable = f"All that was asked for is usable: {', '.join(asked)}."
+    print(f"Not usable: {', '.join(missing)}." if missing else usable)
 
 
 def _print_json(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
@@ -131,5 +136,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         _print_json(findings, asked, missing)
     else:
-        _print_text(findings, missing)
+        _print_text(findings, asked, missing)
     return 1 if missing else 0

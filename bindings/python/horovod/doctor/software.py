@@ -16,7 +16,7 @@ from typing import Any
 
 import horovod
 from horovod.build_plugin import users_folder
-from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line, run
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, install_line, pip_line, run
 from horovod.doctor.loader import explain
 from horovod.runner.mpi_run import implementation_in
 
@@ -166,21 +166,41 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def frameworks() -> Iterator[Finding]:
-    """Tell the frameworks that are installed, and whether their bindings can be imported."""
+def _how_to_import(module: str, distribution: str, why: str) -> str:
+    """Return the line that makes an installed framework's binding importable."""
+    absent = re.search(r"No module named '(\w+)'", why)
+    if absent is None or absent[1] == module:
+        return pip_line(distribution, "--force-reinstall")
+    others = [name for name in ("torch", "jax", "tensorflow") if _is_there(name)]
+    if module == "keras" and others:  # it computes with one of these, by default with TensorFlow
+        return f"export KERAS_BACKEND={others[0]}"
+    return pip_line(absent[1])
+
+
+def frameworks(has_engine: bool) -> Iterator[Finding]:
+    """Tell the frameworks that are installed, and whether their bindings can be imported.
+
+    Parameters
+    ----------
+    has_engine : bool
+        The engine can be loaded, without which no binding works.
+    """
     for module, distribution, binding in _FRAMEWORKS:
         if not _is_there(module):
             extra = binding.rpartition(".")[2]
             yield _framework(module, ABSENT, "is not installed", pip_line(f"'roda[{extra}]'"))
             continue
         version = _version_of(distribution, module)
-        # Without the engine a binding can be imported, and only warns.
-        ended = run([sys.executable, "-c", f"import {binding} as hvd; hvd.init"], limit=90)
+        if not has_engine:
+            text = f"{version}; {binding} needs the engine, which can't be loaded (above)"
+            yield _framework(module, BROKEN, text)
+            continue
+        ended = run([sys.executable, "-c", f"import {binding}"], limit=90)
         if ended.status == 0:
             spec = importlib.util.find_spec(module)
             yield _framework(module, OK, f"{version}, {binding} works", path=(spec and spec.origin) or "")
         else:
-            mend = pip_line(distribution, "--force-reinstall")
+            mend = _how_to_import(module, distribution, ended.why)
             yield _framework(module, BROKEN, f"{version}: import {binding} fails: {ended.why}", mend)
 
 
@@ -198,13 +218,18 @@ def launchers_of_mpi(path: str) -> list[str]:
 def mpi(path: str) -> Iterator[Finding]:
     """Tell the MPIs whose launchers a search path has."""
     kinds: dict[str, str] = {}
-    for program in launchers_of_mpi(path):
-        ended = run([program, "--version"], limit=10)
-        output = ended.stdout + ended.stderr
-        kind = implementation_in(output) if ended.status == 0 else None
+    answers = {program: run([program, "--version"], limit=10) for program in launchers_of_mpi(path)}
+
+    def kind_of(ended: Ended) -> str | None:
+        return implementation_in(ended.stdout + ended.stderr) if ended.status == 0 else None
+
+    works = next((program for program, ended in answers.items() if kind_of(ended)), "")
+    for program, ended in answers.items():
+        output, kind = ended.stdout + ended.stderr, kind_of(ended)
         if kind is None:
-            why = f"{program} --version fails: {ended.why}" if ended.status != 0 else "it does not say which MPI it is"
-            mend = f"take {Path(program).parent} out of PATH, or {install_line('openmpi-bin', 'openmpi')}"
+            why = f"its --version fails: {ended.why}" if ended.status != 0 else "it does not say which MPI it is"
+            mend = f"take {Path(program).parent} out of PATH"
+            mend += f": {works} works" if works else f", or {install_line('openmpi-bin', 'openmpi')}"
             yield _mpi(Path(program).name, BROKEN, why, mend, program)
             continue
         version = next((line.strip() for line in output.splitlines() if re.search(r"\d+\.\d+", line)), kind)
@@ -217,7 +242,7 @@ def mpi(path: str) -> Iterator[Finding]:
         mend = f"nothing if you mean {first}, which comes first; else: export PATH={Path(other).parent}:$PATH"
         text += ". A program built for one does not run under the other's mpirun"
         yield _mpi("two MPIs", WARNING, text, mend)
-    if not launchers_of_mpi(path):
+    if not answers:
         text = "no mpirun in PATH; only `horovodrun --mpi` and jobs over MPI need one"
         yield _mpi("mpirun", ABSENT, text, install_line("openmpi-bin", "openmpi"))
 
