@@ -5,10 +5,11 @@ import io
 import os
 import re
 import resource
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Launch
+from conftest import Launch, launcher
 from horovod.runner.output import LineForwarder, MultiFile, open_rank_file
 
 
@@ -150,3 +151,20 @@ def test_output_files_that_cannot_be_made(horovodrun: Launch, tmp_path: Path) ->
     assert done.returncode == 2
     assert done.stderr == f"horovodrun: --output-filename {tmp_path}/rank.0/in: Not a directory\n"
     assert "never" not in done.stdout
+
+
+def test_streams_of_the_launcher_that_cannot_be_written_end_no_job(tmp_path: Path) -> None:
+    tell = [*launcher(), "-np", "2", *sh("seq 20000; echo end >&2")]
+    limit = 1 << 16
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run(
+            tell, stdout=log, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )  # fmt: skip
+    assert done.returncode == 0
+    assert (tmp_path / "log").stat().st_size == limit
+    lines = sorted(done.stderr.splitlines())
+    assert lines[0].startswith("Cannot write <stdout>: File too large. The job goes on; ")
+    assert lines[1:] == ["[0]<stderr>:end", "[1]<stderr>:end"]
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(tell, stdout=full, stderr=full, timeout=120, check=False).returncode == 0

@@ -21,7 +21,7 @@ from typing import Any
 
 from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util.settings import Settings
-from horovod.runner.output import LineForwarder, open_rank_file
+from horovod.runner.output import LineForwarder, make_output_folder, open_rank_file, stream_writer
 from horovod.runner.reach import Reach
 from horovod.runner.util import network
 from horovod.runner.util.remote import remote_arguments
@@ -124,14 +124,6 @@ def _read(fd: int, count: int) -> bytes:
         return b""
 
 
-def _make_folder(path: str) -> None:
-    """See that a folder is there before anything starts: a wrong name would be told when much has been printed."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--output-filename {path}: {error.strerror}") from error
-
-
 def _agent_command(settings: Settings, host: HostJob) -> list[str]:
     if host.is_local:
         return boot_command(sys.executable)
@@ -175,7 +167,7 @@ class Job:
         self.results: dict[int, bytes] = {}
         self._settings = settings
         if settings.output_filename:
-            _make_folder(settings.output_filename)
+            make_output_folder(settings.output_filename)
         self._hosts = hosts
         self._spec = {
             "command": list(command),
@@ -386,8 +378,9 @@ class Job:
         forwarder = self._forwarders.get((rank, kind))
         if forwarder is None:
             stream = "stdout" if kind == b"o" else "stderr"
+            own = self._own_stream(stream)
             forwarder = LineForwarder(
-                _writer(self._own_stream(stream)),
+                stream_writer(own, lambda error: self._copy_lost(getattr(own, "name", stream), error)),
                 self._name_of(rank),
                 stream,
                 self._settings.prefix_output_with_timestamp,
@@ -410,14 +403,14 @@ class Job:
 
     def _copy_lost(self, path: str, error: OSError) -> None:
         """Tell of the first file of what ranks print that can't be written; others mostly have the same reason."""
-        if not self._is_copy_lost:
-            self._is_copy_lost = True
-            print(
-                f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
-                "file, nor in others that can't be written.",
-                file=sys.stderr,
-                flush=True,
-            )
+        if self._is_copy_lost:
+            return
+        self._is_copy_lost = True
+        tell = stream_writer(sys.stderr, lambda _: None)  # it may be the one
+        tell(
+            f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
+            "file, nor in others that can't be written.\n"
+        )
 
     def _name_of(self, rank: int) -> int | str:
         return rank
@@ -442,18 +435,3 @@ class Job:
             if not self._stopping:
                 print(f"The connection to host {connection.host.hostname} was lost.", file=sys.stderr)
             self._rank_ended(rank, 255)
-
-
-def _writer(stream: Any) -> Any:
-    """Return what writes text to a stream of this process."""
-    binary = getattr(stream, "buffer", None)
-
-    def write(text: str) -> None:
-        if binary is not None:  # whatever the locale: ranks print UTF-8
-            binary.write(text.encode("utf-8"))
-            binary.flush()
-        else:
-            stream.write(text)
-            stream.flush()
-
-    return write

@@ -113,6 +113,38 @@ class LineForwarder:
                 copy.close()
 
 
+def stream_writer(stream: Any, lost: Callable[[OSError], None]) -> Callable[[str], None]:
+    """Return what writes text to a stream of this process, or tells that it could not: a disk may be full."""
+    binary = getattr(stream, "buffer", None)
+    # What stays in a buffer that can't be flushed would be this process's end at its exit.
+    raw = getattr(binary, "raw", binary)
+
+    def write(text: str) -> None:
+        try:
+            stream.flush()
+            if raw is None:
+                stream.write(text)
+                stream.flush()
+                return
+            data = text.encode("utf-8")  # whatever the locale: ranks print UTF-8
+            while data:
+                data = data[raw.write(data) or 0 :]  # nothing, while a pipe that does not block is full
+        except BrokenPipeError:  # nobody reads: that ends other programs, too
+            raise
+        except OSError as error:
+            lost(error)
+
+    return write
+
+
+def make_output_folder(path: str) -> None:
+    """See that a folder is there before anything starts: a wrong name would be told when much has been printed."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--output-filename {path}: {error.strerror}") from error
+
+
 def open_rank_file(folder: str, rank: int, num_proc: int, stream: str) -> IO[bytes]:
     """Open ``<folder>/rank.<R>/<stream>``, the rank padded with zeros to the width of the largest one.
 
