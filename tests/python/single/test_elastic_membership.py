@@ -346,6 +346,14 @@ def test_a_worker_that_the_others_cant_reach_is_left_out() -> None:
     assert job.published[-1] == ["a[0]", "a[1]"]
 
 
+def test_a_worker_that_has_no_way_to_the_launcher_names_itself_and_is_left_out() -> None:
+    job = started({"a": 2, "b": 1}, num_proc=3)
+    failed_to_form(job, (2, 2), (0, None), (1, None))
+    job.wait(1.1)
+    assert [end.worker.name for end in job.of(End)] == ["b[0]"]
+    assert job.published[-1] == ["a[0]", "a[1]"]
+
+
 def test_a_worker_that_is_stopped_while_its_generation_forms_is_ended() -> None:
     job = started({"a": 3}, num_proc=3)
     failed_to_form(job, (0, 2), (1, 2))

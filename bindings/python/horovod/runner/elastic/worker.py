@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from horovod.common.exceptions import HorovodInternalError
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
+_CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
 
 class HostUpdateResult:
@@ -92,7 +93,9 @@ class Channel:
                 start(order["generation"])
                 os.environ.update(order.get("place", {}))
             except HorovodInternalError as error:
-                self.tell(failed=order["generation"], text=str(error), lost=error.lost_rank)
+                is_cut_off = str(error).startswith(_CUT_OFF)
+                lost_rank = int(os.environ["HOROVOD_RANK"]) if is_cut_off else error.lost_rank
+                self.tell(failed=order["generation"], text=str(error), lost=lost_rank)
                 continue
             if self.is_guest:
                 return
