@@ -3,10 +3,11 @@
 
 usage: events.py [--events 200] [--seed S] [--hosts 3]
 
-Workers are killed (one, or several at once) and stopped; hosts and slots come and go; discovery fails, hangs, prints
-rubbish. What happens follows from the seed. After each event all workers that are left must train together, with the
-right values, no process that was not hit may start anew, and the job must end well. The hosts are network namespaces
-(root); with --hosts 1 it is this one.
+Workers are killed (one, or several at once) and stopped; a host's agent is killed, its cable pulled; hosts and slots
+come and go; discovery fails, hangs, prints rubbish. What happens follows from the seed, as long as no kind of event is
+added here. After each event all workers that are left must train together, with the right values, no process that was
+not hit may start anew, and the job must end well. The hosts are network namespaces (root); with --hosts 1 it is this
+one, whose cable stays.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from job import ElasticJob, JobError, is_alive
-from network import Network, NoNamespacesError
+from network import Host, Network, NoNamespacesError
 
 LIMIT = 90.0  # seconds after an event; a stopped worker takes some 15
 PATIENCE = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "5", "HOROVOD_ABORT_TIMEOUT_SECONDS": "3"}
@@ -32,8 +35,9 @@ MODES = ("fail", "hang", "rubbish")
 class Events:
     """What may happen to a job, and what is expected of it then."""
 
-    def __init__(self, job: ElasticJob, names: list[str], draw: random.Random) -> None:
+    def __init__(self, job: ElasticJob, names: list[str], network: Network | None, draw: random.Random) -> None:
         self._job = job
+        self._network = network
         self._names = names
         self._draw = draw
         self._hosts = dict.fromkeys(names, SLOTS)
@@ -66,6 +70,42 @@ class Events:
         young = [pid for pid in self._job.last("started") if pid not in self._job.last("goes on", "step")]
         return self._signal(young, signal.SIGKILL)
 
+    def kill_agent(self) -> str:
+        """Kill a host's agent, with which its workers end, but never all."""
+        there = self._workers_by(parent_of)
+        if len(there) < 2:
+            return "no agent killed: the job's state is on its host alone"
+        agent = self._draw.choice(sorted(there))
+        self._hit |= there[agent]
+        os.kill(agent, signal.SIGKILL)
+        return f"SIGKILL to the agent of {len(there[agent])}"
+
+    def cut(self) -> str:
+        """Pull the cable of a host, not the launcher's, until the others train without it."""
+        hosts = {host.address: host for host in self._network.hosts} if self._network else {}
+        there = self._workers_by(lambda pid: next((a for a, host in hosts.items() if is_on(host, pid)), None))
+        can_go = sorted(there.keys() - set(self._names[:1])) if len(there) > 1 else []
+        if not can_go:
+            return "no host cut off: the job's state is on one alone"
+        address = self._draw.choice(can_go)
+        self._hit |= there[address]
+        self._network.set_link(hosts[address], False)
+        since = time.monotonic()
+        try:
+            self._job.wait_until_trained(None, since, LIMIT, self._hit)
+        finally:
+            self._network.set_link(hosts[address], True)
+        return f"{address} with {len(there[address])} cut off for {time.monotonic() - since:.1f} s"
+
+    def _workers_by(self, place: Callable[[int], Any]) -> dict[Any, set[int]]:
+        """Return what has started, young ones too, by the places of those that train."""
+        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
+        there: dict[Any, set[int]] = {place(pid): set() for pid in workers}
+        for pid in self._job.started():
+            there.get(place(pid), set()).add(pid)
+        there.pop(None, None)  # of those that have ended since
+        return there
+
     def _signal(self, victims: list[int], number: signal.Signals) -> str:
         for pid in victims:
             with contextlib.suppress(ProcessLookupError):
@@ -94,7 +134,10 @@ class Events:
     def run(self) -> str:
         """Let something happen, and wait until the job trains again; JobError when it does not."""
         event: Callable[[], str] = self._draw.choice(
-            (self.kill, self.kill, self.kill, self.stop, self.kill_young, self.hosts, self.hosts, self.discovery)
+            (
+                *(self.kill, self.kill, self.kill, self.stop, self.kill_young, self.kill_agent, self.cut),
+                *(self.hosts, self.hosts, self.discovery),
+            )
         )
         time.sleep(self._draw.choice((0.0, 0.0, 0.3, 1.0, 2.5)))  # the next comes while newcomers start, or later
         before = set(self._workers())
@@ -117,6 +160,22 @@ class Events:
         self._job.wait_until_trained(len(self._names) * SLOTS, time.monotonic(), LIMIT, self._hit)
 
 
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process that is there."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return None
+
+
+def is_on(host: Host, pid: int) -> bool:
+    """Tell whether a process is there, and on that host."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").samefile(f"/run/netns/{host.namespace}")
+    except OSError:
+        return False
+
+
 def main() -> int:
     """Run the events of a seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,7 +190,7 @@ def main() -> int:
         names = [host.address for host in network.hosts] if network else ["localhost"]
         flags = ("-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "1", "2")
         job = stack.enter_context(ElasticJob(dict.fromkeys(names, SLOTS), *flags, network=network, **PATIENCE))
-        events = Events(job, names, random.Random(seed))  # noqa: S311 (events, no secrets)
+        events = Events(job, names, network, random.Random(seed))  # noqa: S311 (events, no secrets)
         try:
             job.wait_until_trained(len(names) * SLOTS, 0.0, LIMIT, set())
             for number in range(options.events):
