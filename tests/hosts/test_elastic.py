@@ -1,4 +1,4 @@
-"""Elastic jobs over hosts: random events of one seed (tests/elastic/events.py runs more, and others)."""
+"""Elastic jobs over hosts: one is lost; random events of one seed (tests/elastic/events.py runs more, and others)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import Launch
+from network import Network
 
 EVENTS = Path(__file__).parents[1] / "elastic" / "events.py"
 
@@ -16,3 +18,19 @@ def test_a_job_goes_on_whatever_happens() -> None:
     command = [sys.executable, str(EVENTS), "--hosts", "3", "--events", "15", "--seed", "11"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_sharded_optimizer_goes_on_from_neighbours_when_a_host_is_lost(launch: Launch, two_hosts: Network) -> None:
+    flags = ("--min-np", "2")
+    figures = set()
+    for lost in (None, 0, 1):
+        variables = {} if lost is None else {"LOST_HOST": str(lost)}
+        done = launch("horovodrun", two_hosts, (2, 2), "sharded.py", *flags, **variables)
+        assert done.status == 0, str(done)
+        begun = [line for line in done.told if line.startswith("begins")]
+        again = [] if lost is None else ["begins with step 6, 2 ranks"] * 2
+        assert begun == ["begins with step 0, 4 ranks"] * 4 + again, str(done)
+        told = [line for line in done.told if line.startswith("figures")]
+        assert len(told) == (4 if lost is None else 2), str(done)
+        figures |= set(told)
+    assert len(figures) == 1, figures
