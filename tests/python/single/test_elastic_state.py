@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -185,6 +186,46 @@ def test_what_was_synchronised_is_gone_back_to(
     torch.nn.init.zeros_(state.model.weight)
     state.restore()
     assert state.model.weight.item() == 5.0
+
+
+def saved(handler: state_module.ModelStateHandler) -> dict[str, torch.Tensor]:
+    return handler._saved
+
+
+def test_a_commit_takes_the_memory_of_the_last_one() -> None:
+    model = torch.nn.Linear(2, 3)
+    handler = state_module.ModelStateHandler(model)
+    places = {name: tensor.data_ptr() for name, tensor in saved(handler).items()}
+    torch.nn.init.constant_(model.weight, 7.0)
+    handler.save()
+    assert {name: tensor.data_ptr() for name, tensor in saved(handler).items()} == places
+    assert saved(handler)["weight"].tolist() == [[7.0] * 2] * 3
+    other = copy.copy(handler)  # for a commit that is not complete yet: the last one stays
+    torch.nn.init.constant_(model.weight, 8.0)
+    other.save()
+    assert saved(handler)["weight"].tolist() == [[7.0] * 2] * 3
+    assert saved(other)["weight"].tolist() == [[8.0] * 2] * 3
+
+
+def test_a_commit_of_what_is_of_another_kind_than_the_last(lone_rank: Callable[[int, int], None]) -> None:
+    tied = torch.nn.ModuleList([torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)])
+    tied[1].weight = tied[0].weight
+    state = TorchState(model=tied)
+    others = [
+        torch.nn.ModuleList([torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)]),
+        torch.nn.ModuleList([torch.nn.Linear(2, 3, bias=False).double(), torch.nn.Linear(2, 2)]),
+        torch.nn.ModuleList([torch.nn.Linear(2, 3, bias=False)]),
+    ]
+    others[1][1].weight = torch.nn.Parameter(torch.arange(4.0).view(2, 2).t())  # strided
+    for model in others:
+        expected = [parameter.tolist() for parameter in model.parameters()]
+        state.model = model
+        for _ in range(2):
+            state.commit()
+            for parameter in model.parameters():
+                torch.nn.init.zeros_(parameter)
+            state.restore()
+            assert [parameter.tolist() for parameter in model.parameters()] == expected
 
 
 def test_a_model_that_is_not_given_is_a_plain_attribute(lone_rank: Callable[[int, int], None]) -> None:

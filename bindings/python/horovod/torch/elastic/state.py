@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,23 @@ from horovod.torch.functions import allgather_object, broadcast_object, broadcas
 from horovod.torch.mpi_ops import barrier, rank
 
 
+def _tensors(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
+    """Yield each tensor, and where it lies in mappings and lists."""
+    if isinstance(value, torch.Tensor):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _tensors(item, (*place, key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _tensors(item, (*place, index))
+
+
+def _takes(old: torch.Tensor, new: torch.Tensor) -> bool:
+    is_dense = old.layout is new.layout is torch.strided and old.is_contiguous() and new.is_contiguous()
+    return is_dense and (type(old), old.shape, old.dtype, old.device) == (type(new), new.shape, new.dtype, new.device)
+
+
 class _StateDictHandler(StateHandler):
     """Keeps a copy of what ``state_dict()`` returns."""
 
@@ -28,8 +45,24 @@ class _StateDictHandler(StateHandler):
         self._saved: Any = None
         self.save()
 
+    def __copy__(self) -> _StateDictHandler:
+        """Return one that saves into memory of its own."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__, _saved=None)
+        return other
+
     def save(self) -> None:
-        self._saved = copy.deepcopy(self.value.state_dict())
+        # Into the memory of the last copy: getting new pages takes several times as long as copying.
+        state, kept = self.value.state_dict(), dict(_tensors(self._saved))
+        copies: dict[int, Any] = {}
+        holds: dict[int, int] = {}  # which memory the copies' memory is for: what was one tensor may be two by now
+        for place, tensor in _tensors(state):
+            old = kept.get(place)
+            if old is None or not _takes(old, tensor):
+                continue
+            if holds.setdefault(old.data_ptr(), tensor.data_ptr()) == tensor.data_ptr():
+                copies[id(tensor)] = old.copy_(tensor.detach())
+        self._saved = copy.deepcopy(state, copies)
 
     def restore(self) -> None:
         # A copy: optimizers adopt the tensors that they load, and would go on to change the saved ones.
