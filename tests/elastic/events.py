@@ -53,15 +53,25 @@ class Events:
         present = (pid for pid, line in last.items() if line["what"] != "left" and pid not in self._hit)
         return sorted(present, key=order.__getitem__)
 
+    def _training(self) -> list[int]:
+        """Wait for somebody to train, for two where there are slots: the one that has the state is not touched."""
+        least = min(2, sum(self._hosts.values()))
+
+        def found() -> list[int]:
+            workers = self._workers()
+            return workers if len(workers) >= least else []
+
+        return self._job.wait_for(f"{least} train", found, LIMIT)
+
     def kill(self) -> str:
         """Kill some workers, but never all: their state is the job's."""
-        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
+        workers = self._training()
         victims = self._draw.sample(workers, min(self._draw.choice((1, 1, 1, 2, 3)), len(workers) - 1))
         return self._signal(victims, signal.SIGKILL)
 
     def stop(self) -> str:
         """Stop a worker."""
-        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
+        workers = self._training()
         return self._signal(self._draw.sample(workers, min(1, len(workers) - 1)), signal.SIGSTOP)
 
     def kill_young(self) -> str:
@@ -98,11 +108,10 @@ class Events:
         return f"{address} with {len(there[address])} cut off for {time.monotonic() - since:.1f} s"
 
     def _workers_by(self, place: Callable[[int], Any]) -> dict[Any, set[int]]:
-        """Return what has started, young ones too, by the places of those that train."""
-        workers = self._job.wait_for("somebody trains", self._workers, LIMIT)
-        there: dict[Any, set[int]] = {place(pid): set() for pid in workers}
-        for pid in self._job.started():
-            there.get(place(pid), set()).add(pid)
+        """Return those that train by their places. Young ones are left out: they may live on without their host."""
+        there: dict[Any, set[int]] = {}
+        for pid in self._training():
+            there.setdefault(place(pid), set()).add(pid)
         there.pop(None, None)  # of those that have ended since
         return there
 
@@ -117,8 +126,9 @@ class Events:
         """Have hosts and slots come and go; as many workers follow, before anything else happens."""
         self._mode = "ok"
         self._job.set_discovery("ok")
-        count = self._draw.randint(1, len(self._names))
-        self._hosts = {name: self._draw.randint(0, SLOTS) for name in self._draw.sample(self._names, count)}
+        count = max(self._draw.randint(1, len(self._names)) for _ in range(2))
+        names = self._draw.sample(self._names, count)
+        self._hosts = {name: self._draw.choice((0, 1, SLOTS, SLOTS)) for name in names}
         if not any(self._hosts.values()):
             self._hosts[self._names[0]] = 1
         self._job.set_hosts(self._hosts)
