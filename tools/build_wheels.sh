@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the one wheel for x86-64 Linux: for every CPython from 3.9 on, with glibc 2.28 or newer, with no other library of
-# the system's. It lies in build/wheels/dist afterwards.
+# the system's. It lies in build/wheels/dist afterwards, beside the one of packaging/horovod, which is metadata alone.
 #
 # The compiler is Zig's (from PyPI), which is Clang with the headers of any glibc and a libc++ to link in. Headers, and
 # Mbed TLS as an archive of C, are Debian's; Gloo's sources come with Horovod's on PyPI. Whatever is opened at run time
@@ -161,6 +161,13 @@ tag_wheel() {
   "$WORK/tools/bin/abi3audit" --strict "$WORK"/dist/*.whl || die "the wheel uses more of Python than its tag says"
 }
 
+build_name() {
+  rm -rf "$WORK/horovod"
+  cp -R packaging/horovod "$WORK/" # setuptools leaves folders behind
+  logged "$WORK/horovod.log" "$WORK/tools/bin/python" -m pip wheel --no-build-isolation --no-deps -w "$WORK/dist" "$WORK/horovod" ||
+    die "the wheel of the name horovod could not be built"
+}
+
 ensure_packages "${APT_PACKAGES[@]}"
 mkdir -p "$WORK"
 ensure_tools
@@ -172,4 +179,5 @@ write_native_file
 build_wheel
 add_licenses
 tag_wheel
+build_name
 ls -l "$WORK"/dist/*.whl

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import configparser
+import email
 import re
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import BUILT
 
 GLIBC = (2, 28)
 # The parts of glibc. Everything else is inside, or opened at run time by whoever asks for it.
@@ -39,6 +41,35 @@ def test_one_wheel_is_for_every_python_from_3_9_on(wheel: Path) -> None:
     versions = re.findall(r"manylinux_(\d+)_(\d+)_x86_64", platforms)
     assert versions
     assert all((int(major), int(minor)) <= GLIBC for major, minor in versions)
+
+
+def test_metadata(unpacked: Path) -> None:
+    [file] = unpacked.glob("*.dist-info/METADATA")
+    metadata = email.message_from_string(file.read_text())
+    assert metadata["Name"] == "roda"
+    assert metadata["Author"]
+    assert metadata["Requires-Python"] == ">=3.9"
+    classifiers = {f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 14)}
+    assert classifiers | {"Typing :: Typed"} <= set(metadata.get_all("Classifier", []))
+    assert {"torch", "pytorch", "tensorflow-cpu", "mpi"} <= set(metadata.get_all("Provides-Extra", []))
+    description = str(metadata.get_payload())
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    assert description.startswith("# Roda\n")
+    assert metadata.get_all("Project-URL")
+    assert all("://" in link for link in links), f"whoever reads this has no repository: {links}"
+
+
+def test_the_name_horovod_lies_beside(wheel: Path) -> None:
+    if wheel.parent != BUILT:
+        pytest.skip("only where tools/build_wheels.sh puts both")
+    [name] = BUILT.glob("horovod-*.whl")
+    with zipfile.ZipFile(name) as archive:
+        assert {file.split("/")[0].rpartition(".")[2] for file in archive.namelist()} == {"dist-info"}
+        [file] = [file for file in archive.namelist() if file.endswith("/METADATA")]
+        metadata = email.message_from_bytes(archive.read(file))
+    version = wheel.stem.split("-")[1]
+    assert metadata["Version"].endswith(f"+roda.{version}")
+    assert f"roda=={version}" in metadata.get_all("Requires-Dist", [])
 
 
 def test_it_is_small(wheel: Path) -> None:
