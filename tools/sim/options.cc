@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Simulates collectives on a described cluster and says how long they would take: a model's prediction, not a\n"
-    "measurement. docs/scale.md has the model, docs/notes/simulator.md the format of cluster files.";
+    "measurement. docs/notes/simulator.md has the model and the format of cluster files.";
 
 struct Lists {
   std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "1M";
