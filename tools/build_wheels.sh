@@ -18,18 +18,18 @@ MPI_5_FROM=mpich==5.0.2 # Debian has no header of the standard's binary interfac
 HEADERS=(CLI fmt flatbuffers nlohmann mbedtls psa infiniband ucp ucs uct ucm hwloc hwloc.h)
 export ZIG_GLOBAL_CACHE_DIR=$WORK/zig-cache ZIG_LOCAL_CACHE_DIR=$WORK/zig-cache
 
-# Into one folder: in /usr/include lies another libc.
+# Into one folder: in /usr/include lies another libc. With their times, or all would be compiled again.
 gather_headers() {
   rm -rf "$WORK/include"
   mkdir -p "$WORK/include/x86_64-linux-gnu"
   local name found
   for name in "${HEADERS[@]}"; do
     for found in "/usr/include/$name" "/usr/include/x86_64-linux-gnu/$name"; do
-      [[ ! -e $found ]] || cp -R "$found" "$WORK/include/"
+      [[ ! -e $found ]] || cp -Rp "$found" "$WORK/include/"
     done
     [[ -e $WORK/include/$name ]] || die "/usr/include/$name is missing"
   done
-  cp -R /usr/include/x86_64-linux-gnu/python3* "$WORK/include/x86_64-linux-gnu/" 2>/dev/null || true # Debian's own Python
+  cp -Rp /usr/include/x86_64-linux-gnu/python3* "$WORK/include/x86_64-linux-gnu/" 2>/dev/null || true # Debian's own Python
 }
 
 ensure_tools() {
