@@ -123,8 +123,7 @@ class Engine::Limit {
   }
 
  private:
-  bool is_set_;
-  bool is_slept_;
+  bool is_set_, is_slept_;
   bool is_over_ = false;
   std::uint32_t turns_ = 0;
   std::uint32_t looks_;
@@ -153,8 +152,7 @@ RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
 
 template <typename Done>
 void Engine::drive_until(Done done, std::int64_t limit_us) {
-  // A turn that spins is shorter than a look at the clock; one that yields may last as long as another rank's time
-  // slice.
+  // A look at the clock takes longer than a turn that spins, and is nothing beside one that yields.
   Limit limit(limit_us, wait_policy_.spins() ? 16 : 1);
   const auto is_over = [&] { return done() || limit.is_over(); };
   while (!is_over()) {
