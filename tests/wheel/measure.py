@@ -17,12 +17,15 @@ from pathlib import Path
 from conftest import BUILT
 from test_install import HERE, Environment, pythons
 
+OLDEST_TORCH = (1, 13)  # that horovod.torch works with
+
 
 def torches(environment: Environment) -> list[str]:
-    """The oldest and the newest PyTorch for an environment's Python."""
+    """The oldest and the newest PyTorch that serves for an environment's Python."""
     printed = environment.pip("index", "versions", "torch")
     line = re.search(r"Available versions: (.*)", printed)
-    versions = [version for version in line[1].split(", ") if "+" not in version] if line else []
+    versions = line[1].split(", ") if line else []
+    versions = [each for each in versions if tuple(map(int, each.split(".")[:2])) >= OLDEST_TORCH]
     return [versions[-1], versions[0]] if versions else []
 
 
