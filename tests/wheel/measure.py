@@ -21,12 +21,12 @@ OLDEST_TORCH = (1, 13)  # that horovod.torch works with
 
 
 def torches(environment: Environment) -> list[str]:
-    """The oldest and the newest PyTorch that serves for an environment's Python."""
+    """What pip is asked for: the oldest PyTorch that serves for an environment's Python, and the newest it gives."""
     printed = environment.pip("index", "versions", "torch")
     line = re.search(r"Available versions: (.*)", printed)
     versions = line[1].split(", ") if line else []
     versions = [each for each in versions if tuple(map(int, each.split(".")[:2])) >= OLDEST_TORCH]
-    return [versions[-1], versions[0]] if versions else []
+    return [f"torch=={versions[-1]}", "torch"] if versions else []
 
 
 def fetch(environment: Environment, folder: Path, *packages: str | Path) -> int:
@@ -41,12 +41,13 @@ def seconds_of_installing(environment: Environment, folder: Path, *packages: str
     return time.monotonic() - started
 
 
-def row(python: Path, version: str, torch: str, wheel: Path, folder: Path) -> str:
+def row(python: Path, version: str, asked: str, wheel: Path, folder: Path) -> str:
     environment = Environment(folder / "env", python)
     ours = fetch(environment, folder / "ours", wheel)
-    theirs = fetch(environment, folder / "theirs", f"torch=={torch}")
+    theirs = fetch(environment, folder / "theirs", asked)
     install_ours = seconds_of_installing(environment, folder / "ours", wheel)
-    install_theirs = seconds_of_installing(environment, folder / "theirs", f"torch=={torch}")
+    install_theirs = seconds_of_installing(environment, folder / "theirs", asked)
+    torch = environment.run("python", "-c", "from importlib.metadata import version; print(version('torch'))").strip()
     started = time.monotonic()
     printed = environment.run("horovodrun", "-np", "2", environment.bin / "python", HERE / "train.py")
     training = time.monotonic() - started
@@ -75,9 +76,9 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             found = torches(Environment(Path(folder), python))
-        for torch in found:
+        for asked in found:
             with tempfile.TemporaryDirectory() as folder:
-                print(row(python, version, torch, wheel, Path(folder)), flush=True)
+                print(row(python, version, asked, wheel, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":
