@@ -172,8 +172,9 @@ RODA_API void roda_release(roda_handle handle);
 /* Host memory, zero-filled and page-aligned, that the other ranks of the process set reach: an allreduce of one tensor
  * there, in place, copies nothing into buffers. The memory is the caller's until it gives `owner` back, also after
  * shutdown, but not there in forked children. RODA_ERR_UNAVAILABLE: none is to be had, because no transport of the set
- * has such memory, or it is not connected yet: that is after the set's first allreduce of some size. Any rank may ask
- * for itself: what peers reach, and what they don't, gives the same results. */
+ * has such memory, or it is not connected yet: that is after the set's first allreduce of some size;
+ * RODA_ERR_NO_MEMORY: not so much. Any rank may ask for itself: what peers reach, and what they don't, gives the same
+ * results. */
 RODA_API int32_t roda_lend_memory(int32_t process_set, uint64_t bytes, void** data, void** owner, roda_error* error);
 RODA_API void roda_give_memory_back(void* owner);
 

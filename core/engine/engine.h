@@ -87,7 +87,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void then(HandleState* handle, const Continuation& continuation);
 
   // Memory that the set's members reach where it lies, as far as the set's operations up to now have connected them;
-  // RODA_ERR_UNAVAILABLE where there is none. Done by whoever drives the engine.
+  // RODA_ERR_UNAVAILABLE where there is none, or the transport's reason. Done by whoever drives the engine; blocks.
   Status lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory);
 
   // Collective over all ranks; block until every rank has asked for the same.

@@ -24,6 +24,8 @@ std::size_t page_size() {
   return size;
 }
 
+std::size_t up_to_page(std::size_t bytes) { return (bytes + page_size() - 1) / page_size() * page_size(); }
+
 // Opened with a random name that exists for no longer than this function.
 UniqueFd open_posix(const std::string& label) {
   const std::string name = "/" + label + "-" + random_name();
@@ -59,7 +61,7 @@ SharedSegment::~SharedSegment() {
   std::size_t begin = 0;
   for (const auto& [offset, bytes] : kept_) {
     if (offset > begin) ::munmap(data_ + begin, offset - begin);
-    begin = (offset + bytes + page_size() - 1) / page_size() * page_size();
+    begin = up_to_page(offset + bytes);
   }
   if (size_ > begin) ::munmap(data_ + begin, size_ - begin);
 }
@@ -75,7 +77,7 @@ Status SharedSegment::map() {
 Status SharedSegment::create(const std::string& label, std::size_t bytes, SharedSegment* out, bool force_posix) {
   if (bytes == 0) return Status::invalid("a shared segment of 0 bytes");
   SharedSegment made;
-  made.size_ = (bytes + page_size() - 1) / page_size() * page_size();
+  made.size_ = up_to_page(bytes);
   if (!force_posix) made.fd_.reset(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   made.is_memfd_ = static_cast<bool>(made.fd_);
   if (!made.fd_) made.fd_ = open_posix(label);
@@ -124,7 +126,7 @@ Status SharedSegment::reserve(std::size_t offset, std::size_t bytes) {
 }
 
 void SharedSegment::punch(std::size_t offset, std::size_t bytes) {
-  std::size_t first = (offset + page_size() - 1) / page_size() * page_size();
+  std::size_t first = up_to_page(offset);
   std::size_t last = (offset + bytes) / page_size() * page_size();
   if (last <= first || last > size_) return;
   // Nothing hangs on the outcome: the pages merely stay.
