@@ -61,10 +61,9 @@ Status Bells::watch(int fd) {
   if (fd < 0) return {};
   epoll_event event{};
   event.data.fd = fd;
-  event.events = EPOLLIN;
-  bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   event.events = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
-  watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  const bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 &&
+                       epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
 }
 

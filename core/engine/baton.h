@@ -40,8 +40,8 @@ class RODA_CAPABILITY("baton") Baton {
   }
   bool wanted() const { return wanting_.load(std::memory_order_relaxed) != 0; }
 
-  // News: the baton was dropped, or an operation ended. Read the pulse, check what you wait for, then wait for the
-  // pulse to change; -1: without a limit. It may return early.
+  // News: the baton was dropped, or something ended that a thread may wait for. Read the pulse, check what you wait
+  // for, then wait for the pulse to change; -1: without a limit. It may return early.
   std::uint32_t read_pulse() const { return pulse_.load(std::memory_order_seq_cst); }
   void wait_pulse(std::uint32_t seen, int limit_ms);
   void pulse() {
@@ -59,8 +59,9 @@ class RODA_CAPABILITY("baton") Baton {
 };
 
 // What the engine sleeps on. Its own thread and a waiting thread that holds the baton sleep on descriptors of their
-// own: each must see what wakes it, and the engine's thread must not be woken again and again by what a waiting thread
-// is dealing with (hence edge-triggered).
+// own: each must see what wakes it. Both are woken by what rings, not by what has rung (edge-triggered): the engine's
+// thread is not woken again and again by what a waiting thread is dealing with, and a bell of a transport that is not
+// armed, since nothing moves there, wakes once.
 class Bells {
  public:
   Bells() = default;  // rings nothing until it is opened

@@ -156,6 +156,7 @@ bool Engine::announce() {
   for (const auto& ranks : news_.sets_to_add) announcer_.record().add_set(ranks);
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
+  if (!news_.loans.empty()) baton_.pulse();
   if (news_.shutdown && !shutting_down_) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
