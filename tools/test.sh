@@ -238,7 +238,7 @@ suite_quick() {
 
 # The wheel for any machine: what is in it, and jobs in fresh environments without a compiler.
 suite_wheel() {
-  ensure_packages debootstrap # bare root file systems to install it in
+  ensure_packages debootstrap buildah # bare root file systems to install it in, and an image
   tools/build_wheels.sh || { step_failed "wheel: build" && return; }
   REPORT_LIMIT=3600 pytest_report wheel tests/wheel
 }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from roots import CERTIFICATES, LIMIT_S, make_root, needs_debootstrap
 from test_install import JOB
 
-LIMIT_S = 900  # debootstrap fetches 100 MB
-CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 INSIDE = """
 set -e
 python3 -m venv /environment
@@ -22,19 +20,11 @@ for transport in "" tcp gloo; do HOROVOD_CPU_OPERATIONS=$transport horovodrun -n
 """
 
 
-@pytest.mark.skipif(
-    shutil.which("debootstrap") is None or os.geteuid() != 0, reason="debootstrap is not installed, or this is not root"
-)
+@needs_debootstrap
 @pytest.mark.parametrize("release", ["bullseye", "trixie"])
 def test_two_ranks_in_a_bare_root(release: str, wheel: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    packages = "--include=python3,python3-venv,ca-certificates"
-    made = subprocess.run(
-        ["debootstrap", "--variant=minbase", packages, release, root], capture_output=True, timeout=LIMIT_S, check=False
-    )
-    if made.returncode != 0:
-        pytest.skip(f"debootstrap can't make {release}")
-    shutil.copy(CERTIFICATES, root / CERTIFICATES.lstrip("/"))
+    make_root(release, root)
     (root / "roda").mkdir()
     shutil.copy(wheel, root / "roda")
     (root / "roda" / "job.py").write_text(JOB)

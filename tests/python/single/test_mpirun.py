@@ -25,7 +25,22 @@ def tell(word, *numbers):
     with open(f"{os.environ['TELL_FOLDER']}/{word}.{os.getpid()}", "a") as file:
         print(*numbers, file=file)
 """
+# Without a framework, which takes longer to import than all that is tested here.
+BASICS = """
+from horovod.common import objects
+from horovod.common.basics import HorovodBasics
+hvd = HorovodBasics()
+"""
 HELLO = (
+    TELL
+    + BASICS
+    + """
+hvd.init()
+total = sum(objects.allgather_object(hvd.rank() + 1))
+tell("hello", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), total)
+"""
+)
+TORCH_HELLO = (
     TELL
     + """
 import horovod.torch as hvd, torch
@@ -93,6 +108,7 @@ def test_the_documented_lines(folder: Path) -> None:
         told.unlink()
     hosts = folder / "hosts"
     hosts.write_text("localhost slots=2\n")
+    script.write_text(TORCH_HELLO)
     done = mpirun("--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), sys.executable, str(script))
     assert said(done, "hello") == [[rank, 2, rank, 2, 3] for rank in range(2)]
 
@@ -112,8 +128,9 @@ def test_the_controller_by_name() -> None:
 
 
 def test_a_list_of_ranks_is_the_world() -> None:
-    code = """
-import os, horovod.torch as hvd, torch
+    code = f"""
+import os
+{BASICS}
 mine = int(os.environ["OMPI_COMM_WORLD_RANK"])
 try:
     hvd.init(comm=[2, 0])
@@ -121,8 +138,7 @@ except ValueError as error:
     assert mine == 1 and "not among the ranks" in str(error), error
     tell("outside", mine)
 else:
-    total = hvd.allreduce(torch.ones(1) * mine, op=hvd.Sum)
-    tell("inside", mine, hvd.rank(), hvd.size(), int(total))
+    tell("inside", mine, hvd.rank(), hvd.size(), sum(objects.allgather_object(mine)))
 """
     done = run_ranks(3, code, HOROVOD_CPU_OPERATIONS="mpi")
     assert said(done, "inside") == [[0, 1, 2, 2], [2, 0, 2, 2]]
@@ -131,15 +147,16 @@ else:
 
 @needs_mpi4py
 def test_beside_mpi4py_with_a_communicator_and_sets_made_from_more() -> None:
-    code = """
+    code = f"""
 from mpi4py import MPI
-import horovod.torch as hvd, torch
+from horovod.common.process_sets import ProcessSet
+{BASICS}
 world = MPI.COMM_WORLD
 half = world.Split(color=world.rank % 2, key=world.rank)
-sets = [hvd.ProcessSet(half), hvd.ProcessSet(range(0, world.size, 2)), hvd.ProcessSet(world.Dup()), hvd.ProcessSet([0])]
+sets = [ProcessSet(half), ProcessSet(range(0, world.size, 2)), ProcessSet(world.Dup()), ProcessSet([0])]
 hvd.init(comm=world, process_sets=sets)
-total = hvd.allreduce(torch.ones(1) * world.rank, op=hvd.Sum, process_set=sets[0])
-tell("sets", world.rank, *(each.process_set_id for each in sets), int(total))
+total = sum(objects.allgather_object(world.rank, process_set=sets[0]))
+tell("sets", world.rank, *(each.process_set_id for each in sets), total)
 assert world.allreduce(1) == world.size
 hvd.shutdown()
 hvd.init(comm=half)
@@ -154,11 +171,11 @@ assert world.allreduce(1) == world.size
 
 @needs_mpi4py
 def test_too_few_threads_are_refused() -> None:
-    code = """
+    code = f"""
 import mpi4py
 mpi4py.rc.thread_level = "single"
 from mpi4py import MPI
-import horovod.torch as hvd
+{BASICS}
 try:
     hvd.init()
 except ValueError as error:
@@ -169,30 +186,33 @@ except ValueError as error:
 
 
 def test_a_killed_rank_ends_the_job() -> None:
-    code = """
-import os, signal, horovod.torch as hvd, torch
+    code = f"""
+import os, signal
+{BASICS}
 hvd.init()
-hvd.allreduce(torch.ones(1))
+objects.allgather_object(1)
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
-hvd.allreduce(torch.ones(1))
+objects.allgather_object(1)
 """
     assert run_ranks(2, code, HOROVOD_CPU_OPERATIONS="mpi").returncode != 0
 
 
 @needs_mpi4py
 def test_survivors_of_a_killed_rank_end_although_mpi4py_finalises_mpi() -> None:
-    code = """
+    code = f"""
 from mpi4py import MPI
-import os, signal, horovod.torch as hvd, torch
+import os, signal
+from horovod.common.exceptions import HorovodInternalError
+{BASICS}
 hvd.init()
-hvd.allreduce(torch.ones(1))
+objects.allgather_object(1)
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
     while True:
-        hvd.allreduce(torch.ones(1))
-except hvd.HorovodInternalError as error:
+        objects.allgather_object(1)
+except HorovodInternalError as error:
     assert "Rank 1" in str(error), error
     tell("survived", hvd.rank())
 """
@@ -207,7 +227,8 @@ except hvd.HorovodInternalError as error:
 def test_a_rank_that_never_comes_is_a_time_out(folder: Path) -> None:
     code = f"""
 from mpi4py import MPI
-import os, time, pathlib, horovod.torch as hvd
+import os, time, pathlib
+{BASICS}
 done = pathlib.Path({str(folder / "over")!r})
 if MPI.COMM_WORLD.rank == 1:
     while not done.exists():
@@ -252,10 +273,11 @@ def test_horovodrun_through_mpirun(horovodrun: Launch) -> None:
 
 def test_a_function_through_mpirun() -> None:
     def work(offset: int) -> int:
-        import horovod.torch as hvd
+        from horovod.common.basics import HorovodBasics
 
-        hvd.init()
-        return hvd.rank() + offset
+        basics = HorovodBasics()
+        basics.init()
+        return basics.rank() + offset
 
     assert horovod.run(work, args=(10,), num_proc=2, use_mpi=True) == [10, 11]
 
