@@ -53,7 +53,7 @@ def test_the_image_runs_jobs(wheel: Path, tmp_path: Path) -> None:
     images.buildah("build", "--isolation", "chroot", *arguments, "-t", IMAGE, "-f", REPOSITORY / "Dockerfile", context)
     (tmp_path / "job.py").write_text(JOB)
     container = images.buildah("from", IMAGE)
-    images.buildah("copy", container, tmp_path / "job.py", "/home/roda/job.py")
+    images.buildah("copy", container, tmp_path / "job.py", "job.py")
     run = ["run", "--isolation", "chroot", container, "--"]
     printed = images.buildah(*run, "horovodrun", "-np", "2", "python", "job.py")
     assert "rank 0 of 2" in printed

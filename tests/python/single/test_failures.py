@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import Launch
 
-# Rank 0 outlives the launcher's polite request, so that it can tell what it saw. Without a framework, which takes longer
-# to import than all that is tested here.
+# Rank 0 outlives the launcher's polite request, so that it can tell what it saw. Without a framework, which takes
+# longer to import than all that is tested here.
 SURVIVOR = """
 import os, signal, sys
 from horovod.common import objects
