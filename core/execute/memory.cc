@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <string>
 
 #include "core/execute/group.h"
@@ -84,7 +85,31 @@ void DeviceMemory::forget(TransportGroup& group) {
   for (const auto& old : outgrown_) forget_in(*old);
 }
 
-Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes) {
+WorkMemory::Host::~Host() {
+  if (lender != nullptr) {
+    lender->free(&memory);
+  } else {
+    std::free(memory.address);
+  }
+}
+
+Status WorkMemory::allocate(std::size_t bytes, TransportGroup* lender, Host* host) {
+  Host made;
+  if (lender != nullptr) {
+    RODA_RETURN_IF_ERROR(lender->allocate(bytes, &made.memory));
+    made.lender = lender;
+  } else {
+    made.memory.address = std::aligned_alloc(kLine, align_up(bytes));
+    if (made.memory.address == nullptr) {
+      return Status::no_memory("there is not so much host memory: " + std::to_string(bytes) + " bytes");
+    }
+    made.memory.length = align_up(bytes);
+  }
+  *host = std::move(made);
+  return {};
+}
+
+Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender) {
   is_on_device_ = queue != nullptr;
   if (is_on_device_) {
     const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
@@ -92,14 +117,14 @@ Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes) {
     data_ = on_device_.data();
     return status;
   }
-  if (bytes > host_bytes_) {
-    host_.reset();
-    host_.reset(static_cast<char*>(std::aligned_alloc(kLine, align_up(bytes))));
-    host_bytes_ = host_ == nullptr ? 0 : align_up(bytes);
+  if (lender != nullptr && !lender->context().has(RODA_CAP_ALLOCATE)) lender = nullptr;
+  Status status;
+  if (bytes > host_.memory.length || lender != host_.lender) {
+    host_ = Host();
+    status = allocate(bytes, lender, &host_);
   }
-  data_ = host_.get();
-  if (bytes <= host_bytes_) return {};
-  return Status::no_memory("there is not so much host memory: " + std::to_string(bytes) + " bytes");
+  data_ = static_cast<char*>(host_.memory.address);
+  return status;
 }
 
 }  // namespace roda::execute

@@ -7,8 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/execute/device_queue.h"
@@ -69,29 +69,45 @@ class DeviceMemory {
 // Memory where a queue's work goes: of its device, or of the host.
 class WorkMemory {
  public:
-  // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory.
-  Status reserve(const DeviceQueue* queue, std::size_t bytes) {
-    const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_bytes_;
-    return is_there ? Status() : grow(queue, bytes);
+  // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory, of the
+  // `lender` where that hands out memory, which then outlives this.
+  Status reserve(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender = nullptr) {
+    const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == host_.lender;
+    return is_there ? Status() : grow(queue, bytes, lender);
   }
-  // Of a device: as DeviceMemory::register_with().
+  // Of a device: as DeviceMemory::register_with() and forget().
   void register_with(TransportGroup& group) {
     if (is_on_device_) on_device_.register_with(group);
   }
+  void forget(TransportGroup& group) { on_device_.forget(group); }
   char* data() const { return data_; }
-  const roda_memory* memory() const { return is_on_device_ ? on_device_.memory() : nullptr; }
+  // Null where it is neither a device's nor a lender's.
+  const roda_memory* memory() const {
+    if (is_on_device_) return on_device_.memory();
+    return host_.lender == nullptr ? nullptr : &host_.memory;
+  }
 
  private:
-  Status grow(const DeviceQueue* queue, std::size_t bytes);
-
-  struct Free {
-    void operator()(char* data) const { std::free(data); }
+  // Of the lender; null: of nobody.
+  struct Host {
+    Host() = default;
+    Host(Host&& other) noexcept { *this = std::move(other); }
+    Host& operator=(Host&& other) noexcept {
+      std::swap(lender, other.lender);
+      std::swap(memory, other.memory);
+      return *this;
+    }
+    ~Host();
+    TransportGroup* lender = nullptr;
+    roda_memory memory{};
   };
+  Status grow(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender);
+  static Status allocate(std::size_t bytes, TransportGroup* lender, Host* host);
+
   char* data_ = nullptr;
   bool is_on_device_ = false;
   DeviceMemory on_device_;
-  std::unique_ptr<char, Free> host_;
-  std::size_t host_bytes_ = 0;
+  Host host_;
 };
 
 }  // namespace roda::execute

@@ -1,6 +1,7 @@
 #include "core/launch/payload.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -51,10 +52,17 @@ Status Payload::allocate_result(Operation* op, std::size_t bytes) {
   return {};
 }
 
-// Where several tensors travel as one, or changed ones. What works on a device's memory is told of it: every rank of a
-// group does that for the same launches.
-Status Payload::ensure_fused(std::size_t bytes) {
-  RODA_RETURN_IF_ERROR(fused_.ensure(queue_, means_.group, bytes));
+// Powers of two, so that launches of many sizes are served by few allocations.
+Status Payload::reserve(execute::WorkMemory* buffer, std::size_t bytes) const {
+  const std::size_t length = std::bit_ceil(std::max(bytes, std::size_t{64} << 10));
+  const Status status = buffer->reserve(queue_.is_host() ? nullptr : &queue_, length, means_.group);
+  if (status.code() != RODA_ERR_NO_MEMORY) return status;
+  return Status::no_memory("No memory for a fusion buffer: " + status.message() + "; lower HOROVOD_FUSION_THRESHOLD");
+}
+
+// What works on a device's memory is told of it: every rank of a group does that for the same launches.
+Status Payload::reserve_fused(std::size_t bytes) {
+  RODA_RETURN_IF_ERROR(reserve(&fused_, bytes));
   for (execute::TransportGroup* group : means_.on_device) fused_.register_with(*group);
   return {};
 }
@@ -119,21 +127,21 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
     return scale(op->output, args->count, prescale());
   }
   if (!is_fused()) return prepare_zeros(args);
-  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(reserve_fused(bucket_.bytes()));
   RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale()));
   args->input = args->output = fused_.data();
-  args->input_memory = args->output_memory = fused_.memory();
+  args->input_memory = args->output_memory = memory_of(fused_);
   return {};
 }
 
 // This rank has joined, and the others work on a tensor of their program's: no buffer that is registered may stand in
 // for it here, since what is registered must be so on every rank.
 Status Payload::prepare_zeros(execute::StageArgs* args) {
-  FusionBuffer& zeros = queue_.is_host() ? fused_ : zeros_;
-  RODA_RETURN_IF_ERROR(zeros.ensure(queue_, means_.group, bucket_.bytes()));
+  execute::WorkMemory& zeros = queue_.is_host() ? fused_ : zeros_;
+  RODA_RETURN_IF_ERROR(reserve(&zeros, bucket_.bytes()));
   RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale()));
   args->input = args->output = zeros.data();
-  args->input_memory = args->output_memory = zeros.memory();
+  args->input_memory = args->output_memory = memory_of(zeros);
   return {};
 }
 
@@ -222,10 +230,10 @@ Status Payload::prepare_reducescatter(Operation* op, execute::StageArgs* args) {
 Status Payload::scale_input(execute::StageArgs* args) {
   const Operation* op = operations_->front();
   if (prescale() == 1.0 || op->bytes() == 0) return {};
-  RODA_RETURN_IF_ERROR(ensure_fused(op->bytes()));
+  RODA_RETURN_IF_ERROR(reserve_fused(op->bytes()));
   RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
   args->input = fused_.data();
-  args->input_memory = fused_.memory();
+  args->input_memory = memory_of(fused_);
   return scale(fused_.data(), args->count, prescale());
 }
 
@@ -312,15 +320,15 @@ Status Payload::pack_allgather(execute::StageArgs* args) {
   bucket_.lay_out_blocks(RODA_ALLGATHER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
-  RODA_RETURN_IF_ERROR(ensure_fused(own + bucket_.recv_counts()[self] * element));
-  char* buffer = static_cast<char*>(fused_.data());
+  RODA_RETURN_IF_ERROR(reserve_fused(own + bucket_.recv_counts()[self] * element));
+  char* buffer = fused_.data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0));
   RODA_RETURN_IF_ERROR(
       copy(buffer + own, buffer + bucket_.own_begin() * element, bucket_.recv_counts()[self] * element));
   args->input = buffer + own;
   args->output = unpacked_from_ = buffer;
   args->recv_counts = bucket_.recv_counts();
-  args->input_memory = args->output_memory = fused_.memory();
+  args->input_memory = args->output_memory = memory_of(fused_);
   return {};
 }
 
@@ -330,14 +338,14 @@ Status Payload::pack_reducescatter(execute::StageArgs* args) {
   bucket_.lay_out_blocks(RODA_REDUCESCATTER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
-  RODA_RETURN_IF_ERROR(ensure_fused(result + bucket_.recv_counts()[self] * element));
-  char* buffer = static_cast<char*>(fused_.data());
+  RODA_RETURN_IF_ERROR(reserve_fused(result + bucket_.recv_counts()[self] * element));
+  char* buffer = fused_.data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale()));
   args->input = buffer;
   args->output = unpacked_from_ = buffer + result;
   args->count = bucket_.elements();
   args->recv_counts = bucket_.recv_counts();
-  args->input_memory = args->output_memory = fused_.memory();
+  args->input_memory = args->output_memory = memory_of(fused_);
   return {};
 }
 
@@ -348,11 +356,11 @@ Status Payload::pack_broadcast(execute::StageArgs* args) {
     (*operations_)[i]->result_shape = (*operations_)[i]->request.shape;
   }
   bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype);
-  RODA_RETURN_IF_ERROR(ensure_fused(bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(reserve_fused(bucket_.bytes()));
   if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0));
   args->output = unpacked_from_ = fused_.data();
   args->count = bucket_.elements();
-  args->output_memory = fused_.memory();
+  args->output_memory = memory_of(fused_);
   return {};
 }
 

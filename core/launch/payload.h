@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
+#include "core/execute/memory.h"
 #include "core/execute/pack.h"
 #include "core/execute/stage.h"
-#include "core/launch/fusion_buffer.h"
 #include "core/negotiate/negotiator.h"
 #include "core/submit/operation.h"
 
@@ -66,7 +66,12 @@ class Payload {
   bool is_root() const { return head().root == members_.ranks[static_cast<std::size_t>(members_.rank)]; }
   double prescale() const { return head().prescale; }
   double postscale() const;
-  Status ensure_fused(std::size_t bytes);
+  Status reserve(execute::WorkMemory* buffer, std::size_t bytes) const;
+  Status reserve_fused(std::size_t bytes);
+  // What the stage is told of it; of a device's nothing, the groups were told of that when it was registered.
+  const roda_memory* memory_of(const execute::WorkMemory& buffer) const {
+    return queue_.is_host() ? buffer.memory() : nullptr;
+  }
   Status allocate_result(Operation* op, std::size_t bytes);
   Status prepare_allreduce(execute::StageArgs* args);
   Status prepare_zeros(execute::StageArgs* args);
@@ -93,8 +98,8 @@ class Payload {
   execute::DeviceQueue queue_;
   Work work_;
   Means means_;
-  FusionBuffer fused_;
-  FusionBuffer zeros_;  // of a device, in place of a tensor that this rank doesn't have
+  execute::WorkMemory fused_;  // where several tensors travel as one, or changed ones
+  execute::WorkMemory zeros_;  // of a device, in place of a tensor that this rank doesn't have
   execute::Bucket bucket_;
   bool bucket_given_ = false;
   std::vector<execute::BucketTensor> tensors_;
