@@ -67,33 +67,31 @@ Block part(std::int32_t number) { return {-1, number}; }
 
 }  // namespace
 
+std::int32_t chunk_count(const Schedule& s, Space space) {
+  if (space == Space::kScratch) return s.scratch_chunks;
+  if (space == Space::kProducts) return s.product_chunks;
+  const bool is_input = space == Space::kInput;
+  const int extent = is_input ? entry_of(s.collective).input : entry_of(s.collective).output;
+  const bool is_there = is_input ? reads_input(s) : !is_for_root(s.collective) || s.rank == s.root;
+  if (extent == RODA_NOTHING || !is_there) return 0;
+  return extent == RODA_OWN_PART ? 1 : s.chunks;
+}
+
 // Whose a block is shows only where it is not every rank's: what is combined is.
 std::vector<Block> input_blocks(const Schedule& s) {
-  const bool is_combined = is(s.collective, RODA_COMBINES);
-  switch (entry_of(s.collective).input) {
-    case RODA_WHOLE:
-      return numbered(reads_input(s) ? s.chunks : 0, part);
-    case RODA_OWN_PART:
-      return numbered(reads_input(s) ? 1 : 0, [&s](std::int32_t) { return Block{s.rank, -1}; });
-    case RODA_ALL_PARTS:
-      return numbered(s.chunks, [&](std::int32_t to) { return Block{is_combined ? -1 : s.rank, to}; });
-    default:
-      return {};
-  }
+  const int extent = entry_of(s.collective).input;
+  return numbered(chunk_count(s, Space::kInput), [&](std::int32_t to) {
+    if (extent == RODA_ALL_PARTS) return Block{is(s.collective, RODA_COMBINES) ? -1 : s.rank, to};
+    return extent == RODA_OWN_PART ? Block{s.rank, -1} : part(to);
+  });
 }
 
 std::vector<Block> output_blocks(const Schedule& s) {
-  const bool is_for_all = entry_of(s.collective).input == RODA_OWN_PART;
-  switch (entry_of(s.collective).output) {
-    case RODA_WHOLE:
-      return numbered(is_for_root(s.collective) && s.rank != s.root ? 0 : s.chunks, part);
-    case RODA_OWN_PART:
-      return {part(s.rank)};
-    case RODA_ALL_PARTS:
-      return numbered(s.chunks, [&](std::int32_t from) { return Block{from, is_for_all ? -1 : s.rank}; });
-    default:
-      return {};
-  }
+  const roda_collective_entry& data = entry_of(s.collective);
+  return numbered(chunk_count(s, Space::kOutput), [&](std::int32_t from) {
+    if (data.output == RODA_ALL_PARTS) return Block{from, data.input == RODA_OWN_PART ? -1 : s.rank};
+    return part(data.output == RODA_OWN_PART ? s.rank : from);
+  });
 }
 
 const std::vector<Collective>& collectives() {

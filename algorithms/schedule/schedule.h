@@ -194,6 +194,9 @@ inline bool reads_input(const Schedule& schedule) {
          is_for_root(schedule.collective);
 }
 
+// Chunks of the space; 0 where the collective, or this rank of it, does not have it.
+std::int32_t chunk_count(const Schedule& schedule, Space space);
+
 // The chunks of Input and Output, in order.
 std::vector<Block> input_blocks(const Schedule& schedule);
 std::vector<Block> output_blocks(const Schedule& schedule);

@@ -10,7 +10,6 @@
 namespace roda::schedule {
 namespace {
 
-using verifier::chunk_count;
 using verifier::length_of;
 
 using Complaint = std::optional<std::string>;

@@ -69,18 +69,6 @@ class Expressions {
   std::map<std::tuple<Value, Value, Value>, Value> weighed_;
 };
 
-// Chunks of the space; 0 where the collective does not have it.
-inline int chunk_count(const Schedule& schedule, Space space) {
-  if (space == Space::kScratch) return schedule.scratch_chunks;
-  if (space == Space::kProducts) return schedule.product_chunks;
-  const bool is_input = space == Space::kInput;
-  const int extent = is_input ? entry_of(schedule.collective).input : entry_of(schedule.collective).output;
-  const bool is_there =
-      is_input ? reads_input(schedule) : !is_for_root(schedule.collective) || schedule.rank == schedule.root;
-  if (extent == RODA_NOTHING || !is_there) return 0;
-  return extent == RODA_OWN_PART ? 1 : schedule.chunks;
-}
-
 // Chunks with equal numbers have equal lengths, on whichever rank; nothing is known about others.
 inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) {
   if (space == Space::kProducts) return -1;
