@@ -12,6 +12,7 @@
 
 #include "plugins/base/cuda/devices.h"
 #include "plugins/base/locked_memory.h"
+#include "plugins/base/symbols.h"
 
 namespace roda::verbs {
 namespace {
@@ -21,17 +22,14 @@ using GetHandle = int (*)(void* handle, unsigned long long address, std::size_t 
                           unsigned long long flags);
 constexpr int kDmaBufDescriptor = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 
-GetHandle find_get_handle() {
-  // Only where the process has CUDA's driver already: it is the memory's owner.
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  return driver != nullptr ? reinterpret_cast<GetHandle>(::dlsym(driver, "cuMemGetHandleForAddressRange")) : nullptr;
-}
-
 // A registration of CUDA memory by dma-buf; null where CUDA's driver, the range or the RDMA device does not offer it.
 ibv_mr* register_dma_buf(const Device& device, void* base, std::size_t bytes, int access) {
   const auto reg_dmabuf_mr = device.library().reg_dmabuf_mr;
-  const GetHandle get_handle = find_get_handle();
-  if (reg_dmabuf_mr == nullptr || get_handle == nullptr) return nullptr;
+  // Only where the process has CUDA's driver already: it is the memory's owner.
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  GetHandle get_handle = nullptr;
+  const bool is_there = driver != nullptr && look_up(driver, "cuMemGetHandleForAddressRange", &get_handle);
+  if (reg_dmabuf_mr == nullptr || !is_there) return nullptr;
   // The driver takes whole pages of the host's size.
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(base);
