@@ -1,12 +1,8 @@
 // roda-conformance: runs the conformance kit against one transport.
-#include <getopt.h>
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
@@ -26,68 +22,43 @@ struct Options {
   bool verbose = false;
   bool list = false;
   bool launched = false;
-  bool help = false;
 };
 
-constexpr const char* kUsage =
-    "usage: roda-conformance --plugin NAME_OR_PATH [--ranks N] [--memory host|cuda] [--only PREFIX] [--seconds N]\n"
-    "                        [--verbose]\n"
-    "       LAUNCHER roda-conformance --plugin NAME_OR_PATH --launched [--only PREFIX] [--seconds N] [--verbose]\n"
-    "       roda-conformance --list\n"
-    "Runs every case of the kit against a transport plugin, found by name in HOROVOD_PLUGIN_PATH and beside the "
-    "program,\n"
-    "or by path. Ranks are processes, or threads of one process if the transport reaches no further. With --launched "
-    "every\n"
-    "process is a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n"
-    "With --memory cuda the data lie on GPUs, through the device plugin of that name; rank N uses GPU N.\n"
-    "--seconds: how long a case may take (40).\n"
-    "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used or the command line is wrong.\n";
+constexpr const char* kDescription =
+    "Runs every case of the conformance kit against a transport plugin. Ranks are processes, or threads of one "
+    "process\n"
+    "if the transport reaches no further.\n"
+    "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used or the command line is wrong.";
 
-// What is wrong, where getopt has not told it; nullopt: nothing.
-std::optional<std::string> wrong_with(const Options& options, const std::vector<std::string>& rest) {
+// What the program is to end with, where it is: help was printed, or what is wrong.
+std::optional<int> parse(int argc, char** argv, Options* options) {
   using roda::conformance::World;
-  if (!rest.empty()) return "what is " + rest.front() + "? A plugin is given by --plugin";
-  if (options.memory != "host" && options.memory != "cuda") return "--memory is host or cuda";
-  if (roda::conformance::case_seconds() < 1) return "--seconds is at least 1";
-  if (options.ranks < 1 || options.ranks > World::kMaxRanks) {
-    return "--ranks is from 1 to " + std::to_string(World::kMaxRanks);
+  CLI::App app(kDescription, "roda-conformance");
+  app.add_option("-p,--plugin", options->plugin,
+                 "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
+      ->type_name("NAME_OR_PATH");
+  app.add_option("-n,--ranks", options->ranks, "ranks to start")
+      ->capture_default_str()
+      ->check(CLI::Range(1, World::kMaxRanks));
+  app.add_flag("--launched", options->launched,
+               "every process is a rank, started on one host by a launcher that the plugin's bootstrap knows");
+  app.add_option("-m,--memory", options->memory,
+                 "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"host", "cuda"}));
+  app.add_option("-o,--only", options->only, "cases whose names begin so")->type_name("PREFIX");
+  app.add_option("-s,--seconds", roda::conformance::case_seconds(), "how long a case may take")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
+  app.add_flag("-l,--list", options->list, "print the cases, and run none");
+  try {
+    app.parse(argc, argv);
+    if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   }
-  if (!options.list && !options.help && options.plugin.empty()) return "--plugin is missing";
   return std::nullopt;
-}
-
-// False: the command line is wrong, and how was told.
-bool parse(int argc, char** argv, Options* options) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'},  {"ranks", required_argument, nullptr, 'n'},
-                          {"only", required_argument, nullptr, 'o'},    {"memory", required_argument, nullptr, 'm'},
-                          {"seconds", required_argument, nullptr, 's'}, {"verbose", no_argument, nullptr, 'v'},
-                          {"list", no_argument, nullptr, 'l'},          {"launched", no_argument, nullptr, 'L'},
-                          {"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "p:n:o:m:s:vlh", known, nullptr)) != -1;) {
-    if (c == 'p')
-      options->plugin = optarg;
-    else if (c == 'n')
-      options->ranks = std::atoi(optarg);
-    else if (c == 'o')
-      options->only = optarg;
-    else if (c == 'm')
-      options->memory = optarg;
-    else if (c == 's')
-      roda::conformance::case_seconds() = std::atoi(optarg);
-    else if (c == 'v')
-      options->verbose = true;
-    else if (c == 'l')
-      options->list = true;
-    else if (c == 'L')
-      options->launched = true;
-    else if (c == 'h')
-      options->help = true;
-    else
-      return false;
-  }
-  const auto wrong = wrong_with(*options, {argv + optind, argv + argc});
-  if (wrong) std::fprintf(stderr, "roda-conformance: %s\n", wrong->c_str());
-  return !wrong;
 }
 
 const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const std::string& plugin) {
@@ -152,11 +123,7 @@ int report_no_device(const roda::plugins::Loader& loader) {
 
 int main(int argc, char** argv) {
   Options options;
-  if (!parse(argc, argv, &options)) {
-    std::fputs("roda-conformance --help prints the options\n", stderr);
-    return 2;
-  }
-  if (options.help) return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
+  if (const auto exit_code = parse(argc, argv, &options)) return *exit_code;
   if (options.list) {
     for (const Case& which : roda::conformance::all_cases()) std::printf("%-24s %s\n", which.name, which.summary);
     return 0;

@@ -1,11 +1,10 @@
 // roda-transport-perf: latency and bandwidth of one transport's messages, or the time of its native collectives,
 // between ranks of this host.
-#include <getopt.h>
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
+#include <map>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "plugins/conformance/perf/measure.h"
 #include "plugins/conformance/runner.h"
@@ -20,84 +19,52 @@ using roda::conformance::World;
 using roda::conformance::perf::Options;
 using roda::conformance::perf::Wait;
 
-constexpr const char* kUsage =
-    "usage: roda-transport-perf --plugin NAME_OR_PATH [--bytes N[,N...]]\n"
-    "                           [--test latency|bandwidth|all|collectives]\n"
-    "                           [--rounds N] [--repeats N] [--window N] [--wait spin|yield|sleep]\n"
-    "                           [--ranks N | --launched]\n"
-    "Ping-pong and streams of messages between ranks 0 and 1 through the transport's table, or its native collectives\n"
-    "among all ranks; sizes may end in K or M.\n"
-    "Ranks are processes, or threads of one process if the transport reaches no further; with --launched every process "
-    "is\n"
-    "a rank, started on one host by a launcher that the plugin's bootstrap knows (mpirun, say).\n";
+constexpr const char* kDescription =
+    "Ping-pong and streams of messages between ranks 0 and 1 through a transport's table, or its native collectives\n"
+    "among all ranks. Ranks are processes, or threads of one process if the transport reaches no further.";
+
+enum class Test { kLatency, kBandwidth, kAll, kCollectives };
 
 struct Line {
   std::string plugin;
   int ranks = 2;
   bool launched = false;
+  Test test = Test::kAll;
   Options options;
 };
 
-bool parse_sizes(const char* text, std::vector<std::size_t>* sizes) {
-  sizes->clear();
-  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-    std::size_t size = std::strtoull(text, &end, 10);
-    if (end == text) return false;
-    if (*end == 'K' || *end == 'M') size <<= *end++ == 'K' ? 10 : 20;
-    if (*end != '\0' && *end != ',') return false;
-    sizes->push_back(size);
-  }
-  return !sizes->empty();
-}
-
-bool parse_wait(const std::string& text, Wait* wait) {
-  if (text == "spin") *wait = Wait::kSpin;
-  if (text == "yield") *wait = Wait::kYield;
-  if (text == "sleep") *wait = Wait::kSleep;
-  return text == "spin" || text == "yield" || text == "sleep";
-}
-
-bool apply(int which, const std::string& value, Line* line) {
+// What the program is to end with, where it is: help was printed, or what is wrong.
+std::optional<int> parse(int argc, char** argv, Line* line) {
+  const std::map<std::string, Test> tests = {{"latency", Test::kLatency},
+                                             {"bandwidth", Test::kBandwidth},
+                                             {"all", Test::kAll},
+                                             {"collectives", Test::kCollectives}};
+  const std::map<std::string, Wait> waits = {{"spin", Wait::kSpin}, {"yield", Wait::kYield}, {"sleep", Wait::kSleep}};
   Options& options = line->options;
-  switch (which) {
-    case 'p':
-      line->plugin = value;
-      return true;
-    case 'b':
-      return parse_sizes(value.c_str(), &options.sizes);
-    case 't':
-      options.latency = value == "latency" || value == "all";
-      options.bandwidth = value == "bandwidth" || value == "all";
-      options.collectives = value == "collectives";
-      return options.latency || options.bandwidth || options.collectives;
-    case 'w':
-      return parse_wait(value, &options.wait);
-    case 'r':
-      return (options.rounds = std::atoi(value.c_str())) > 0;
-    case 'e':
-      return (options.repeats = std::atoi(value.c_str())) > 0;
-    case 'o':
-      return (options.window = std::atoi(value.c_str())) > 0;
-    case 'n':
-      line->ranks = std::atoi(value.c_str());
-      return line->ranks >= 2 && line->ranks <= World::kMaxRanks;
-    case 'L':
-      return line->launched = true;
-    default:
-      return false;
+  CLI::App app(kDescription, "roda-transport-perf");
+  app.add_option("--plugin", line->plugin, "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
+      ->required();
+  app.add_option("--bytes", options.sizes, "sizes, as in 8,64K,1M")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--test", line->test, "(default: all)")->transform(CLI::CheckedTransformer(tests));
+  app.add_option("--rounds", options.rounds, "of 8 bytes; fewer for long messages")->check(CLI::PositiveNumber);
+  app.add_option("--repeats", options.repeats, "of each measurement")->check(CLI::PositiveNumber);
+  app.add_option("--window", options.window, "messages in flight in the bandwidth test")->check(CLI::PositiveNumber);
+  app.add_option("--wait", options.wait, "(default: spin)")->transform(CLI::CheckedTransformer(waits));
+  app.add_option("--ranks", line->ranks, "ranks to start")->check(CLI::Range(2, World::kMaxRanks));
+  app.add_flag("--launched", line->launched,
+               "every process is a rank, started on one host by a launcher that the plugin's bootstrap knows");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   }
-}
-
-bool parse(int argc, char** argv, Line* line) {
-  const option known[] = {{"plugin", required_argument, nullptr, 'p'}, {"bytes", required_argument, nullptr, 'b'},
-                          {"test", required_argument, nullptr, 't'},   {"wait", required_argument, nullptr, 'w'},
-                          {"rounds", required_argument, nullptr, 'r'}, {"repeats", required_argument, nullptr, 'e'},
-                          {"window", required_argument, nullptr, 'o'}, {"ranks", required_argument, nullptr, 'n'},
-                          {"launched", no_argument, nullptr, 'L'},     {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
-    if (c == '?' || !apply(c, optarg != nullptr ? optarg : "", line)) return false;
-  }
-  return optind == argc && !line->plugin.empty();
+  options.latency = line->test == Test::kLatency || line->test == Test::kAll;
+  options.bandwidth = line->test == Test::kBandwidth || line->test == Test::kAll;
+  options.collectives = line->test == Test::kCollectives;
+  return std::nullopt;
 }
 
 // The measurement is a case of the kit that may take as long as it likes.
@@ -125,10 +92,7 @@ Report run(const Line& line, const roda::plugins::PluginRecord& plugin, const ro
 
 int main(int argc, char** argv) {
   Line line;
-  if (!parse(argc, argv, &line)) {
-    std::fputs(kUsage, stderr);
-    return 2;
-  }
+  if (const auto exit_code = parse(argc, argv, &line)) return *exit_code;
   roda::plugins::Host host(
       [](int level, const char* component, const char* text) {
         if (level >= RODA_LOG_WARNING) std::fprintf(stderr, "[%s] %s\n", component, text);

@@ -362,8 +362,8 @@ def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys
         ("roda-perf", ["-d", "float9"], "no dtype: float9"),
         ("roda-perf", ["-a", "nosuch"], "no chosen collective has an algorithm nosuch"),
         ("roda-conformance", ["--nosuch"], "--nosuch"),
-        ("roda-conformance", ["--ranks", "2"], "--plugin is missing"),
-        ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "--ranks is from 1 to 64"),
+        ("roda-conformance", ["--ranks", "2"], "--plugin is required"),
+        ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "not in range 1 to 64"),
         ("roda-config", ["--libs"], "usage: roda-config"),
     ],
 )
