@@ -7,6 +7,8 @@ from horovod.common.util import require_framework
 require_framework("jax", "horovod.jax")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
+from horovod.common.life_cycle import *  # noqa: F403
+from horovod.common.life_cycle import is_homogeneous as is_homogeneous
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
     get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
@@ -34,32 +36,10 @@ from horovod.jax.mpi_ops import (
     alltoall as alltoall,
     barrier as barrier,
     broadcast as broadcast,
-    ccl_built as ccl_built,
-    cross_rank as cross_rank,
-    cross_size as cross_size,
-    cuda_built as cuda_built,
-    ddl_built as ddl_built,
-    gloo_built as gloo_built,
-    gloo_enabled as gloo_enabled,
     grouped_allgather as grouped_allgather,
     grouped_allreduce as grouped_allreduce,
     grouped_reducescatter as grouped_reducescatter,
-    init as init,
-    is_homogeneous as is_homogeneous,
-    is_initialized as is_initialized,
     join as join,
-    local_rank as local_rank,
-    local_size as local_size,
-    mpi_built as mpi_built,
-    mpi_enabled as mpi_enabled,
-    mpi_threads_supported as mpi_threads_supported,
-    nccl_built as nccl_built,
-    rank as rank,
     reducescatter as reducescatter,
     remove_process_set as remove_process_set,
-    rocm_built as rocm_built,
-    shutdown as shutdown,
-    size as size,
-    start_timeline as start_timeline,
-    stop_timeline as stop_timeline,
 )

@@ -19,12 +19,13 @@ from horovod.common import operations
 from horovod.common.basics import (
     Adasum as Adasum,
     Average as Average,
-    HorovodBasics,
     Max as Max,
     Min as Min,
     Product as Product,
     Sum as Sum,
 )
+from horovod.common.life_cycle import *  # noqa: F403
+from horovod.common.life_cycle import basics as _basics, is_homogeneous as is_homogeneous
 from horovod.common.operations import (
     ALLGATHER,
     ALLREDUCE,
@@ -50,31 +51,7 @@ from horovod.jax.compression import Compression, Compressor
 
 Tree = Any  # an array, or a pytree of them
 
-_basics = HorovodBasics(__file__, "mpi_lib")
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
-
-init = _basics.init
-shutdown = _basics.shutdown
-is_initialized = _basics.is_initialized
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
-size = _basics.size
-local_size = _basics.local_size
-cross_size = _basics.cross_size
-rank = _basics.rank
-local_rank = _basics.local_rank
-cross_rank = _basics.cross_rank
-is_homogeneous = _basics.is_homogeneous
-mpi_threads_supported = _basics.mpi_threads_supported
-mpi_enabled = _basics.mpi_enabled
-mpi_built = _basics.mpi_built
-gloo_enabled = _basics.gloo_enabled
-gloo_built = _basics.gloo_built
-nccl_built = _basics.nccl_built
-ddl_built = _basics.ddl_built
-ccl_built = _basics.ccl_built
-cuda_built = _basics.cuda_built
-rocm_built = _basics.rocm_built
 
 
 def _run(tree: Tree, collective: int, kind: str, name: str | None, process_set: ProcessSet, **fields: Any) -> Tree:

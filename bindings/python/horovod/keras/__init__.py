@@ -11,32 +11,11 @@ require_framework("keras", "horovod.keras")
 import keras
 
 from horovod import _keras
-from horovod.common.basics import Adasum as Adasum, Average as Average, HorovodBasics, Sum as Sum
+from horovod.common.basics import Adasum as Adasum, Average as Average, Sum as Sum
+from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.keras import callbacks as callbacks, elastic as elastic
 
-_basics = HorovodBasics()
-ccl_built = _basics.ccl_built
-cross_rank = _basics.cross_rank
-cross_size = _basics.cross_size
-cuda_built = _basics.cuda_built
-ddl_built = _basics.ddl_built
-gloo_built = _basics.gloo_built
-gloo_enabled = _basics.gloo_enabled
-init = _basics.init
-is_initialized = _basics.is_initialized
-local_rank = _basics.local_rank
-local_size = _basics.local_size
-mpi_built = _basics.mpi_built
-mpi_enabled = _basics.mpi_enabled
-mpi_threads_supported = _basics.mpi_threads_supported
-nccl_built = _basics.nccl_built
-rank = _basics.rank
-rocm_built = _basics.rocm_built
-shutdown = _basics.shutdown
-size = _basics.size
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
 Compression = _keras.framework_of(keras).hvd.Compression
 
 

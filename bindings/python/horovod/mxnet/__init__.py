@@ -7,6 +7,7 @@ from horovod.common.util import require_framework
 require_framework("mxnet", "horovod.mxnet")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
+from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
     add_process_set as add_process_set,
@@ -33,32 +34,11 @@ from horovod.mxnet.mpi_ops import (
     alltoall as alltoall,
     broadcast as broadcast,
     broadcast_ as broadcast_,
-    ccl_built as ccl_built,
-    cross_rank as cross_rank,
-    cross_size as cross_size,
-    cuda_built as cuda_built,
-    ddl_built as ddl_built,
-    gloo_built as gloo_built,
-    gloo_enabled as gloo_enabled,
     grouped_allgather as grouped_allgather,
     grouped_allreduce as grouped_allreduce,
     grouped_allreduce_ as grouped_allreduce_,
     grouped_reducescatter as grouped_reducescatter,
-    init as init,
-    is_initialized as is_initialized,
-    local_rank as local_rank,
-    local_size as local_size,
-    mpi_built as mpi_built,
-    mpi_enabled as mpi_enabled,
-    mpi_threads_supported as mpi_threads_supported,
-    nccl_built as nccl_built,
-    rank as rank,
     reducescatter as reducescatter,
-    rocm_built as rocm_built,
-    shutdown as shutdown,
-    size as size,
-    start_timeline as start_timeline,
-    stop_timeline as stop_timeline,
 )
 from horovod.mxnet.optimizer import (
     DistributedOptimizer as DistributedOptimizer,

@@ -7,6 +7,8 @@ from horovod.common.util import require_framework
 require_framework("tensorflow", "horovod.tensorflow")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
+from horovod.common.life_cycle import *  # noqa: F403
+from horovod.common.life_cycle import is_homogeneous as is_homogeneous
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
     get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
@@ -48,39 +50,17 @@ from horovod.tensorflow.mpi_ops import (
     alltoall as alltoall,
     broadcast as broadcast,
     broadcast_ as broadcast_,
-    ccl_built as ccl_built,
     check_num_rank_power_of_2 as check_num_rank_power_of_2,
-    cross_rank as cross_rank,
-    cross_size as cross_size,
-    cuda_built as cuda_built,
-    ddl_built as ddl_built,
-    gloo_built as gloo_built,
-    gloo_enabled as gloo_enabled,
     gpu_available as gpu_available,
     grouped_allgather as grouped_allgather,
     grouped_broadcast as grouped_broadcast,
     handle_average_backwards_compatibility as handle_average_backwards_compatibility,
-    init as init,
-    is_homogeneous as is_homogeneous,
-    is_initialized as is_initialized,
     join as join,
-    local_rank as local_rank,
     local_rank_op as local_rank_op,
-    local_size as local_size,
     local_size_op as local_size_op,
-    mpi_built as mpi_built,
-    mpi_enabled as mpi_enabled,
-    mpi_threads_supported as mpi_threads_supported,
-    nccl_built as nccl_built,
     process_set_included_op as process_set_included_op,
-    rank as rank,
     rank_op as rank_op,
     remove_process_set as remove_process_set,
-    rocm_built as rocm_built,
-    shutdown as shutdown,
-    size as size,
     size_op as size_op,
-    start_timeline as start_timeline,
-    stop_timeline as stop_timeline,
 )
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization as SyncBatchNormalization

@@ -14,6 +14,8 @@ except ImportError as _error:  # the package stays importable without its engine
     warnings.warn(f"horovod.torch is not usable. {_error}", stacklevel=2)
 else:
     from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
+    from horovod.common.life_cycle import *  # noqa: F403
+    from horovod.common.life_cycle import is_homogeneous as is_homogeneous
     from horovod.common.process_sets import (
         ProcessSet as ProcessSet,
         add_process_set as add_process_set,
@@ -52,13 +54,6 @@ else:
         broadcast_ as broadcast_,
         broadcast_async as broadcast_async,
         broadcast_async_ as broadcast_async_,
-        ccl_built as ccl_built,
-        cross_rank as cross_rank,
-        cross_size as cross_size,
-        cuda_built as cuda_built,
-        ddl_built as ddl_built,
-        gloo_built as gloo_built,
-        gloo_enabled as gloo_enabled,
         grouped_allgather as grouped_allgather,
         grouped_allgather_async as grouped_allgather_async,
         grouped_allreduce as grouped_allreduce,
@@ -67,30 +62,15 @@ else:
         grouped_allreduce_async_ as grouped_allreduce_async_,
         grouped_reducescatter as grouped_reducescatter,
         grouped_reducescatter_async as grouped_reducescatter_async,
-        init as init,
-        is_homogeneous as is_homogeneous,
-        is_initialized as is_initialized,
         join as join,
-        local_rank as local_rank,
-        local_size as local_size,
-        mpi_built as mpi_built,
-        mpi_enabled as mpi_enabled,
-        mpi_threads_supported as mpi_threads_supported,
-        nccl_built as nccl_built,
         poll as poll,
-        rank as rank,
         reduce as reduce,
         reduce_ as reduce_,
         reduce_async as reduce_async,
         reduce_async_ as reduce_async_,
         reducescatter as reducescatter,
         reducescatter_async as reducescatter_async,
-        rocm_built as rocm_built,
-        shutdown as shutdown,
-        size as size,
         sparse_allreduce_async as sparse_allreduce_async,
-        start_timeline as start_timeline,
-        stop_timeline as stop_timeline,
         synchronize as synchronize,
     )
     from horovod.torch.optimizer import DistributedOptimizer as DistributedOptimizer
