@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import os
 import sys
 import sysconfig
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from packaging import version as _version
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _FRAMEWORK_OF_EXTENSION = {"tensorflow": "tensorflow", "torch": "torch", "mxnet": "mxnet", "keras": "keras"}
 
@@ -166,6 +168,18 @@ def check_installed_version(name: str, version: str, exception: Exception | None
     del name, version
     if exception is not None:
         raise exception
+
+
+def raises(errors: str) -> Callable[[F], F]:
+    """Return what puts errors, which functions have in common, at the end of their docstrings as NumPy's list them."""
+
+    def note(function: F) -> F:
+        if function.__doc__ is not None:  # as under python -OO
+            text = inspect.cleandoc(function.__doc__)
+            function.__doc__ = f"{text}\n\nRaises\n------\n{inspect.cleandoc(errors)}\n"
+        return function
+
+    return note
 
 
 def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | None, bool | None], int]:

@@ -45,13 +45,22 @@ from horovod.common.process_sets import (
     global_process_set,
     remove_process_set as remove_process_set,
 )
-from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.common.util import get_average_backwards_compatibility_fun, raises
 from horovod.jax._collectives import bind
 from horovod.jax.compression import Compression, Compressor
 
 Tree = Any  # an array, or a pytree of them
 
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
+_note_raises = raises("""
+    CollectiveError
+        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
+        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
+    jax.errors.JaxRuntimeError
+        From compiled functions, for whatever is wrong when they run.
+    TypeError, ValueError
+        For a wrong array, argument or process set.
+""")
 
 
 def _run(tree: Tree, collective: int, kind: str, name: str | None, process_set: ProcessSet, **fields: Any) -> Tree:
@@ -97,6 +106,7 @@ def _reduce(
 # --- reductions ---
 
 
+@_note_raises
 def allreduce(
     tensor: Tree,
     average: bool | None = None,
@@ -130,16 +140,6 @@ def allreduce(
     -------
     array or pytree of arrays
         New, with the shapes and dtypes of `tensor`.
-
-    Raises
-    ------
-    CollectiveError
-        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
-        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
-    jax.errors.JaxRuntimeError
-        From compiled functions, for whatever is wrong when they run.
-    TypeError, ValueError
-        For a wrong array, argument or process set.
     """
     op = handle_average_backwards_compatibility(op, average)
     if op == Adasum:
@@ -163,6 +163,7 @@ def grouped_allreduce(
     return allreduce(tensors, average, name, compression, op, prescale_factor, postscale_factor, process_set)
 
 
+@_note_raises
 def reducescatter(
     tensor: Tree,
     compression: type[Compressor] = Compression.none,
@@ -180,7 +181,7 @@ def reducescatter(
         With at least one dimension each, of the same shapes and dtypes on all ranks. The first ``shape[0] % size``
         ranks get one row more.
     op : int
-        ``Average`` or ``Sum``.
+        ``Average`` or ``Sum``; NotImplementedError for another.
     compression, name, process_set, prescale_factor, postscale_factor
         As in :func:`allreduce`.
 
@@ -188,18 +189,6 @@ def reducescatter(
     -------
     array or pytree of arrays
         This rank's rows, with the dtypes of `tensor`.
-
-    Raises
-    ------
-    CollectiveError
-        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
-        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
-    jax.errors.JaxRuntimeError
-        From compiled functions, for whatever is wrong when they run.
-    TypeError, ValueError
-        For a wrong array, argument or process set.
-    NotImplementedError
-        For another `op`.
     """
     if op not in (Average, Sum):
         raise NotImplementedError("Reducescatter currently only supports Average and Sum.")
@@ -227,6 +216,7 @@ def grouped_reducescatter(
 # --- moves ---
 
 
+@_note_raises
 def allgather(
     tensor: Tree,
     name: str | None = None,
@@ -252,16 +242,6 @@ def allgather(
     -------
     array or pytree of arrays
         The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtypes of `tensor`.
-
-    Raises
-    ------
-    CollectiveError
-        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
-        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
-    jax.errors.JaxRuntimeError
-        From compiled functions, for whatever is wrong when they run.
-    TypeError, ValueError
-        For a wrong array, argument or process set.
     """
     tensor = _with_rows(tensor)
     count = len(jax.tree_util.tree_leaves(tensor))
@@ -279,6 +259,7 @@ def grouped_allgather(
     return allgather(_check_group(tensors, "grouped_allgather"), name, process_set, rows)
 
 
+@_note_raises
 def broadcast(
     tensor: Tree, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Tree:
@@ -299,20 +280,11 @@ def broadcast(
     -------
     array or pytree of arrays
         New, with the shapes and dtypes of `tensor`.
-
-    Raises
-    ------
-    CollectiveError
-        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
-        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
-    jax.errors.JaxRuntimeError
-        From compiled functions, for whatever is wrong when they run.
-    TypeError, ValueError
-        For a wrong array, argument or process set.
     """
     return _run(tensor, BROADCAST, "broadcast", name, process_set, root=root_of(root_rank))
 
 
+@_note_raises
 def alltoall(
     tensor: Any,
     splits: Sequence[int] | None = None,
@@ -342,16 +314,6 @@ def alltoall(
     array or tuple
         The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
         these and an int32 array, how many rows came from each.
-
-    Raises
-    ------
-    CollectiveError
-        Outside of compiled functions, on all ranks: they disagreed (the text names them and the difference), a peer
-        failed, or Horovod was shut down. It is a HorovodInternalError and a JaxRuntimeError. Also before :func:`init`.
-    jax.errors.JaxRuntimeError
-        From compiled functions, for whatever is wrong when they run.
-    TypeError, ValueError
-        For a wrong array, argument or process set.
     """
     if splits is None:
         return _run(tensor, ALLTOALL, "alltoall", name, process_set)

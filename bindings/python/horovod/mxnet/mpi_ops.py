@@ -29,11 +29,25 @@ from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import member_names, root_of, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.common.util import get_average_backwards_compatibility_fun, raises
 
 NDArray = Any  # mx.nd.NDArray or mx.np.ndarray
 
 _handle_average = get_average_backwards_compatibility_fun(_basics)
+_note_raises = raises("""
+    mxnet.base.MXNetError
+        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
+        or Horovod was shut down. This or ValueError for a wrong `op` or process set, and before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU.
+""")
+_note_raises_at_once = raises("""
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        Also before :func:`init`.
+    TypeError, ValueError
+        For what is not a dense array of the CPU, and for a wrong argument or process set.
+""")
 
 
 def _load_library() -> ctypes.CDLL:
@@ -72,8 +86,7 @@ def _checked_group(tensors: Sequence[NDArray]) -> list[NDArray]:
 
 
 def _empty(shape: tuple[int, ...], like: NDArray) -> NDArray:
-    module = mx.np if isinstance(like, mx.np.ndarray) else mx.nd
-    return module.empty(shape, dtype=like.dtype)
+    return (mx.np if isinstance(like, mx.np.ndarray) else mx.nd).empty(shape, dtype=like.dtype)
 
 
 def _push(
@@ -93,20 +106,11 @@ def _push(
     handles = ctypes.c_void_p * count
     error = ctypes.create_string_buffer(_MESSAGE_BYTES)
     failed = _push_to_mxnet(
-        collective,
-        handles(*[tensor.handle for tensor in inputs]),
+        collective, handles(*[tensor.handle for tensor in inputs]),
         None if outputs is None else handles(*[tensor.handle for tensor in outputs]),
-        (ctypes.c_char_p * count)(*[name.encode() for name in names]),
-        count,
-        reduce_op,
-        root,
-        set_id_of(process_set),
-        prescale_factor,
-        postscale_factor,
-        priority,
-        error,
-        _MESSAGE_BYTES,
-    )
+        (ctypes.c_char_p * count)(*[name.encode() for name in names]), count, reduce_op, root, set_id_of(process_set),
+        prescale_factor, postscale_factor, priority, error, _MESSAGE_BYTES,
+    )  # fmt: skip
     if failed:
         raise mx.base.MXNetError(error.value.decode())
 
@@ -121,6 +125,7 @@ def _reduction(op: int | None, average: bool | None) -> int:
 # --- allreduce ---
 
 
+@_note_raises
 def allreduce(
     tensor: NDArray,
     average: bool | None = None,
@@ -154,14 +159,6 @@ def allreduce(
     -------
     NDArray
         New, with the shape and dtype of `tensor`.
-
-    Raises
-    ------
-    mxnet.base.MXNetError
-        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
-        or Horovod was shut down. Also for a wrong `op` or process set, and before :func:`init`.
-    TypeError, ValueError
-        For what is not a dense array of the CPU.
     """
     factors = (prescale_factor, postscale_factor)
     names = [tensor_name("allreduce", name, process_set)]
@@ -236,6 +233,7 @@ def _reduced(
 # --- broadcast ---
 
 
+@_note_raises
 def broadcast(
     tensor: NDArray,
     root_rank: int,
@@ -258,14 +256,6 @@ def broadcast(
     -------
     NDArray
         New, with the shape and dtype of `tensor`.
-
-    Raises
-    ------
-    mxnet.base.MXNetError
-        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
-        or Horovod was shut down. Also for a wrong `op` or process set, and before :func:`init`.
-    TypeError, ValueError
-        For what is not a dense array of the CPU.
     """
     return broadcast_(_checked(tensor).copy(), root_rank, name, priority, process_set)
 
@@ -286,6 +276,7 @@ def broadcast_(
 # --- reducescatter ---
 
 
+@_note_raises
 def reducescatter(
     tensor: NDArray,
     op: int = Average,
@@ -300,32 +291,20 @@ def reducescatter(
     Parameters
     ----------
     tensor : NDArray
-        With at least one dimension, of the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get
-        one row more.
+        With at least one dimension (else ValueError), of the same shape and dtype on all ranks. The first
+        ``shape[0] % size`` ranks get one row more.
     op : Average or Sum
-        The reduction.
+        NotImplementedError for another.
     name, priority, process_set, prescale_factor, postscale_factor
-        As of :func:`allreduce`.
+        As of :func:`allreduce`. This rank is in the process set.
 
     Returns
     -------
     NDArray
         This rank's rows, with the dtype of `tensor`.
-
-    Raises
-    ------
-    mxnet.base.MXNetError
-        Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
-        or Horovod was shut down.
-    TypeError, ValueError
-        For what is not a dense array of the CPU, or has no dimension, for a process set that this rank is not in, and
-        before :func:`init`.
-    NotImplementedError
-        For another `op`.
     """
-    factors = (prescale_factor, postscale_factor)
     names = [tensor_name("reducescatter", name, process_set)]
-    return _scattered([tensor], op, names, priority, process_set, *factors)[0]
+    return _scattered([tensor], op, names, priority, process_set, prescale_factor, postscale_factor)[0]
 
 
 def grouped_reducescatter(
@@ -390,6 +369,7 @@ def _adopted(output: tuple[Any, ...], like: NDArray) -> NDArray:
     return result if result.dtype == like.dtype else result.astype(like.dtype)  # bool, which DLPack carries as bytes
 
 
+@_note_raises_at_once
 def allgather(
     tensor: NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> NDArray:
@@ -409,18 +389,9 @@ def allgather(
     -------
     NDArray
         The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `tensor`.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        Also before :func:`init`.
-    TypeError, ValueError
-        For what is not a dense array of the CPU, and for a wrong argument or process set.
     """
     del priority
-    request = _request(operations.ALLGATHER, tensor_name("allgather", name, process_set), _checked(tensor), process_set)
-    return operations.run([request], 1, lambda outputs: _adopted(outputs[0], tensor))
+    return _gathered([_checked(tensor)], [tensor_name("allgather", name, process_set)], process_set)[0]
 
 
 def grouped_allgather(
@@ -432,13 +403,15 @@ def grouped_allgather(
     """Do so with several arrays; parameters as of :func:`allgather`."""
     del priority
     arrays = _checked_group(tensors)
-    names = member_names("grouped_allgather", name, process_set, len(arrays))
-    requests = [_request(operations.ALLGATHER, member, array, process_set) for member, array in zip(names, arrays)]
-    return operations.run(
-        requests, len(arrays), lambda outputs: [_adopted(output, array) for output, array in zip(outputs, arrays)]
-    )
+    return _gathered(arrays, member_names("grouped_allgather", name, process_set, len(arrays)), process_set)
 
 
+def _gathered(arrays: Sequence[NDArray], names: Sequence[str], process_set: ProcessSet) -> list[NDArray]:
+    requests = [_request(operations.ALLGATHER, name, array, process_set) for name, array in zip(names, arrays)]
+    return operations.run(requests, len(arrays), lambda outputs: list(map(_adopted, outputs, arrays)))
+
+
+@_note_raises_at_once
 def alltoall(
     tensor: NDArray,
     splits: Sequence[int] | NDArray | None = None,
@@ -465,14 +438,6 @@ def alltoall(
     NDArray or tuple
         The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
         these and an int32 array, how many rows came from each.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        Also before :func:`init`.
-    TypeError, ValueError
-        For what is not a dense array of the CPU, and for a wrong argument or process set.
     """
     del priority
     counts = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits

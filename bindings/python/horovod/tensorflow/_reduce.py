@@ -48,6 +48,7 @@ def _reduce_dense(
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed)]
 
 
+@mpi_ops.note_raises
 def allreduce(
     tensor: Tensor | tf.IndexedSlices,
     average: bool | None = None,
@@ -88,15 +89,6 @@ def allreduce(
     -------
     tf.Tensor or tf.IndexedSlices
         New, with the shape and dtype of `tensor`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError
-        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
-    tf.errors.AbortedError
-        A peer failed, or Horovod was shut down.
-    tf.errors.InvalidArgumentError, ValueError, TypeError
-        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     op = mpi_ops.handle_average_backwards_compatibility(op, average)
     factors = (prescale_factor, postscale_factor)
@@ -147,6 +139,7 @@ def grouped_allreduce(
     return results
 
 
+@mpi_ops.note_raises
 def reducescatter(
     tensor: Tensor,
     device_dense: str = "",
@@ -166,7 +159,7 @@ def reducescatter(
         With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get one
         row more.
     op : int
-        ``Average`` or ``Sum``.
+        ``Average`` or ``Sum``; NotImplementedError for another.
     device_dense, compression, name, process_set, ignore_name_scope, prescale_factor, postscale_factor
         As in :func:`allreduce`.
 
@@ -174,17 +167,6 @@ def reducescatter(
     -------
     tf.Tensor
         This rank's rows, with the dtype of `tensor`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError
-        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
-    tf.errors.AbortedError
-        A peer failed, or Horovod was shut down.
-    tf.errors.InvalidArgumentError, ValueError, TypeError
-        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
-    NotImplementedError
-        For another `op`.
     """
     factors = (prescale_factor, postscale_factor)
     with tf.device(device_dense):

@@ -38,12 +38,21 @@ from horovod.common.util import (
     check_num_rank_power_of_2 as check_num_rank_power_of_2,
     get_average_backwards_compatibility_fun,
     gpu_available as gpu_available,
+    raises,
 )
 from horovod.tensorflow.util import _executing_eagerly, refuse_xla
 
 Tensor = Any  # of TensorFlow, which has no type that both of its modes share
 
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
+note_raises = raises("""
+    tf.errors.FailedPreconditionError
+        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
+    tf.errors.AbortedError
+        A peer failed, or Horovod was shut down.
+    tf.errors.InvalidArgumentError, ValueError, TypeError
+        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
+""")
 
 
 def _load_library() -> Any:
@@ -150,6 +159,7 @@ def _reduced(gradients: Sequence[Tensor], op: Any) -> list[Tensor]:
 # --- allgather ---
 
 
+@note_raises
 def allgather(
     tensor: Tensor,
     name: str | None = None,
@@ -174,15 +184,6 @@ def allgather(
     -------
     tf.Tensor
         The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `tensor`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError
-        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
-    tf.errors.AbortedError
-        A peer failed, or Horovod was shut down.
-    tf.errors.InvalidArgumentError, ValueError, TypeError
-        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     return grouped_allgather([tf.convert_to_tensor(tensor)], name, ignore_name_scope, process_set)[0]
 
@@ -220,6 +221,7 @@ def _allgather_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
 # --- broadcast ---
 
 
+@note_raises
 def broadcast(
     tensor: Tensor,
     root_rank: int,
@@ -246,15 +248,6 @@ def broadcast(
     -------
     tf.Tensor
         New, with the shape and dtype of `tensor`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError
-        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
-    tf.errors.AbortedError
-        A peer failed, or Horovod was shut down.
-    tf.errors.InvalidArgumentError, ValueError, TypeError
-        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     return grouped_broadcast([tf.convert_to_tensor(tensor)], root_rank, name, ignore_name_scope, process_set)[0]
 
@@ -304,6 +297,7 @@ def broadcast_(
 # --- alltoall ---
 
 
+@note_raises
 def alltoall(
     tensor: Tensor,
     splits: Tensor | None = None,
@@ -332,15 +326,6 @@ def alltoall(
     tf.Tensor or tuple
         The rows that were received, in the order of the ranks, with the dtype of `tensor`. With `splits`: the pair of
         these and an int32 tensor, how many rows came from each.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError
-        On all ranks: they disagreed (the text names them and the difference). Also before :func:`init`.
-    tf.errors.AbortedError
-        A peer failed, or Horovod was shut down.
-    tf.errors.InvalidArgumentError, ValueError, TypeError
-        For a wrong tensor, argument or process set. In graphs errors of TensorFlow come when the op runs.
     """
     tensor = tf.convert_to_tensor(tensor)
     given = tf.convert_to_tensor([] if splits is None else splits, dtype=tf.int32)

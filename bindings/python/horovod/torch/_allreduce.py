@@ -34,6 +34,7 @@ def allreduce_async(
     return start(*_ops.prepare_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
 
 
+@_ops.note_raises
 def allreduce(
     tensor: Tensor,
     average: bool | None = None,
@@ -67,13 +68,6 @@ def allreduce(
     -------
     torch.Tensor
         New, with the shape, dtype and device of `tensor`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     op = handle_average_backwards_compatibility(op, average)
     compressed, context = compressor_of(compression).compress(tensor)

@@ -16,10 +16,18 @@ from horovod.common import operations
 from horovod.common.basics import Adasum
 from horovod.common.operations import Collect, check_adasum, member_names, root_of, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet
+from horovod.common.util import raises
 from horovod.torch import _tensors
 from horovod.torch._tensors import adopt, check_tensor, reachable, request, require_tensor, write_back
 
 Prepared = tuple[list[operations.Request], int, Collect]
+
+note_raises = raises("""
+    ValueError
+        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
+    HorovodInternalError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+""")
 
 
 def execute(prepared: Prepared) -> Any:

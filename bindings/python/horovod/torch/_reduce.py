@@ -26,6 +26,7 @@ def reduce_async(
     return start(*_ops.prepare_reduce(tensor, False, root_rank, name, op, *factors, process_set))
 
 
+@_ops.note_raises
 def reduce(
     tensor: Tensor,
     root_rank: int,
@@ -56,13 +57,6 @@ def reduce(
     -------
     torch.Tensor or None
         The reduction on the root, None on the other ranks.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before ``init()``.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     factors = (prescale_factor, postscale_factor)
     return _ops.execute(_ops.prepare_reduce(tensor, False, root_rank, name, op, *factors, process_set))

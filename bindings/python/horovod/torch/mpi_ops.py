@@ -120,6 +120,7 @@ def allgather_async(tensor: Tensor, name: str | None = None, process_set: Proces
     return start(*_ops.prepare_allgather(tensor, name, process_set))
 
 
+@_ops.note_raises
 def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Tensor:
     """Concatenate every rank's tensor along the first dimension, in rank order; differentiable.
 
@@ -137,13 +138,6 @@ def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet =
     -------
     torch.Tensor
         Of shape ``(sum of the ranks' rows, ...)``, with the dtype and device of `tensor`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if needs_gradient(tensor):
         return HorovodAllgather.apply(tensor, name, process_set)
@@ -177,6 +171,7 @@ def broadcast_async(
     return start(*_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
 
 
+@_ops.note_raises
 def broadcast(
     tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Tensor:
@@ -197,13 +192,6 @@ def broadcast(
     -------
     torch.Tensor
         New, with the shape, dtype and device of `tensor`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if needs_gradient(tensor):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
@@ -248,6 +236,7 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[Tensor, Tensor]: ...
+@_ops.note_raises
 def alltoall(
     tensor: Tensor,
     splits: Sequence[int] | Tensor | None = None,
@@ -271,13 +260,6 @@ def alltoall(
     -------
     torch.Tensor or tuple
         The output; with `splits` the pair (output, received splits), the latter int32 on the device of `splits`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     if needs_gradient(tensor):
         result = HorovodAlltoall.apply(tensor, splits, name, process_set)
@@ -301,6 +283,7 @@ def reducescatter_async(
     return start(*_ops.prepare_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor))
 
 
+@_ops.note_raises
 def reducescatter(
     tensor: Tensor,
     name: str | None = None,
@@ -332,13 +315,6 @@ def reducescatter(
     -------
     torch.Tensor
         This rank's rows, with the dtype and device of `tensor`.
-
-    Raises
-    ------
-    ValueError
-        For a tensor, argument or process set that this rank can tell is wrong, or before :func:`init`.
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
     """
     compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, process_set, prescale_factor, postscale_factor)
