@@ -12,6 +12,7 @@ from typing import Any
 
 from horovod.common.basics import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import raises
 
 
 def is_keras_2(keras: ModuleType) -> bool:
@@ -233,19 +234,85 @@ def allreduce(
     return framework.evaluate(reduced)
 
 
-def allgather(keras: ModuleType, value: Any, name: str | None = None) -> Any:
-    """Concatenate the values of all ranks along the first dimension."""
-    framework = framework_of(keras)
-    return framework.evaluate(framework.hvd.allgather(framework.tensor(value), name=name))
+note_raises = raises("""
+    HorovodInternalError; on TensorFlow tf.errors.FailedPreconditionError, tf.errors.AbortedError or \
+tf.errors.InvalidArgumentError
+        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
+        As of the framework's own function: :func:`horovod.tensorflow.allreduce`, for one.
+    ValueError
+        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these.
+""")
 
 
-def broadcast(keras: ModuleType, value: Any, root_rank: int, name: str | None = None) -> Any:
-    """Return the root's value on all ranks."""
-    framework = framework_of(keras)
-    return framework.evaluate(framework.hvd.broadcast(framework.tensor(value), root_rank, name=name))
+class Values:
+    """The collectives on plain values that do not differ between ``horovod.keras`` and ``horovod.tensorflow.keras``."""
 
+    def __init__(self, keras: ModuleType) -> None:
+        self._keras = keras
 
-def reducescatter(keras: ModuleType, value: Any, name: str | None = None, op: int = Average) -> Any:
-    """Reduce a value over all ranks and return this rank's rows."""
-    framework = framework_of(keras)
-    return framework.evaluate(framework.hvd.reducescatter(framework.tensor(value), name=name, op=op))
+    def broadcast_global_variables(self, root_rank: int) -> None:
+        """Give all ranks the root's global variables: in a session of Keras 2; RuntimeError without sessions."""
+        framework_of(self._keras).broadcast_global_variables(root_rank)
+
+    @note_raises
+    def allgather(self, value: Any, name: str | None = None) -> Any:
+        """Concatenate the arrays of all ranks along the first dimension.
+
+        Parameters
+        ----------
+        value : array or tensor
+            With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype
+            are the same on all ranks.
+        name : str, optional
+            What the ranks match by.
+
+        Returns
+        -------
+        numpy.ndarray
+            The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `value`.
+        """
+        framework = framework_of(self._keras)
+        return framework.evaluate(framework.hvd.allgather(framework.tensor(value), name=name))
+
+    @note_raises
+    def broadcast(self, value: Any, root_rank: int, name: str | None = None) -> Any:
+        """Return the root's number or array on all ranks.
+
+        Parameters
+        ----------
+        value : number, array or tensor
+            The same shape and dtype on all ranks.
+        root_rank : int
+            Rank of the sender.
+        name : str, optional
+            What the ranks match by.
+
+        Returns
+        -------
+        numpy.ndarray or NumPy's number
+            With the shape and dtype of `value`.
+        """
+        framework = framework_of(self._keras)
+        return framework.evaluate(framework.hvd.broadcast(framework.tensor(value), root_rank, name=name))
+
+    @note_raises
+    def reducescatter(self, value: Any, name: str | None = None, op: int = Average) -> Any:
+        """Reduce an array over all ranks and return this rank's rows.
+
+        Parameters
+        ----------
+        value : array or tensor
+            With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get
+            one row more.
+        name : str, optional
+            What the ranks match by.
+        op : int
+            ``Average`` or ``Sum``.
+
+        Returns
+        -------
+        numpy.ndarray
+            This rank's rows, with the dtype of `value`.
+        """
+        framework = framework_of(self._keras)
+        return framework.evaluate(framework.hvd.reducescatter(framework.tensor(value), name=name, op=op))

@@ -18,6 +18,12 @@ from horovod.keras import callbacks as callbacks, elastic as elastic
 
 Compression = _keras.framework_of(keras).hvd.Compression
 
+_values = _keras.Values(keras)
+allgather = _values.allgather
+broadcast = _values.broadcast
+broadcast_global_variables = _values.broadcast_global_variables
+reducescatter = _values.reducescatter
+
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     optimizer: Any,
@@ -93,11 +99,7 @@ process_set
     return distributed
 
 
-def broadcast_global_variables(root_rank: int) -> None:
-    """Give all ranks the root's global variables: in a session of Keras 2. RuntimeError where there are no sessions."""
-    _keras.framework_of(keras).broadcast_global_variables(root_rank)
-
-
+@_keras.note_raises
 def allreduce(
     value: Any,
     name: str | None = None,
@@ -128,102 +130,10 @@ def allreduce(
     -------
     numpy.ndarray or NumPy's number
         With the shape and dtype of `value`.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
     """
     if op is None:
         average, op = None, Average if average else Sum
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
-
-
-def allgather(value: Any, name: str | None = None) -> Any:
-    """Concatenate the arrays of all ranks along the first dimension.
-
-    Parameters
-    ----------
-    value : array or tensor
-        With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
-        the same on all ranks.
-    name : str, optional
-        What the ranks match by.
-
-    Returns
-    -------
-    numpy.ndarray
-        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `value`.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
-    """
-    return _keras.allgather(keras, value, name)
-
-
-def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
-    """Return the root's number or array on all ranks.
-
-    Parameters
-    ----------
-    value : number, array or tensor
-        The same shape and dtype on all ranks.
-    root_rank : int
-        Rank of the sender.
-    name : str, optional
-        What the ranks match by.
-
-    Returns
-    -------
-    numpy.ndarray or NumPy's number
-        With the shape and dtype of `value`.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
-    """
-    return _keras.broadcast(keras, value, root_rank, name)
-
-
-def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
-    """Reduce an array over all ranks and return this rank's rows.
-
-    Parameters
-    ----------
-    value : array or tensor
-        With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get one
-        row more.
-    name : str, optional
-        What the ranks match by.
-    op : int
-        ``Average`` or ``Sum``.
-
-    Returns
-    -------
-    numpy.ndarray
-        This rank's rows, with the dtype of `value`.
-
-    Raises
-    ------
-    HorovodInternalError
-        On all ranks: they disagreed (the text names them and the difference), a peer failed, or Horovod was shut down.
-        On TensorFlow it is one of tf.errors, as of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that this rank can tell is wrong. Before :func:`init` it is one of these two.
-    """
-    return _keras.reducescatter(keras, value, name, op)
 
 
 def load_model(

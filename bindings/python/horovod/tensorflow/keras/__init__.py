@@ -19,6 +19,12 @@ from horovod.common.process_sets import (
 from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
+_values = _keras.Values(keras)
+allgather = _values.allgather
+broadcast = _values.broadcast
+broadcast_global_variables = _values.broadcast_global_variables
+reducescatter = _values.reducescatter
+
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     optimizer: Any,
@@ -64,11 +70,7 @@ process_set, scale_local_gradients
     )  # fmt: skip
 
 
-def broadcast_global_variables(root_rank: int) -> None:
-    """Give all ranks the root's global variables: in a session of Keras 2. RuntimeError where there are no sessions."""
-    _keras.framework_of(keras).broadcast_global_variables(root_rank)
-
-
+@_keras.note_raises
 def allreduce(
     value: Any,
     name: str | None = None,
@@ -99,96 +101,8 @@ def allreduce(
     -------
     numpy.ndarray or NumPy's number
         With the shape and dtype of `value`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.InvalidArgumentError
-        As of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that is wrong before an op is made of it.
     """
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
-
-
-def allgather(value: Any, name: str | None = None) -> Any:
-    """Concatenate the arrays of all ranks along the first dimension.
-
-    Parameters
-    ----------
-    value : array or tensor
-        With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
-        the same on all ranks.
-    name : str, optional
-        What the ranks match by.
-
-    Returns
-    -------
-    numpy.ndarray
-        The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `value`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.InvalidArgumentError
-        As of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that is wrong before an op is made of it.
-    """
-    return _keras.allgather(keras, value, name)
-
-
-def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
-    """Return the root's number or array on all ranks.
-
-    Parameters
-    ----------
-    value : number, array or tensor
-        The same shape and dtype on all ranks.
-    root_rank : int
-        Rank of the sender.
-    name : str, optional
-        What the ranks match by.
-
-    Returns
-    -------
-    numpy.ndarray or NumPy's number
-        With the shape and dtype of `value`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.InvalidArgumentError
-        As of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that is wrong before an op is made of it.
-    """
-    return _keras.broadcast(keras, value, root_rank, name)
-
-
-def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
-    """Reduce an array over all ranks and return this rank's rows.
-
-    Parameters
-    ----------
-    value : array or tensor
-        With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get one
-        row more.
-    name : str, optional
-        What the ranks match by.
-    op : int
-        ``Average`` or ``Sum``.
-
-    Returns
-    -------
-    numpy.ndarray
-        This rank's rows, with the dtype of `value`.
-
-    Raises
-    ------
-    tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.InvalidArgumentError
-        As of :func:`horovod.tensorflow.allreduce`.
-    ValueError
-        For an argument that is wrong before an op is made of it.
-    """
-    return _keras.reducescatter(keras, value, name, op)
 
 
 def load_model(
