@@ -98,7 +98,7 @@ void Group::lose(Peer& peer, const Status& why) {
   if (std::any_of(peer.lanes.begin(), peer.lanes.end(), [](const auto& l) { return l->is_open() || l->is_closed(); })) {
     return;
   }
-  peer.unreachable = why.message();
+  peer.end.unreachable = why.message();
   for (const auto& lane : peer.lanes) lane->release();
   messages_.peer_gone(peer);
 }
@@ -169,17 +169,17 @@ bool Group::watches_the_clock() const {
 }
 
 sdk::Failure Group::lost(const Peer& peer) const {
-  if (!peer.unreachable.empty()) {
+  if (!peer.end.unreachable.empty()) {
     return {RODA_ERR_PEER,
-            "tcp: no connection to " + describe(peer) + ": " + peer.unreachable +
+            "tcp: no connection to " + describe(peer) + ": " + peer.end.unreachable +
                 ". Its process has ended, or it has left the group, or it can't be reached: on hosts with several "
                 "networks, RODA_TCP_IFACE names the interface to use",
             state_.world_rank(peer.rank)};
   }
-  if (peer.has_left) return state_.has_left(peer.rank, peer.address);
+  if (peer.end.has_left) return state_.has_left(peer.rank, peer.address);
   return {RODA_ERR_PEER,
           "tcp: the connection to " + describe(peer) + " is lost" +
-              (peer.error != 0 ? std::string(": ") + std::strerror(peer.error) : ", its process has ended") +
+              (peer.end.error != 0 ? std::string(": ") + std::strerror(peer.end.error) : ", its process has ended") +
               ". What that rank printed last says why",
           state_.world_rank(peer.rank)};
 }
@@ -191,7 +191,8 @@ sdk::Failure Group::nonsense(const Peer& peer) const {
 
 sdk::Failure Group::told_to_abort(const Peer& peer, const Header& header) const {
   const auto code = static_cast<std::int32_t>(header.a);
-  return {code < 0 ? code : static_cast<std::int32_t>(RODA_ERR_PEER), peer.text, static_cast<std::int32_t>(header.b)};
+  return {code < 0 ? code : static_cast<std::int32_t>(RODA_ERR_PEER), peer.end.text,
+          static_cast<std::int32_t>(header.b)};
 }
 
 }  // namespace roda::tcp_transport

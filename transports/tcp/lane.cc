@@ -140,7 +140,7 @@ void Lane::finish() {
 }
 
 void Lane::end(int error) {
-  if (peer_.error == 0) peer_.error = error;
+  if (peer_.end.error == 0) peer_.end.error = error;
   release().reset();
   messages_.lane_ended(*this);
 }
@@ -165,7 +165,7 @@ int Lane::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN) {
       // What the peer sent before it broke is still to be read; the end of that says whether it had left.
-      if (peer_.error == 0) peer_.error = errno;
+      if (peer_.end.error == 0) peer_.end.error = errno;
       cannot_write_ = is_ending_ = true;
       context_.mark_readable(*this);
       break;

@@ -65,7 +65,7 @@ void Messages::post(Peer& peer, const Header& header, Request* request) {
 
 std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request) {
   *request = nullptr;
-  if (peer.has_left) throw group_.lost(peer);
+  if (peer.end.has_left) throw group_.lost(peer);
   if (peer.pending_sends >= kMostSends) return RODA_AGAIN;
   Request& send = begin(Request::Kind::kSend, peer, tag, data, bytes);
   const bool is_short = bytes <= peer.eager_bytes;
@@ -172,7 +172,7 @@ std::int32_t Messages::receive(Peer& peer, std::uint64_t tag, void* data, std::s
   *request = nullptr;
   Request& receive = begin(Request::Kind::kReceive, peer, tag, data, bytes);
   if (meet_unexpected(receive)) return requests_.hand_out(receive, request);
-  if (peer.is_gone) {
+  if (peer.end.is_gone) {
     let_go(receive);
     requests_.give_back(receive);
     throw group_.lost(peer);
@@ -260,8 +260,8 @@ std::byte* Messages::begin_frame(Lane& lane, const Header& header) {
       return on_data(lane, header);
     case Kind::kAbort:
       if (header.length > kMostText) throw group_.nonsense(peer);
-      peer.text.resize(header.length);
-      return reinterpret_cast<std::byte*>(peer.text.data());
+      peer.end.text.resize(header.length);
+      return reinterpret_cast<std::byte*>(peer.end.text.data());
     case Kind::kAnnounce:
       on_announce(peer, header);
       return nullptr;
@@ -277,7 +277,7 @@ std::byte* Messages::begin_frame(Lane& lane, const Header& header) {
       if (send != nullptr) address(*send, send->bytes + 1, 0);
       return nullptr;
     case Kind::kLeave:
-      peer.has_left = true;
+      peer.end.has_left = true;
       return nullptr;
     case Kind::kCredit:
       return nullptr;
@@ -361,14 +361,14 @@ void Messages::finish_unexpected(Peer& peer, Unexpected* message) {
 
 void Messages::lane_ended(Lane& lane) {
   Peer& peer = lane.peer();
-  if (lane.index() == 0 && !peer.has_left) throw group_.lost(peer);
+  if (lane.index() == 0 && !peer.end.has_left) throw group_.lost(peer);
   if (std::any_of(peer.lanes.begin(), peer.lanes.end(), [](const auto& l) { return l->is_open(); })) return;
-  if (!peer.has_left) throw group_.lost(peer);
+  if (!peer.end.has_left) throw group_.lost(peer);
   peer_gone(peer);
 }
 
 void Messages::peer_gone(Peer& peer) {
-  peer.is_gone = peer.has_left = true;
+  peer.end.is_gone = peer.end.has_left = true;
   const sdk::Failure end = group_.lost(peer);
   requests_.for_each_pending([&](Request& request) {
     if (request.peer == &peer) finish(request, end);

@@ -37,6 +37,15 @@ inline constexpr std::size_t kWorthCopying = 8 << 10;
 
 // What a group knows of one other member.
 struct Peer {
+  // How it came to be out of reach.
+  struct End {
+    bool has_left = false;    // said so; what it sent before may still come
+    bool is_gone = false;     // nothing will come any more
+    int error = 0;            // errno of the connection that broke first
+    std::string text;         // of its abort
+    std::string unreachable;  // why there is no connection
+  };
+
   Group* group = nullptr;
   int rank = 0;                              // in the group
   SocketAddress where;                       // it listens
@@ -44,7 +53,6 @@ struct Peer {
   Digest key{};                              // that its process is connected to by
   std::size_t lane_count = 0;                // the same at both ends; 0: ourselves
   std::vector<std::unique_ptr<Lane>> lanes;  // from the first use on
-  std::string unreachable;                   // why there is no connection
   std::size_t eager_bytes = 0;               // the same at both ends
 
   // As the receiver.
@@ -65,10 +73,7 @@ struct Peer {
   std::size_t expected = 0;     // requests that wait for a frame of the peer
   std::uint64_t bytes_in = 0;   // ever
   std::uint64_t bytes_out = 0;  // ever
-  bool has_left = false;        // said so; what it sent before may still come
-  bool is_gone = false;         // nothing will come any more
-  int error = 0;                // errno of the connection that broke first
-  std::string text;             // of its abort
+  End end;
 
   // Of requests that have all ended.
   void forget_pending() {

@@ -21,6 +21,15 @@
 
 namespace roda::execute {
 
+// Of Adasum: where tensors begin in the vector, and their products, with whole lines for a chunk.
+struct Tensors {
+  const std::size_t* begins = nullptr;
+  std::size_t count = 0;
+  WorkMemory products;
+
+  std::size_t product_bytes() const { return 3 * sizeof(double) * count; }
+};
+
 // Index 0: Input, 1: Output.
 struct RunView {
   TransportGroup* group = nullptr;
@@ -45,10 +54,7 @@ struct RunView {
   const DeviceQueue* queue = nullptr;
   WorkMemory scratch;
   std::size_t scratch_stride = 0;  // from one copy to the next
-  // Of Adasum: where tensors begin in the vector, and the products, with whole lines for a chunk.
-  const std::size_t* tensor_begins = nullptr;
-  std::size_t tensors = 0;
-  WorkMemory products;
+  Tensors tensors;
 
   // Peers on far cores, as Run found at the beginning of the slice.
   std::vector<bool> far;
@@ -61,16 +67,15 @@ struct RunView {
   const SpaceMap& chunks(const Operand& operand) const { return map[which(operand.data)]; }
   bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
 
-  std::size_t product_bytes() const { return 3 * sizeof(double) * tensors; }
   std::size_t bytes(const Operand& operand) const {
-    if (operand.space == schedule::Space::kProducts) return product_bytes();
+    if (operand.space == schedule::Space::kProducts) return tensors.product_bytes();
     return operand.count == 0 ? 0 : chunks(operand).bytes(operand.first, operand.count);
   }
 
   char* address(const Operand& operand) const {
     if (operand.count == 0) return nullptr;
     if (operand.space == schedule::Space::kProducts) {
-      return products.data() + index(operand.first) * align_up(product_bytes());
+      return tensors.products.data() + index(operand.first) * align_up(tensors.product_bytes());
     }
     const SpaceMap& data = chunks(operand);
     if (operand.space == schedule::Space::kScratch) {

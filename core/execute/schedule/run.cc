@@ -49,8 +49,8 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice
   contribution_ = view_.user[0] == nullptr
                       ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                       : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
-  view_.tensor_begins = args.tensor_begins;
-  view_.tensors = args.tensors;
+  view_.tensors.begins = args.tensor_begins;
+  view_.tensors.count = args.tensors;
   RODA_RETURN_IF_ERROR(reserve_scratch());
   for (auto& lane : lanes_) lane->restart();
   copy_run_ = copy_offset_ = told_ = 0;
@@ -66,8 +66,8 @@ Status Run::begin(const StageArgs& args, const Layout& layout, std::size_t slice
 }
 
 Status Run::reserve_scratch() {
-  const std::size_t products = index(program_.product_chunks) * align_up(view_.product_bytes());
-  if (products > 0) RODA_RETURN_IF_ERROR(view_.products.reserve(nullptr, products));
+  const std::size_t products = index(program_.product_chunks) * align_up(view_.tensors.product_bytes());
+  if (products > 0) RODA_RETURN_IF_ERROR(view_.tensors.products.reserve(nullptr, products));
   if (program_.scratch_copies == 0) return {};
   const SpaceMap& data = view_.map[RunView::which(program_.scratch_of)];
   view_.scratch_stride = align_up(program_.scratch_is_own ? data.bytes(program_.rank, 1) : data.prefix.back());
