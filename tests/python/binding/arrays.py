@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 from horovod.common import operations
-from horovod.common.basics import HorovodBasics, Sum
+from horovod.common.basics import Sum
+from horovod.common.life_cycle import init as init, rank as rank, shutdown as shutdown, size as size
 from horovod.common.operations import Request, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet, global_process_set
 
-_basics = HorovodBasics()
-init, shutdown, rank, size = _basics.init, _basics.shutdown, _basics.rank, _basics.size
 synchronize, poll = operations.synchronize, operations.poll
 
 DTYPES = {np.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES) if name in np.sctypeDict}
