@@ -10,7 +10,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends openssh-client 
 ARG EXTRAS=torch
 ARG PACKAGES="numpy scikit-learn"
 COPY build/wheels/dist/roda-*.whl /tmp/
-RUN pip install --no-cache-dir ${PACKAGES} "$(ls /tmp/roda-*.whl)[${EXTRAS}]" && rm /tmp/roda-*.whl
+RUN pip install --no-cache-dir ${PACKAGES} "$(ls /tmp/roda-*$(uname -m).whl)[${EXTRAS}]" && rm /tmp/roda-*.whl
 
 RUN useradd --create-home roda
 USER roda

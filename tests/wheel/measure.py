@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from conftest import BUILT
+from conftest import built_wheels
 from test_install import HERE, Environment, pythons
 
 OLDEST_TORCH = (1, 13)  # that horovod.torch works with
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("wheel", type=Path, nargs="?", help="by default the one that tools/build_wheels.sh made")
     parser.add_argument("--python", action="append", metavar="X.Y", help="only this one; may be given again")
     options = parser.parse_args()
-    built = sorted(BUILT.glob("roda-*.whl"))
+    built = built_wheels()
     if options.wheel is None and not built:
         parser.error("there is no wheel: tools/build_wheels.sh makes it")
     wheel = (options.wheel or built[-1]).resolve()

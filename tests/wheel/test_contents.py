@@ -14,7 +14,8 @@ from conftest import BUILT
 
 GLIBC = (2, 28)
 # The parts of glibc. Everything else is inside, or opened at run time by whoever asks for it.
-LIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+LIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1"}  # fmt: skip
 PLUGINS = {"shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl", "cuda", "loop"}
 MOST_BYTES = 15_000_000
 
@@ -38,7 +39,7 @@ def readelf(what: str, file: Path) -> str:
 def test_one_wheel_is_for_every_python_from_3_9_on(wheel: Path) -> None:
     interpreter, abi, platforms = wheel.stem.split("-")[2:]
     assert (interpreter, abi) == ("cp39", "abi3")
-    versions = re.findall(r"manylinux_(\d+)_(\d+)_x86_64", platforms)
+    versions = re.findall(r"manylinux_(\d+)_(\d+)_(?:x86_64|aarch64)", platforms)
     assert versions
     assert all((int(major), int(minor)) <= GLIBC for major, minor in versions)
 
