@@ -48,8 +48,8 @@ def test_the_image_runs_jobs(wheel: Path, tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "examples", context / "examples")
     (context / "build" / "wheels" / "dist").mkdir(parents=True)
     shutil.copy(wheel, context / "build" / "wheels" / "dist")
-    # PyTorch alone would fetch gigabytes: it is another word in the same line.
-    arguments = [f"--build-arg={given}" for given in (f"BASE={BASE}", "EXTRAS=", "PACKAGES=numpy")]
+    # PyTorch would fetch gigabytes: it is another word in the same line.
+    arguments = [f"--build-arg={given}" for given in (f"BASE={BASE}", "EXTRAS=mpi", "PACKAGES=numpy")]
     images.buildah("build", "--isolation", "chroot", *arguments, "-t", IMAGE, "-f", REPOSITORY / "Dockerfile", context)
     (tmp_path / "job.py").write_text(JOB)
     container = images.buildah("from", IMAGE)
