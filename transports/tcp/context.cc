@@ -169,11 +169,12 @@ void Context::forget(Lane& lane) {
 int Context::progress() {
   int handled = 0;
   for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
-  handled += connector_.progress();
   if (!dirty_.empty()) handled += flush_dirty();
   ++turns_;
   const bool direct = polls_directly();
   if (!direct || turns_ % kTurnsPerHarvest == 0) harvest();
+  // After the harvest, which takes what would have woken a sleeper: this may be the last look before a sleep.
+  handled += connector_.progress();
   if (direct) handled += read_hot();
   if (!readable_.empty()) {
     handled += each_in_turn(&readable_, &Lane::is_readable, [this](Lane& lane) { return read(lane); });
