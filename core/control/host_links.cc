@@ -187,7 +187,8 @@ Status HostLinks::flush(Link& link) {
   event.events = EPOLLIN | (wants ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
   event.data.fd = link.connection->fd();
   epoll_ctl(poll_.get(), EPOLL_CTL_MOD, link.connection->fd(), &event);
-  return {};
+  // Room that came before this rings no bell.
+  return wants ? flush(link) : Status();
 }
 
 Status HostLinks::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
