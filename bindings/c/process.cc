@@ -4,15 +4,6 @@
 #include "plugins/base/fork_guard.h"
 
 namespace roda {
-namespace {
-
-constexpr const char* kForked =
-    "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in "
-    "the "
-    "parent only. Call collectives there, or start the worker with the 'spawn' method and let it init by itself.";
-
-}  // namespace
-
 Process& Process::get() {
   // Never destroyed: at exit other threads may still wait for handles, and a forked child must not end its parent's
   // engine.

@@ -9,6 +9,7 @@
 #include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store_server.h"
 #include "core/engine/version.h"
+#include "plugins/base/fork_guard.h"
 
 using roda::Process;
 using roda::Status;
@@ -32,6 +33,7 @@ int32_t topology_number(Get get) {
 }
 
 Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
+  if (roda::is_forked_child()) return Status::precondition(roda::kForked);
   *engine = Process::get().latest();
   *state = *engine == nullptr ? nullptr : (*engine)->handles().find(handle);
   if (*state != nullptr) return {};
@@ -98,15 +100,18 @@ int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
   if (!in_range || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return RODA_ADD_SET_INVALID;
   if (engine->has_set(sorted)) return kSetExists;
   std::int32_t id = 0;
-  return engine->add_set(std::move(sorted), &id).ok() ? id : kShuttingDown;
+  const Status status = engine->add_set(std::move(sorted), &id);
+  if (status.code() == RODA_ERR_INVALID) return kSetExists;
+  return status.ok() ? id : kShuttingDown;
 }
 
 int32_t roda_remove_process_set(int32_t id) {
   Engine* engine = nullptr;
   if (!Process::get().engine(&engine).ok()) return kNotInitialised;
   if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
-  if (id == 0 || engine->set_ranks(id).empty()) return kUnknownSet;
-  return engine->remove_set(id).ok() ? id : kShuttingDown;
+  const Status status = id == 0 ? Status::invalid("it is the job's") : engine->remove_set(id);
+  if (status.code() == RODA_ERR_INVALID) return kUnknownSet;
+  return status.ok() ? id : kShuttingDown;
 }
 
 int32_t roda_process_set_rank(int32_t id) {

@@ -38,10 +38,22 @@ bool Submissions::then(HandleState* handle, const Continuation& continuation) {
 Status Submissions::add_change(SetChange* change) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
-  if (change->ranks.empty()) {
-    news_.sets_to_remove.push_back(change->id);
-  } else {
-    news_.sets_to_add.push_back(change->ranks);
+  const bool adds = !change->ranks.empty();
+  const auto is_same = [&](const SetChange* other) {
+    return !other->is_done && other->ranks == change->ranks && (adds || other->id == change->id);
+  };
+  // Another thread may ask for the same: it is agreed upon once, and both get its end.
+  const bool is_asked_for = std::any_of(changes_.begin(), changes_.end(), is_same);
+  if (!is_asked_for) {
+    bool is_leaving = false;
+    if (adds ? has_set_locked(change->ranks, &is_leaving) && !is_leaving : !sets_.contains(change->id)) {
+      return Status::invalid(adds ? "there is such a process set" : "there is no such process set");
+    }
+    if (adds) {
+      news_.sets_to_add.push_back(change->ranks);
+    } else {
+      news_.sets_to_remove.push_back(change->id);
+    }
   }
   changes_.push_back(change);
   has_news_.store(true, std::memory_order_seq_cst);
@@ -105,6 +117,10 @@ bool Submissions::find_member(std::int32_t id, std::int32_t rank, int* size, int
 
 bool Submissions::has_set(const std::vector<std::int32_t>& ranks, bool* is_leaving) const {
   const MutexLock lock(mutex_);
+  return has_set_locked(ranks, is_leaving);
+}
+
+bool Submissions::has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const {
   const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s.second == ranks; });
   const bool found = set != sets_.end();
   *is_leaving = found && closed_.ok() && std::any_of(changes_.begin(), changes_.end(), [&](const SetChange* change) {

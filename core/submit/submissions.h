@@ -56,6 +56,7 @@ class Submissions {
   Status add(HandleState* handle, std::int32_t rank);
   // Its end will be told. False: it has ended.
   bool then(HandleState* handle, const Continuation& continuation);
+  // RODA_ERR_INVALID: the set to be added is there, or the one to be removed is not.
   Status add_change(SetChange* change);
   // Whether the change is done, or never will be.
   bool is_over(const SetChange& change) const;
@@ -109,6 +110,7 @@ class Submissions {
       return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
     }
   };
+  bool has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const RODA_REQUIRES(mutex_);
   Operation* find_locked(std::int32_t set, std::string_view name) const RODA_REQUIRES(mutex_);
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
   std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const RODA_REQUIRES(mutex_);

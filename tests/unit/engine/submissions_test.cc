@@ -115,6 +115,33 @@ TEST_F(SubmissionsTest, ASetThatSomebodyRemovesIsLeavingUntilItHasGone) {
   EXPECT_EQ(news.sets_to_remove, std::vector<std::int32_t>{4});
 }
 
+// Another record of it would be about a set that is there, or gone, and would never end.
+TEST_F(SubmissionsTest, ThreadsThatAskForTheSameChangeGetItOnce) {
+  SetChange first{{0, 2}};
+  SetChange second{{0, 2}};
+  ASSERT_TRUE(submissions_.add_change(&first).ok());
+  ASSERT_TRUE(submissions_.add_change(&second).ok());
+  submissions_.set_opened(4, {0, 2});
+  EXPECT_EQ(second.id, 4);
+  EXPECT_TRUE(submissions_.end_change(&first).ok() && submissions_.end_change(&second).ok());
+  SetChange late{{0, 2}};
+  EXPECT_EQ(submissions_.add_change(&late).code(), RODA_ERR_INVALID) << "it is there";
+
+  SetChange removal{{}, 4};
+  SetChange same{{}, 4};
+  ASSERT_TRUE(submissions_.add_change(&removal).ok());
+  ASSERT_TRUE(submissions_.add_change(&same).ok());
+  static_cast<void>(submissions_.set_closed(4));
+  EXPECT_TRUE(submissions_.is_over(removal) && submissions_.is_over(same));
+  EXPECT_TRUE(submissions_.end_change(&removal).ok() && submissions_.end_change(&same).ok());
+  EXPECT_EQ(submissions_.add_change(&removal).code(), RODA_ERR_INVALID) << "it is gone";
+
+  Submissions::News news;
+  submissions_.take(&news);
+  EXPECT_EQ(news.sets_to_add.size(), 1u);
+  EXPECT_EQ(news.sets_to_remove.size(), 1u);
+}
+
 // The set may come again under its id before the thread that removed it has looked.
 TEST_F(SubmissionsTest, ARemovalIsOverAlthoughTheSetIsBack) {
   submissions_.set_opened(4, {0, 2});
