@@ -35,10 +35,8 @@ class RODA_CAPABILITY("baton") Baton {
   // --- for threads that could not take it ---
   // A thread that counts itself in asks the engine's own thread to let go of the baton.
   void want() { wanting_.fetch_add(1, std::memory_order_seq_cst); }
-  void unwant() {
-    if (wanting_.fetch_sub(1, std::memory_order_seq_cst) == 1) pulse();  // the engine's thread may go on
-  }
-  bool wanted() const { return wanting_.load(std::memory_order_relaxed) != 0; }
+  void unwant() { wanting_.fetch_sub(1, std::memory_order_seq_cst); }
+  bool wanted() const { return wanting_.load(std::memory_order_seq_cst) != 0; }
 
   // News: the baton was dropped, or something ended that a thread may wait for. Read the pulse, check what you wait
   // for, then wait for the pulse to change; -1: without a limit. It may return early.

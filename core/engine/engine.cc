@@ -158,8 +158,11 @@ void Engine::drive_until(Done done, std::int64_t limit_us) {
   while (!is_over()) {
     if (!take_or_wait(is_over, limit)) continue;
     disarm();
-    for (std::uint32_t idle = first_turn(); !is_over();) {
-      if (drive()) {
+    // Only after a turn: what ends while the bells are armed has things to be said that the others wait for.
+    for (std::uint32_t idle = first_turn();;) {
+      const bool moved = drive();
+      if (is_over()) break;
+      if (moved) {
         idle = first_turn();
       } else if (wait_policy_.worth_spinning(idle)) {
         idle_turn(idle);

@@ -180,7 +180,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     const char* setting;  // which says so
   };
   std::optional<Patience> patience() const;
-  bool may_stall() const RODA_REQUIRES(baton_);
   void fail(const Status& cause) RODA_REQUIRES(baton_);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);

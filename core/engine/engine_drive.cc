@@ -11,6 +11,8 @@ namespace {
 
 // Deadlines of running operations are looked at this often.
 constexpr int kBusyTimeoutMs = 500;
+// Stalls so often, whoever waits or polls for what does not come.
+constexpr int kIdleTimeoutMs = static_cast<int>(observe::StallWatch::kLook.count());
 
 constexpr auto kNever = CoarseClock::time_point::max();
 
@@ -33,7 +35,7 @@ void Engine::pin() {
 
 void Engine::run() {
   while (!stopped_.load(std::memory_order_acquire)) {
-    int timeout = -1;
+    int timeout = kIdleTimeoutMs;
     // Somebody else drives: whoever lets go of the baton arms the bells and rings this thread if there is work.
     if (!baton_.wanted() && baton_.try_take()) {
       disarm();
@@ -48,7 +50,9 @@ void Engine::run() {
           idle += turn();
         } else {
           armed = arm() && !submissions_.has_news();
-          if (!armed) disarm();
+          if (armed) continue;
+          disarm();
+          WaitPolicy::yield();  // to another rank, perhaps, that is about to finish what is only half there
         }
       }
       timeout = timeout_ms();
@@ -69,6 +73,7 @@ bool Engine::arm() {
   if (parts_.control->pending()) return false;
   if (!launcher_.moves_data()) return true;
   for (const auto& context : launcher_.contexts().all()) {
+    if (!launcher_.busy() && context->is_settled()) continue;  // nor does anybody progress it
     if (!context->arm()) return false;
   }
   // What came between the last look and the arming would ring no bell.
@@ -84,7 +89,7 @@ void Engine::disarm() {
 
 int Engine::timeout_ms() const {
   // At the end every rank waits for every other one: that has a look at the clock, too.
-  int timeout = launcher_.moves_data() || shutting_down_ ? kBusyTimeoutMs : -1;
+  int timeout = launcher_.moves_data() || shutting_down_ ? kBusyTimeoutMs : kIdleTimeoutMs;
   for (const auto& context : launcher_.contexts().all()) {
     if (launcher_.moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
@@ -92,12 +97,9 @@ int Engine::timeout_ms() const {
   if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
   if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
-  const auto now = Clock::now();
-  if (may_stall() && timeout < 0) timeout = static_cast<int>(observe::StallWatch::kLook.count());
   if (const auto end = hold_.first_end()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - now).count();
-    const int ms = static_cast<int>(std::max<std::int64_t>(left, 0));
-    timeout = timeout < 0 ? ms : std::min(timeout, ms);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()).count();
+    timeout = std::min(timeout, static_cast<int>(std::max<std::int64_t>(left, 0)));
   }
   return timeout;
 }
@@ -106,7 +108,7 @@ void Engine::sleep(int limit_ms) {
   asleep_.store(true, std::memory_order_seq_cst);
   if (arm() && !submissions_.has_news()) {
     const int timeout = timeout_ms();
-    const bool is_limited = limit_ms >= 0 && (timeout < 0 || limit_ms < timeout);
+    const bool is_limited = limit_ms >= 0 && limit_ms < timeout;
     // A bell that is rung late, for news that were seen before, must not go on ringing.
     if (bells_.sleep_as_holder(is_limited ? limit_ms : timeout)) parts_.control->note_bell();
     look_closely_.store(true, std::memory_order_relaxed);
@@ -263,11 +265,6 @@ std::optional<Engine::Patience> Engine::patience() const {
   }
   if (!ends_stalls) return std::nullopt;
   return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
-}
-
-bool Engine::may_stall() const {
-  return (!parts_.knobs.stall_check_disable && negotiator_.is_waiting()) ||
-         (patience().has_value() && submissions_.waits_since() != kNever);
 }
 
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.

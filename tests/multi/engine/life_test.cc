@@ -1,6 +1,11 @@
 // Before init, after shutdown, and init again and again.
 #include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -113,6 +118,73 @@ TEST(Life, HandlesOutliveTheEngine) {
   roda_shutdown();
   EXPECT_EQ(roda_poll(handle), 1);
   EXPECT_EQ(wait(handle).code, RODA_OK);
+}
+
+// A forked child must not touch what its parent's engine does.
+TEST(Life, AForkedChildCannotAskForItsParentsHandle) {
+  init();
+  std::vector<float> data(8, 1);
+  const Shape shape{8};
+  roda_handle handle = 0;
+  ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "parent's", shape, data.data(), data.data())}, &handle).code, RODA_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_refused = wait(handle).code == RODA_ERR_PRECONDITION && roda_poll(handle) == RODA_ERR_PRECONDITION;
+    _exit(is_refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(wait(handle).code, RODA_OK);
+  roda_shutdown();
+}
+
+TEST(Life, TwoThreadsMayAskForTheSameSet) {
+  setenv("HOROVOD_DYNAMIC_PROCESS_SETS", "1", 1);
+  init();
+  const std::int32_t last = size() - 1;
+  const auto both = [](const auto& ask) {
+    std::int32_t answers[2];
+    std::thread other([&] { answers[1] = ask(); });
+    answers[0] = ask();
+    other.join();
+    return std::max(answers[0], answers[1]);
+  };
+  const int rounds = size() == 1 ? 0 : 50;  // the only set would be the job's
+  for (int round = 0; round < rounds; ++round) {
+    const std::int32_t id = both([&] { return roda_add_process_set(&last, 1); });
+    ASSERT_GT(id, 0);
+    ASSERT_EQ(both([&] { return roda_remove_process_set(id); }), id);
+  }
+  roda_shutdown();
+  unsetenv("HOROVOD_DYNAMIC_PROCESS_SETS");
+}
+
+// Nobody waits, and a stall is told all the same.
+TEST(Life, AStallIsToldToWhoPolls) {
+  setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "1", 1);
+  init();
+  unsetenv("HOROVOD_STALL_CHECK_TIME_SECONDS");
+  if (size() != 2) {
+    roda_shutdown();
+    GTEST_SKIP() << "two ranks show it";
+  }
+  work("connects");
+  float x = 1;
+  const Shape one{1};
+  roda_handle handle = 0;
+  if (rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the engine's own thread sleeps by now
+    testing::internal::CaptureStderr();
+    ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "alone", one, &x, &x)}, &handle).code, RODA_OK);
+    for (int i = 0; i < 400 && roda_poll(handle) == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("alone"), std::string::npos);
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(6000));
+    ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "alone", one, &x, &x)}, &handle).code, RODA_OK);
+  }
+  EXPECT_EQ(wait(handle).code, RODA_OK);
+  roda_shutdown();
 }
 
 // Whether this thread drives the engine or another does.
