@@ -96,9 +96,7 @@ void Engine::poke() {
 void Engine::let_go(bool work) {
   baton_.drop();
   // The engine's thread may have been woken meanwhile, found the baton taken and gone back to sleep: it left a mark.
-  if (work || submissions_.has_news() || look_closely_.load(std::memory_order_seq_cst)) {
-    bells_.wake_engine();
-  }
+  if (work || submissions_.has_news() || look_closely_.load(std::memory_order_seq_cst)) bells_.wake_engine();
 }
 
 // --- waiting --------------------------------------------------------------------------------------------------------
@@ -162,13 +160,11 @@ void Engine::drive_until(Done done, std::int64_t limit_us) {
     for (std::uint32_t idle = first_turn();;) {
       const bool moved = drive();
       if (is_over()) break;
-      if (moved) {
-        idle = first_turn();
-      } else if (wait_policy_.worth_spinning(idle)) {
+      if (!moved && wait_policy_.worth_spinning(idle)) {
         idle_turn(idle);
         idle += turn();
       } else {
-        sleep(limit.left_ms());
+        if (!moved) sleep(limit.left_ms());
         idle = first_turn();
       }
     }

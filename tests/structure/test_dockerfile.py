@@ -1,4 +1,4 @@
-"""What the Dockerfile names is there: nothing here builds an image."""
+"""What the Dockerfile names is there; tests/wheel builds an image of it."""
 
 import fnmatch
 import json
