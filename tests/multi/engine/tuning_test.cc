@@ -18,6 +18,10 @@ namespace {
 constexpr int kTensors = 24;
 constexpr int kMostSteps = 3000;
 constexpr std::size_t kSearch = 7;  // HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES
+// Where the user has set everything: the header, the search, the finalists, and the best.
+constexpr std::size_t kRowsWithoutChoice = 1 + kSearch + 4 + 1;
+
+bool has_choice() { return std::getenv("HOROVOD_FUSION_THRESHOLD") == nullptr; }
 
 std::vector<std::vector<std::string>> log_rows() {
   std::ifstream file(std::getenv("HOROVOD_AUTOTUNE_LOG"));
@@ -63,8 +67,9 @@ void step(int number) {
   }
 }
 
-// The last row repeats the best one, with its score.
+// The last row repeats the best one, with its score. Rows that differ in nothing else may have the same by chance.
 bool is_complete(const std::vector<std::vector<std::string>>& rows) {
+  if (!has_choice()) return rows.size() >= kRowsWithoutChoice;
   return rows.size() >= 1 + kSearch + 1 && std::count(rows.begin(), rows.end(), rows.back()) == 2;
 }
 
@@ -87,8 +92,8 @@ TEST(Tuning, ChangesSettingsOnAllRanksAtOnceAndWritesThem) {
   EXPECT_EQ(names, (std::vector<std::string>{"cycle_time_ms", "tensor_fusion_threshold", "score", "outstanding_buckets",
                                              "select"}));
   EXPECT_GE(column(rows, 4).size(), 3u);
-  if (std::getenv("HOROVOD_FUSION_THRESHOLD") != nullptr) {
-    EXPECT_EQ(rows.size(), 1 + kSearch + 4 + 1);  // the header, the search, the finalists, and the best: no choice
+  if (!has_choice()) {
+    EXPECT_EQ(rows.size(), kRowsWithoutChoice);
     EXPECT_EQ(column(rows, 5), (std::set<std::string>{"2"}));
     EXPECT_EQ(column(rows, 7), (std::set<std::string>{"3"}));
     EXPECT_EQ(column(rows, 8), (std::set<std::string>{""}));
