@@ -13,8 +13,7 @@ namespace roda {
 
 inline constexpr const char* kForked =
     "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in "
-    "the "
-    "parent only. Call collectives there, or start the worker with the 'spawn' method and let it init by itself.";
+    "the parent only. Call collectives there, or start the worker with the 'spawn' method and let it init by itself.";
 
 // Threads: any. init and shutdown wait for one another.
 class Process {

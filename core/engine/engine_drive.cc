@@ -109,7 +109,7 @@ void Engine::sleep(int limit_ms) {
   if (arm() && !submissions_.has_news()) {
     const int timeout = timeout_ms();
     const bool is_limited = limit_ms >= 0 && limit_ms < timeout;
-    // A bell that is rung late, for news that were seen before, must not go on ringing.
+    // A bell that is rung late, for news that were seen before, is read by the next arming, or each look would find it.
     if (bells_.sleep_as_holder(is_limited ? limit_ms : timeout)) parts_.control->note_bell();
     look_closely_.store(true, std::memory_order_relaxed);
   }

@@ -21,8 +21,8 @@
 
 namespace roda::execute {
 
-// Of Adasum: where tensors begin in the vector, and their products, with whole lines for a chunk.
-struct Tensors {
+// Where tensors begin in the vector, and their products, with whole lines for a chunk.
+struct AdasumTensors {
   const std::size_t* begins = nullptr;
   std::size_t count = 0;
   WorkMemory products;
@@ -54,7 +54,7 @@ struct RunView {
   const DeviceQueue* queue = nullptr;
   WorkMemory scratch;
   std::size_t scratch_stride = 0;  // from one copy to the next
-  Tensors tensors;
+  AdasumTensors tensors;
 
   // Peers on far cores, as Run found at the beginning of the slice.
   std::vector<bool> far;

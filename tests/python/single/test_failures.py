@@ -13,11 +13,9 @@ from conftest import Launch
 # longer to import than all that is tested here.
 SURVIVOR = """
 import os, signal, sys
-from horovod.common import objects
-from horovod.common.basics import HorovodBasics
+from horovod.common import life_cycle as hvd, objects
 from horovod.common.exceptions import HorovodInternalError
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-hvd = HorovodBasics()
 hvd.init()
 try:
     objects.allgather_object("warm-up")

@@ -26,11 +26,7 @@ def tell(word, *numbers):
         print(*numbers, file=file)
 """
 # Without a framework, which takes longer to import than all that is tested here.
-BASICS = """
-from horovod.common import objects
-from horovod.common.basics import HorovodBasics
-hvd = HorovodBasics()
-"""
+BASICS = "from horovod.common import life_cycle as hvd, objects\n"
 HELLO = (
     TELL
     + BASICS
@@ -273,11 +269,10 @@ def test_horovodrun_through_mpirun(horovodrun: Launch) -> None:
 
 def test_a_function_through_mpirun() -> None:
     def work(offset: int) -> int:
-        from horovod.common.basics import HorovodBasics
+        from horovod.common import life_cycle
 
-        basics = HorovodBasics()
-        basics.init()
-        return basics.rank() + offset
+        life_cycle.init()
+        return life_cycle.rank() + offset
 
     assert horovod.run(work, args=(10,), num_proc=2, use_mpi=True) == [10, 11]
 
