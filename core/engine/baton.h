@@ -29,6 +29,10 @@ class RODA_CAPABILITY("baton") Baton {
     pulse();
   }
 
+  // The holder: from before its last look for news until it is awake again.
+  void sleeps(bool is_so) RODA_REQUIRES(this) { holder_sleeps_.store(is_so, std::memory_order_seq_cst); }
+  bool holder_sleeps() const { return holder_sleeps_.load(std::memory_order_seq_cst); }
+
   // For what the analysis can't follow: what others call back, and lambdas. The caller holds it.
   void assert_held() const RODA_LOCKS(assert_capability(this)) {}
 
@@ -51,6 +55,7 @@ class RODA_CAPABILITY("baton") Baton {
   void wake_sleepers();
 
   alignas(64) std::atomic<bool> held_{false};
+  std::atomic<bool> holder_sleeps_{false};
   alignas(64) std::atomic<std::uint32_t> wanting_{0};
   std::atomic<std::uint32_t> pulse_{0};
   std::atomic<std::uint32_t> sleepers_{0};

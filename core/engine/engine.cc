@@ -68,11 +68,6 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
   return {};
 }
 
-// After something was queued. A holder that is awake looks at the queue before it sleeps or lets go.
-void Engine::wake_holder() {
-  if (asleep_.load(std::memory_order_seq_cst)) bells_.wake_holder();
-}
-
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
 // other ranks don't have yet.
 void Engine::poke() {
@@ -88,7 +83,7 @@ void Engine::poke() {
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.
   const bool work = launcher_.moves_data() || holds_ready() || parts_.control->pending() ||
-                    parts_.control->holds_record() || shutting_down_ || stopped_.load(std::memory_order_acquire);
+                    parts_.control->holds_record() || ending_.is_asked || stopped_.load(std::memory_order_acquire);
   let_go(work);
 }
 
@@ -352,8 +347,7 @@ void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
 
 void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   SetRuntime::Options options;
-  // Ids are used again; the count of sets ever opened is not, and equal on all ranks.
-  options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(++sets_opened_);
+  options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(launcher_.sets_opened());
   options.ranks = ranks;
   options.rank = negotiator_.position(id, parts_.rank);
   options.shape = Shape(levels_of(parts_.topology, ranks), options.rank);
@@ -381,7 +375,7 @@ void Engine::set_removed(std::int32_t id) {
 
 void Engine::shutdown(std::int32_t rank) {
   news_for_others_ = true;
-  shutting_down_ = true;
+  ending_.is_asked = true;
   const Status status = Status::unknown(
       "Horovod has been shut down. The cause: rank " + std::to_string(rank) +
       " called hvd.shutdown() or ended, so operations that not every rank had submitted by then can't be done.");

@@ -196,6 +196,12 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void hold_ready_tensors() RODA_REQUIRES(baton_);
   void watch_for_tuner(const negotiate::Launch& launch) RODA_REQUIRES(baton_);
 
+  struct Ending {
+    bool is_asked = false;    // a shutdown stands in the log
+    bool is_drained = false;  // this rank has said that it has nothing under way
+    Status cause;             // of a failure
+  };
+
   // --- waiting threads ---
   class Limit;  // on a wait's time
   template <typename Done>
@@ -205,7 +211,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   Status await(const SetChange& change);
 
   // --- any thread ---
-  void wake_holder();
+  // After something was queued. A holder that is awake looks at the queue before it sleeps or lets go.
+  void wake_holder() {
+    if (baton_.holder_sleeps()) bells_.wake_holder();
+  }
   void poke();  // a submission is there: have it announced
 
   Parts parts_;
@@ -217,7 +226,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   Bells bells_;
 
   // Written by the holder of the baton, read by anybody.
-  std::atomic<bool> asleep_{false};  // a waiting thread sleeps with the baton
   // Somebody rang, or nobody has armed the bells yet: look at every descriptor in the next turn.
   std::atomic<bool> look_closely_{true};
   std::atomic<bool> stopped_{false};  // every rank has drained, or the job was aborted
@@ -227,7 +235,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   Launcher launcher_ RODA_GUARDED_BY(baton_);
   Submissions::News news_ RODA_GUARDED_BY(baton_);  // kept for its memory
   std::vector<std::byte> record_ RODA_GUARDED_BY(baton_);
-  std::uint64_t sets_opened_ RODA_GUARDED_BY(baton_) = 0;
   // The record being applied changed something for sleeping ranks.
   bool news_for_others_ RODA_GUARDED_BY(baton_) = false;
   Hold hold_ RODA_GUARDED_BY(baton_);
@@ -237,9 +244,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   CoarseClock::time_point turn_time_ RODA_GUARDED_BY(baton_){};  // zero: not looked at in this turn
   observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
   std::unique_ptr<tune::Tuner> tuner_ RODA_GUARDED_BY(baton_);  // rank 0's, while it tunes
-  bool shutting_down_ RODA_GUARDED_BY(baton_) = false;
-  bool drained_said_ RODA_GUARDED_BY(baton_) = false;
-  Status failed_ RODA_GUARDED_BY(baton_);
+  Ending ending_ RODA_GUARDED_BY(baton_);
 
   std::thread thread_;
 };

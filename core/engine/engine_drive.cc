@@ -89,7 +89,7 @@ void Engine::disarm() {
 
 int Engine::timeout_ms() const {
   // At the end every rank waits for every other one: that has a look at the clock, too.
-  int timeout = launcher_.moves_data() || shutting_down_ ? kBusyTimeoutMs : kIdleTimeoutMs;
+  int timeout = launcher_.moves_data() || ending_.is_asked ? kBusyTimeoutMs : kIdleTimeoutMs;
   for (const auto& context : launcher_.contexts().all()) {
     if (launcher_.moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
@@ -105,7 +105,7 @@ int Engine::timeout_ms() const {
 }
 
 void Engine::sleep(int limit_ms) {
-  asleep_.store(true, std::memory_order_seq_cst);
+  baton_.sleeps(true);
   if (arm() && !submissions_.has_news()) {
     const int timeout = timeout_ms();
     const bool is_limited = limit_ms >= 0 && limit_ms < timeout;
@@ -113,14 +113,14 @@ void Engine::sleep(int limit_ms) {
     if (bells_.sleep_as_holder(is_limited ? limit_ms : timeout)) parts_.control->note_bell();
     look_closely_.store(true, std::memory_order_relaxed);
   }
-  asleep_.store(false, std::memory_order_seq_cst);
+  baton_.sleeps(false);
   disarm();
 }
 
 // --- one turn -------------------------------------------------------------------------------------------------------
 
 bool Engine::drive() {
-  if (!failed_.ok()) return false;
+  if (!ending_.cause.ok()) return false;
   turn_time_ = {};
   bool moved = false;
   if (submissions_.has_news(std::memory_order_acquire)) moved = announce() || moved;
@@ -130,8 +130,8 @@ bool Engine::drive() {
   hold_ready_tensors();
   say_finished(true);
   put_in_log();
-  if (shutting_down_ && !drained_said_ && !launcher_.moves_data()) {
-    drained_said_ = true;
+  if (ending_.is_asked && !ending_.is_drained && !launcher_.moves_data()) {
+    ending_.is_drained = true;
     announcer_.record().plain(wire::Item::kDrained, 0);
     put_in_log();
     moved = true;
@@ -159,7 +159,7 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
   if (!news_.loans.empty()) baton_.pulse();
-  if (news_.shutdown && !shutting_down_) announcer_.record().plain(wire::Item::kShutdown, 0);
+  if (news_.shutdown && !ending_.is_asked) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
     op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
@@ -310,10 +310,10 @@ void Engine::doubt() {
 
 // Every operation ends with the first cause. Stages are ended first: what they touch belongs to the callers again then.
 void Engine::fail(const Status& cause) {
-  if (!failed_.ok()) return;
-  failed_ = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
-  RODA_LOG(error, "{}", failed_.message());
-  static_cast<void>(submissions_.close(failed_));
+  if (!ending_.cause.ok()) return;
+  ending_.cause = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
+  RODA_LOG(error, "{}", ending_.cause.message());
+  static_cast<void>(submissions_.close(ending_.cause));
   if (const std::string& folder = parts_.knobs.flight_folder; !folder.empty()) {
     if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {
       RODA_LOG(warning, "The flight recorder: {}", s.message());
@@ -328,7 +328,7 @@ void Engine::fail(const Status& cause) {
     RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to",
              left->describe());
   }
-  submissions_.end_all(failed_);
+  submissions_.end_all(ending_.cause);
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
   baton_.pulse();

@@ -37,6 +37,7 @@ Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& 
 
 void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
+  ++sets_opened_;
 }
 
 void Launcher::remove_set(std::int32_t id) {

@@ -74,6 +74,8 @@ class Launcher {
 
   // --- process sets ---
   void open_set(std::int32_t id, SetRuntime::Options options);
+  // Ids are used again; this count is not, and equal on all ranks.
+  std::uint64_t sets_opened() const { return sets_opened_; }
   // What was launched for it goes on.
   void remove_set(std::int32_t id);
   SetRuntime& set(std::int32_t id) { return *sets_.at(id); }
@@ -134,6 +136,7 @@ class Launcher {
   DeviceStreams streams_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
+  std::uint64_t sets_opened_ = 0;
   std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
   std::vector<SetRuntime*> ending_sets_;                   // of those, the ones whose communicators are there yet
   std::deque<Waiting> waiting_;                            // launched, not started here
