@@ -9,7 +9,9 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/tuning.h"
+#include "core/engine/version.h"
 #include "plugins/base/format.h"
+#include "plugins/base/hash.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -99,6 +101,23 @@ negotiate::BucketRules bucket_rules(const Parts& parts, std::size_t threshold, s
   return buckets;
 }
 
+// Jobs of one kind find the same: their ranks lie alike, and what bears on speed is set alike.
+std::string kind_of_job(const Parts& parts) {
+  const Knobs& k = parts.knobs;
+  Hash hash;
+  for (const topology::Host& host : parts.topology.hosts) hash.add(host.ranks.size());
+  for (const std::string* text : {&k.cpu_operations, &k.gpu_operations, &k.gpu_allreduce, &k.select, &k.levels}) {
+    hash.add(*text + '\n');
+  }
+  hash.add(roda::format("{} {} {} {}", k.fusion_threshold, k.cycle_time_ms.value_or(0), k.outstanding_buckets,
+                        k.num_nccl_streams));
+  for (const char* fixed : {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME", "HOROVOD_OUTSTANDING_BUCKETS"}) {
+    hash.add(k.is_set(fixed) ? 1 : 0);
+  }
+  return roda::format("{} ranks on {} hosts {:016x} {}", parts.topology.size(), parts.topology.hosts.size(),
+                      hash.value(), kVersion);
+}
+
 // What the user has set stays as it is.
 std::unique_ptr<tune::Tuner> make_tuner(const Parts& parts) {
   const Knobs& knobs = parts.knobs;
@@ -123,6 +142,7 @@ std::unique_ptr<tune::Tuner> make_tuner(const Parts& parts) {
   options.warmup = knobs.autotune_warmup;
   options.steps = knobs.autotune_steps;
   options.log = knobs.autotune_log;
+  options.job = kind_of_job(parts);
   options.fixed_columns = roda::format("{:d},{:d},{:d},{:d}", knobs.hierarchical_allreduce,
                                        knobs.hierarchical_allgather, knobs.torus_allreduce, knobs.cache_capacity > 0);
   return std::make_unique<tune::Tuner>(options, tune::Search(start, std::move(search)));

@@ -44,6 +44,11 @@ Search::Search(const Tuning& start, SearchOptions options) : options_(std::move(
   if (!is_continuous()) begin_choice();
 }
 
+void Search::end_with(const Tuning& found) {
+  trial_ = found;
+  is_over_ = true;
+}
+
 Point Search::point_of(const Tuning& t) const {
   const double bytes = std::max(static_cast<double>(t.threshold), kLeastThreshold);
   Point point;

@@ -47,6 +47,8 @@ class Search {
   bool is_over() const { return is_over_; }
   // With the trial in force a bucket of so many bytes was launched.
   void saw(std::size_t bytes) { ++seen_[bytes]; }
+  // Nothing is looked for: this is the best.
+  void end_with(const Tuning& found);
   // Of the trial: the higher the better.
   void scored(double score);
   // Of trial(), once it is over.

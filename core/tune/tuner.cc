@@ -1,6 +1,8 @@
 #include "core/tune/tuner.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "plugins/base/format.h"
@@ -13,19 +15,64 @@ constexpr std::size_t kSamples = 5;
 // Horovod's columns, and ours behind them.
 constexpr const char* kHeader =
     "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
-    "tensor_fusion_threshold,score,outstanding_buckets,select\n";
+    "tensor_fusion_threshold,score,outstanding_buckets,job,select";
+// Behind the comma of that number.
+constexpr std::size_t kCycleTime = 4, kThreshold = 5, kOutstanding = 7, kJob = 8, kSelect = 9;
+constexpr double kMebi = 1 << 20;
+
+// The cells of a row; what follows the last comma that counts is one.
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells(1);
+  for (const char c : row) {
+    if (c == ',' && cells.size() <= kSelect) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  return cells;
+}
 
 }  // namespace
 
 Tuner::Tuner(const Options& options, Search search)
     : options_(options), search_(std::move(search)), sampler_(options.steps) {
   if (options_.log.empty()) return;
+  if (const auto found = found_before()) {
+    search_.end_with(*found);
+    is_to_tell_ = true;
+    RODA_LOG(info, "autotuning: {} has what was found for such a job; without that file it is looked for anew",
+             options_.log);
+    return;
+  }
   log_.open(options_.log, std::ios::trunc);
-  log_ << kHeader << std::flush;
+  log_ << kHeader << '\n' << std::flush;
   if (!log_) RODA_LOG(warning, "HOROVOD_AUTOTUNE_LOG: {} can't be written; tuning goes on without", options_.log);
 }
 
+// A file that somebody else has written, or not to its end, has nothing.
+std::optional<Tuning> Tuner::found_before() const {
+  std::ifstream file(options_.log);
+  std::string row, last;
+  if (!std::getline(file, row) || row != kHeader) return std::nullopt;
+  while (std::getline(file, row)) last = row;
+  const std::vector<std::string> cells = cells_of(last);
+  if (cells.size() <= kSelect || cells[kJob].empty() || cells[kJob] != options_.job) return std::nullopt;
+  const auto number = [&](std::size_t cell) { return std::max(std::strtod(cells[cell].c_str(), nullptr), 0.0); };
+  Tuning found;
+  found.hold_us = static_cast<std::uint32_t>(std::llround(number(kCycleTime) * 1000));
+  found.threshold = static_cast<std::uint64_t>(std::llround(number(kThreshold) * kMebi));
+  found.outstanding = std::max(static_cast<std::uint32_t>(number(kOutstanding)), 1u);
+  found.select = cells[kSelect];
+  return found;
+}
+
 std::optional<Tuning> Tuner::launched(std::size_t bytes, double now_us) {
+  if (is_to_tell_) {
+    is_to_tell_ = false;
+    waits_ = true;
+    return search_.trial();
+  }
   if (!waits_) search_.saw(bytes);
   const std::optional<double> sample = sampler_.end(bytes, now_us);
   if (!sample.has_value() || waits_ || is_over()) return std::nullopt;
@@ -40,8 +87,8 @@ std::optional<Tuning> Tuner::launched(std::size_t bytes, double now_us) {
   }
   const Tuning measured = search_.trial();
   search_.scored(score);
-  write(measured, score);
-  if (search_.is_over()) write(search_.trial(), search_.best_score());
+  write(measured, score, "");
+  if (search_.is_over()) write(search_.trial(), search_.best_score(), options_.job);
   if (search_.trial() == measured) {
     sampler_.restart();
     return std::nullopt;
@@ -55,10 +102,10 @@ void Tuner::in_force() {
   sampler_.restart();
 }
 
-void Tuner::write(const Tuning& t, double score) {
+void Tuner::write(const Tuning& t, double score, std::string_view job) {
   if (!log_.is_open()) return;
-  log_ << roda::format("{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
-                       static_cast<double>(t.threshold) / (1 << 20), score, t.outstanding, t.select)
+  log_ << roda::format("{},{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
+                       static_cast<double>(t.threshold) / kMebi, score, t.outstanding, job, t.select)
        << std::flush;
 }
 

@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import time
+from pathlib import Path
 from statistics import median
 
 import horovod.torch as hvd
@@ -85,6 +86,8 @@ def tune(training):
     if "HOROVOD_SELECT" not in SWEEP:
         os.environ["HOROVOD_SELECT"] = NO_ALGORITHM
     log = os.path.join(tempfile.gettempdir(), f"autotune.{os.environ.get('HOROVOD_GLOO_RENDEZVOUS_PORT', 0)}.csv")
+    if os.environ.get("HOROVOD_RANK") == "0":
+        Path(log).unlink(missing_ok=True)  # what it says would be gone by
     os.environ.update({"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": log})
     hvd.init()
     begin = time.perf_counter()
@@ -95,9 +98,7 @@ def tune(training):
         if hvd.rank() == 0:
             with open(log, encoding="utf-8") as file:
                 rows = list(csv.DictReader(file))
-            keys = [key for key in rows[0] if key != "score"] if rows else []
-            seen = [tuple(row[key] for key in keys) + (row["score"],) for row in rows]
-            best = rows[-1] if len(rows) > 20 and seen[-1] in seen[:-1] else None
+            best = rows[-1] if rows and rows[-1]["job"] else None
         best = hvd.broadcast_object(best, 0, name="best")
     spent = time.perf_counter() - begin
     hvd.shutdown()

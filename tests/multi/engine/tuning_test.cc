@@ -2,7 +2,7 @@
 // and rank 0 writes what it measured.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> log_rows() {
     std::istringstream cells(line);
     auto& row = rows.emplace_back();
     for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
-    row.resize(9);  // the last may be empty
+    row.resize(10);  // the last may be empty
   }
   return rows;
 }
@@ -67,10 +67,15 @@ void step(int number) {
   }
 }
 
-// The last row repeats the best one, with its score. Rows that differ in nothing else may have the same by chance.
+// What an earlier run of this test has found is not to be gone by.
+const bool kIsFresh = [] {
+  const char* number = std::getenv("HOROVOD_RANK");
+  return number != nullptr && std::string(number) == "0" && std::remove(std::getenv("HOROVOD_AUTOTUNE_LOG")) == 0;
+}();
+
+// The last row says for which job it holds.
 bool is_complete(const std::vector<std::vector<std::string>>& rows) {
-  if (!has_choice()) return rows.size() >= kRowsWithoutChoice;
-  return rows.size() >= 1 + kSearch + 1 && std::count(rows.begin(), rows.end(), rows.back()) == 2;
+  return rows.size() > 1 && !rows.back().at(8).empty();
 }
 
 TEST(Tuning, ChangesSettingsOnAllRanksAtOnceAndWritesThem) {
@@ -90,18 +95,30 @@ TEST(Tuning, ChangesSettingsOnAllRanksAtOnceAndWritesThem) {
   const auto rows = log_rows();
   const std::vector<std::string> names{rows.front().begin() + 4, rows.front().end()};
   EXPECT_EQ(names, (std::vector<std::string>{"cycle_time_ms", "tensor_fusion_threshold", "score", "outstanding_buckets",
-                                             "select"}));
+                                             "job", "select"}));
   EXPECT_GE(column(rows, 4).size(), 3u);
   if (!has_choice()) {
     EXPECT_EQ(rows.size(), kRowsWithoutChoice);
     EXPECT_EQ(column(rows, 5), (std::set<std::string>{"2"}));
     EXPECT_EQ(column(rows, 7), (std::set<std::string>{"3"}));
-    EXPECT_EQ(column(rows, 8), (std::set<std::string>{""}));
+    EXPECT_EQ(column(rows, 9), (std::set<std::string>{""}));
   } else {
     EXPECT_GE(column(rows, 5).size(), 4u);
     EXPECT_EQ(column(rows, 7), (std::set<std::string>{"1", "2", "4"}));
-    EXPECT_GE(column(rows, 8).size(), 3u);  // none, and others than the table's
+    EXPECT_GE(column(rows, 9).size(), 3u);  // none, and others than the table's
   }
+}
+
+TEST(Tuning, TheNextEngineBeginsWithWhatWasFound) {
+  const auto found = rank() == 0 ? log_rows() : std::vector<std::vector<std::string>>();
+  roda_shutdown();
+  roda_error error{};
+  error.struct_size = sizeof error;
+  ASSERT_EQ(roda_init(nullptr, &error), RODA_OK) << error.message;
+  for (int i = 0; i < 100; ++i) step(i);
+  if (rank() != 0) return;
+  EXPECT_TRUE(is_complete(found));
+  EXPECT_EQ(log_rows(), found);
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
   options.steps = 3;
   options.log = path;
   options.fixed_columns = "0,1,0,1";
+  options.job = "4 ranks";
   Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
   Training training;
   training.run(&tuner, 10'000);
@@ -63,9 +64,81 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
   EXPECT_EQ(training.proposed.back().outstanding, 4u);
   EXPECT_EQ(lines_of(path),
             (std::vector<std::string>{"hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,"
-                                      "cycle_time_ms,tensor_fusion_threshold,score,outstanding_buckets,select",
-                                      "0,1,0,1,0,1,10000,2,", "0,1,0,1,0,1,10000,1,", "0,1,0,1,0,1,20000,4,",
-                                      "0,1,0,1,0,1,20000,4,"}));
+                                      "cycle_time_ms,tensor_fusion_threshold,score,outstanding_buckets,job,select",
+                                      "0,1,0,1,0,1,10000,2,,", "0,1,0,1,0,1,10000,1,,", "0,1,0,1,0,1,20000,4,,",
+                                      "0,1,0,1,0,1,20000,4,4 ranks,"}));
+}
+
+// A choice that writes rules, with what a rule may have in it.
+SearchOptions one_rule() {
+  SearchOptions options = one_choice();
+  options.choices.push_back({{[](Tuning* t) { t->select = "allreduce:0-8[2] = shm/direct, */ring"; }}});
+  return options;
+}
+
+TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
+  const Folder folder;
+  Tuner::Options options;
+  options.warmup = 0;
+  options.steps = 1;
+  options.log = folder.path() + "/tuning.csv";
+  options.fixed_columns = "0,1,0,1";
+  options.job = "4 ranks";
+  const Tuning found{3u << 19, 1500, 4, "allreduce:0-8[2] = shm/direct, */ring"};
+  {
+    Tuner first(options, Search({1u << 20, 0, 2, ""}, one_rule()));
+    Training training;
+    training.run(&first, 10'000);
+    ASSERT_TRUE(first.is_over());
+  }
+  auto lines = lines_of(options.log);
+  lines.back() = "0,1,0,1,1.5,1.5,20000,4,4 ranks," + found.select;
+  {
+    std::ofstream file(options.log);
+    for (const auto& line : lines) file << line << '\n';
+  }
+  Tuner again(options, Search({1u << 20, 0, 2, ""}, one_rule()));
+  EXPECT_FALSE(again.is_over()) << "the ranks don't know yet";
+  Training training;
+  training.run(&again, 10);
+  EXPECT_TRUE(again.is_over());
+  EXPECT_EQ(training.steps, 1);
+  EXPECT_EQ(training.proposed, std::vector<Tuning>{found});
+  EXPECT_EQ(again.best(), found);
+  EXPECT_EQ(lines_of(options.log), lines) << "it stays for the next one";
+}
+
+TEST(Tuner, LooksAnewWhereTheLogIsOfAnotherJobOrNotWhole) {
+  const Folder folder;
+  Tuner::Options options;
+  options.warmup = 0;
+  options.steps = 1;
+  options.log = folder.path() + "/tuning.csv";
+  options.fixed_columns = "0,1,0,1";
+  options.job = "4 ranks";
+  std::vector<std::string> whole;
+  const auto runs_through = [&](const std::vector<std::string>& lines) {
+    {
+      std::ofstream file(options.log);
+      for (const auto& line : lines) file << line << '\n';
+    }
+    Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
+    Training training;
+    training.run(&tuner, 10'000);
+    whole = lines_of(options.log);
+    return tuner.is_over() && training.steps > 3;
+  };
+  ASSERT_TRUE(runs_through({}));
+  const std::vector<std::string> written = whole;
+  EXPECT_FALSE(runs_through(written)) << "that one is taken";
+  std::vector<std::string> lines = written;
+  lines.pop_back();
+  EXPECT_TRUE(runs_through(lines)) << "ended before it was over";
+  EXPECT_TRUE(runs_through({"something else"}));
+  EXPECT_TRUE(runs_through({written.front(), "1,2"}));
+  options.job = "2 ranks";
+  EXPECT_TRUE(runs_through(written));
+  EXPECT_EQ(whole.size(), written.size());
 }
 
 // What was proposed takes its time through the ranks' log: until then nothing is measured.
