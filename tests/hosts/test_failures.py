@@ -177,3 +177,30 @@ def test_a_cable_that_is_pulled_under_mpi(runner: Runner, fragile_hosts: Network
     wait_for(runner.told(process), "under way", 2, process)
     fragile_hosts.set_link(fragile_hosts.hosts[1], False)
     wait_for(runner.told(process), "error", 2, process)
+
+
+def test_the_doctor_asks_other_hosts(runner: Runner, two_hosts: Network) -> None:
+    process = runner.start(two_hosts, (1, 1), horovodrun(two_hosts, (1, 1), "hangs.py"))
+    waits, _ = (line.split()[1] for line in wait_for(runner.told(process), "process", 2, process))
+    here, there = two_hosts.hosts
+
+    def ask(*arguments: str) -> str:
+        doctor = [sys.executable, "-m", "horovod.observe.doctor", waits, "--rsh-agent", str(two_hosts.agent)]
+        command = two_hosts.command(here, [*doctor, *arguments])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def says(text: str, *arguments: str) -> str:
+        limit = time.monotonic() + LIMIT
+        while text not in (said := ask(*arguments)) and time.monotonic() < limit:
+            time.sleep(0.1)
+        return said
+
+    alone = "Nothing is known here of rank 1, on other hosts."
+    assert alone in says("for rank 1 to submit 'allreduce.hangs'")
+    said = says("diverged first", "-H", f"{there.address}:1")
+    assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", said)
+    assert "Rank 0 has waited for" in said
+    assert alone not in said
+    assert "nothing is known of nowhere.invalid" in ask("-H", "nowhere.invalid")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -117,7 +118,7 @@ def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
     (tmp_path / "roda-flight.node.1.1.json").write_text("[]")
     for job, why in {
         str(os.getpid()): "are no ranks of a Roda job that runs",
-        str(tmp_path): "is no dump of a flight recorder",
+        str(tmp_path): "it is no dump of a flight recorder",
         str(tmp_path / "none"): "No such file",
     }.items():
         assert doctor.main([job]) == 1
@@ -228,3 +229,26 @@ def test_a_job_that_hangs_and_is_ended(
     told = asks(tmp_path, capsys, "diverged first")
     assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)
     assert "Rank 0 has waited for" in told
+
+
+def test_ranks_that_a_scheduler_ends_by_itself(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """No launcher of ours is there to save what they recorded."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    told_all = {**os.environ, **job, "RODA_FLIGHT_FOLDER": str(tmp_path)}
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", HANGS], env={**told_all, "RANK": number, "LOCAL_RANK": number})
+        for number in "01"
+    ]
+    try:
+        asks(ranks[0].pid, capsys, "diverged first")
+        for each in ranks:
+            each.terminate()
+        assert [each.wait(60) for each in ranks] == [-signal.SIGTERM] * 2
+    finally:
+        for each in ranks:
+            each.kill()
+    (dump,) = tmp_path.glob("roda-flight.*.json")
+    told = asks(dump, capsys, "diverged first")
+    assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)

@@ -38,6 +38,24 @@ from horovod.runner.elastic.worker import notification_manager
 _NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
 
 
+def _save_when_terminated() -> None:
+    """Write the flight recorders, if the user wants them, when a scheduler that tells nobody ends the ranks."""
+    folder = os.environ.get("RODA_FLIGHT_FOLDER")
+    if not folder or threading.current_thread() is not threading.main_thread():
+        return
+
+    def save_and_end(number: int, frame: object) -> None:
+        del frame
+        from horovod.observe import flight  # costs nothing before
+
+        flight.save(os.getpid(), folder)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, save_and_end)
+
+
 def _world_ranks(comm: Any) -> list[int]:
     if comm is None or mpi_comm.is_communicator(comm):
         return []
@@ -133,6 +151,7 @@ class HorovodBasics:
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"Horovod initialization failed. {error}") from None
         atexit.register(_shutdown_at_exit, os.getpid())
+        _save_when_terminated()
         if communicator is None:
             try:
                 _check_duplicates(sets, ProcessSet(range(_roda.size())))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.options import add_ssh
+from horovod.runner.util.remote import remote_arguments
+
+_PATIENCE_SECONDS = 30  # for another host's answer
 
 
 def _line_of(pid: int) -> str:
@@ -56,19 +64,53 @@ def _parser() -> argparse.ArgumentParser:
         "The processes need not answer. (For what works on this machine: roda-info --doctor.)",
     )
     parser.add_argument(
-        "job", nargs="+", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
+        "job", nargs="*", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
     )
+    parser.add_argument("-H", "--hosts", default="", help="other hosts of the job, asked by ssh: host1,host2")
+    add_ssh(parser)
+    parser.add_argument("--marked", help=argparse.SUPPRESS)  # what another host asks: ranks with this variable
     parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
     parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
     return parser
 
 
-def _read(job: str) -> list[flight.Rank]:
-    if not job.isdigit():
-        return flight.read_files(Path(job))
-    ranks = flight.open_job(int(job)).read()
+def _look(job: flight.LiveJob) -> list[flight.Rank]:
+    ranks = job.read()
     for rank in ranks:
         rank.where = _line_of(rank.pid)
+    return ranks
+
+
+def _ask(options: argparse.Namespace, mark: str, host: str) -> list[flight.Rank]:
+    """Return what another host's doctor reads; says so where it can't."""
+    settings = Settings(
+        0, host, ssh_port=options.ssh_port, ssh_identity_file=options.ssh_identity_file,
+        remote_shell=options.rsh_agent or os.environ.get("HOROVOD_RSH_AGENT"),
+    )  # fmt: skip
+    command = shlex.join([sys.executable, "-m", "horovod.observe.doctor", "--json", "--marked", mark])
+    try:
+        done = subprocess.run(  # noqa: S603
+            remote_arguments(settings, host, command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=_PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return flight.ranks_of(done.stdout)
+        why = (done.stderr.strip().splitlines() or [f"the remote shell ended with status {done.returncode}"])[-1]
+    except (OSError, subprocess.TimeoutExpired, flight.NoRecordError) as error:
+        why = str(error)
+    print(f"roda-doctor: nothing is known of {host}: {why}", file=sys.stderr)
+    return []
+
+
+def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
+    if not job.isdigit():
+        return flight.read_files(Path(job))
+    ranks = _look(flight.open_job(int(job)))
+    hosts = [host.split(":")[0] for host in options.hosts.split(",") if host]
+    if hosts:
+        ask = functools.partial(_ask, options, flight.mark_of_job(int(job)))
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            ranks += [rank for ranks in pool.map(ask, hosts) for rank in ranks]
     return ranks
 
 
@@ -85,9 +127,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0; 1 when there is nothing to read.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.job and not options.marked:
+        parser.error("say which job: a process id, or dumps")
     try:
-        read = [rank for job in options.job for rank in _read(job)]
+        read = [rank for job in options.job for rank in _read(options, job)]
+        if options.marked:
+            read = _look(flight.open_marked(options.marked))
         ranks = sorted({rank.rank: rank for rank in read}.values(), key=lambda rank: rank.rank)
         if options.dump:
             flight.write_dump(ranks, options.dump)
@@ -103,3 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for rank in ranks:
         _print_rank(rank)
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

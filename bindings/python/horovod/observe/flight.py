@@ -30,6 +30,10 @@ DTYPES = (
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
 _ROOMS = struct.Struct("=8x8sQQQ")
 _HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64s48x")
+# Of a job's ranks on every host, most telling first.
+_TELL_JOBS_APART = (
+    "HOROVOD_GLOO_RENDEZVOUS_PORT", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "MASTER_PORT", "SLURM_JOB_ID",
+)  # fmt: skip
 _IS_DUMPED = 28  # in the header of a host's first rank: whether the host's dump is written
 _ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
 
@@ -205,6 +209,31 @@ class LiveJob:
                 write_dump(host.read(), folder)
 
 
+def _family(pid: int) -> list[int]:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return [pid, *(each.pid for each in process.children(recursive=True))]
+    except psutil.NoSuchProcess as error:
+        raise NoRecordError(f"there is no process {pid}") from error
+
+
+def _open(pids: Iterable[int]) -> LiveJob | None:
+    found: dict[tuple[int, int], Path] = {}  # the ranks of a host hold the same one
+    for pid in pids:
+        try:
+            for segment in _segments(pid):
+                held = segment.stat()
+                found[held.st_dev, held.st_ino] = segment
+        except PermissionError as error:
+            raise NoRecordError(f"process {pid} may be looked at by its owner and by root alone") from error
+        except OSError:  # ended meanwhile
+            continue
+    hosts = [host for host in map(_LiveHost, found.values()) if host.read()]
+    return LiveJob(hosts) if hosts else None
+
+
 def open_job(pid: int) -> LiveJob:
     """Open the recorders of the job that a process is a rank of, or the launcher of.
 
@@ -213,26 +242,49 @@ def open_job(pid: int) -> LiveJob:
     NoRecordError
         There is no such process, it may not be looked at, or no engine runs in it.
     """
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        found: dict[tuple[int, int], Path] = {}  # the ranks of a host hold the same one
-        for each in (process, *process.children(recursive=True)):
-            try:
-                for segment in _segments(each.pid):
-                    held = segment.stat()
-                    found[held.st_dev, held.st_ino] = segment
-            except PermissionError as error:
-                raise NoRecordError(f"process {each.pid} may be looked at by its owner and by root alone") from error
-            except OSError:  # ended meanwhile
-                continue
-    except psutil.NoSuchProcess as error:
-        raise NoRecordError(f"there is no process {pid}") from error
-    hosts = [host for host in map(_LiveHost, found.values()) if host.read()]
-    if not hosts:
+    job = _open(_family(pid))
+    if job is None:
         raise NoRecordError(f"process {pid} and those that it started are no ranks of a Roda job that runs")
-    return LiveJob(hosts)
+    return job
+
+
+def _mark_of(pid: int) -> str | None:
+    """Return what all processes of a rank's job, on every host, have in their environments, and those of no other."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    variables = dict(word.decode(errors="replace").split("=", 1) for word in words if b"=" in word)
+    return next((f"{name}={variables[name]}" for name in _TELL_JOBS_APART if variables.get(name)), None)
+
+
+def mark_of_job(pid: int) -> str:
+    """Return what tells, on other hosts, the ranks of the job that a process is a rank of, or the launcher of.
+
+    Raises
+    ------
+    NoRecordError
+        As for :func:`open_job`, or the ranks' environments tell nothing.
+    """
+    job = open_job(pid)
+    mark = next((mark for rank in job.read() if (mark := _mark_of(rank.pid))), None)
+    if mark is None:
+        raise NoRecordError("the ranks' environments have nothing that tells their job from others on another host")
+    return mark
+
+
+def open_marked(mark: str) -> LiveJob:
+    """Open the recorders of the ranks here that have this in their environments.
+
+    Raises
+    ------
+    NoRecordError
+        There are none.
+    """
+    job = _open(pid for name in os.listdir("/proc") if name.isdigit() and _mark_of(pid := int(name)) == mark)
+    if job is None:
+        raise NoRecordError(f"no ranks of a Roda job run here with {mark}")
+    return job
 
 
 def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
@@ -260,6 +312,28 @@ def save(pid: int, folder: str) -> None:
         print(f"The flight recorder: {error}", file=sys.stderr)
 
 
+def ranks_of(dump: str) -> list[Rank]:
+    """Return the ranks of a dump's text.
+
+    Raises
+    ------
+    NoRecordError
+        It is none.
+    """
+    try:
+        told = json.loads(dump)
+        if told["roda_flight"] != 1:
+            raise NoRecordError("it is of another version of Roda than this tool is from")
+        common = {"taken": told["taken"], "cause": told.get("cause", "")}
+        ranks = []
+        for fields in told["ranks"]:
+            fields["operations"] = [Operation(**each) for each in fields["operations"]]
+            ranks.append(Rank(**{**common, **fields}))
+    except (ValueError, KeyError, TypeError) as error:
+        raise NoRecordError(f"it is no dump of a flight recorder: {error}") from error
+    return ranks
+
+
 def read_files(path: Path) -> list[Rank]:
     """Return the ranks of a dump, or of all dumps in a folder: of the latest generation.
 
@@ -272,16 +346,9 @@ def read_files(path: Path) -> list[Rank]:
     ranks: dict[tuple[int, int], Rank] = {}
     for file in files:
         try:
-            told = json.loads(file.read_text())
-            if told["roda_flight"] != 1:
-                raise NoRecordError(f"{file} is of another version of Roda than this tool is from")
-            for fields in told["ranks"]:
-                fields["operations"] = [Operation(**each) for each in fields["operations"]]
-                common = {"taken": told["taken"], "cause": told.get("cause", "")}
-                rank = Rank(**{**common, **fields})
-                ranks[rank.generation, rank.rank] = rank
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NoRecordError(f"{file} is no dump of a flight recorder: {error}") from error
+            ranks.update({(rank.generation, rank.rank): rank for rank in ranks_of(file.read_text())})
+        except (OSError, NoRecordError) as error:
+            raise NoRecordError(f"{file} can't be read: {error}") from error
     if not ranks:
         raise NoRecordError(f"{path} has no dumps (roda-flight.*.json)")
     latest = max(generation for generation, _ in ranks)

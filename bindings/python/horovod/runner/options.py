@@ -69,7 +69,7 @@ def make_parser() -> Parser:
     add("--config-file", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
     add("--termination-grace-seconds", type=float, help=grace)
-    for add_group in (_add_ssh, _add_tunables, _add_elastic, _add_library, _add_logging, _add_hosts, _add_controllers):
+    for add_group in (add_ssh, _add_tunables, _add_elastic, _add_library, _add_logging, _add_hosts, _add_controllers):
         add_group(parser)
     add("command", nargs=argparse.REMAINDER, help="what each process executes")
     return parser
@@ -81,7 +81,8 @@ def _add_switch(group: Any, name: str, text: str, off_text: str = argparse.SUPPR
     group.add_argument(f"--no-{name}", action="store_false", dest=dest, default=argparse.SUPPRESS, help=off_text)
 
 
-def _add_ssh(parser: argparse.ArgumentParser) -> None:
+def add_ssh(parser: argparse.ArgumentParser) -> None:
+    """Add how other hosts are reached."""
     group = parser.add_argument_group("SSH")
     group.add_argument("-p", "--ssh-port", type=int, help="port of the ssh servers")
     group.add_argument("-i", "--ssh-identity-file", help="private key")
@@ -101,7 +102,7 @@ def _add_tunables(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("autotune")
     _add_switch(group, "autotune", "tune while running")
-    group.add_argument("--autotune-log-file", help="CSV file")
+    group.add_argument("--autotune-log-file", help="CSV file; one with what was found for such a job is gone by")
     group.add_argument("--autotune-warmup-samples", type=int, help="samples discarded at the start")
     group.add_argument("--autotune-steps-per-sample", type=int, help="steps in a sample")
     group.add_argument("--autotune-bayes-opt-max-samples", type=int, help="most samples")
