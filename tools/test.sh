@@ -76,7 +76,12 @@ suite_native() {
   build_native "${UNITY[@]}" || { step_failed "native: build" && return; }
   if grep -B1 -A3 'warning:' build/logs/native-compile.log; then step_failed "native: the compiler warns"; fi
   python tools/check_locks.py build/native --jobs "$JOBS" || step_failed "native: what locks guard"
-  meson_tests native build/native
+  if is_chosen sanitizers; then # which run what else there is of the engine
+    meson_tests native build/native --no-suite engine
+    meson_tests native-engine build/native --suite plain
+  else
+    meson_tests native build/native
+  fi
 }
 
 # The engine in real processes, over what these tests use, with no more debug information than lines. The other native
@@ -90,7 +95,7 @@ suite_sanitizers() {
   stop_beside builds
   build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine --no-suite again
+    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine --no-suite plain
 }
 
 # Data races: the same tests under the thread sanitizer, half an hour, and so not part of every run. Of the libraries only
@@ -150,17 +155,18 @@ mpirun_tests() {
     -x HOROVOD_CPU_OPERATIONS -x HOROVOD_STALL_SHUTDOWN_TIME_SECONDS
 }
 
-# One run for each thing that differs: one process, the default choice, an odd number of ranks, more ranks than cores over
-# sockets, ranks that mpirun starts over its MPI, and without it.
+# One run for each thing that differs: one process, the default choice, more ranks than cores over sockets, an odd number of
+# ranks that mpirun starts over its MPI, and some of all without that.
 suite_python() {
   REPORT_LIMIT=1200 pytest_report python tests/python/single # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
-  HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
+  command -v mpirun.openmpi >/dev/null || HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
   HOROVOD_CPU_OPERATIONS=gloo rank_tests np4-gloo horovodrun -np 4
   mpirun_tests 3 mpi
+  local PARALLEL_TESTS=(tests/python/parallel/test_{errors,gather,process_sets}.py)
   mpirun_tests 2 shm
-  local PARALLEL_TESTS=(tests/python/frontends)
+  PARALLEL_TESTS=(tests/python/frontends)
   rank_tests frontends-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=torch rank_tests keras-torch-np2 horovodrun -np 2

@@ -23,13 +23,18 @@ std::vector<float> mine(std::size_t n) {
 }
 
 // Several pieces of a composition, and little enough for eight ranks on a small machine.
-std::size_t large() { return size() > 4 ? 2'500'000 : 6'000'000; }
+std::size_t large() { return size() > 2 ? 2'500'000 : 6'000'000; }
 
+// One assertion: one for each of millions of elements takes longer than all else here.
 void expect_sum(const std::vector<float>& got, float factor = 1) {
-  const float ranks = static_cast<float>(size() * (size() + 1) / 2);
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_FLOAT_EQ(got[i], ranks * static_cast<float>(i % 7 + 1) * factor) << "element " << i;
+  const float once = static_cast<float>(size() * (size() + 1) / 2) * factor;
+  const float* const data = got.data();
+  std::size_t right = 0;
+  for (const std::size_t n = got.size(); right < n; ++right) {
+    const float expected = once * static_cast<float>(right % 7 + 1);
+    if (!(std::abs(data[right] - expected) <= 1e-6f * std::abs(expected))) break;
   }
+  ASSERT_EQ(right, got.size()) << "the element there is " << got[right];
 }
 
 TEST(GpuAllreduce, SumsAtEverySizeInPlaceAndNot) {
