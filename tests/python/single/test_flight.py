@@ -252,3 +252,27 @@ def test_ranks_that_a_scheduler_ends_by_itself(capsys: pytest.CaptureFixture[str
     (dump,) = tmp_path.glob("roda-flight.*.json")
     told = asks(dump, capsys, "diverged first")
     assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)
+
+
+FORKS = """
+import os, signal, time
+from horovod.common import basics
+basics._save_when_terminated()
+reads, writes = os.pipe()
+child = os.fork()
+while child == 0:
+    os.write(writes, b".")  # what comes earlier Python drops
+    time.sleep(0.1)
+os.read(reads, 1)
+os.kill(child, signal.SIGTERM)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_children_that_are_ended_save_nothing(tmp_path: Path) -> None:
+    """A loader's workers are ended as a matter of course."""
+    told = {**os.environ, "RODA_FLIGHT_FOLDER": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", FORKS], env=told, capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGTERM
+    assert done.stderr.count("The flight recorder: ") == 1, "by the process itself"

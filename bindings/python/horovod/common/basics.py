@@ -43,12 +43,14 @@ def _save_when_terminated() -> None:
     folder = os.environ.get("RODA_FLIGHT_FOLDER")
     if not folder or threading.current_thread() is not threading.main_thread():
         return
+    owner = os.getpid()
 
     def save_and_end(number: int, frame: object) -> None:
         del frame
-        from horovod.observe import flight  # costs nothing before
+        if os.getpid() == owner:  # no forked child, whose end says nothing of the job
+            from horovod.observe import flight  # costs nothing before
 
-        flight.save(os.getpid(), folder)
+            flight.save(owner, folder)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
