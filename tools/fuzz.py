@@ -49,7 +49,7 @@ def fuzz(folder, name, seconds):
                           env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"})
     runs, coverage = EXECUTIONS.findall(done.stdout), COVERAGE.findall(done.stdout)
     line = f"{name:16} {runs[-1] if runs else '?':>12} executions, {coverage[-1] if coverage else '?':>6} edges"
-    wrong = "" if done.returncode == 0 and runs else done.stdout[-6000:]
+    wrong = "" if done.returncode == 0 and runs else f"it ended with {done.returncode}\n{done.stdout[-6000:]}"
     print(line + (": FOUND SOMETHING\n" + wrong if wrong else ""), flush=True)
     return name, line, wrong
 

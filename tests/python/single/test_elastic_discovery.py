@@ -30,6 +30,7 @@ def test_lines_of_hosts() -> None:
         ("a:b", "'a:b', which is neither"),
         ("a:-1", "which is neither"),
         ("a:1:2", "which is neither"),
+        ("a:9999999", "which is neither"),
         ("a", "'a' without slots: print a:N, or give --slots-per-host"),
         ("a:2\na:3", "two numbers of slots of a: 2 and 3"),
         ("x" * 500 + "!", "xxx"),

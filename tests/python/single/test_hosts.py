@@ -50,6 +50,11 @@ def test_ranks_fill_hosts_in_order_and_stop_at_the_maximum() -> None:
     assert len(get_host_assignments(parse_hosts("b:2,a:3"), 4)) == 5
 
 
+def test_a_host_may_claim_any_number_of_slots() -> None:
+    slots = get_host_assignments(parse_hosts("b:2,a:999999999999999999999"), 4, 4)
+    assert [slot.hostname for slot in slots] == ["b", "b", "a", "a"]
+
+
 def test_cross_numbers_count_hosts_with_that_local_rank() -> None:
     slots = get_host_assignments(parse_hosts("a:1,b:3,c:2"), 6, 6)
     numbers = {(s.hostname, s.local_rank): (s.cross_rank, s.cross_size) for s in slots}

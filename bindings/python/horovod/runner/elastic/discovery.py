@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from horovod.runner.elastic.worker import HostUpdateResult
 
-_LINE = re.compile(r"^([\w.-]+)(?::([0-9]+))?$")
+_LINE = re.compile(r"^([\w.-]+)(?::([0-9]{1,6}))?$")
 _SCRIPT_SECONDS = 10.0  # then a script counts as hanging
 _SHOWN = 200  # characters of a script's output in an error
 _COOLDOWN_BOUNDS = (1, 3600)

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 _HOST = re.compile(r"^[\w.-]+:[0-9]+$")
 _SLOTS = re.compile(r"(?<![\w-])slots\s*=\s*(\S*)")
@@ -144,7 +145,8 @@ def get_host_assignments(
     ValueError
         When there are fewer slots than `min_num_proc`.
     """
-    placed = [host.hostname for host in hosts for _ in range(host.slots)][:max_num_proc]
+    # A host may claim any number of slots.
+    placed = list(islice((host.hostname for host in hosts for _ in range(host.slots)), max_num_proc))
     if len(placed) < min_num_proc:
         raise ValueError(too_few_slots(min_num_proc, len(placed)))
     return lay_out(placed)
