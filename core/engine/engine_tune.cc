@@ -111,6 +111,8 @@ std::string kind_of_job(const Parts& parts) {
   }
   hash.add(roda::format("{} {} {} {}", k.fusion_threshold, k.cycle_time_ms.value_or(0), k.outstanding_buckets,
                         k.num_nccl_streams));
+  hash.add(roda::format("{:d} {:d} {:d} {:d} {}", k.hierarchical_allreduce, k.torus_allreduce, k.deterministic,
+                        k.disable_group_fusion, k.cache_capacity));
   for (const char* fixed : {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME", "HOROVOD_OUTSTANDING_BUCKETS"}) {
     hash.add(k.is_set(fixed) ? 1 : 0);
   }

@@ -69,6 +69,21 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
                                       "0,1,0,1,0,1,20000,4,4 ranks,"}));
 }
 
+Tuner::Options short_options(const Folder& folder) {
+  Tuner::Options options;
+  options.warmup = 0;
+  options.steps = 1;
+  options.log = folder.path() + "/tuning.csv";
+  options.fixed_columns = "0,1,0,1";
+  options.job = "4 ranks";
+  return options;
+}
+
+void write_lines(const std::string& path, const std::vector<std::string>& lines) {
+  std::ofstream file(path);
+  for (const auto& line : lines) file << line << '\n';
+}
+
 // A choice that writes rules, with what a rule may have in it.
 SearchOptions one_rule() {
   SearchOptions options = one_choice();
@@ -78,12 +93,7 @@ SearchOptions one_rule() {
 
 TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
   const Folder folder;
-  Tuner::Options options;
-  options.warmup = 0;
-  options.steps = 1;
-  options.log = folder.path() + "/tuning.csv";
-  options.fixed_columns = "0,1,0,1";
-  options.job = "4 ranks";
+  const Tuner::Options options = short_options(folder);
   const Tuning found{3u << 19, 1500, 4, "allreduce:0-8[2] = shm/direct, */ring"};
   {
     Tuner first(options, Search({1u << 20, 0, 2, ""}, one_rule()));
@@ -93,10 +103,7 @@ TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
   }
   auto lines = lines_of(options.log);
   lines.back() = "0,1,0,1,1.5,1.5,20000,4,4 ranks," + found.select;
-  {
-    std::ofstream file(options.log);
-    for (const auto& line : lines) file << line << '\n';
-  }
+  write_lines(options.log, lines);
   Tuner again(options, Search({1u << 20, 0, 2, ""}, one_rule()));
   EXPECT_FALSE(again.is_over()) << "the ranks don't know yet";
   Training training;
@@ -110,18 +117,10 @@ TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
 
 TEST(Tuner, LooksAnewWhereTheLogIsOfAnotherJobOrNotWhole) {
   const Folder folder;
-  Tuner::Options options;
-  options.warmup = 0;
-  options.steps = 1;
-  options.log = folder.path() + "/tuning.csv";
-  options.fixed_columns = "0,1,0,1";
-  options.job = "4 ranks";
+  Tuner::Options options = short_options(folder);
   std::vector<std::string> whole;
   const auto runs_through = [&](const std::vector<std::string>& lines) {
-    {
-      std::ofstream file(options.log);
-      for (const auto& line : lines) file << line << '\n';
-    }
+    write_lines(options.log, lines);
     Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
     Training training;
     training.run(&tuner, 10'000);

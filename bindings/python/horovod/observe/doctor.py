@@ -108,7 +108,7 @@ def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
     ranks = _look(flight.open_job(int(job)))
     hosts = [host.split(":")[0] for host in options.hosts.split(",") if host]
     if hosts:
-        ask = functools.partial(_ask, options, flight.mark_of_job(int(job)))
+        ask = functools.partial(_ask, options, flight.mark_of_job(ranks))
         with ThreadPoolExecutor(len(hosts)) as pool:
             ranks += [rank for ranks in pool.map(ask, hosts) for rank in ranks]
     return ranks

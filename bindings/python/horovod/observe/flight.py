@@ -258,16 +258,15 @@ def _mark_of(pid: int) -> str | None:
     return next((f"{name}={variables[name]}" for name in _TELL_JOBS_APART if variables.get(name)), None)
 
 
-def mark_of_job(pid: int) -> str:
-    """Return what tells, on other hosts, the ranks of the job that a process is a rank of, or the launcher of.
+def mark_of_job(ranks: Iterable[Rank]) -> str:
+    """Return what tells, on other hosts, the ranks of the job that these ranks of this host are in.
 
     Raises
     ------
     NoRecordError
-        As for :func:`open_job`, or the ranks' environments tell nothing.
+        The ranks' environments tell nothing.
     """
-    job = open_job(pid)
-    mark = next((mark for rank in job.read() if (mark := _mark_of(rank.pid))), None)
+    mark = next((mark for rank in ranks if (mark := _mark_of(rank.pid))), None)
     if mark is None:
         raise NoRecordError("the ranks' environments have nothing that tells their job from others on another host")
     return mark
