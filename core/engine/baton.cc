@@ -57,14 +57,36 @@ bool Bells::wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms) {
   return n > 0;
 }
 
-Status Bells::watch(int fd) {
+namespace {
+constexpr std::uint32_t kRings = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
+constexpr std::uint32_t kRingsOnce = kRings | static_cast<std::uint32_t>(EPOLLONESHOT);
+}  // namespace
+
+Status Bells::watch(int fd) { return watch(fd, kRings); }
+
+Status Bells::watch_transport(int fd) {
+  if (fd >= 0) transports_.push_back(fd);
+  return watch(fd, EPOLLONESHOT);
+}
+
+Status Bells::watch(int fd, std::uint32_t engine_events) {
   if (fd < 0) return {};
   epoll_event event{};
   event.data.fd = fd;
-  event.events = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLET);
-  const bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 &&
-                       epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  event.events = kRings;
+  bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  event.events = engine_events;
+  watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+}
+
+void Bells::listen() const {
+  for (const int fd : transports_) {
+    epoll_event event{};
+    event.data.fd = fd;
+    event.events = kRingsOnce;
+    epoll_ctl(engine_poll_.get(), EPOLL_CTL_MOD, fd, &event);
+  }
 }
 
 }  // namespace roda::engine

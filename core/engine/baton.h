@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
@@ -62,9 +63,9 @@ class RODA_CAPABILITY("baton") Baton {
 };
 
 // What the engine sleeps on. Its own thread and a waiting thread that holds the baton sleep on descriptors of their
-// own: each must see what wakes it. Both are woken by what rings, not by what has rung (edge-triggered): the engine's
-// thread is not woken again and again by what a waiting thread is dealing with, and a bell of a transport that is not
-// armed, since nothing moves there, wakes once.
+// own: each must see what wakes it. Both are woken by what rings, not by what has rung (edge-triggered): a bell of a
+// transport that is not armed, since nothing moves there, wakes once. The engine's thread hears the transports' only
+// where it listens, or each message that a waiting thread deals with would wake it too.
 class Bells {
  public:
   Bells() = default;  // rings nothing until it is opened
@@ -77,6 +78,10 @@ class Bells {
   // --- the holder of the baton ---
   // The descriptor wakes both from now on. Negative: nothing.
   Status watch(int fd);
+  // A transport's: the engine's thread is woken once for each time that it listens.
+  Status watch_transport(int fd);
+  // The engine's thread, when it has armed the transports.
+  void listen() const;
 
   // Until something rings, at most that long; negative: for ever. True when something rang.
   bool sleep_as_engine(int timeout_ms) const { return wait(engine_poll_, engine_wake_, timeout_ms); }
@@ -84,10 +89,12 @@ class Bells {
 
  private:
   static void ring(const UniqueFd& eventfd);
+  Status watch(int fd, std::uint32_t engine_events);
   static bool wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms);
 
   UniqueFd engine_poll_, engine_wake_;
   UniqueFd holder_poll_, holder_wake_;
+  std::vector<int> transports_;
 };
 
 }  // namespace roda::engine

@@ -398,7 +398,7 @@ void Engine::roll_called() {
 
 Status Engine::context_made(execute::TransportContext& context) {
   recorder_.uses(context.name());
-  return bells_.watch(context.event_fd());
+  return bells_.watch_transport(context.event_fd());
 }
 
 void Engine::started(const LaunchRun& run) {

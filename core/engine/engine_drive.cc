@@ -55,6 +55,7 @@ void Engine::run() {
           WaitPolicy::yield();  // to another rank, perhaps, that is about to finish what is only half there
         }
       }
+      if (armed && launcher_.moves_data()) bells_.listen();
       timeout = timeout_ms();
       baton_.drop();
       // A submission whose thread found the baton taken relies on this look.

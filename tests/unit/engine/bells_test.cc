@@ -45,6 +45,24 @@ TEST_F(BellsTest, ARingBeforeTheSleepIsNotMissed) {
   EXPECT_TRUE(bells_.sleep_as_holder(0)) << "each sees what wakes it";
 }
 
+// Or each message that a waiting thread deals with would wake it.
+TEST_F(BellsTest, TheEnginesThreadHearsATransportOnceForEachTimeThatItListens) {
+  const UniqueFd transport(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  ASSERT_TRUE(bells_.watch_transport(transport.get()).ok());
+  EXPECT_TRUE(bells_.sleep_as_holder(0));
+  EXPECT_FALSE(bells_.sleep_as_engine(0)) << "it does not listen";
+  bells_.listen();
+  EXPECT_TRUE(bells_.sleep_as_engine(0)) << "what rang before it listened";
+  const std::uint64_t one = 1;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(write(transport.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+    EXPECT_TRUE(bells_.sleep_as_holder(0));
+    EXPECT_FALSE(bells_.sleep_as_engine(0));
+  }
+  bells_.listen();
+  EXPECT_TRUE(bells_.sleep_as_engine(0));
+}
+
 TEST_F(BellsTest, EachIsWokenByItsOwnCall) {
   bells_.wake_engine();
   EXPECT_FALSE(bells_.sleep_as_holder(0));
