@@ -166,8 +166,11 @@ class Events:
         time.sleep(event.pause)
         before = set(self._workers())
         since, self._expected = time.monotonic(), None
+        step = max((line["step"] for line in self._job.told if "step" in line), default=0)
         text = getattr(self, event.kind)()
         now = self._job.wait_until_trained(self._expected, since, LIMIT, self._hit)
+        if min(line["step"] for line in now.values()) < step:
+            raise JobError(f"after {text} the training began anew, behind step {step}: {now}\n{self._job.text()}")
         restarted = {line["pid"] for line in self._job.told if line["what"] == "started" and line["time"] > since}
         if restarted & before:
             raise JobError(f"processes {restarted & before} started anew")
