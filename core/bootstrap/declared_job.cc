@@ -19,6 +19,7 @@ struct Marks {
   const char* size;
   const char* local_size;
   const char* identity;
+  std::uint32_t first = 0;  // the first rank's number
 };
 
 // The innermost first, which is the one that knows this process: torchrun runs inside an allocation, never around one.
@@ -34,6 +35,14 @@ constexpr Marks kMpich{"mpiexec", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCAL
 constexpr Marks kVariables{"the environment", "MASTER_ADDR", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr};
 constexpr Marks kSlurm{"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_JOB_ID"};
 constexpr const Marks* kMarks[] = {&kTorchrun, &kOpenMpi, &kMpich, &kVariables, &kSlurm};
+
+// Who numbers tasks and knows no ranks: with rank 0's place each task is one. WORLD_SIZE wins over their own count.
+constexpr Marks kArrays[] = {
+    {"an indexed Job", "MASTER_ADDR", "JOB_COMPLETION_INDEX", "WORLD_SIZE", nullptr, nullptr},
+    {"a Slurm array", "MASTER_ADDR", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", nullptr, "SLURM_ARRAY_JOB_ID"},
+    {"a PBS array", "MASTER_ADDR", "PBS_ARRAY_INDEX", "WORLD_SIZE", nullptr, "PBS_ARRAY_ID"},
+    {"an SGE array", "MASTER_ADDR", "SGE_TASK_ID", "SGE_TASK_LAST", nullptr, "JOB_ID", 1},
+};
 
 // Slurm's numbers for what is no step of srun's: the shells of salloc and sbatch, and others.
 constexpr std::uint32_t kFirstOfNoStep = 0xfffffff0;
@@ -62,6 +71,16 @@ bool is_marked(const Marks& marks, const Knobs::Getter& variable) {
   return step && *step < kFirstOfNoStep && tasks && *tasks > 1;
 }
 
+std::optional<Marks> find_array(const Knobs::Getter& variable) {
+  if (!text_of(variable, kVariables.rank).empty()) return std::nullopt;
+  for (Marks marks : kArrays) {
+    if (!text_of(variable, kVariables.size).empty()) marks.size = kVariables.size;
+    // SGE says "undefined" outside of arrays.
+    if (is_marked(marks, variable) && number_of(variable, marks.rank)) return marks;
+  }
+  return std::nullopt;
+}
+
 std::string shown(const Knobs::Getter& variable, const char* name) {
   return roda::format("{}={}", name, text_of(variable, name));
 }
@@ -88,12 +107,13 @@ int port_of(const std::string& identity) {
 Status read(const Marks& marks, const Knobs::Getter& variable, DeclaredJob* job) {
   const auto rank = number_of(variable, marks.rank), size = number_of(variable, marks.size);
   job->evidence = shown(variable, marks.rank) + ", " + shown(variable, marks.size);
-  if (!rank || !size || *rank >= *size) {
+  if (!rank || !size || *rank < marks.first || *rank - marks.first >= *size) {
     return Status::invalid(
-        roda::format("{}: {} is no rank of a job; correct the variables, or unset both", marks.name, job->evidence));
+        roda::format("{}: {} is no rank of a job (the first one's number is {}); correct the variables, or unset both",
+                     marks.name, job->evidence, marks.first));
   }
   job->launcher = marks.name;
-  job->rank = static_cast<int>(*rank);
+  job->rank = static_cast<int>(*rank - marks.first);
   job->size = static_cast<int>(*size);
   job->is_mpi = &marks == &kOpenMpi || &marks == &kMpich;
   job->is_innermost = &marks == &kTorchrun;
@@ -134,6 +154,8 @@ Status find_declared_job(const Knobs& knobs, const Knobs::Getter& variable, Decl
   if (found.empty() && !text_of(variable, kVariables.rank).empty() && number_of(variable, kVariables.size) > 1u) {
     found.push_back(&kVariables);
   }
+  const std::optional<Marks> array = found.empty() ? find_array(variable) : std::nullopt;
+  if (array) found.push_back(&*array);
   DeclaredJob result;
   if (!found.empty()) {
     // mpirun may have started the one process that is a launcher itself.

@@ -26,7 +26,9 @@ struct DeclaredJob {
 
 // The first of: torchrun; Open MPI's mpirun; mpiexec of MPICH or Intel MPI; RANK, WORLD_SIZE and MASTER_ADDR, whoever
 // set them; srun, but for the shells of salloc and sbatch. Where the first of them started one process, and a later one
-// several, it is the later one. Numbers that are no rank of a job are an error that names the variables.
+// several, it is the later one. Where there is none of these, and no RANK, but MASTER_ADDR: the task of an array, or
+// the pod of an indexed Job, whose number is its rank, of WORLD_SIZE or as many as Slurm and SGE say. Numbers that are
+// no rank of a job are an error that names the variables.
 Status find_declared_job(const Knobs& knobs, const Knobs::Getter& variable, DeclaredJob* job);
 
 // The first name of Slurm's list of hosts: "node[07-09,12],login" -> "node07".

@@ -72,9 +72,11 @@ ControlPlane::~ControlPlane() = default;
 Status ControlPlane::connect(Store& store, const Topology& topology, int rank, const Options& options,
                              std::unique_ptr<ControlPlane>* out) {
   const int host = topology.rank(rank).host;
+  std::string hosts;
+  for (const topology::Host& each : topology.hosts) hosts += (hosts.empty() ? "" : " ") + each.name;
   std::unique_ptr<HostSegment> segment;
-  RODA_RETURN_IF_ERROR(
-      HostSegment::form(store, options.key, topology.neighbours(rank), rank, options.deadline, &segment));
+  RODA_RETURN_IF_ERROR(HostSegment::form(store, options.key, topology.neighbours(rank), rank, std::move(hosts),
+                                         options.deadline, &segment));
   std::unique_ptr<ControlPlane> plane(new ControlPlane(topology.host_of(rank).name, host == 0, std::move(segment)));
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;

@@ -56,6 +56,8 @@ struct HostSegment::Header {
   std::uint64_t rooms_offset;
   std::uint64_t room_bytes;
   std::uint64_t rooms;
+  std::uint64_t hosts_offset;
+  std::uint64_t hosts_bytes;
   // The first error: 0 none, 1 being written, 2 there.
   alignas(64) std::atomic<std::uint32_t> abort_state;
   std::int32_t code;
@@ -63,8 +65,12 @@ struct HostSegment::Header {
   char message[2048];
 };
 
-HostSegment::HostSegment(std::vector<std::int32_t> ranks, int local_rank)
-    : ranks_(std::move(ranks)), local_rank_(local_rank), doorbells_(ranks_.size()), processes_(ranks_.size()) {}
+HostSegment::HostSegment(std::vector<std::int32_t> ranks, int local_rank, std::string hosts)
+    : ranks_(std::move(ranks)),
+      local_rank_(local_rank),
+      hosts_(std::move(hosts)),
+      doorbells_(ranks_.size()),
+      processes_(ranks_.size()) {}
 
 HostSegment::RankCell& HostSegment::cell(int local) const {
   auto* cells = reinterpret_cast<RankCell*>(segment_.data() + aligned(sizeof(Header)));
@@ -79,7 +85,9 @@ std::size_t HostSegment::up_offset() const {
 
 std::size_t HostSegment::rooms_offset() const { return aligned(up_offset() + LogRing::bytes_for(kUpCells, 1)); }
 
-std::size_t HostSegment::total_bytes() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
+std::size_t HostSegment::hosts_offset() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
+
+std::size_t HostSegment::total_bytes() const { return hosts_offset() + hosts_.size(); }
 
 std::span<std::byte> HostSegment::room(int local) const {
   return {segment_.data() + rooms_offset() + static_cast<std::size_t>(local) * kRoomBytes, kRoomBytes};
@@ -97,6 +105,9 @@ Status HostSegment::create_segment() {
   header->rooms_offset = rooms_offset();
   header->room_bytes = kRoomBytes;
   header->rooms = ranks_.size();
+  header->hosts_offset = hosts_offset();
+  header->hosts_bytes = hosts_.size();
+  std::memcpy(segment_.data() + hosts_offset(), hosts_.data(), hosts_.size());
   return {};
 }
 
@@ -107,9 +118,9 @@ void HostSegment::layout() {
 }
 
 Status HostSegment::form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks,
-                         std::int32_t self, Deadline deadline, std::unique_ptr<HostSegment>* out) {
+                         std::int32_t self, std::string hosts, Deadline deadline, std::unique_ptr<HostSegment>* out) {
   const auto at = std::find(ranks.begin(), ranks.end(), self);
-  std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin())));
+  std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin()), std::move(hosts)));
   const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (bell < 0) return Status::of_errno("eventfd");
   segment->doorbells_[static_cast<std::size_t>(segment->local_rank_)].reset(bell);

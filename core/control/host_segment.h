@@ -25,9 +25,10 @@ namespace roda::control {
 class HostSegment {
  public:
   // Collective over the ranks of this host. `ranks`: their world ranks by local rank; the first is the leader. `key`
-  // makes the store's keys unique per job and generation. Blocks until all have mapped the segment, or the deadline.
+  // makes the store's keys unique per job and generation. `hosts`: the names of the job's hosts, with spaces between
+  // them, for tools that find them here; equal on all ranks. Blocks until all have mapped the segment, or the deadline.
   static Status form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks, std::int32_t self,
-                     Deadline deadline, std::unique_ptr<HostSegment>* out);
+                     std::string hosts, Deadline deadline, std::unique_ptr<HostSegment>* out);
 
   LogRing& log() { return log_; }
   // Records of this host's ranks on their way to the leader, where the log is ordered on another host.
@@ -70,10 +71,11 @@ class HostSegment {
  private:
   struct Header;
   struct RankCell;
-  HostSegment(std::vector<std::int32_t> ranks, int local_rank);
+  HostSegment(std::vector<std::int32_t> ranks, int local_rank, std::string hosts);
   std::size_t log_offset() const;
   std::size_t up_offset() const;
   std::size_t rooms_offset() const;
+  std::size_t hosts_offset() const;
   std::size_t total_bytes() const;
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
@@ -87,6 +89,7 @@ class HostSegment {
 
   std::vector<std::int32_t> ranks_;
   int local_rank_;
+  std::string hosts_;
   SharedSegment segment_;
   std::uint64_t nonce_ = 0;
   bool armed_ = false;

@@ -4,10 +4,10 @@
 usage: events.py [--events 200] [--seed S] [--hosts 3]
 
 Workers are killed (one, or several at once) and stopped; a host's agent is killed, its cable pulled; hosts and slots
-come and go; discovery fails, hangs, prints rubbish. What happens follows from the seed, as long as no kind of event is
-added here. After each event all workers that are left must train together, with the right values, no process that was
-not hit may start anew, and the job must end well. The hosts are network namespaces (root); with --hosts 1 it is this
-one, whose cable stays.
+come and go; discovery fails, hangs, prints rubbish. The kinds of events, their order and the pauses before them follow
+from the seed, as long as no kind is added here; whom one hits follows from who is there, too. After each event all
+workers that are left must train together, with the right values, no process that was not hit may start anew, and the
+job must end well. The hosts are network namespaces (root); with --hosts 1 it is this one, whose cable stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,34 @@ LIMIT = 90.0  # seconds after an event; a stopped worker takes some 15
 PATIENCE = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "5", "HOROVOD_ABORT_TIMEOUT_SECONDS": "3"}
 SLOTS = 2
 MODES = ("fail", "hang", "rubbish")
+KINDS = ("kill", "kill", "kill", "stop", "kill_young", "kill_agent", "cut", "hosts", "hosts", "discovery")
+PAUSES = (0.0, 0.0, 0.3, 1.0, 2.5)  # seconds: the next comes while newcomers start, or later
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is known of an event before the job runs."""
+
+    kind: str
+    pause: float
+    seed: int  # of what else it draws: how much there is to draw from is a matter of time
+
+
+def events_of(seed: int) -> Iterator[Event]:
+    """Return a seed's events, one after the other."""
+    draw = random.Random(seed)  # noqa: S311 (events, no secrets)
+    while True:
+        yield Event(draw.choice(KINDS), draw.choice(PAUSES), draw.getrandbits(32))
 
 
 class Events:
     """What may happen to a job, and what is expected of it then."""
 
-    def __init__(self, job: ElasticJob, names: list[str], network: Network | None, draw: random.Random) -> None:
+    def __init__(self, job: ElasticJob, names: list[str], network: Network | None) -> None:
         self._job = job
         self._network = network
         self._names = names
-        self._draw = draw
+        self._draw = random.Random()  # noqa: S311 (each event has its own)
         self._hosts = dict.fromkeys(names, SLOTS)
         self._mode = "ok"
         self._expected: int | None = None  # workers, after this event
@@ -141,19 +160,17 @@ class Events:
         self._job.set_discovery(self._mode)
         return f"discovery {self._mode}"
 
-    def run(self) -> str:
+    def run(self, event: Event) -> str:
         """Let something happen, and wait until the job trains again; JobError when it does not."""
-        event: Callable[[], str] = self._draw.choice(
-            (
-                *(self.kill, self.kill, self.kill, self.stop, self.kill_young, self.kill_agent, self.cut),
-                *(self.hosts, self.hosts, self.discovery),
-            )
-        )
-        time.sleep(self._draw.choice((0.0, 0.0, 0.3, 1.0, 2.5)))  # the next comes while newcomers start, or later
+        self._draw.seed(event.seed)
+        time.sleep(event.pause)
         before = set(self._workers())
         since, self._expected = time.monotonic(), None
-        text = event()
+        step = max((line["step"] for line in self._job.told if "step" in line), default=0)
+        text = getattr(self, event.kind)()
         now = self._job.wait_until_trained(self._expected, since, LIMIT, self._hit)
+        if min(line["step"] for line in now.values()) < step:
+            raise JobError(f"after {text} the training began anew, behind step {step}: {now}\n{self._job.text()}")
         restarted = {line["pid"] for line in self._job.told if line["what"] == "started" and line["time"] > since}
         if restarted & before:
             raise JobError(f"processes {restarted & before} started anew")
@@ -200,12 +217,12 @@ def main() -> int:
         names = [host.address for host in network.hosts] if network else ["localhost"]
         flags = ("-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "1", "2")
         job = stack.enter_context(ElasticJob(dict.fromkeys(names, SLOTS), *flags, network=network, **PATIENCE))
-        events = Events(job, names, network, random.Random(seed))  # noqa: S311 (events, no secrets)
+        events = Events(job, names, network)
         try:
             job.wait_until_trained(len(names) * SLOTS, 0.0, LIMIT, set())
-            for number in range(options.events):
+            for number, event in zip(range(options.events), events_of(seed)):
                 started = time.monotonic()
-                print(f"{number:4} {events.run()} ({time.monotonic() - started:.1f} s)", flush=True)
+                print(f"{number:4} {events.run(event)} ({time.monotonic() - started:.1f} s)", flush=True)
             events.settle()
             status = job.finish(LIMIT)
         except JobError as error:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import JOBS, LIMIT, Launch, Runner, horovodrun, mpirun
 from horovod import _roda
@@ -179,9 +180,14 @@ def test_a_cable_that_is_pulled_under_mpi(runner: Runner, fragile_hosts: Network
     wait_for(runner.told(process), "error", 2, process)
 
 
+def pids_of(told: list[str]) -> dict[str, str]:
+    """Return the processes by rank: not in its order."""
+    return {line.split()[-1]: line.split()[1] for line in told}
+
+
 def test_the_doctor_asks_other_hosts(runner: Runner, two_hosts: Network) -> None:
     process = runner.start(two_hosts, (1, 1), horovodrun(two_hosts, (1, 1), "hangs.py"))
-    waits, _ = (line.split()[1] for line in wait_for(runner.told(process), "process", 2, process))
+    waits = pids_of(wait_for(runner.told(process), "process", 2, process))["0"]
     here, there = two_hosts.hosts
 
     def ask(*arguments: str) -> str:
@@ -198,9 +204,41 @@ def test_the_doctor_asks_other_hosts(runner: Runner, two_hosts: Network) -> None
         return said
 
     alone = "Nothing is known here of rank 1, on other hosts."
-    assert alone in says("for rank 1 to submit 'allreduce.hangs'")
-    said = says("diverged first", "-H", f"{there.address}:1")
+    assert alone in says("for rank 1 to submit 'allreduce.hangs'", "--here")
+    assert "Rank 1 (process" in says("diverged first", "-H", f"{there.address}:1")
+    said = says("diverged first")
     assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", said)
     assert "Rank 0 has waited for" in said
     assert alone not in said
     assert "nothing is known of nowhere.invalid" in ask("-H", "nowhere.invalid")
+
+
+def test_the_view_has_the_ranks_of_all_hosts(runner: Runner, two_hosts: Network) -> None:
+    """Until a host tells no more, which is named then."""
+    process = runner.start(two_hosts, (1, 1), horovodrun(two_hosts, (1, 1), "hangs.py"))
+    pids = pids_of(wait_for(runner.told(process), "process", 2, process))
+    here, there = two_hosts.hosts
+    view = [sys.executable, "-m", "horovod.observe.top", pids["0"], "--rsh-agent", str(two_hosts.agent)]
+
+    def look(*arguments: str) -> subprocess.Popen[str]:
+        command = two_hosts.command(here, [*view, "-i", "0.2", *arguments])
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    with look("--once") as once:
+        said, _ = once.communicate(timeout=LIMIT)
+    ranks = [line.split() for line in said.splitlines()[1:3]]
+    assert [each[:3] for each in ranks] == [["0", here.address, pids["0"]], ["1", there.address, pids["1"]]], said
+    assert "on other hosts" not in said
+    with look("--once", "-H", "nowhere.invalid") as once:
+        said, _ = once.communicate(timeout=LIMIT)
+    assert "Nothing is known of nowhere.invalid: agent: unknown host nowhere.invalid" in said
+    with look() as goes_on:
+        try:
+            assert any(line.split()[:2] == ["1", there.address] for line in goes_on.stdout)
+            for child in psutil.Process(goes_on.pid).children(recursive=True):
+                if "--marked" in " ".join(child.cmdline()):
+                    child.kill()
+            assert any(line.startswith(f"Nothing is known of {there.address}: ") for line in goes_on.stdout)
+            assert any(line.split()[:2] == ["0", here.address] for line in goes_on.stdout)
+        finally:
+            goes_on.kill()

@@ -268,6 +268,28 @@ def test_a_part_of_the_state_is_not_sent_away_when_its_copy_is_lost(may_go: list
     assert job.published[2] == ["a[0]"]
 
 
+@pytest.mark.parametrize("forms", [True, False], ids=["in a generation", "while the next one forms"])
+def test_nobody_is_sent_away_with_the_state_while_the_others_can_not_be_reached(forms: bool) -> None:
+    """Their cable is pulled, and it is not known yet that they are lost."""
+    job = started({"a": 1, "b": 1, "c": 1}, num_proc=3)
+    job.do(job.it.hosts_found, {"b": 1, "c": 1, "d": 1})
+    assert job.of(Tell)[-1].message == {"hosts": HostUpdateResult.removed, "leaving": [0], "generation": 1}
+    job.end("c[0]", -9)
+    for worker in list(job.it.workers.values())[:2]:
+        if forms:
+            job.leave(worker.name, lost_rank=1, may_go=[])
+        else:
+            job.do(job.it.failed_to_form, worker.number, 1, "it is not heard", 1)
+    assert job.published[1:] == [["a[0]", "b[0]"]]
+    job.end("b[0]", -9)
+    job.leave(may_go=[])
+    assert job.published[2:] == [["a[0]"]]
+    job.ready("d[0]")
+    job.leave()
+    job.leave()
+    assert job.published[3:] == [["a[0]", "d[0]"], ["d[0]"]], "first it gets the state"
+
+
 def test_no_worker_is_removed_where_too_few_would_be_left() -> None:
     job = started({"a": 2}, min_num_proc=2)
     job.do(job.it.hosts_found, {})

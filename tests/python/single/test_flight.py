@@ -186,6 +186,7 @@ def test_a_job_that_hangs_and_then_dies(
 
     ranks = flight.open_job(job.pid).read()
     assert [each.rank for each in ranks] == [0, 1]
+    assert flight.open_job(job.pid).hosts() == ["localhost"]
     assert {each.transports for each in ranks} == {"shm"}
     other, victim = (psutil.Process(each.pid) for each in ranks)
     victim.suspend()

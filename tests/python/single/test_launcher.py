@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import signal
 import socket
 import subprocess
@@ -251,6 +252,29 @@ def test_signals_leave_nothing_behind(
     process.send_signal(number)
     assert process.wait(timeout=60) == 128 + number
     assert not alive(marker)
+
+
+@pytest.mark.parametrize(("grace", "killed"), [(5.0, 5.0), (0.2, 3.2), (3.5, 4.0)])
+def test_records_are_saved_within_the_grace_time(monkeypatch: pytest.MonkeyPatch, grace: float, killed: float) -> None:
+    """By a clock of the test's own, as saving takes all of the time that it may."""
+    agent = runpy.run_path(str(Path(horovod.runner.__file__).with_name("agent.py")))
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    told = []
+
+    def save(command: list[str], timeout: float, **_: object) -> None:
+        clock[0] += timeout
+        told.append("saved")
+
+    monkeypatch.setattr(subprocess, "run", save)
+    monkeypatch.setattr(agent["Agent"], "signal_all", staticmethod(told.append))
+    environment = {"RODA_FLIGHT_FOLDER": "/nowhere"}
+    host = agent["Agent"]({"secret": "", "grace": grace, "environment": environment, "add_to_environment": False})
+    host.rank_of_pid = {1: 0}
+    for _ in range(2):
+        host.terminate()
+    assert told == ["saved", signal.SIGTERM]
+    assert host.kill_at == pytest.approx(100 + killed)
 
 
 def test_a_killed_launcher_leaves_nothing_behind(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -110,17 +111,22 @@ def test_pods(place: Path) -> None:
     service, job = yaml.safe_load_all((ROOT / "examples" / "kubernetes" / "job.yaml").read_text())
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["command"][:2] == ["sh", "-c"]
     variables = {entry["name"]: entry["value"] for entry in container["env"]}
     assert variables["MASTER_ADDR"] == f"{job['metadata']['name']}-0.{pod['subdomain']}"
     assert pod["subdomain"] == service["metadata"]["name"]
     assert int(variables["WORLD_SIZE"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
     variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": PORT, "WORLD_SIZE": "2"}
-    command = container["command"][2]
+    command = shlex.join(container["command"])
     finish(place, 2, *(start(place, command, JOB_COMPLETION_INDEX=str(i), **variables) for i in range(2)))
 
 
-def test_an_array_of_tasks(place: Path) -> None:
+@pytest.mark.parametrize(
+    ("index", "first", "count"),
+    [("SLURM_ARRAY_TASK_ID", 0, "SLURM_ARRAY_TASK_COUNT"), ("PBS_ARRAY_INDEX", 0, None), ("SGE_TASK_ID", 1, None)],
+)
+def test_an_array_of_tasks(place: Path, index: str, first: int, count: str | None) -> None:
+    """With Slurm, whose own count is there, also without WORLD_SIZE."""
     (script,) = blocks("Anything else: an array of tasks")
-    script = script.replace("WORLD_SIZE=4", "WORLD_SIZE=2")
-    finish(place, 2, *(start(place, script, TASK=str(task)) for task in range(2)))
+    script = script.replace("WORLD_SIZE=4", "" if count else "WORLD_SIZE=2")
+    counted = {count: "2"} if count else {}
+    finish(place, 2, *(start(place, script, **{index: str(first + task)}, **counted) for task in range(2)))

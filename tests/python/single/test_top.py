@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import socket
 import subprocess
@@ -14,7 +16,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from horovod.observe import flight, top
+from horovod.observe import flight, others, top
+from horovod.observe.diagnosis import diagnose
 
 SECOND = 10**9
 
@@ -70,6 +73,89 @@ def test_metrics_are_prometheus_text() -> None:
     assert all(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}" in lines for name in samples)
 
 
+def test_an_elastic_job_is_followed_into_its_next_generation() -> None:
+    """Which has memory of its own; that of the last one stands still."""
+    taken = iter(range(1, 100))
+
+    class Job:
+        def __init__(self, generation: int, moves: bool) -> None:
+            self.generation, self.moves, self.last = generation, moves, 5
+
+        def read(self) -> list[flight.Rank]:
+            self.last += self.moves
+            now = rank(next(taken), [], ended=self.last)
+            now.generation, now.last = self.generation, self.last
+            return [now]
+
+    jobs = [Job(1, moves=True), Job(2, moves=True)]
+    looks = top.Looks(lambda: jobs.pop(0))
+    assert [each.operations for each in looks.look()] == [1]
+    looks.job.moves = False
+    assert [(each.rank.generation, each.operations) for each in looks.look()] == [(2, 0)]
+    assert [(each.rank.generation, each.operations) for each in looks.look()] == [(2, 1)]
+    assert not jobs
+
+
+def test_what_another_host_tells_is_what_it_saw() -> None:
+    old = [operation(f"old.{number}", number / 100, 9, 9, 9) for number in range(1, 200)]
+    told = [top.rates(rank(9, []), rank(14, [*old, operation("waits", 11), operation("runs", 10, 11, 11)], ended=199))]
+    line = top.line_of(told)
+    (read,) = top.rates_of(line)
+    assert (read.operations, read.waits, read.oldest_wait) == (told[0].operations, told[0].waits, told[0].oldest_wait)
+    assert diagnose([read.rank]) == diagnose([told[0].rank])
+    assert [each.name for each in read.rank.operations] == ["old.1", "runs", "waits"], "not what has ended"
+    for spoilt in ("{", "{}", line.replace('"waits": 0', '"wanes": 0'), line.replace('"roda_flight": 1', '"x": 1')):
+        with pytest.raises(flight.NoRecordError):
+            top.rates_of(spoilt)
+
+
+# As `agent <host> <command>`.
+AGENT = """#!/bin/sh
+echo Welcome to $1
+case $1 in
+says) echo '{"its": "last"}'; exit 0 ;;
+fails) echo '{"its": "last"}'; echo first >&2; echo 'it broke' >&2; exit 3 ;;
+ends) exit 0 ;;
+hangs) exec sleep 1000 ;;
+esac
+"""
+
+
+def test_hosts_that_can_not_be_asked_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs holds nobody up."""
+    monkeypatch.setattr(others, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(flight, "mark_of_job", lambda ranks: "JOB=1")
+    agent = tmp_path / "agent"
+    agent.write_text(AGENT)
+    agent.chmod(0o755)
+    parser = argparse.ArgumentParser()
+    others.add_others(parser)
+    hosts = ["here", "says", "fails", "ends", "hangs", "-oProxyCommand=reboot"]
+    here = [rank(1, [])]
+    here[0].host = "here"
+    with others.Others(parser.parse_args(["--rsh-agent", str(agent)]), ["nothing"], json.loads) as asked:
+        asked.ask(hosts, here)
+        asked.wait()
+        while not asked.are_over():
+            time.sleep(0.05)
+        assert asked.answers() == [{"its": "last"}]
+        unknown = asked.unknown()
+        assert re.fullmatch(r"it has said nothing for \d+ s", unknown.pop("hangs"))
+        assert unknown == {
+            "-oProxyCommand=reboot": "that is no name of a host",
+            "ends": "the remote shell ended with status 0",
+            "fails": "it broke",
+        }
+        asked.ask(["here", "says"], here)
+        assert not asked.unknown(), "who has left the job is asked no more"
+    with others.Others(parser.parse_args(["--rsh-agent", "/nowhere"]), ["nothing"], json.loads) as asked:
+        asked.ask(["says"], here)
+        assert "No such file" in asked.unknown()["says"]
+    with others.Others(parser.parse_args(["--here"]), ["nothing"], json.loads) as asked:
+        asked.ask(hosts, here)
+        assert (asked.unknown(), asked.answers(), asked.are_over()) == ({}, [], True)
+
+
 def test_there_is_no_such_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert top.main(["99999999"]) == 1
     assert capsys.readouterr().err == "roda-top: there is no process 99999999\n"
@@ -111,7 +197,7 @@ def test_a_job_is_watched_until_it_ends(
         address = watcher.stderr.readline().split()[-1]
         assert address.startswith("http://127.0.0.1:")
         header, first, second = (watcher.stdout.readline().split() for _ in range(3))
-        assert header[:2] == ["rank", "process"]
+        assert header[:3] == ["rank", "host", "process"]
         assert (first[0], second[0], first[-1]) == ("0", "1", "shm")
         share = header.index("wait")
         assert float(first[share + 1].rstrip("%")) > float(second[share + 1].rstrip("%")), "rank 0 waits for rank 1"

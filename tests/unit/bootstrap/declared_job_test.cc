@@ -136,6 +136,49 @@ TEST(DeclaredJobTest, WhatIsNoRankIsRefusedByItsVariables) {
   }
 }
 
+TEST(DeclaredJobTest, TasksThatAreNumberedAreRanks) {
+  const Variables sized{{"MASTER_ADDR", "node1"}, {"WORLD_SIZE", "4"}};
+  const Variables counted{{"MASTER_ADDR", "node1"}, {"SLURM_ARRAY_TASK_COUNT", "6"}, {"SGE_TASK_LAST", "7"}};
+  const DeclaredJob pod = job_of(together(sized, {{"JOB_COMPLETION_INDEX", "2"}}));
+  EXPECT_EQ(pod.launcher, "an indexed Job");
+  EXPECT_EQ(pod.rank, 2);
+  EXPECT_EQ(pod.size, 4);
+  EXPECT_EQ(pod.address, "node1");
+  EXPECT_FALSE(pod.is_one_host || pod.is_mpi);
+  EXPECT_EQ(job_of(together(sized, {{"PBS_ARRAY_INDEX", "3"}})).rank, 3);
+  EXPECT_EQ(job_of(together(sized, {{"SGE_TASK_ID", "4"}})).rank, 3) << "counted from 1";
+  EXPECT_EQ(job_of(together(counted, {{"SLURM_ARRAY_TASK_ID", "5"}})).size, 6);
+  EXPECT_EQ(job_of(together(counted, {{"SGE_TASK_ID", "7"}})).size, 7);
+  const Variables both = together(counted, {{"SLURM_ARRAY_TASK_ID", "1"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(job_of(both).size, 2);
+  EXPECT_NE(job_of(both).identity, job_of(together(both, {{"SLURM_ARRAY_JOB_ID", "7"}})).identity);
+}
+
+TEST(DeclaredJobTest, TasksThatAreNumberedAreNoRanksOfTheirOwnAccord) {
+  const Variables task{{"JOB_COMPLETION_INDEX", "1"}, {"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", "4"}};
+  EXPECT_EQ(job_of(together(task, {{"WORLD_SIZE", "4"}})).launcher, "") << "without MASTER_ADDR";
+  const Variables told = together(task, {{"MASTER_ADDR", "node1"}, {"WORLD_SIZE", "4"}});
+  EXPECT_EQ(job_of(told).launcher, "an indexed Job");
+  EXPECT_EQ(job_of(together(told, kSrun)).launcher, "srun");
+  EXPECT_EQ(job_of(together(told, kMpirun)).launcher, "mpirun");
+  EXPECT_EQ(job_of(together(told, kTorchrun)).rank, 3);
+  EXPECT_EQ(job_of(together(told, {{"RANK", "2"}})).rank, 2);
+  EXPECT_EQ(job_of({{"MASTER_ADDR", "node1"}, {"JOB_COMPLETION_INDEX", "1"}}).launcher, "") << "of how many?";
+  EXPECT_EQ(job_of({{"MASTER_ADDR", "n"}, {"SGE_TASK_ID", "undefined"}, {"SGE_TASK_LAST", "undefined"}}).launcher, "");
+}
+
+TEST(DeclaredJobTest, AnIndexOutsideOfTheJobIsRefusedByItsVariables) {
+  const auto refusal = [](const Variables& more) {
+    Status status;
+    job_of(together({{"MASTER_ADDR", "node1"}, {"WORLD_SIZE", "4"}}, more), &status);
+    EXPECT_EQ(status.code(), RODA_ERR_INVALID);
+    return status.message();
+  };
+  EXPECT_NE(refusal({{"JOB_COMPLETION_INDEX", "4"}}).find("JOB_COMPLETION_INDEX=4, WORLD_SIZE=4"), std::string::npos);
+  EXPECT_NE(refusal({{"SGE_TASK_ID", "0"}}).find("SGE_TASK_ID=0, WORLD_SIZE=4"), std::string::npos);
+  EXPECT_NE(refusal({{"SGE_TASK_ID", "5"}}).find("(the first one's number is 1)"), std::string::npos);
+}
+
 // Without an address it can't meet, but it is no job of one.
 TEST(DeclaredJobTest, NumbersWithoutAnAddressAreAJob) {
   EXPECT_EQ(job_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).size, 2);

@@ -21,7 +21,7 @@ void on_host(int size, const std::function<void(HostSegment&)>& use) {
   for (int i = 0; i < size; ++i) ranks.push_back(10 + i);
   expect_ok(on_ranks(size, [&](int local) {
     std::unique_ptr<HostSegment> segment;
-    RODA_RETURN_IF_ERROR(HostSegment::form(store, "k", ranks, 10 + local, soon(), &segment));
+    RODA_RETURN_IF_ERROR(HostSegment::form(store, "k", ranks, 10 + local, "a b", soon(), &segment));
     use(*segment);
     return Status();
   }));
@@ -99,7 +99,7 @@ TEST(HostSegment, ARankThatNeverComesIsNamed) {
   LocalStore store;
   std::unique_ptr<HostSegment> segment;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
-  const Status status = HostSegment::form(store, "k", {0, 1}, 0, deadline, &segment);
+  const Status status = HostSegment::form(store, "k", {0, 1}, 0, "a", deadline, &segment);
   EXPECT_EQ(status.code(), RODA_ERR_TIMEOUT);
   EXPECT_EQ(segment, nullptr);
 }

@@ -195,7 +195,7 @@ def run_fn(func: Training, reset: Callable[[], None]) -> Training:
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         notification_manager.init()
         notification_manager.register_listener(state)
-        sync, lost_rank = True, None
+        sync, lost_rank, may_go = True, None, None
         if notification_manager.is_guest():
             _join_the_others(state, reset)
         try:
@@ -207,10 +207,10 @@ def run_fn(func: Training, reset: Callable[[], None]) -> Training:
                     return func(state, *args, **kwargs)
                 except HorovodInternalError as error:
                     state.restore()
-                    sync, lost_rank = True, error.lost_rank
+                    sync, lost_rank, may_go = True, error.lost_rank, ()  # who has the state, too, may be gone
                 except HostsUpdatedInterrupt as interrupt:
-                    sync, lost_rank = not interrupt.skip_sync, None
-                notification_manager.leave(sync, lost_rank, state.may_go)
+                    sync, lost_rank, may_go = not interrupt.skip_sync, None, state.may_go
+                notification_manager.leave(sync, lost_rank, may_go)
                 reset()
                 state.on_reset()
                 sync = notification_manager.resume(sync)

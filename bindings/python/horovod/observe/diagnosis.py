@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from horovod.observe.flight import Operation, Rank
@@ -127,6 +128,14 @@ def _about_run(ranks: Sequence[Rank], key: tuple[int, str]) -> str:
         return _sentence(f"{_of(dead[0])} holds the others up: its process is {dead[0].process}. {text}.")
     late = [rank for rank in having if not rank.by_key[key].launched]
     return f"{text}{f'; {ranks_in_words(r.rank for r in late)} could not start it yet' if late else ''}."
+
+
+def in_brief(rank: Rank) -> Rank:
+    """Return what `diagnose` looks at: of what has ended, the latest of each process set and the last to end."""
+    latest = {each.set: each for each in rank.operations}
+    last = max(rank.operations, key=lambda each: each.ended, default=None)
+    told = [each for each in rank.operations if not each.ended or each is latest[each.set] or each is last]
+    return dataclasses.replace(rank, operations=told)
 
 
 def diagnose(ranks: Sequence[Rank]) -> list[str]:

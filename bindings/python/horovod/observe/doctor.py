@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
-from horovod.runner.common.util.settings import Settings
-from horovod.runner.options import add_ssh
-from horovod.runner.util.remote import remote_arguments
-
-_PATIENCE_SECONDS = 30  # for another host's answer
+from horovod.observe.others import Others, add_others
 
 
 def _line_of(pid: int) -> str:
@@ -66,9 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "job", nargs="*", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
     )
-    parser.add_argument("-H", "--hosts", default="", help="other hosts of the job, asked by ssh: host1,host2")
-    add_ssh(parser)
-    parser.add_argument("--marked", help=argparse.SUPPRESS)  # what another host asks: ranks with this variable
+    add_others(parser)
     parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
     parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
     return parser
@@ -81,37 +72,17 @@ def _look(job: flight.LiveJob) -> list[flight.Rank]:
     return ranks
 
 
-def _ask(options: argparse.Namespace, mark: str, host: str) -> list[flight.Rank]:
-    """Return what another host's doctor reads; says so where it can't."""
-    settings = Settings(
-        0, host, ssh_port=options.ssh_port, ssh_identity_file=options.ssh_identity_file,
-        remote_shell=options.rsh_agent or os.environ.get("HOROVOD_RSH_AGENT"),
-    )  # fmt: skip
-    command = shlex.join([sys.executable, "-m", "horovod.observe.doctor", "--json", "--marked", mark])
-    try:
-        done = subprocess.run(  # noqa: S603
-            remote_arguments(settings, host, command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_PATIENCE_SECONDS, check=False,
-        )  # fmt: skip
-        if done.returncode == 0:
-            return flight.ranks_of(done.stdout)
-        why = (done.stderr.strip().splitlines() or [f"the remote shell ended with status {done.returncode}"])[-1]
-    except (OSError, subprocess.TimeoutExpired, flight.NoRecordError) as error:
-        why = str(error)
-    print(f"roda-doctor: nothing is known of {host}: {why}", file=sys.stderr)
-    return []
-
-
 def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
     if not job.isdigit():
         return flight.read_files(Path(job))
-    ranks = _look(flight.open_job(int(job)))
-    hosts = [host.split(":")[0] for host in options.hosts.split(",") if host]
-    if hosts:
-        ask = functools.partial(_ask, options, flight.mark_of_job(ranks))
-        with ThreadPoolExecutor(len(hosts)) as pool:
-            ranks += [rank for ranks in pool.map(ask, hosts) for rank in ranks]
-    return ranks
+    live = flight.open_job(int(job))
+    with Others(options, ["horovod.observe.doctor", "--json"], flight.ranks_of) as others:
+        others.ask(live.hosts(), live.read())
+        ranks = _look(live)
+        others.wait()
+        for host, why in others.unknown().items():
+            print(f"roda-doctor: nothing is known of {host}: {why}", file=sys.stderr)
+        return [*ranks, *(rank for answer in others.answers() for rank in answer)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

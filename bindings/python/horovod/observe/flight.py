@@ -28,12 +28,13 @@ DTYPES = (
 )  # fmt: skip
 
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
-_ROOMS = struct.Struct("=8x8sQQQ")
+_ROOMS = struct.Struct("=8x8sQQQQQ")
 _HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64s48x")
 # Of a job's ranks on every host, most telling first.
 _TELL_JOBS_APART = (
     "HOROVOD_GLOO_RENDEZVOUS_PORT", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "MASTER_PORT", "SLURM_JOB_ID",
 )  # fmt: skip
+HOST_CHARACTERS = 63  # of a host's name, in a recorder
 _IS_DUMPED = 28  # in the header of a host's first rank: whether the host's dump is written
 _ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
 
@@ -171,9 +172,10 @@ class _LiveHost:
         self._segment = segment
         with segment.open("rb") as file:
             self._memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        tag, self._begin, self._room, self._count = _ROOMS.unpack_from(self._memory)
+        tag, self._begin, self._room, self._count, names, length = _ROOMS.unpack_from(self._memory)
         if tag != b"rodaroom":
             raise NoRecordError("the process runs another version of Roda than this tool is from")
+        self.names = self._memory[names : names + length].decode(errors="replace").split()
 
     def claim(self) -> bool:
         """Tell whether nobody has written this host's dump, and have nobody else do so."""
@@ -201,6 +203,10 @@ class LiveJob:
     def read(self) -> list[Rank]:
         """Return what the ranks have recorded so far."""
         return sorted((rank for host in self._hosts for rank in host.read()), key=lambda rank: rank.rank)
+
+    def hosts(self) -> list[str]:
+        """Return the names of all hosts of the job."""
+        return sorted({name for host in self._hosts for name in host.names})
 
     def save(self, folder: Path) -> None:
         """Write the dump of each host that has none; while the processes live."""

@@ -1,21 +1,24 @@
-"""``roda-top``: what the ranks of a job on this host do, now and again, for people and for Prometheus."""
+"""``roda-top``: what the ranks of a job do, now and again, for people and for Prometheus."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.server
+import json
 import os
 import statistics
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from horovod.observe import flight
-from horovod.observe.diagnosis import bytes_in_words, diagnose
+from horovod.observe.diagnosis import bytes_in_words, diagnose, in_brief
+from horovod.observe.others import Others, add_others
 from horovod.observe.steps import length, union, within
 
 _OF_STEPS_NS = 60 * 10**9  # steps are counted over a minute at most
@@ -65,19 +68,43 @@ def rates(before: flight.Rank, after: flight.Rank) -> Rates:
     )
 
 
-def table(told: Sequence[Rates]) -> str:
-    """Return the view, a line for each rank and what is wrong with the job."""
+def line_of(told: Sequence[Rates]) -> str:
+    """Return what another host is told of this one's ranks."""
+    numbers = [{name: value for name, value in vars(each).items() if name != "rank"} for each in told]
+    return json.dumps({**flight.as_dict(in_brief(each.rank) for each in told), "rates": numbers})
+
+
+def rates_of(line: str) -> list[Rates]:
+    """Return what a line of another host tells.
+
+    Raises
+    ------
+    NoRecordError
+        It tells nothing.
+    """
+    ranks = flight.ranks_of(line)
+    try:
+        return [Rates(rank=rank, **numbers) for rank, numbers in zip(ranks, json.loads(line)["rates"])]
+    except (KeyError, TypeError) as error:
+        raise flight.NoRecordError(f"its ranks have no rates: {error}") from error
+
+
+def table(told: Sequence[Rates], unknown: Mapping[str, str]) -> str:
+    """Return the view: a line for each rank, what is wrong with the job, and the hosts of which nothing is known."""
+    width = max((len(each.rank.host) for each in told), default=4)
     lines = [
-        f"{'rank':>5} {'process':>8} {'state':8} {'steps/s':>8} {'ops/s':>9} {'bytes/s':>10} wait  run  transports"
+        f"{'rank':>5} {'host':{width}} {'process':>8} {'state':8} {'steps/s':>8} {'ops/s':>9} {'bytes/s':>10} "
+        "wait  run  transports"
     ]
     for each in told:
         rank = each.rank
         steps = "-" if each.steps is None else f"{each.steps:.3g}"
         lines.append(
-            f"{rank.rank:5} {rank.pid:8} {rank.process:8} {steps:>8} {each.operations:9.1f} "
+            f"{rank.rank:5} {rank.host:{width}} {rank.pid:8} {rank.process:8} {steps:>8} {each.operations:9.1f} "
             f"{bytes_in_words(each.bytes):>10} {each.waits:4.0%} {each.runs:4.0%}  {rank.transports}"
         )
-    return "\n".join([*lines, "", *diagnose([each.rank for each in told])])
+    lines += ["", *diagnose([each.rank for each in told])]
+    return "\n".join([*lines, *(f"Nothing is known of {host}: {why}" for host, why in unknown.items())])
 
 
 _METRICS = {
@@ -119,7 +146,7 @@ class Metrics:
             try:
                 self._server = http.server.ThreadingHTTPServer((address, port), self._handler())
             except (OSError, OverflowError) as error:  # the latter for no number of a port
-                reason = getattr(error, "strerror", None) or error
+                reason = getattr(error, "strerror", None) or str(error)  # the error itself would hold this frame
                 raise OSError(f"--prometheus-port {port}: can't listen there at {address}: {reason}") from error
             threading.Thread(target=self._server.serve_forever, name="roda-metrics", daemon=True).start()
 
@@ -166,9 +193,11 @@ class Metrics:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="roda-top",
-        description="Show what the ranks of a job on this host do, until it ends. The processes are only looked at.",
+        description="Show what the ranks of a job do, until it ends. The processes are only looked at.",
+        conflict_handler="resolve",  # -i is the interval here, and no key of ssh
     )
-    parser.add_argument("pid", type=int, help="process id of a rank or of the launcher")
+    add_others(parser)
+    parser.add_argument("pid", type=int, nargs="?", help="process id of a rank, or of the launcher, on this host")
     parser.add_argument("-i", "--interval", type=float, default=1.0, metavar="SECONDS", help="between looks (1)")
     parser.add_argument("--once", action="store_true", help="look once, for an interval, and end")
     parser.add_argument("--quiet", action="store_true", help="show nothing: for Prometheus alone")
@@ -180,19 +209,60 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _watch(job: flight.LiveJob, options: argparse.Namespace, metrics: Metrics) -> None:
-    before = {rank.rank: rank for rank in job.read()}
+class Looks:
+    """Looks at this host's ranks, one after the other."""
+
+    def __init__(self, find: Callable[[], flight.LiveJob]) -> None:
+        self._find = find
+        self.job = find()
+        self._before = self._read()
+
+    def _read(self) -> dict[tuple[int, int], flight.Rank]:
+        return {(rank.generation, rank.pid): rank for rank in self.job.read()}
+
+    def look(self) -> list[Rates]:
+        """Return what they did since the last look."""
+        after = self._read()
+        if all(rank.last == self._before[key].last for key, rank in after.items() if key in self._before):
+            with contextlib.suppress(flight.NoRecordError):  # an elastic job goes on in other memory
+                self.job = self._find()
+                after = self._read()
+        told = [rates(self._before.get(key, rank), rank) for key, rank in after.items()]
+        self._before = after
+        return told
+
+
+def _are_gone(told: Sequence[Rates]) -> bool:
+    return all(each.rank.process == "gone" for each in told)
+
+
+def _tell(looks: Looks, interval: float) -> None:
+    """Tell the host that asks, until the job ends here, or nobody reads."""
+    with contextlib.suppress(BrokenPipeError):
+        while True:
+            time.sleep(interval)
+            told = looks.look()
+            print(line_of(told), flush=True)
+            if _are_gone(told):
+                return
+
+
+def _watch(looks: Looks, others: Others[list[Rates]], options: argparse.Namespace, metrics: Metrics) -> None:
     clear = "\033[H\033[J" if sys.stdout.isatty() and not options.once else ""
+    here: list[Rates] = []
     while True:
+        others.ask(looks.job.hosts(), [each.rank for each in here] or looks.job.read())
         time.sleep(options.interval)
-        after = {rank.rank: rank for rank in job.read()}
-        told = [rates(before[rank], after[rank]) for rank in sorted(after) if rank in before]
+        if options.once:
+            others.wait()
+        here = looks.look()
+        all_told = [*here, *(each for answer in others.answers() for each in answer)]
+        told = sorted({each.rank.rank: each for each in all_told}.values(), key=lambda each: each.rank.rank)
         metrics.tell(told)
         if not options.quiet:
-            print(f"{clear}{table(told)}", flush=True)
-        if options.once or all(rank.process == "gone" for rank in after.values()):
+            print(f"{clear}{table(told, others.unknown())}", flush=True)
+        if options.once or (_are_gone(told) and others.are_over()):
             return
-        before = after
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -212,13 +282,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.interval <= 0:
         parser.error("--interval must be above 0")
+    if options.pid is None and not options.marked:
+        parser.error("say which job: a process id")
     metrics = None
     try:
-        job = flight.open_job(options.pid)
+        if options.marked:
+            _tell(Looks(lambda: flight.open_marked(options.marked)), options.interval)
+            return 0
+        looks = Looks(lambda: flight.open_job(options.pid))
         metrics = Metrics(options.prometheus_file, options.prometheus_address, options.prometheus_port)
         if options.prometheus_port == 0:
             print(f"metrics are at http://{options.prometheus_address}:{metrics.port}/metrics", file=sys.stderr)
-        _watch(job, options, metrics)
+        with Others(options, ["horovod.observe.top", "-i", str(options.interval)], rates_of) as others:
+            _watch(looks, others, options, metrics)
     except (flight.NoRecordError, OSError) as error:
         print(f"roda-top: {error}", file=sys.stderr)
         return 1
@@ -228,3 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if metrics is not None:
             metrics.close()
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -36,7 +36,7 @@ class Worker:
     since: float = 0.0  # the stage
     failure: str = ""  # why it could not form its last generation
     lost_rank: int | None = None  # which rank of that it did not hear
-    spares: set[Worker] | None = None  # whose parts of the state it knows others to have; None: all have all of it
+    spares: set[Worker] | None = None  # whose state it knows others to have, who live; None: all have all of it
 
     @property
     def name(self) -> str:
@@ -131,8 +131,8 @@ class WorkersFailedError(RuntimeError):
 def removable(surplus: Sequence[Worker], living: Sequence[Worker], deaths: int) -> list[Worker]:
     """Return those of a surplus that the next generation can do without.
 
-    Where each has a part of the state, those whose part others took over in a commit that all know of; none of them
-    when some have died since, who may have been the ones that took it.
+    Where each has a part of the state, those whose part others took over in a commit that all know of. None of them
+    after a failure: those that have the state, too, may be the ones that died or can't be reached.
     """
     told = [worker.spares for worker in living if worker.spares is not None]
     spared = set(surplus) if not told else set() if deaths else set.intersection(*told)

@@ -107,8 +107,8 @@ class Membership:
         if worker.stage == Stage.STARTING and self.generation > 0:
             self._do(Retire(worker.own_generation, f"{worker.name} joins the others"))
         was = worker.stage
-        if may_go is not None and worker in self.members:
-            worker.spares = {member for rank, member in enumerate(self.members) if rank in may_go}
+        spares = {member for rank, member in enumerate(self.members) if rank in (may_go or ())}
+        worker.spares = None if may_go is None else spares
         self._to(worker, Stage.WAITING, now)
         self._sync = self._sync or sync
         if was == Stage.TRAINING and lost_rank is not None:
@@ -128,7 +128,7 @@ class Membership:
         if worker is None or worker.stage == Stage.REMOVED:
             return
         self._to(worker, Stage.WAITING, now)
-        self._sync = True
+        self._sync, worker.spares = True, set()
         if generation == self.generation:
             worker.failure, worker.lost_rank = text, lost_rank
             if lost_rank is not None:
