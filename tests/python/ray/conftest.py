@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # else one in five of the servers that Ray Client forks dies (docs/running.md)
+# Else one in five of the servers that Ray Client forks dies (docs/running.md).
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
