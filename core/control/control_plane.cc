@@ -111,6 +111,26 @@ Status ControlPlane::watch() {
   return watch_fd(poll_.get(), links_->fd(), kLinks);
 }
 
+void ControlPlane::arm() {
+  segment_->arm();
+  let_links_ring(true);
+}
+
+void ControlPlane::disarm() {
+  segment_->disarm();
+  let_links_ring(false);
+}
+
+// Where somebody is awake and reads, what comes would wake another thread for nothing.
+void ControlPlane::let_links_ring(bool on) {
+  if (links_ == nullptr || links_ring_ == on) return;
+  links_ring_ = on;
+  epoll_event event{};
+  event.events = on ? static_cast<std::uint32_t>(EPOLLIN) : 0u;
+  event.data.u64 = kLinks;
+  epoll_ctl(poll_.get(), EPOLL_CTL_MOD, links_->fd(), &event);
+}
+
 Status ControlPlane::append_to(LogRing& ring, std::span<const std::byte> record, bool* accepted) {
   const LogRing::Append result = ring.append(record);
   *accepted = result == LogRing::Append::kDone;

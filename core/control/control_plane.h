@@ -51,8 +51,8 @@ class ControlPlane {
 
   // Sleeping: arm(), look once more (pending(), service()), sleep on fd(), disarm().
   int fd() const { return poll_.get(); }
-  void arm() { segment_->arm(); }
-  void disarm() { segment_->disarm(); }
+  void arm();
+  void disarm();
   void note_bell() { segment_->note_bell(); }  // after a sleep that something ended
   bool pending() const;
   // A record waits for room, for which nobody rings: service() soon.
@@ -88,6 +88,7 @@ class ControlPlane {
  private:
   ControlPlane(std::string host_name, bool is_root, std::unique_ptr<HostSegment> segment);
   Status watch();
+  void let_links_ring(bool on);
   Status look();  // at the descriptors: processes that died, the timer
   Status move_links();
   Status forward();
@@ -109,6 +110,7 @@ class ControlPlane {
   UniqueFd timer_;
   std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
   UniqueFd poll_;
+  bool links_ring_ = true;
   CoarseClock::time_point next_look_{};
   bool abort_sent_ = false;
   std::vector<std::byte> held_;                // on its way down: a record that the log had no room for yet
