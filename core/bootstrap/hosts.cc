@@ -26,10 +26,11 @@ constexpr const char* kBootIdFile = "/proc/sys/kernel/random/boot_id";
 // One line; -1 for a number that was not given, "-" for an empty text.
 std::string to_line(const RankReport& report) {
   auto text = [](const std::string& value) { return value.empty() ? std::string("-") : value; };
-  std::string line = roda::format(
-      "{} {} {} {} {} {} {} {} {} {}", text(report.host.boot_id), text(report.host.hostname),
-      report.host.network_namespace, report.pid, report.local_rank.value_or(-1), report.local_size.value_or(-1),
-      report.cross_rank.value_or(-1), report.cross_size.value_or(-1), text(report.note), report.cores.quota);
+  std::string line =
+      roda::format("{} {} {} {} {} {} {} {} {} {} {} {}", text(report.host.boot_id), text(report.host.hostname),
+                   report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
+                   report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
+                   text(report.note), text(report.ends.here), text(report.ends.there), report.cores.quota);
   for (const auto word : report.cores.cores) line += roda::format(" {:x}", word);
   return line + "\n";
 }
@@ -42,7 +43,8 @@ bool from_line(const std::string& line, RankReport* report) {
     in >> given;
     *number = given < 0 ? std::nullopt : std::optional<int>(given);
   }
-  in >> report->note >> report->cores.quota >> std::hex;
+  in >> report->note >> report->ends.here >> report->ends.there >> report->cores.quota >> std::hex;
+  if (report->ends.here == "-") report->ends = {};
   for (std::uint64_t& word : report->cores.cores) in >> word;
   return !in.fail();
 }
@@ -103,6 +105,7 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
   RankReport mine{this_host(knobs.hostname),
                   static_cast<int>(::getpid()),
                   note,
+                  store.ends(),
                   core_budget(),
                   knobs.local_rank,
                   knobs.local_size,
@@ -235,6 +238,16 @@ Status find_hosts(const std::vector<RankReport>& reports, Topology* topology) {
   }
   *topology = std::move(found);
   return {};
+}
+
+std::vector<std::string> known_addresses(const std::vector<RankReport>& reports, int rank) {
+  if (const std::string& own = reports[at(rank)].ends.here; !own.empty()) return {own};
+  std::vector<std::string> found;
+  for (const RankReport& report : reports) {
+    const bool is_new = std::ranges::find(found, report.ends.there) == found.end();
+    if (!report.ends.there.empty() && is_new) found.push_back(report.ends.there);
+  }
+  return found;
 }
 
 int host_cores(const std::vector<RankReport>& reports, const Topology& topology, int rank) {

@@ -36,6 +36,7 @@ struct RankReport {
   HostIdentity host;
   int pid = 0;
   std::string note;  // one word of the caller's
+  Store::Ends ends;  // how it reached the store on another host
   CoreBudget cores;
   std::optional<int> local_rank, local_size, cross_rank, cross_size;
 };
@@ -49,6 +50,10 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
 // win over the order of ranks; where they contradict each other or the hosts that the ranks find themselves on, the
 // error names both.
 Status find_hosts(const std::vector<RankReport>& reports, Topology* topology);
+
+// Where other hosts reach the one of `rank`: the address at which its way to the store began; on the store's own host
+// those at which others reached it, the addresses of what translates them in between among them. Pure.
+std::vector<std::string> known_addresses(const std::vector<RankReport>& reports, int rank);
 
 // Cores that the ranks of the host of `rank` have between them.
 int host_cores(const std::vector<RankReport>& reports, const Topology& topology, int rank);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "core/bootstrap/hosts.h"
@@ -73,15 +72,29 @@ Status all_on_one_host(const Job& job, bool* answer) {
   return job.agree(std::memcmp(mine, first, sizeof mine) == 0, answer);
 }
 
+// At which all that is offered is reached; what is of another kind than the first is left out.
+SocketAddress listening_address(std::vector<SocketAddress>* offered) {
+  const SocketAddress first = offered->front();
+  std::erase_if(*offered, [&](const SocketAddress& other) {
+    return other.family() != first.family() || other.is_loopback() != first.is_loopback();
+  });
+  std::vector<SocketAddress> any;
+  const bool is_one = offered->size() == 1 || !resolve(first.family() == AF_INET ? "0.0.0.0" : "::", 0, &any).ok();
+  return is_one ? first : any.front();
+}
+
 Status serve(const Knobs& knobs, bool one_host, Invitation* invitation) {
-  SocketAddress address = loopback_addresses().front();
-  if (!one_host || !knobs.network_interface.empty()) {
-    RODA_RETURN_IF_ERROR(interface_address(knobs.network_interface, &address));
+  std::vector<SocketAddress> offered = loopback_addresses();
+  if (!knobs.network_interface.empty()) {
+    RODA_RETURN_IF_ERROR(interface_address(knobs.network_interface, &offered.front()));
+  } else if (!one_host) {
+    offered = network_addresses("");  // whichever the others reach
   }
   Secret secret;
+  SocketAddress bound;
   RODA_RETURN_IF_ERROR(generate_secret(&secret));
-  RODA_RETURN_IF_ERROR(serve_store(address, secret, &address));
-  invitation->offer(address, secret);
+  RODA_RETURN_IF_ERROR(serve_store(listening_address(&offered), secret, &bound));
+  invitation->offer(offered, bound.port(), secret);
   return {};
 }
 
@@ -128,9 +141,7 @@ Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host,
 namespace {
 
 constexpr int kPortsTried = 16;
-constexpr std::chrono::seconds kTakeover{3};          // for the process that had a job's name before to end
-constexpr std::chrono::seconds kOneAttempt{2};        // at a port where something else may listen
-constexpr std::chrono::milliseconds kRoundPause{50};  // between rounds over all ports
+constexpr std::chrono::seconds kTakeover{3};  // for the process that had a job's name before to end
 
 // Where this process's job met.
 struct Place {
@@ -154,7 +165,7 @@ Status meet_here(const DeclaredJob& job, Deadline deadline, Place* place) {
     Status status = meeting.wait_for_all(job.size, deadline);
     if (status.ok()) status = generate_secret(&secret);
     if (status.ok()) status = serve_store(address, secret, &address);
-    if (status.ok()) invitation.offer(address, secret);
+    if (status.ok()) invitation.offer({address}, address.port(), secret);
     if (!status.ok()) invitation.refuse(status);
     meeting.tell_all(invitation);
   }
@@ -182,17 +193,10 @@ Status find_secret(const Knobs& knobs, const std::string& identity, Secret* secr
 Status choose_address(const DeclaredJob& job, const Knobs& knobs, SocketAddress* address) {
   if (!knobs.network_interface.empty()) return interface_address(knobs.network_interface, address);
   std::vector<SocketAddress> named;
-  std::vector<Interface> own;
   static_cast<void>(resolve(job.address, 0, &named));  // a cluster's name service may learn of this host later
-  RODA_RETURN_IF_ERROR(list_interfaces(&own));
-  for (const SocketAddress& candidate : named) {
-    for (const Interface& interface : own) {
-      for (const SocketAddress& mine : interface.addresses) {
-        if (candidate.is_loopback() || candidate.host() != mine.host()) continue;
-        *address = candidate;
-        return {};
-      }
-    }
+  if (named = own_among(named); !named.empty()) {
+    *address = named.front();
+    return {};
   }
   // The name leads here by way of something that translates addresses, or is this host's name for itself.
   RODA_RETURN_IF_ERROR(resolve("0.0.0.0", 0, &named));
@@ -222,32 +226,28 @@ Status serve_at(const DeclaredJob& job, const Knobs& knobs, Place* place) {
 
 Status reach(const DeclaredJob& job, Deadline deadline, Place* place, std::unique_ptr<Store>* store) {
   const std::vector<int> ports = ports_above(job.port);
-  Status status;
-  while (true) {
+  const auto places = [&](std::vector<SocketAddress>* places) {
     std::vector<SocketAddress> addresses;
-    Status resolved = resolve(job.address, 0, &addresses);
-    if (!resolved.ok()) status = std::move(resolved);
-    for (const SocketAddress& address : addresses) {
+    RODA_RETURN_IF_ERROR(resolve(job.address, 0, &addresses));
+    for (SocketAddress& address : addresses) {
       for (const int port : ports) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
-        if (left.count() <= 0) break;
-        const auto patience = std::min<std::chrono::milliseconds>(left, kOneAttempt);
-        const Status tried = TcpStore::connect(address.host(), port, place->secret, patience, store);
-        // A server that wants another secret tells more than a port where nobody listens.
-        if (status.code() != RODA_ERR_AUTH || tried.ok()) status = tried;
-        if (!tried.ok()) continue;
-        place->host = address.host();
-        place->port = port;
-        return {};
+        address.set_port(port);
+        places->push_back(address);
       }
     }
-    if (Store::Clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kRoundPause);
+    return Status();
+  };
+  SocketAddress reached;
+  const Status status = reach_store(places, place->secret, deadline, &reached, store);
+  if (!status.ok()) {
+    return Status(RODA_ERR_TIMEOUT,
+                  roda::format("can't reach rank 0 at {}, ports {} to {}: {}", job.address, ports.front(), ports.back(),
+                               status.message()),
+                  0);
   }
-  return Status(RODA_ERR_TIMEOUT,
-                roda::format("can't reach rank 0 at {}, ports {} to {}: {}", job.address, ports.front(), ports.back(),
-                             status.message()),
-                0);
+  place->host = reached.host();
+  place->port = reached.port();
+  return {};
 }
 
 Status meet(const DeclaredJob& job, const Knobs& knobs, Deadline deadline, Place* place) {

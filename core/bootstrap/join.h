@@ -26,7 +26,7 @@ struct Members {
 };
 
 // Collective over the members; blocks. Sets rank and size in *knobs. The first rank makes the secret and serves the
-// store: on loopback when all are on one host, else on HOROVOD_GLOO_IFACE or the first interface. Where the plugin
+// store: on loopback when all are on one host, else on HOROVOD_GLOO_IFACE or all interfaces. Where the plugin
 // comes up with another size than was `declared` to this process, the error says both.
 Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members,
                          const DeclaredJob& declared, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store);

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <sstream>
+#include <thread>
 
 #include "core/bootstrap/job_secret.h"
 #include "core/bootstrap/store_server.h"
@@ -40,6 +42,9 @@ Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* st
 
 namespace {
 
+constexpr std::chrono::seconds kOneAttempt{2};        // where something else may listen, or nothing answers
+constexpr std::chrono::milliseconds kRoundPause{50};  // between rounds over all places
+
 // This job's server and the one before it: a rank may still be reading how the last start ended.
 void keep(std::unique_ptr<StoreServer> server) {
   static Mutex mutex;
@@ -61,9 +66,14 @@ void Invitation::refuse(const Status& why) {
   std::snprintf(text, sizeof text, "%s", why.message().c_str());
 }
 
-void Invitation::offer(const SocketAddress& store, const Secret& offered) {
-  std::snprintf(text, sizeof text, "%s", store.host().c_str());
-  port = store.port();
+void Invitation::offer(const std::vector<SocketAddress>& addresses, int at_port, const Secret& offered) {
+  std::string all;
+  for (const SocketAddress& address : addresses) {
+    const std::string one = (all.empty() ? "" : " ") + address.host();
+    if (all.size() + one.size() < sizeof text) all += one;
+  }
+  std::snprintf(text, sizeof text, "%s", all.c_str());
+  port = at_port;
   secret_bytes = static_cast<std::uint32_t>(std::min(offered.bytes().size(), sizeof secret));
   std::memcpy(secret, offered.bytes().data(), secret_bytes);
 }
@@ -80,11 +90,49 @@ Status serve_store(const SocketAddress& address, const Secret& secret, SocketAdd
   return {};
 }
 
+Status reach_store(const Places& places, const Secret& secret, Deadline deadline, SocketAddress* reached,
+                   std::unique_ptr<Store>* store) {
+  Status status = Status::timeout("there was no time to try");
+  while (true) {
+    std::vector<SocketAddress> round;
+    if (const Status found = places(&round); !found.ok()) status = found;
+    for (const SocketAddress& place : round) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
+      if (left.count() <= 0) return status;
+      const auto patience = round.size() == 1 ? left : std::min<std::chrono::milliseconds>(left, kOneAttempt);
+      const Status tried = TcpStore::connect(place.host(), place.port(), secret, patience, store);
+      *reached = place;
+      if (tried.ok()) return {};
+      // A server that wants another secret tells more than a place where nobody listens.
+      if (status.code() != RODA_ERR_AUTH) status = tried;
+    }
+    if (Store::Clock::now() >= deadline) return status;
+    std::this_thread::sleep_for(kRoundPause);
+  }
+}
+
 Status accept(const Invitation& invitation, std::chrono::milliseconds timeout, Secret* secret,
               std::unique_ptr<Store>* store) {
   RODA_RETURN_IF_ERROR(invitation.status());
   Secret received = invitation.offered();
-  RODA_RETURN_IF_ERROR(TcpStore::connect(invitation.text, invitation.port, received, timeout, store));
+  const auto places = [&](std::vector<SocketAddress>* places) {
+    std::istringstream hosts(invitation.text);
+    for (std::string host; hosts >> host;) {
+      std::vector<SocketAddress> one;
+      RODA_RETURN_IF_ERROR(resolve(host, invitation.port, &one));
+      places->push_back(one.front());
+    }
+    return Status();
+  };
+  SocketAddress reached;
+  const Status status = reach_store(places, received, Store::Clock::now() + timeout, &reached, store);
+  if (!status.ok()) {
+    return Status(status.code(),
+                  roda::format("rank 0 is at none of {}, or HOROVOD_GLOO_IFACE there has to name "
+                               "another interface: {}",
+                               invitation.text, status.message()),
+                  0);
+  }
   *secret = std::move(received);
   return {};
 }

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/bootstrap/store.h"
 #include "core/knobs/knobs.h"
@@ -27,18 +29,25 @@ struct Invitation {
   std::int32_t code = RODA_OK;
   std::int32_t port = 0;
   std::uint32_t secret_bytes = 0;
-  char text[600] = {};  // the address, or what went wrong
+  char text[600] = {};  // addresses, of which another rank may reach but one, or what went wrong
   std::uint8_t secret[256] = {};
 
   ~Invitation();
   Status status() const;  // of the rank that invites
   void refuse(const Status& why);
-  void offer(const SocketAddress& store, const Secret& secret);  // of generate_secret's length
+  // The secret is of generate_secret's length. Addresses for which there is no room are left out.
+  void offer(const std::vector<SocketAddress>& addresses, int port, const Secret& secret);
   Secret offered() const;
 };
 
 // Serves a store, as long as other ranks may still be reading from it: until the second call after this one.
 Status serve_store(const SocketAddress& address, const Secret& secret, SocketAddress* bound);
+
+// Tries places, in rounds, until one answers and proves the secret. `places` is asked before each round: a name may
+// come to mean something while others start.
+using Places = std::function<Status(std::vector<SocketAddress>* places)>;
+Status reach_store(const Places& places, const Secret& secret, Deadline deadline, SocketAddress* reached,
+                   std::unique_ptr<Store>* store);
 
 Status accept(const Invitation& invitation, std::chrono::milliseconds timeout, Secret* secret,
               std::unique_ptr<Store>* store);

@@ -50,6 +50,12 @@ class Store {
   // process, which ends as a whole, nobody need be told.
   virtual Status enter(const std::string& /*scope*/, int /*rank*/) { return {}; }
   virtual Status leave(const std::string& /*scope*/, const Status& /*how*/) { return {}; }
+
+  // The addresses of a connection to a store on another host; empty where there is none.
+  struct Ends {
+    std::string here, there;
+  };
+  virtual Ends ends() const { return {}; }
 };
 
 // For those who wait for something else meanwhile: an error once a rank has failed in the scope of that prefix.

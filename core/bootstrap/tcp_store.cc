@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plugins/base/format.h"
+#include "plugins/base/socket.h"
 
 namespace roda {
 
@@ -19,10 +20,19 @@ void sleep_on(int fd, bool for_writing, Deadline deadline) {
   ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000)));
 }
 
+// An address that needs the name of a link is of no use elsewhere.
+Store::Ends ends_of(int fd) {
+  SocketAddress here, there;
+  if (!tcp::ends_of(fd, &here, &there) || here.is_loopback() || here.is_link_local() || here.host() == there.host()) {
+    return {};
+  }
+  return {here.host(), there.host()};
+}
+
 }  // namespace
 
 TcpStore::TcpStore(std::unique_ptr<SecureConnection> connection, std::chrono::milliseconds timeout)
-    : timeout_(timeout), connection_(std::move(connection)) {}
+    : timeout_(timeout), ends_(ends_of(connection->fd())), connection_(std::move(connection)) {}
 
 Status TcpStore::connect(const std::string& host, int port, const Secret& secret, std::chrono::milliseconds timeout,
                          std::unique_ptr<Store>* store) {

@@ -34,6 +34,7 @@ class TcpStore : public Store {
   int first_missing(const std::string& key, int count) override;
   Status enter(const std::string& scope, int rank) override;
   Status leave(const std::string& scope, const Status& how) override;
+  Ends ends() const override { return ends_; }
 
  private:
   struct Question {
@@ -66,6 +67,7 @@ class TcpStore : public Store {
   Status lost(const Status& cause) RODA_REQUIRES(mutex_);
 
   std::chrono::milliseconds timeout_;
+  const Ends ends_;
   Mutex mutex_;
   std::condition_variable arrived_;
   bool has_reader_ RODA_GUARDED_BY(mutex_) = false;  // a waiting thread sleeps on the descriptor on behalf of all

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 
 #include "core/control/host_tree.h"
-#include "plugins/base/address.h"
+#include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
 #include "plugins/base/socket.h"
@@ -45,6 +46,17 @@ std::string unreachable(std::int32_t parent, const std::string& why) {
   return "Rank " + std::to_string(parent) + ", which leads its host, can't be connected to: " + why;
 }
 
+// What a leader says of its host, to those who may not reach it.
+std::string place_of_self(const HostLinks::Options& options) {
+  return "host " + options.host + " with the interfaces " + interfaces_up();
+}
+
+std::string no_way(const std::string& place, const HostLinks::Options& options) {
+  return ". It is on" + place + ", this is " + place_of_self(options) +
+         ". Unless that rank has ended, name the interface that leads to the others, with --network-interfaces or "
+         "HOROVOD_GLOO_IFACE, or let their connections through the firewalls";
+}
+
 }  // namespace
 
 struct HostLinks::Link {
@@ -71,11 +83,13 @@ Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureCo
 }
 
 Status HostLinks::listen(Store& store, std::int32_t self, const Options& options, UniqueFd* listener) {
-  SocketAddress address, bound;
-  Status status = interface_address(options.network_interface, &address);
-  if (status.ok()) status = tcp::listen_on(address, listener, &bound);
-  const std::string text =
-      status.ok() ? bound.host() + " " + std::to_string(bound.port()) : kNoAddress + status.message();
+  std::vector<SocketAddress> addresses;
+  SocketAddress bound;
+  Status status = resolve(options.address, 0, &addresses);
+  if (status.ok()) status = tcp::listen_on(addresses.front(), listener, &bound);
+  const std::string text = status.ok()
+                               ? bound.host() + " " + std::to_string(bound.port()) + " " + place_of_self(options)
+                               : kNoAddress + status.message();
   RODA_RETURN_IF_ERROR(store.put(address_key(options, self), text));
   return status;
 }
@@ -145,20 +159,26 @@ Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t sel
   if (text.starts_with(kNoAddress)) {
     return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
   }
-  const std::size_t space = text.find(' ');
-  if (space == std::string::npos) return Status::unknown("malformed address of the control plane: " + text);
+  std::istringstream words(text);
+  std::string host, rest;
+  int port = 0;
+  if (!(words >> host >> port && std::getline(words, rest))) {
+    return Status::unknown("malformed address of the control plane: " + text);
+  }
   std::vector<SocketAddress> addresses;
-  RODA_RETURN_IF_ERROR(resolve(text.substr(0, space), std::atoi(text.c_str() + space + 1), &addresses));
+  RODA_RETURN_IF_ERROR(resolve(host, port, &addresses));
   std::unique_ptr<SecureConnection> connection;
-  RODA_RETURN_IF_ERROR(
-      SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection));
-  for (bool ready = false; !ready;) {
-    const Status status = connection->test(&ready);
-    if (!status.ok()) return Status::peer(parent, unreachable(parent, status.message()));
-    if (!ready) {
-      RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
-                                    "connecting to the control plane at " + text));
-    }
+  Status status =
+      SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection);
+  for (bool ready = false; status.ok() && !ready;) {
+    status = connection->test(&ready);
+    if (!status.ok() || ready) break;
+    RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
+                                  "connecting to the control plane at " + host));
+  }
+  if (!status.ok()) {
+    const bool is_way = status.code() != RODA_ERR_AUTH;
+    return Status::peer(parent, unreachable(parent, status.message() + (is_way ? no_way(rest, options) : "")));
   }
   RODA_RETURN_IF_ERROR(add(parent, true, std::move(connection)));
   queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));

@@ -27,9 +27,9 @@ namespace roda::control {
 class HostLinks {
  public:
   struct Options {
-    std::string key;                // prefix of the store's keys, unique per job generation
-    std::string network_interface;  // to listen on; empty: chosen
-    Secret secret;                  // of the job
+    std::string key;            // prefix of the store's keys, unique per job generation
+    std::string address, host;  // of this host: where others reach it, and its name
+    Secret secret;              // of the job
     Deadline deadline;
     std::chrono::milliseconds silence{30'000};  // a host that answers nothing, the kernel's probes too, is given up
     int fan_out = 8;                            // hosts that connect to one

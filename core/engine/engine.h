@@ -44,6 +44,7 @@ namespace roda::engine {
 struct Parts {
   Knobs knobs;
   Topology topology;
+  std::string address;        // where other hosts reach this one; empty: not known
   int rank = 0;               // this one's
   int host_cores = 1;         // that the ranks of this host have between them
   bool has_core_each = true;  // no rank of this machine need share a core

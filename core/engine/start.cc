@@ -19,6 +19,7 @@
 #include "core/topology/lay_out.h"
 #include "core/topology/print.h"
 #include "plugins/base/address.h"
+#include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
 
 extern char** environ;
@@ -132,17 +133,22 @@ Status vote(const Parts& parts, const std::string& step, const Status& mine, Dea
                 &result);
 }
 
-// A name that is wrong on one host is found before anybody waits for a connection with it. Where all ranks share a host
-// nothing need go over an interface, so that it ends no job.
-Status check_interface(const Parts& parts) {
-  if (parts.knobs.network_interface.empty()) return {};
-  SocketAddress ignored;
-  const Status status = interface_address(parts.knobs.network_interface, &ignored);
+// Where other hosts reach this one. A name of an interface that is wrong on one host is found before anybody waits for
+// a connection with it. Where all ranks share a host nothing need go over an interface, so that it ends no job.
+Status find_address(const std::vector<RankReport>& reports, Parts* parts) {
+  const bool spans_hosts = parts->topology.hosts.size() > 1;
+  if (parts->knobs.network_interface.empty()) {
+    if (spans_hosts) parts->address = network_address(known_addresses(reports, parts->rank));
+    return {};
+  }
+  SocketAddress named;
+  const Status status = interface_address(parts->knobs.network_interface, &named);
+  if (status.ok()) parts->address = named.host();
   if (status.ok()) return status;
   const std::string text =
-      "HOROVOD_GLOO_IFACE on host " + parts.topology.host_of(parts.rank).name + ": " + status.message();
-  if (parts.topology.hosts.size() > 1) return Status(status.code(), text);
-  if (parts.rank == 0) RODA_LOG(warning, "{}", text);
+      "HOROVOD_GLOO_IFACE on host " + parts->topology.host_of(parts->rank).name + ": " + status.message();
+  if (spans_hosts) return Status(status.code(), text);
+  if (parts->rank == 0) RODA_LOG(warning, "{}", text);
   return {};
 }
 
@@ -239,12 +245,13 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   parts->has_core_each = has_core_each(reports, parts->topology, rank);
   // From here on the ranks fail together.
   if (mine.ok()) mine = sort_sets(size, &static_sets);
-  if (mine.ok()) mine = check_interface(*parts);
+  if (mine.ok()) mine = find_address(reports, parts);
   RODA_RETURN_IF_ERROR(agree(view, reports, mine, static_sets, deadline, parts));
   RODA_RETURN_IF_ERROR(Bells::open(&parts->bells));
   control::ControlPlane::Options options;
   options.key = parts->job_key + "/control";
-  options.network_interface = parts->knobs.network_interface;
+  options.address = parts->address;
+  options.host = parts->topology.host_of(rank).name;
   options.secret = secret;
   options.deadline = deadline;
   // Before any transport gives up: the cause then names the host that can't be reached.

@@ -64,6 +64,7 @@ Status TransportGroup::create(TransportContext& context, GroupOptions options, s
   desc.exchange = kept.exchange;
   desc.has_device = kept.device >= 0 ? 1 : 0;
   desc.device = kept.device;
+  desc.address = kept.address.empty() ? nullptr : kept.address.c_str();
   const int code = group->table_->group_create(context.get(), &desc, &group->group_, &group->error_);
   RODA_RETURN_IF_ERROR(group->error(code));
   *out = std::move(group);

@@ -85,6 +85,7 @@ struct GroupOptions {
   std::uint64_t timeout_ns = 0;  // 0: none
   roda_exchange exchange{};      // what it points to outlives the group
   std::int32_t device = -1;      // that this member's memory lies on; -1: none in particular
+  std::string address;           // where other hosts reach this one; empty: not known
 };
 
 // Blocks that one slot has, where the transport's signals and windows suffice: a stage works through its data with that

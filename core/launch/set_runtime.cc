@@ -83,6 +83,7 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
   }
   options.generation = options_.generation;
   options.timeout_ns = options_.timeout_ns;
+  options.address = options_.address;
   auto made = std::make_unique<Group>();
   made->exchange = std::make_unique<StoreExchange>(*store_, options.name, options.rank,
                                                    static_cast<int>(options.world_ranks.size()));

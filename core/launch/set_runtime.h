@@ -44,6 +44,7 @@ class SetRuntime {
     Shape shape;   // over hosts
     std::uint64_t generation = 0;
     std::uint64_t timeout_ns = 0;
+    std::string address;  // where other hosts reach this one; empty: not known
     execute::ExecuteOptions execute;
   };
   SetRuntime(Options options, Store* store);

@@ -80,21 +80,41 @@ std::vector<SocketAddress> addresses_of_interfaces(const std::string& names) {
   return found;
 }
 
-std::vector<SocketAddress> network_addresses(const std::vector<SocketAddress>& by_name) {
-  const auto usable = usable_addresses();
-  std::vector<SocketAddress> list;
-  for (const SocketAddress& named : by_name) {
-    const bool is_ours = std::any_of(usable.begin(), usable.end(), [&](const auto& a) {
-      return a.second.host() == named.host() && !a.second.is_loopback();
-    });
-    if (is_ours) list.push_back(named);
+std::string interface_of(const std::string& address) {
+  for (const auto& [interface, own] : usable_addresses()) {
+    if (own.host() == address) return interface.substr(0, interface.find(':'));  // without an alias's label
   }
-  for (const auto& [interface, address] : usable) {
+  return "";
+}
+
+std::vector<SocketAddress> own_among(const std::vector<SocketAddress>& addresses) {
+  const auto usable = usable_addresses();
+  std::vector<SocketAddress> found;
+  for (const SocketAddress& address : addresses) {
+    const auto is_it = [&](const auto& own) { return own.second.host() == address.host(); };
+    if (!address.is_loopback() && std::ranges::any_of(usable, is_it)) found.push_back(address);
+  }
+  return found;
+}
+
+std::vector<SocketAddress> network_addresses(const std::string& known) {
+  std::vector<SocketAddress> list;
+  if (!known.empty() && resolve(known, 0, &list).ok()) return list;
+  for (const auto& [interface, address] : usable_addresses()) {
     if (!address.is_loopback()) list.push_back(address);
   }
   const std::vector<SocketAddress> loopback = loopback_addresses();
   list.insert(list.end(), loopback.begin(), loopback.end());
   return list;
+}
+
+std::string network_address(const std::vector<std::string>& known) {
+  std::vector<SocketAddress> found;
+  for (const std::string& address : known) {
+    if (resolve(address, 0, &found).ok() && !own_among(found).empty()) return address;
+  }
+  found = own_among(own_name_addresses());
+  return (found.empty() ? network_addresses("") : found).front().host();
 }
 
 std::string interfaces_up() {

@@ -23,9 +23,19 @@ std::vector<SocketAddress> own_name_addresses();
 // to. Of `names`, separated by commas, in that order.
 std::vector<SocketAddress> addresses_of_interfaces(const std::string& names);
 
-// Where to listen for other hosts when no interface was named, the best first: those of `by_name` that are addresses of
-// this host and not loopback, then the interfaces that are up, then loopback.
-std::vector<SocketAddress> network_addresses(const std::vector<SocketAddress>& by_name);
+// Where to listen for other hosts when no interface was named: the address that is `known` to be reached; where it is
+// empty the interfaces that are up, then loopback.
+std::vector<SocketAddress> network_addresses(const std::string& known);
+
+// Those that are addresses of this host, and not loopback.
+std::vector<SocketAddress> own_among(const std::vector<SocketAddress>& addresses);
+
+// Where other hosts reach this one: the first of `known`, numeric addresses, that is its own; else what the host's name
+// resolves to, if that is; else the first interface that is up. May block on the name service for seconds.
+std::string network_address(const std::vector<std::string>& known);
+
+// "eth0"; empty when none that is up has the address, as host() writes it.
+std::string interface_of(const std::string& address);
 
 // "eth0 (10.0.0.2), lo (127.0.0.1)", or "none".
 std::string interfaces_up();

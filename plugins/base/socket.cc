@@ -101,12 +101,15 @@ Status set_options(int fd, std::chrono::milliseconds silence) {
   return ok ? Status() : Status::of_errno("setsockopt");
 }
 
+bool ends_of(int fd, SocketAddress* here, SocketAddress* there) {
+  here->length = there->length = sizeof here->storage;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&here->storage), &here->length) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&there->storage), &there->length) == 0;
+}
+
 void unpace_if_local(int fd) {
   SocketAddress here, there;
-  here.length = there.length = sizeof here.storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0 ||
-      ::getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.length) != 0 || here.host() != there.host())
-    return;
+  if (!ends_of(fd, &here, &there) || here.host() != there.host()) return;
   static constexpr char kName[] = "reno";  // part of every kernel
   ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kName, sizeof kName - 1);
 }

@@ -25,6 +25,9 @@ Status connect_test(int fd, bool* connected);
 // No delay; and a peer that is silent for `silence` (unacknowledged data or unanswered keep-alive probes) is given up.
 Status set_options(int fd, std::chrono::milliseconds silence);
 
+// Whether it has two, and which.
+bool ends_of(int fd, SocketAddress* here, SocketAddress* there);
+
 // Where both ends of a connection have one address no network lies between them, and nothing is lost: such a one takes
 // the kernel's oldest congestion control, which never holds it back. BBR, where it is the system's choice, paces by
 // round trips, which are the scheduler's there, and moves about half as much. Other connections keep what they have.

@@ -53,6 +53,12 @@ def twins() -> Iterator[Network]:
     yield from make(2, names=("twin", "twin"))
 
 
+@pytest.fixture(scope="session")
+def crossed_hosts() -> Iterator[Network]:
+    """Two hosts whose first interface leads nowhere, as docker0 does."""
+    yield from make(2, has_dead_ends=True)
+
+
 class Done:
     """A job that has ended: its status, its output, and what its ranks told."""
 

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-WIRE = "wire0"  # every host's only interface but the loopback
+WIRE = "wire0"  # every host's only interface but the loopback and what comes before it
+DEAD_END = ("docker0", "172.17.0.1/16")  # what each host may have first, with an address that all of them have
 _PREFIX = "roda-host"
 _NAMES = ("alder", "birch", "cedar", "dogwood")
 
@@ -90,6 +91,8 @@ class Network:
         What each host may send, as ``tc`` writes it.
     names : sequence of str, optional
         The hosts' names; several may be equal.
+    has_dead_ends : bool
+        Whether each host's first interface is an empty bridge that leads nowhere.
 
     Raises
     ------
@@ -99,13 +102,16 @@ class Network:
 
     _made = 0
 
-    def __init__(self, count: int, rate: str | None = None, names: Sequence[str] = _NAMES) -> None:
+    def __init__(
+        self, count: int, rate: str | None = None, names: Sequence[str] = _NAMES, has_dead_ends: bool = False
+    ) -> None:
         Network._made += 1
         stem = f"{_PREFIX}-{os.getpid()}-{Network._made}"
         subnet = f"10.{78 + os.getpid() % 100}.{Network._made}"
         self.hosts = [Host(names[i], f"{subnet}.{i + 1}", f"{stem}-{i}") for i in range(count)]
         self._switch = f"{stem}-switch"
         self._rate = rate
+        self._has_dead_ends = has_dead_ends
         self.folder = Path()
 
     def __enter__(self) -> Network:
@@ -132,6 +138,11 @@ class Network:
         for host in self.hosts:
             _ip("netns", "add", host.namespace)
             _ip("-n", host.namespace, "link", "set", "lo", "up")
+            if self._has_dead_ends:
+                name, address = DEAD_END
+                _ip("-n", host.namespace, "link", "add", name, "type", "bridge")
+                _ip("-n", host.namespace, "addr", "add", address, "dev", name)
+                _ip("-n", host.namespace, "link", "set", name, "up")
         self._lay_wires()
         for host in self.hosts:
             _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", WIRE)

@@ -65,10 +65,10 @@ constexpr roda_transport kTransport = sdk::transport<Context, Group, kCapabiliti
 
 }  // namespace
 
-Device make_device(const std::string& interfaces, Reach reach) {
+Device make_device(const std::string& interfaces, Reach reach, const std::string& known) {
   const std::vector<SocketAddress> candidates = !interfaces.empty()     ? addresses_of_interfaces(interfaces)
                                                 : reach == Reach::kHost ? loopback_addresses()
-                                                                        : network_addresses(own_name_addresses());
+                                                                        : network_addresses(known);
   std::string reasons;
   for (const SocketAddress& address : candidates) {
     if (Device device = try_create(address, &reasons)) return device;
@@ -87,10 +87,10 @@ Context::Context(const roda_host* host) : host_(host) {
   }
 }
 
-std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach) {
+std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach, const std::string& known) {
   const MutexLock lock(mutex_);
   auto& device = devices_[reach == Reach::kHost ? 0 : 1];
-  if (device == nullptr) device = make_device(interfaces_, reach);
+  if (device == nullptr) device = make_device(interfaces_, reach, known);
   return device;
 }
 

@@ -21,10 +21,10 @@ class Group;
 enum class Reach { kHost, kNetwork };
 
 // A TCP device. `interfaces` is what HOROVOD_GLOO_IFACE says: names separated by commas, of which the first usable one
-// is taken, or empty. Then kNetwork takes the address that the host's name resolves to if it is an address of this host
-// and not loopback, else the first interface that is up, else loopback. Throws sdk::Failure only if nothing can be
-// used, or none of the named interfaces. Any thread.
-std::shared_ptr<::gloo::transport::Device> make_device(const std::string& interfaces, Reach reach);
+// is taken, or empty. Then kNetwork takes network_addresses(known), `known` as of GroupState::address(). Throws
+// sdk::Failure only if nothing can be used, or none of the named interfaces. Any thread.
+std::shared_ptr<::gloo::transport::Device> make_device(const std::string& interfaces, Reach reach,
+                                                       const std::string& known);
 
 // Adding what is there already and removing what is gone are no errors here.
 inline void change(int epoll, int operation, int fd) {
@@ -117,7 +117,7 @@ class Context {
 
   const roda_host* host() const { return host_; }
   // The device for a group, made when first asked for.
-  std::shared_ptr<::gloo::transport::Device> device(Reach reach);
+  std::shared_ptr<::gloo::transport::Device> device(Reach reach, const std::string& known);
   // HOROVOD_GLOO_TIMEOUT_SECONDS if set, else what the group was given, else 30 s.
   std::chrono::milliseconds timeout(std::uint64_t group_timeout_ns) const;
 

@@ -106,7 +106,8 @@ bool Group::take_worker_result() {
 }
 
 void Group::listen() {
-  auto mesh = std::make_shared<Mesh>(context_->device(reach_), state_.rank(), state_.size(), timeout_);
+  auto mesh =
+      std::make_shared<Mesh>(context_->device(reach_, state_.address()), state_.rank(), state_.size(), timeout_);
   card_ = mesh->card();
   const MutexLock lock(mutex_);
   mesh_ = std::move(mesh);

@@ -149,14 +149,12 @@ Connector::~Connector() {
   }
 }
 
-std::optional<SocketAddress> Connector::listen(bool one_host) {
+SocketAddress Connector::listen(bool one_host, const std::string& known) {
   Listener& kept = listeners_[one_host ? 1 : 0];
   if (kept.fd) return kept.address;
-  const auto candidates = context_.addresses(one_host);
-  if (!candidates.has_value()) return std::nullopt;
   Listener listener;
   Status status = Status::unavailable("no address to listen on");
-  for (const SocketAddress& address : *candidates) {
+  for (const SocketAddress& address : context_.addresses(one_host, known)) {
     status = tcp::listen_on(address, &listener.fd, &listener.address);
     if (status.ok()) break;
   }

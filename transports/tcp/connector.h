@@ -11,7 +11,6 @@
 
 #include <list>
 #include <memory>
-#include <optional>
 
 #include "plugins/base/address.h"
 #include "plugins/base/secure_connection.h"
@@ -31,8 +30,8 @@ class Connector final : public Watched {
   ~Connector();
 
   const Digest& key() const { return key_; }
-  // Where the members of a group find this process; nothing yet while the host's own name is looked up.
-  std::optional<SocketAddress> listen(bool one_host);
+  // Where the members of a group find this process. `known`: GroupState::address().
+  SocketAddress listen(bool one_host, const std::string& known);
 
   // The peer's lanes are to be connected.
   void connect(Group& group, Peer& peer);

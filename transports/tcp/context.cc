@@ -129,18 +129,10 @@ std::size_t Context::most_lanes() const {
   return most;
 }
 
-std::optional<std::vector<SocketAddress>> Context::addresses(bool one_host) {
+std::vector<SocketAddress> Context::addresses(bool one_host, const std::string& known) const {
   const bool is_ours = !settings_.interfaces.empty();
   const std::string& interfaces = is_ours ? settings_.interfaces : settings_.gloo_interfaces;
-  if (interfaces.empty() && one_host) return loopback_addresses();
-  if (interfaces.empty()) {
-    if (!own_names_.has_value()) {
-      if (!name_lookup_.is_started()) name_lookup_.start("roda-tcp-name", own_name_addresses);
-      if (name_lookup_.is_running()) return std::nullopt;
-      own_names_ = name_lookup_.take();
-    }
-    return network_addresses(*own_names_);
-  }
+  if (interfaces.empty()) return one_host ? loopback_addresses() : network_addresses(known);
   std::vector<SocketAddress> named = addresses_of_interfaces(interfaces);
   if (!named.empty()) return named;
   throw sdk::Failure(RODA_ERR_UNAVAILABLE,

@@ -8,7 +8,6 @@
 #include <roda/sdk/error.hpp>
 
 #include "plugins/base/event_set.h"
-#include "plugins/base/helper_thread.h"
 #include "plugins/base/local_address.h"
 #include "transports/tcp/connector.h"
 #include "transports/tcp/lane.h"
@@ -42,8 +41,8 @@ class Context {
   // Wakes the sleeper.
   void ring() { events_.ring(); }
 
-  // Where to listen, the best first; nothing yet while the host's own name is being looked up.
-  std::optional<std::vector<SocketAddress>> addresses(bool one_host);
+  // Where to listen, the best first. `known`: GroupState::address().
+  std::vector<SocketAddress> addresses(bool one_host, const std::string& known) const;
 
   // `what` is told of every change from now on, and at once of what is there.
   void watch(int fd, Watched& what);
@@ -100,9 +99,6 @@ class Context {
   std::uint32_t turns_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
   std::list<Farewell> farewells_;
-  // A name service that does not answer takes seconds.
-  HelperCall<std::vector<SocketAddress>> name_lookup_;
-  std::optional<std::vector<SocketAddress>> own_names_;  // once it is over
   Connector connector_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "transports/tcp/context.h"
 #include "transports/tcp/messages.h"
@@ -60,8 +61,9 @@ class Forming {
     if (!id_.has_value()) {
       if (!cards_.test()) return false;
       read_cards();
+      listen();
     }
-    return (is_listening_ || listen()) && addresses_.test();
+    return addresses_.test();
   }
   Card card(int rank) const { return cards_.value_as<Card>(rank); }
   SocketAddress address(int rank) const {
@@ -74,7 +76,7 @@ class Forming {
   // Who has all members' keys has made it. Once the cards are there.
   const std::optional<Digest>& id() const { return id_; }
   // Group ranks that have not come yet.
-  std::vector<int> missing() const { return is_listening_ ? addresses_.missing() : cards_.missing(); }
+  std::vector<int> missing() const { return id_.has_value() ? addresses_.missing() : cards_.missing(); }
 
  private:
   static Bytes bytes_of(const std::string& text) {
@@ -101,15 +103,13 @@ class Forming {
     explicit_bzero(keys.data(), keys.size());
     id_ = id;
   }
-  bool listen() {
-    const std::optional<SocketAddress> own = context_.connector().listen(one_host_);
-    if (!own.has_value()) return false;
+  void listen() {
+    const SocketAddress own = context_.connector().listen(one_host_, state_.address());
     Published published;
     static_assert(sizeof published.address >= sizeof(sockaddr_in6));
-    published.length = own->length;
-    std::memcpy(published.address, &own->storage, std::min<std::size_t>(own->length, sizeof published.address));
+    published.length = own.length;
+    std::memcpy(published.address, &own.storage, std::min<std::size_t>(own.length, sizeof published.address));
     addresses_.start(&published, sizeof published);
-    return is_listening_ = true;
   }
 
   Context& context_;
@@ -119,7 +119,6 @@ class Forming {
   sdk::Allgather addresses_;
   std::optional<Digest> id_;
   bool one_host_ = true;
-  bool is_listening_ = false;
 };
 
 class Group {

@@ -33,9 +33,9 @@ Context::Context(const roda_host*) {
 
 void Context::watch(int fd) { sdk::expect_ok(events_.watch(fd, nullptr, EPOLLIN), "ucx"); }
 
-const Library& Context::library(Reach reach, int expected_peers) {
+const Library& Context::library(Reach reach, int expected_peers, const std::string& address) {
   std::unique_ptr<Library>& library = libraries_[reach == Reach::kHost ? 0 : 1];
-  if (library == nullptr) library = std::make_unique<Library>(reach, expected_peers);
+  if (library == nullptr) library = std::make_unique<Library>(reach, expected_peers, address);
   return *library;
 }
 

@@ -25,7 +25,8 @@ class Context {
   static const char* description();
 
   // UCX's context for groups of that reach, made when first asked for.
-  const Library& library(Reach reach, int expected_peers);
+  // `address`: GroupState::address().
+  const Library& library(Reach reach, int expected_peers, const std::string& address);
 
   // As UCX says of its contexts here; host memory alone before there is one.
   std::uint32_t memory_kinds(int device) const;

@@ -117,7 +117,7 @@ void Group::check_identities() {
                            ": install the same version on all hosts",
                        peer.world_rank);
   }
-  library_ = &context_.library(reach, state_.size());
+  library_ = &context_.library(reach, state_.size(), state_.address());
   memories_ = std::make_unique<Memories>(*library_);
   if (state_.size() == 1) return;
   worker_ = std::make_unique<Worker>(*library_);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "plugins/base/local_address.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda::ucx {
@@ -68,9 +69,15 @@ bool sockets_suffice(Reach reach) {
   return std::filesystem::is_empty("/sys/class/infiniband", none) || none;
 }
 
+// The only one that UCX may use; empty: it chooses, and takes an interface that leads nowhere as well.
+std::string net_device(Reach reach, const std::string& address) {
+  if (reach == Reach::kHost) return loopback_suffices() ? "lo" : "";
+  return environment("NET_DEVICES") == nullptr && sockets_suffice(reach) ? interface_of(address) : "";
+}
+
 using Config = std::unique_ptr<ucp_config_t, decltype(ucp.config_release)>;
 
-Config read_config(Reach reach) {
+Config read_config(Reach reach, const std::string& address) {
   ucp_config_t* raw = nullptr;
   check(ucp.config_read(nullptr, nullptr, &raw), "the UCX_* environment variables could not be read");
   Config config(raw, ucp.config_release);
@@ -82,12 +89,14 @@ Config read_config(Reach reach) {
   if (sockets_suffice(reach) && environment("ZCOPY_THRESH") == nullptr) ucp.config_modify(raw, "ZCOPY_THRESH", "inf");
   // A flush of the worker must not become one of its endpoints, which may need the peers' progress (Group::settle).
   ucp.config_modify(raw, "FLUSH_WORKER_EPS", "n");
-  if (reach == Reach::kHost && loopback_suffices()) ucp.config_modify(raw, "NET_DEVICES", "lo");
+  if (const std::string device = net_device(reach, address); !device.empty()) {
+    ucp.config_modify(raw, "NET_DEVICES", device.c_str());
+  }
   return config;
 }
 
-ucp_context_h create(Reach reach, int expected_peers) {
-  const Config config = read_config(reach);
+ucp_context_h create(Reach reach, int expected_peers, const std::string& address) {
+  const Config config = read_config(reach, address);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
@@ -127,7 +136,7 @@ void check_descriptors() {
 void probe_library() {
   check_descriptors();
   open_functions();
-  ucp.cleanup(create(Reach::kNetwork, 1));
+  ucp.cleanup(create(Reach::kNetwork, 1, ""));
 }
 
 // UCX registers the queues of a worker on an RDMA device piece by piece, and where that fails it tries again and again:
@@ -149,7 +158,8 @@ void Library::check_locked_memory() const {
                                              locked_memory_advice());
 }
 
-Library::Library(Reach reach, int expected_peers) : context_(create(reach, expected_peers)) {
+Library::Library(Reach reach, int expected_peers, const std::string& address)
+    : context_(create(reach, expected_peers, address)) {
   try {
     check_locked_memory();
   } catch (const sdk::Failure&) {

@@ -57,8 +57,9 @@ std::string library_version();
 // One UCX context. Threads: one at a time. Throws sdk::Failure.
 class Library {
  public:
-  // With Reach::kHost, TCP listens on loopback only, unless UCX_NET_DEVICES or UCX_TLS say something else.
-  Library(Reach reach, int expected_peers);
+  // With Reach::kHost, TCP listens on loopback only, else, where there is no RDMA device, on the interface that has
+  // `address`, if that is known; unless UCX_NET_DEVICES or UCX_TLS say something else.
+  Library(Reach reach, int expected_peers, const std::string& address);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;

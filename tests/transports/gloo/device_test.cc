@@ -14,7 +14,7 @@ namespace roda::gloo {
 namespace {
 
 TEST(GlooDevice, OneHostMeansLoopback) {
-  EXPECT_NE(make_device("", Reach::kHost)->str().find("127.0.0.1"), std::string::npos);
+  EXPECT_NE(make_device("", Reach::kHost, "")->str().find("127.0.0.1"), std::string::npos);
 }
 
 // In a forked child, with a host name of its own that nothing resolves.
@@ -25,7 +25,7 @@ TEST(GlooDevice, AHostNameThatDoesNotResolveIsNoObstacle) {
     const char name[] = "no-such-host.invalid";
     if (::unshare(CLONE_NEWUTS) != 0 || ::sethostname(name, std::strlen(name)) != 0) ::_exit(kMayNot);
     try {
-      ::_exit(make_device("", Reach::kNetwork) != nullptr ? 0 : 1);
+      ::_exit(make_device("", Reach::kNetwork, "") != nullptr ? 0 : 1);
     } catch (const std::exception& failure) {
       std::fprintf(stderr, "%s\n", failure.what());
       ::_exit(1);

@@ -157,6 +157,36 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
   EXPECT_NE(topology.hosts[1].place.find("boot "), std::string::npos);
 }
 
+// Ranks 0 and 1 share the store's host; the last one comes by way of something that translates addresses.
+TEST(KnownAddresses, AreThoseOfConnectionsToTheStore) {
+  std::vector<RankReport> reports = on_hosts({"a", "a", "b", "c", "d"});
+  EXPECT_TRUE(known_addresses(reports, 0).empty());
+  reports[2].ends = {"10.0.0.2", "10.0.0.1"};
+  reports[3].ends = {"10.0.0.3", "10.0.0.1"};
+  reports[4].ends = {"172.17.0.2", "192.0.2.7"};
+  using Addresses = std::vector<std::string>;
+  EXPECT_EQ(known_addresses(reports, 1), (Addresses{"10.0.0.1", "192.0.2.7"}));
+  EXPECT_EQ(known_addresses(reports, 3), Addresses{"10.0.0.3"});
+  EXPECT_EQ(known_addresses(reports, 4), Addresses{"172.17.0.2"});
+}
+
+class RemoteStore : public LocalStore {
+ public:
+  Ends ends() const override { return {"10.0.0.2", "fd00::1"}; }
+};
+
+TEST(KnownAddresses, TravelWithTheReports) {
+  RemoteStore store;
+  std::vector<RankReport> reports;
+  const auto deadline = Store::Clock::now() + std::chrono::seconds(20);
+  ASSERT_TRUE(discover(store, 0, 1, Knobs(), "", "t", deadline, &reports).ok());
+  EXPECT_EQ(reports[0].ends.here, "10.0.0.2");
+  EXPECT_EQ(reports[0].ends.there, "fd00::1");
+  LocalStore local;
+  ASSERT_TRUE(discover(local, 0, 1, Knobs(), "", "t", deadline, &reports).ok());
+  EXPECT_TRUE(known_addresses(reports, 0).empty());
+}
+
 RankReport with_cores(const std::string& name, const std::string& boot, std::uint64_t mask, double quota) {
   RankReport report = on_host(name);
   report.host.boot_id = boot;

@@ -39,7 +39,7 @@ inline Topology topology_of(int hosts, int per_host) {
 
 inline ControlPlane::Options options_for_test() {
   const std::array<std::uint8_t, 16> secret{1, 2, 3};
-  return {"test", "lo", Secret(secret), soon()};
+  return {"test", "127.0.0.1", "here", Secret(secret), soon()};
 }
 
 }  // namespace roda::control

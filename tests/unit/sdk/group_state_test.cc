@@ -31,6 +31,15 @@ Failure thrown_by(Body&& body) {
   return {RODA_OK, "nothing was thrown"};
 }
 
+TEST(GroupState, AHostOfBeforeKnowsNoAddress) {
+  roda_group_desc desc = desc_of();
+  EXPECT_EQ(GroupState("tcp", desc).address(), "");
+  desc.address = "10.0.0.2";
+  EXPECT_EQ(GroupState("tcp", desc).address(), "10.0.0.2");
+  desc.struct_size = offsetof(roda_group_desc, address);
+  EXPECT_EQ(GroupState("tcp", desc).address(), "");
+}
+
 TEST(GroupState, OperationsNeedAFormedGroupAndAPeer) {
   GroupState state("tcp", desc_of());
   EXPECT_FALSE(state.works());

@@ -43,7 +43,7 @@ def create_nics_env_vars(nics: Sequence[str]) -> dict[str, str]:
 def create_run_env_vars(server_ip: str, nics: Sequence[str], port: int, elastic: bool = False) -> dict[str, str]:
     """Return the variables that are the same for all workers.
 
-    Without named interfaces none is forced on the workers: they use the first one that is up, or what transports find.
+    Without named interfaces none is forced on the workers: they use those by which they find each other.
     """
     variables = {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": server_ip,

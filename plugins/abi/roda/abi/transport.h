@@ -71,6 +71,9 @@ typedef struct roda_group_desc {
   roda_exchange exchange;
   int32_t has_device; /* 0: the plugin chooses, where it needs one */
   int32_t device;     /* the GPU that this member's memory lies on, by its number in this process */
+  /* Where other hosts reach this one, "10.0.0.2": for a group of several, where the plugin's own settings name no
+   * interface. NULL: not known. */
+  const char* address;
 } roda_group_desc;
 
 /* One native collective. Counts are elements of `dtype`, not bytes. */

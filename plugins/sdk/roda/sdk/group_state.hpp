@@ -7,6 +7,7 @@
 #include <roda/sdk/error.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ class GroupState {
         rank_(desc.rank),
         size_(desc.size),
         name_(desc.name != nullptr ? desc.name : "?"),
+        address_(has_address(desc) ? desc.address : ""),
         timeout_ns_(desc.timeout_ns),
         created_ns_(now_ns()) {
     if (size_ < 1 || rank_ < 0 || rank_ >= size_) {
@@ -42,6 +44,8 @@ class GroupState {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const std::string& name() const { return name_; }
+  // roda_group_desc::address; empty: not known.
+  const std::string& address() const { return address_; }
   const std::vector<std::int32_t>& world_ranks() const { return world_ranks_; }
   std::int32_t world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
   bool is_peer(int rank) const { return rank >= 0 && rank < size_ && rank != rank_; }
@@ -141,12 +145,17 @@ class GroupState {
   static constexpr const char* kRaise = "if the ranks are merely slow, raise HOROVOD_GLOO_TIMEOUT_SECONDS";
 
  private:
+  // A host of before it was added leaves it out.
+  static bool has_address(const roda_group_desc& desc) {
+    return desc.struct_size >= offsetof(roda_group_desc, address) + sizeof desc.address && desc.address != nullptr;
+  }
   std::string milliseconds() const { return std::to_string(timeout_ns_ / 1'000'000) + " ms"; }
 
   const char* const transport_;
   const int rank_;
   const int size_;
   const std::string name_;
+  const std::string address_;
   const std::uint64_t timeout_ns_;
   const std::uint64_t created_ns_;
   std::vector<std::int32_t> world_ranks_;
