@@ -181,6 +181,10 @@ int32_t roda_then(roda_handle handle, roda_done_fn done, void* context, roda_err
 
 int32_t roda_wait(roda_handle handle, roda_error* error) { return roda_wait_for(handle, -1, error); }
 
+void roda_note_line(const char* line) {
+  if (const Engine* engine = Process::get().running()) engine->note_line(line);
+}
+
 int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error) {
   Engine* engine = nullptr;
   HandleState* state = nullptr;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -86,6 +87,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   bool wait(HandleState* handle, std::int64_t limit_us);
   // Calls when the handle is done, and releases it; before this returns if it is done already.
   void then(HandleState* handle, const Continuation& continuation);
+
+  // For the flight recorder: the line of the program at which a thread waits; "": no longer.
+  void note_line(std::string_view line) const { observe::note_line(parts_.control->room(), line); }
 
   // Memory that the set's members reach where it lies, as far as the set's operations up to now have connected them;
   // RODA_ERR_UNAVAILABLE where there is none, or the transport's reason. Done by whoever drives the engine; blocks.

@@ -16,7 +16,7 @@
 namespace roda::observe {
 namespace {
 
-constexpr char kFlightTag[8] = {'r', 'o', 'd', 'a', 'f', 'l', 't', '1'};
+constexpr char kFlightTag[8] = {'r', 'o', 'd', 'a', 'f', 'l', 't', '2'};
 constexpr int kNear = 64;  // entries that are passed over, at most, for one that has ended
 
 std::int64_t ns(CoarseClock::time_point at) { return at.time_since_epoch().count(); }
@@ -43,6 +43,16 @@ std::span<FlightEntry> entries_of(std::span<std::byte> memory) {
   return {reinterpret_cast<FlightEntry*>(memory.data() + sizeof(FlightHeader)), FlightRecorder::kEntries};
 }
 
+// Nothing where it is written right now, or whoever wrote it died at that.
+std::string line_of(const FlightHeader& header) {
+  std::uint64_t text[FlightHeader::kLineWords];
+  const std::uint64_t number = header.line_number.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < FlightHeader::kLineWords; ++i) text[i] = header.line[i].load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (number % 2 != 0 || header.line_number.load(std::memory_order_relaxed) != number) return {};
+  return std::string(reinterpret_cast<const char*>(text));
+}
+
 std::string describe(const FlightEntry& entry) {
   return roda::format(
       "{{\"number\": {}, \"name\": {}, \"collective\": {}, \"dtype\": {}, \"set\": {}, \"bytes\": {}, \"submitted\": "
@@ -58,10 +68,11 @@ std::string describe(std::span<std::byte> memory) {
   const FlightHeader& header = header_of(memory);
   std::string text = roda::format(
       "{{\"rank\": {}, \"size\": {}, \"pid\": {}, \"generation\": {}, \"host\": {}, \"transports\": {}, "
-      "\"wall_offset\": {}, \"started\": {}, \"last\": {}, \"ended\": {}, \"ended_bytes\": {}, \"operations\": [",
+      "\"where\": {}, \"wall_offset\": {}, \"started\": {}, \"last\": {}, \"ended\": {}, \"ended_bytes\": {}, "
+      "\"operations\": [",
       header.rank, header.size, header.pid, header.generation, json_quote(text_of(header.host)),
-      json_quote(text_of(header.transports)), header.wall_offset, header.started, header.last.load(),
-      header.ended.load(), header.ended_bytes.load());
+      json_quote(text_of(header.transports)), json_quote(line_of(header)), header.wall_offset, header.started,
+      header.last.load(), header.ended.load(), header.ended_bytes.load());
   const char* separator = "\n";
   for (const FlightEntry& entry : entries_of(memory)) {
     if (entry.number.load(std::memory_order_acquire) == 0) continue;
@@ -160,6 +171,21 @@ void FlightRecorder::uses(std::string_view transport) {
   put_text(header_->transports, all);
 }
 
+void note_line(std::span<std::byte> recorder, std::string_view line) {
+  FlightHeader& header = header_of(recorder);
+  line.remove_prefix(line.size() - std::min(line.size(), sizeof header.line - 1));  // a path's end tells more
+  if (line == line_of(header)) return;  // often, and nothing changes for readers
+  std::uint64_t number = header.line_number.load(std::memory_order_relaxed);
+  if (number % 2 != 0 || !header.line_number.compare_exchange_strong(number, number + 1, std::memory_order_relaxed)) {
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  std::uint64_t text[FlightHeader::kLineWords] = {};
+  std::memcpy(text, line.data(), line.size());
+  for (std::size_t i = 0; i < FlightHeader::kLineWords; ++i) header.line[i].store(text[i], std::memory_order_relaxed);
+  header.line_number.store(number + 2, std::memory_order_release);
+}
+
 std::string latest_operations(std::span<const std::span<std::byte>> recorders) {
   const auto now = ns(CoarseClock::now());
   std::string text = "Submitted last, on this host:";
@@ -173,6 +199,7 @@ std::string latest_operations(std::span<const std::span<std::byte>> recorders) {
                       : roda::format("'{}{}', {:.0f} s ago", entry.is_cut != 0 ? "…" : "",
                                      std::string_view(entry.name, entry.name_bytes),
                                      static_cast<double>(now - entry.submitted) / 1e9);
+    if (const std::string line = line_of(header); !line.empty()) text += ", and waits at " + line;
     separator = "; ";
   }
   return text + ". `roda-doctor PID` says more.";

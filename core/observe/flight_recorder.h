@@ -19,7 +19,7 @@ namespace roda::observe {
 
 // Layout in memory: a header, then entries in a ring.
 struct FlightHeader {
-  char tag[8];  // "rodaflt1" once the rest is there
+  char tag[8];  // "rodaflt2" once the rest is there
   std::uint32_t entries;
   std::uint32_t entry_bytes;
   std::int32_t rank;
@@ -34,9 +34,12 @@ struct FlightHeader {
   std::atomic<std::uint64_t> ended_bytes;
   char host[64];
   char transports[64];  // in use, with spaces between them
-  char unused[48];
+  // At which line of the program this rank waits, as text; see note_line. The number is odd while that is written.
+  std::atomic<std::uint64_t> line_number;
+  static constexpr std::size_t kLineWords = 37;
+  std::atomic<std::uint64_t> line[kLineWords];
 };
-static_assert(sizeof(FlightHeader) == 256);
+static_assert(sizeof(FlightHeader) == 512);
 
 // One operation. Times in ns, 0: not yet. Number 0: it is being written.
 struct FlightEntry {
@@ -100,6 +103,10 @@ class FlightRecorder {
   FlightHeader* header_;
   std::span<FlightEntry> entries_;
 };
+
+// Says at which line of the program ("train.py:57") a thread of this rank waits; "": it waits no longer. Any thread: of
+// two at once one is heard.
+void note_line(std::span<std::byte> recorder, std::string_view line);
 
 // What the ranks of a host submitted last, in a line for people.
 std::string latest_operations(std::span<const std::span<std::byte>> recorders);

@@ -17,8 +17,9 @@
 namespace roda::observe {
 namespace {
 
-constexpr std::size_t kMuch = 1 << 20;      // of text: don't gather any longer
-constexpr std::size_t kTooMuch = 64 << 20;  // wait for the file
+constexpr std::size_t kMuch = 1 << 20;       // of text: don't gather any longer
+constexpr std::size_t kTooMuch = 64 << 20;   // wait for the file
+constexpr std::size_t kManyNames = 4 << 20;  // bytes, with what belongs to them: some 40,000 tensors
 constexpr std::string_view kClosing = "]\n";
 
 void append(std::string* text, std::int64_t number) {
@@ -59,7 +60,7 @@ Status Timeline::open(const std::string& path, bool mark_cycles, const std::stri
       "{}{}{}}}}}\n",
       epoch, about.empty() ? "" : ", ", about);
   end_ = 0;
-  if (Status status = put(&first); !status.ok()) {
+  if (Status status = put(&first, path); !status.ok()) {
     file_.reset();
     return status;
   }
@@ -69,9 +70,11 @@ Status Timeline::open(const std::string& path, bool mark_cycles, const std::stri
   text_.clear();
   tensors_.clear();
   latest_ = nullptr;
+  last_pid_ = 0;
+  new_bytes_ = 0;
   describe(0, "");
   if (mark_cycles_) mark_cycle();
-  writer_ = start_thread("roda-timeline", [this] { write(); });
+  writer_ = start_thread("roda-timeline", [this, path] { write(path); });
   active_.store(true, std::memory_order_relaxed);
   return {};
 }
@@ -94,7 +97,7 @@ void Timeline::close_file() {
   file_.reset();
 }
 
-void Timeline::write() {
+void Timeline::write(const std::string& path) {
   std::string events;
   MutexLock lock(mutex_);
   while (true) {
@@ -106,7 +109,7 @@ void Timeline::write() {
     events.swap(text_);
     room_.notify_all();
     lock.unlock();
-    const Status status = put(&events);
+    const Status status = put(&events, path);
     events.clear();
     lock.lock();
     if (status.ok()) continue;
@@ -121,7 +124,7 @@ void Timeline::write() {
 }
 
 // In place of the closing bracket, and that anew, in one call.
-Status Timeline::put(std::string* events) {
+Status Timeline::put(std::string* events, const std::string& path) {
   const auto begun = end_;
   *events += kClosing;
   std::string_view rest = *events;
@@ -129,7 +132,8 @@ Status Timeline::put(std::string* events) {
     const ssize_t count = ::pwrite(file_.get(), rest.data(), rest.size(), end_);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      const Status status = Status::system(std::string("The timeline ends here: ") + std::strerror(errno));
+      const Status status =
+          Status::system("The timeline '" + path + "' ends here: " + std::strerror(errno) + ". The job goes on.");
       if (::ftruncate(file_.get(), begun) == 0) static_cast<void>(!::pwrite(file_.get(), "]\n", 2, begun));
       return status;
     }
@@ -168,13 +172,28 @@ void Timeline::describe(int pid, std::string_view name) {
       ",{{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": {0}, \"args\": {{\"sort_index\": {0}}}}}\n", pid);
 }
 
-// Mostly the one that was looked for last.
 Timeline::Tensor& Timeline::find(const std::string& name) {
-  if (latest_ != nullptr && latest_->first == name) return latest_->second;
-  const auto [at, is_new] = tensors_.try_emplace(name, Tensor{static_cast<int>(tensors_.size()) + 1});
-  if (is_new) describe(at->second.pid, name);
-  latest_ = &*at;
-  return at->second;
+  // Mostly it is the one that was looked for last.
+  const bool is_latest = latest_ != nullptr && latest_->first == name;
+  if (!is_latest) latest_ = &*tensors_.try_emplace(name).first;
+  Tensor& tensor = latest_->second;
+  tensor.is_recent = true;
+  if (tensor.pid != 0) return tensor;
+  tensor.pid = ++last_pid_;
+  describe(tensor.pid, name);
+  new_bytes_ += sizeof *latest_ + name.size();
+  if (new_bytes_ > kManyNames) forget_names();
+  return tensor;
+}
+
+// But for those used since the last time, the latest among them, and those whose row has an open event.
+void Timeline::forget_names() {
+  new_bytes_ = 0;
+  for (auto at = tensors_.begin(); at != tensors_.end();) {
+    Tensor& tensor = at->second;
+    const bool is_kept = std::exchange(tensor.is_recent, false) || tensor.is_negotiating || tensor.is_launched;
+    at = is_kept ? std::next(at) : tensors_.erase(at);
+  }
 }
 
 void Timeline::announced(const std::string& tensor, int collective, int rank) {
@@ -202,10 +221,11 @@ void Timeline::launched(const std::string& tensor, int collective) {
   if (!active()) return;
   MutexLock lock(mutex_);
   if (!begin(lock)) return;
-  const int pid = find(tensor).pid;
+  Tensor& told = find(tensor);
+  told.is_launched = true;
   const std::int64_t now = now_us();
-  event(roda_collective_name(collective), 'B', now, pid);
-  event("QUEUE", 'B', now, pid);
+  event(roda_collective_name(collective), 'B', now, told.pid);
+  event("QUEUE", 'B', now, told.pid);
 }
 
 void Timeline::started(const std::string& tensor, const std::string& activity, const std::string& args) {
@@ -235,15 +255,16 @@ void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std
   if (!active()) return;
   MutexLock lock(mutex_);
   if (!begin(lock)) return;
-  const int pid = find(tensor).pid;
+  Tensor& told = find(tensor);
+  told.is_launched = false;
   const std::int64_t now = now_us();
-  event("", 'E', now, pid);  // the activity
+  event("", 'E', now, told.pid);  // the activity
   std::string rest = std::string(", \"args\": {\"dtype\": \"") + roda_dtype_name(dtype) + "\", \"shape\": \"[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (i > 0) rest += ", ";
     append(&rest, shape[i]);
   }
-  event("", 'E', now, pid, rest + "]\"}");
+  event("", 'E', now, told.pid, rest + "]\"}");
 }
 
 void Timeline::cycle() {

@@ -4,6 +4,9 @@
 // Events are gathered in memory and written by a thread of their own, which there is while a file is open. After every
 // write, ten a second at most, the file is complete JSON: a job that was killed leaves something readable, which lacks
 // the last kGather.
+//
+// A tensor has a row of its own (Chrome's pid). Names that are used no more are forgotten, as unnamed tensors get new
+// ones for ever; one that comes back has another row of that name.
 #pragma once
 
 #include <atomic>
@@ -64,12 +67,15 @@ class Timeline {
   struct Tensor {
     int pid = 0;
     bool is_negotiating = false;
+    bool is_launched = false;
+    bool is_recent = false;  // used since names were last forgotten
   };
 
   void close_file() RODA_REQUIRES(switching_);
   // Whether events are taken; waits for room.
   bool begin(MutexLock& lock) RODA_REQUIRES(mutex_);
   Tensor& find(const std::string& name) RODA_REQUIRES(mutex_);
+  void forget_names() RODA_REQUIRES(mutex_);
   // `rest`: further members, each after a comma. Without a name for the end of what began last.
   void event(std::string_view name, char phase, std::int64_t time, int pid, std::string_view rest = "")
       RODA_REQUIRES(mutex_);
@@ -79,8 +85,8 @@ class Timeline {
   std::int64_t us(Clock::time_point at) const;
 
   // The writer's thread.
-  void write();
-  Status put(std::string* events);
+  void write(const std::string& path);
+  Status put(std::string* events, const std::string& path);
 
   std::atomic<bool> active_{false};
   const Clock::time_point start_;
@@ -96,6 +102,8 @@ class Timeline {
   bool mark_cycles_ RODA_GUARDED_BY(mutex_) = false;
   std::unordered_map<std::string, Tensor> tensors_ RODA_GUARDED_BY(mutex_);
   std::pair<const std::string, Tensor>* latest_ RODA_GUARDED_BY(mutex_) = nullptr;  // of tensors_
+  int last_pid_ RODA_GUARDED_BY(mutex_) = 0;
+  std::size_t new_bytes_ RODA_GUARDED_BY(mutex_) = 0;  // of names, since some were last forgotten
 
   // The writer's while there is one.
   UniqueFd file_;

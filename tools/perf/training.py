@@ -2,18 +2,21 @@
 """What a training step loses to exchanging gradients: whole steps of small models, by every way that is there.
 
 usage: horovodrun -np 2 python tools/perf/training.py [--models cnn,transformer,mlp] [--ways hvd,...] [--rounds 7]
+       HOROVOD_TIMELINE=DYNAMIC horovodrun … --models deep --ways hvd --timeline '/tmp/trace.{rank}.json' --steps 40
 
 `alone` is the same step of all ranks at once without any exchange, `one rank` of the first while the others wait. The
 others: torch's DDP over Gloo and over the backend roda, and `hvd.DistributedOptimizer`: plain, sharded, with gradients
-in buckets; with Horovod's own package, that. Every round runs each way once, in an order that rotates. Printed are
-milliseconds of a step of the slowest rank, the median and the least of the rounds; how far they are beyond `alone`;
-what part that is of DDP over Gloo's; and, of the first model, since later ones get memory that it has freed, the MB
-that a way keeps on a rank between steps, with parameters and gradients.
+in buckets; with Horovod's own package, that; and plain with the timeline on, where that is asked for. Every round runs
+each way once, in an order that rotates. Printed are milliseconds of a step of the slowest rank, the median and the
+least of the rounds; how far they are beyond `alone`; what part that is of DDP over Gloo's; and, of the first model,
+since later ones get memory that it has freed, the MB that a way keeps on a rank between steps, with parameters and
+gradients.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gc
 import inspect
@@ -21,7 +24,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,7 +38,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 Step = Callable[[], float]
-BASE, ONE_RANK, PEER = "alone", "one rank", "DDP gloo"
+BASE, ONE_RANK, PEER, TRACED = "alone", "one rank", "DDP gloo", "hvd with timeline"
 
 
 # --- models: one of inputs for a batch of a rank ---
@@ -77,7 +80,15 @@ def mlp() -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*layers), torch.randn(16, 1024)
 
 
-MODELS = {"cnn": cnn, "transformer": transformer, "mlp": mlp}
+def deep() -> tuple[nn.Module, torch.Tensor]:
+    """Many layers: 3.7 million parameters in 98 tensors."""
+    layers: list[nn.Module] = []
+    for _ in range(24):
+        layers += [nn.Linear(384, 384), nn.LayerNorm(384), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(384, 384)), torch.randn(64, 384)
+
+
+MODELS = {"cnn": cnn, "transformer": transformer, "mlp": mlp, "deep": deep}
 
 
 # --- ways: how the gradients of a model are exchanged ---
@@ -163,7 +174,15 @@ def time_ms(step: Step, count: int) -> float:
     return largest((time.perf_counter() - start) * 1000 / count)
 
 
-def measure(model: str, found: dict[str, Any], rounds: int, steps: int) -> list[dict[str, Any]]:
+@contextlib.contextmanager
+def traced(path: str) -> Iterator[None]:
+    """Have the timeline on meanwhile."""
+    hvd.start_timeline(path)
+    yield
+    hvd.stop_timeline()
+
+
+def measure(model: str, found: dict[str, Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return a row for each way."""
     build(model, found[BASE])  # what is made once in a process is nobody's
     built = {name: build(model, way) for name, way in found.items()}
@@ -171,10 +190,11 @@ def measure(model: str, found: dict[str, Any], rounds: int, steps: int) -> list[
     running[ONE_RANK] = running[BASE] if hvd.rank() == 0 else lambda: 0.0
     times: dict[str, list[float]] = {name: [] for name in running}
     names = list(running)
-    for turn in range(rounds):
+    for turn in range(options.rounds):
         for i in range(len(names)):
             name = names[(turn + i) % len(names)]
-            times[name].append(time_ms(running[name], steps))
+            with traced(options.timeline) if name == TRACED else contextlib.nullcontext():
+                times[name].append(time_ms(running[name], options.steps))
     losses = {name: step() for name, (step, _) in built.items()}
     for name, loss in losses.items():
         if name != BASE and abs(loss - losses[PEER]) > 0.01 * abs(losses[PEER]):
@@ -208,10 +228,11 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Measure and print, on rank 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default="cnn,transformer,mlp", help="of these and deep")
     parser.add_argument("--ways", help="of those that are there; all by default. alone and DDP gloo always run")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=8, help="of a way in a round")
+    parser.add_argument("--timeline", metavar="FILE", help=f"add the way '{TRACED}', which writes this")
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each way")
     options = parser.parse_args()
 
@@ -221,8 +242,10 @@ def main() -> None:
     if options.ways:
         asked = {BASE, PEER, *options.ways.split(",")}
         found = {name: way for name, way in found.items() if name in asked}
+    if options.timeline:
+        found[TRACED] = by_optimizer()
     for model in options.models.split(","):
-        rows = measure(model, found, options.rounds, options.steps)
+        rows = measure(model, found, options)
         if model != options.models.split(",")[0]:
             rows = [row | {"kept_mb": None} for row in rows]
         if hvd.rank() == 0:

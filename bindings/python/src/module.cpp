@@ -9,6 +9,7 @@
 #include "bindings/c/roda.h"
 #include "bindings/python/src/class.h"
 #include "bindings/python/src/errors.h"
+#include "bindings/python/src/line.h"
 #include "bindings/python/src/outputs.h"
 #include "bindings/python/src/requests.h"
 
@@ -89,15 +90,17 @@ class DoneHandle {
   roda_handle handle_;
 };
 
-// Python's signal handlers run this often while the main thread waits: Ctrl-C ends a wait.
+// Python's signal handlers run this often while the main thread waits: Ctrl-C ends a wait. One that lasts longer says
+// at which line; the others pay nothing for that.
 constexpr std::int64_t kSignalsUs = 100'000;
 
 // `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host. What a signal handler
 // raises comes through, and the handle stays as it was: the engine still works on its tensors.
 Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
   roda_error error = make_error();
-  std::int32_t code = RODA_AGAIN;
-  while (code == RODA_AGAIN) {
+  std::int32_t code = RODA_OK;
+  WaitingLine line;
+  while (true) {
     {
       const Unlocked unlocked;
       code = roda_wait_for(handle, kSignalsUs, &error);
@@ -105,7 +108,9 @@ Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t
         code = roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
       }
     }
-    if (code == RODA_AGAIN && PyErr_CheckSignals() != 0) throw PythonError();
+    if (code != RODA_AGAIN) break;
+    line.note();
+    if (PyErr_CheckSignals() != 0) throw PythonError();
   }
   const DoneHandle done(handle);
   check(code, error);

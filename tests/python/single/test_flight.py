@@ -56,6 +56,15 @@ def test_a_rank_that_went_no_further_is_named_with_what_the_others_wait_for() ->
     )
 
 
+def test_the_line_that_all_wait_at_is_told() -> None:
+    both, waits = operation("grad.1", 40), operation("grad.2", 34, "submitted")
+    ranks = [rank(number, both, waits, where="train.py:57") for number in (0, 1)]
+    first, *_ = diagnose([*ranks, rank(2, both)])
+    assert "Ranks 0 and 1 have waited for 34.0 s at train.py:57 for rank 2 to submit" in first
+    ranks[0].where = "train.py:60"
+    assert "have waited for 34.0 s for rank 2" in diagnose([*ranks, rank(2, both)])[0]
+
+
 def test_of_ranks_that_went_two_ways_the_few_diverged() -> None:
     """Though the one that stands alone has waited for longer."""
     most, alone = operation("a", 20, "submitted"), operation("b", 30, "submitted")
@@ -147,6 +156,8 @@ try:
 except hvd.HorovodInternalError:
     pass
 """
+# What rank 0 does then.
+WAITS = re.compile(r"Rank 0 has waited for \d+\.\d s at <string>:10 for rank 1 to submit 'allreduce.diverges'")
 # As py-spy prints it.
 SPY = """#!/bin/sh
 echo '[{"thread_name": "MainThread", "frames": [{"filename": "/x/site-packages/horovod/torch/mpi_ops.py", "line": 7},
@@ -154,12 +165,12 @@ echo '[{"thread_name": "MainThread", "frames": [{"filename": "/x/site-packages/h
 """
 
 
-def asks(job: object, capsys: pytest.CaptureFixture[str], until: str) -> str:
+def asks(job: object, capsys: pytest.CaptureFixture[str], until: str | re.Pattern[str]) -> str:
     """Ask until the answer is there: for as long as a loaded machine may take."""
     for _ in range(600):
         doctor.main([str(job)])
         text = capsys.readouterr().out
-        if until in text:
+        if re.search(until, text):
             break
         time.sleep(0.1)
     return text
@@ -208,6 +219,24 @@ def test_a_job_that_hangs_and_then_dies(
     )
 
 
+def test_a_rank_that_is_killed_while_it_waits_has_said_where(
+    start_horovodrun: Callable[..., subprocess.Popen[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("RODA_FLIGHT_FOLDER", str(tmp_path))
+    job = start_horovodrun("-np", "2", sys.executable, "-c", HANGS)
+    told = asks(job.pid, capsys, WAITS)
+    assert "      at <string>:10\n" in told
+    waiting, sleeping = flight.open_job(job.pid).read()
+    assert not sleeping.where
+    os.kill(waiting.pid, signal.SIGKILL)
+    assert job.wait(60) != 0
+    (dump,) = tmp_path.glob("roda-flight.*.json")
+    assert WAITS.search(asks(dump, capsys, WAITS))
+
+
 @pytest.mark.parametrize(("elastic", "number"), [([], signal.SIGTERM), (["--min-np", "2"], signal.SIGKILL)])
 def test_a_job_that_hangs_and_is_ended(
     start_horovodrun: Callable[..., subprocess.Popen[str]],
@@ -220,7 +249,7 @@ def test_a_job_that_hangs_and_is_ended(
     """By who ends its launcher, politely or not: what it hung at is not lost."""
     monkeypatch.setenv("RODA_FLIGHT_FOLDER", str(tmp_path))
     job = start_horovodrun("-np", "2", *elastic, sys.executable, "-c", HANGS)
-    asks(job.pid, capsys, "diverged first")
+    asks(job.pid, capsys, WAITS)
     ranks = [psutil.Process(each.pid) for each in flight.open_job(job.pid).read()]
     job.send_signal(number)
     assert job.wait(60) in (128 + number, -number)
@@ -229,7 +258,7 @@ def test_a_job_that_hangs_and_is_ended(
     assert dump.stat().st_mode & 0o777 == 0o600
     told = asks(tmp_path, capsys, "diverged first")
     assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)
-    assert "Rank 0 has waited for" in told
+    assert WAITS.search(told), told
 
 
 def test_ranks_that_a_scheduler_ends_by_itself(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -243,7 +272,7 @@ def test_ranks_that_a_scheduler_ends_by_itself(capsys: pytest.CaptureFixture[str
         for number in "01"
     ]
     try:
-        asks(ranks[0].pid, capsys, "diverged first")
+        asks(ranks[0].pid, capsys, WAITS)
         for each in ranks:
             each.terminate()
         assert [each.wait(60) for each in ranks] == [-signal.SIGTERM] * 2
@@ -253,6 +282,7 @@ def test_ranks_that_a_scheduler_ends_by_itself(capsys: pytest.CaptureFixture[str
     (dump,) = tmp_path.glob("roda-flight.*.json")
     told = asks(dump, capsys, "diverged first")
     assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", told)
+    assert WAITS.search(told), told
 
 
 FORKS = """

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import Launch
 
 SCRIPT = """
@@ -66,3 +67,33 @@ def test_a_timeline_that_is_not_armed_cannot_be_started(horovodrun: Launch, tmp_
     done = horovodrun("-np", "1", sys.executable, "-c", SCRIPT, str(tmp_path / "timeline.json"))
     assert done.returncode != 0
     assert "Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage." in done.stderr
+
+
+# The limit comes only then: shared memory is files, too.
+FILLS = """
+import resource, torch
+import horovod.torch as hvd
+hvd.init()
+hvd.allreduce(torch.ones(4), name="loss")
+hvd.start_timeline("{path}")
+limit = 1 << 16
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+for step in range(1000):
+    loss = hvd.allreduce(torch.full((4,), float(step)), name="loss")
+hvd.shutdown()
+print("loss", loss[0].item())
+"""
+
+
+@pytest.mark.parametrize("name", ["timeline.json", "/dev/full"])
+def test_a_disk_that_is_full_ends_the_timeline_alone(horovodrun: Launch, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    armed = dict(os.environ, HOROVOD_TIMELINE="DYNAMIC")
+    done = horovodrun("-np", "2", sys.executable, "-c", FILLS.format(path=path), env=armed)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:loss 999.0", "[1]<stdout>:loss 999.0"]
+    (line,) = done.stderr.splitlines()
+    why = "No space left on device" if name == "/dev/full" else "File too large"
+    assert line.endswith(f"The timeline '{path}' ends here: {why}. The job goes on.")
+    if name != "/dev/full":
+        assert json.loads(path.read_text()), "what came before is complete"

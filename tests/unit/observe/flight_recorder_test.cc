@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace roda::observe {
 namespace {
@@ -91,6 +92,47 @@ TEST_F(Flight, SaysWhatWasSubmittedLast) {
   submit("first");
   submit("second", CoarseClock::now().time_since_epoch().count());
   EXPECT_NE(latest_operations(recorders).find("rank 3 'second', 0 s ago."), std::string::npos);
+}
+
+TEST_F(Flight, SaysAtWhichLineTheProgramWaits) {
+  note_line(room->bytes, "/users/me/first_and_longer.py:100");
+  note_line(room->bytes, "train.py:57");
+  EXPECT_EQ(dump()["ranks"][0]["where"], "train.py:57");
+  submit("grad");
+  const std::array recorders{std::span<std::byte>(room->bytes)};
+  EXPECT_NE(latest_operations(recorders).find(" s ago, and waits at train.py:57."), std::string::npos);
+  note_line(room->bytes, "");
+  EXPECT_EQ(latest_operations(recorders).find("waits"), std::string::npos);
+}
+
+TEST_F(Flight, OfALineWithALongPathTheEndIsKept) {
+  note_line(room->bytes, std::string(400, 'x') + "/train.py:57");
+  EXPECT_EQ(dump()["ranks"][0]["where"], std::string(283, 'x') + "/train.py:57");
+}
+
+TEST_F(Flight, ALineThatIsHalfWrittenIsNotShown) {
+  note_line(room->bytes, "train.py:57");
+  ++reinterpret_cast<FlightHeader*>(room->bytes.data())->line_number;
+  note_line(room->bytes, "another.py:1");  // whoever began has not ended
+  EXPECT_EQ(dump()["ranks"][0]["where"], "");
+}
+
+TEST_F(Flight, OfTwoLinesAReaderNeverSeesAMixture) {
+  const std::array lines{std::string(200, 'X'), std::string(250, 'Y')};
+  std::atomic<bool> is_enough = false;
+  std::thread writer([&] {
+    for (std::size_t i = 0; !is_enough; ++i) note_line(room->bytes, lines[i % 2]);
+  });
+  const std::array recorders{std::span<std::byte>(room->bytes)};
+  for (int x = 0, y = 0; x < 1'000 || y < 1'000;) {
+    const std::string told = latest_operations(recorders);
+    const bool has_x = told.find('X') != std::string::npos, has_y = told.find('Y') != std::string::npos;
+    EXPECT_FALSE(has_x && has_y) << told;
+    x += has_x ? 1 : 0;
+    y += has_y ? 1 : 0;
+  }
+  is_enough = true;
+  writer.join();
 }
 
 TEST_F(Flight, AFolderThatIsNotThereIsNamed) {

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 namespace roda::observe {
@@ -142,6 +144,37 @@ TEST_F(TimelineFile, SaysWhoWritesAndWhatRan) {
   EXPECT_EQ(activity["name"], "SHM_ALLREDUCE");
   EXPECT_EQ(activity["args"]["plan"], "ring");
   EXPECT_EQ(activity["pid"], part["pid"]);
+}
+
+TEST_F(TimelineFile, ForgetsNamesThatAreUsedNoMore) {
+  constexpr int kNames = 160;  // of a size that less than half of them are remembered
+  const auto unnamed = [](int i) { return std::string(60'000, 'x') + std::to_string(i); };
+  Timeline t;
+  ASSERT_TRUE(t.open(path, false).ok());
+  t.announced("waits", RODA_ALLREDUCE, 0);
+  t.launched("runs", RODA_ALLREDUCE);
+  for (int i = 0; i < kNames; ++i) {
+    all_of(t, unnamed(i));
+    all_of(t, "used");
+  }
+  all_of(t, unnamed(0));
+  t.agreed("waits", RODA_ALLREDUCE);
+  t.started("runs", "X_ALLREDUCE");
+  t.ended("runs", RODA_FLOAT32, {});
+  t.close();
+  std::map<std::string, std::vector<int>> rows;
+  std::map<int, int> open;
+  for (const auto& e : read()) {
+    if (e["name"] == "process_name" && e["args"].contains("name")) rows[e["args"]["name"]].push_back(e["pid"]);
+    open[e["pid"]] += e["ph"] == "B" ? 1 : e["ph"] == "E" ? -1 : 0;
+  }
+  EXPECT_EQ(rows[unnamed(0)].size(), 2u) << "it was forgotten";
+  EXPECT_EQ(rows[unnamed(kNames - 1)].size(), 1u);
+  for (const char* name : {"used", "waits", "runs"}) EXPECT_EQ(rows[name].size(), 1u) << name;
+  std::set<int> pids;
+  for (const auto& [name, own] : rows) pids.insert(own.begin(), own.end());
+  EXPECT_EQ(pids.size(), kNames + 4u) << "no row has two tensors";
+  for (const auto& [pid, count] : open) EXPECT_EQ(count, 0) << pid;
 }
 
 TEST_F(TimelineFile, CanBeSwitchedAndClosed) {

@@ -88,6 +88,7 @@ class _Wait:
         # Members of a set are those that ever used it, as far as is remembered.
         self.missing |= {rank.rank for rank in ranks if _is_missing(rank, key)}
         self.missing_count = max(self.missing_count, len(self.missing))
+        self.where = {rank.where for rank in having if rank.where}
 
     def who_is_missing(self) -> str:
         """Return the ranks, as far as they are known."""
@@ -103,9 +104,10 @@ def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
     )
     known = {rank.rank: rank for rank in ranks}
     suspects = [known[rank] for rank in wait.missing if rank in known]
+    at = f" at {min(wait.where)}" if len(wait.where) == 1 else ""
     text = (
         f"{ranks_in_words(wait.waiting)} {'has' if len(wait.waiting) == 1 else 'have'} waited for "
-        f"{wait.seconds:.1f} s for {wait.who_is_missing()} to submit {describe(wait.operation)}"
+        f"{wait.seconds:.1f} s{at} for {wait.who_is_missing()} to submit {describe(wait.operation)}"
     )
     if not suspects:
         return f"{_sentence(text)}; run roda-doctor where that runs, too."

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 def _look(job: flight.LiveJob) -> list[flight.Rank]:
     ranks = job.read()
     for rank in ranks:
-        rank.where = _line_of(rank.pid)
+        rank.where = _line_of(rank.pid) or rank.where
     return ranks
 
 

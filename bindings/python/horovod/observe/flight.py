@@ -29,13 +29,14 @@ DTYPES = (
 
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
 _ROOMS = struct.Struct("=8x8sQQQQQ")
-_HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64s48x")
+_HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64sQ296s")
 # Of a job's ranks on every host, most telling first.
 _TELL_JOBS_APART = (
     "HOROVOD_GLOO_RENDEZVOUS_PORT", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "MASTER_PORT", "SLURM_JOB_ID",
 )  # fmt: skip
 HOST_CHARACTERS = 63  # of a host's name, in a recorder
 _IS_DUMPED = 28  # in the header of a host's first rank: whether the host's dump is written
+_LINE_NUMBER = 208  # in every header: another number is another line; odd while that is written
 _ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
 
 
@@ -96,7 +97,7 @@ class Rank:
     taken: int = 0
     process: str = ""  # "running", "stopped" or "gone", where that is known
     cause: str = ""  # what ended the job
-    where: str = ""  # the line of the program
+    where: str = ""  # the line of the program at which it waits, or by py-spy is
     by_key: dict[tuple[int, str], Operation] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -140,18 +141,19 @@ def _operation(data: bytes) -> Operation | None:
 
 
 def _rank(room: bytes) -> Rank | None:
-    if room[:8] != b"rodaflt1":
+    if room[:8] != b"rodaflt2":
         return None
-    tag, entries, size_of_entry, rank, size, pid, _, generation, wall, started, last, ended, sent, host, transports = (
-        _HEADER.unpack_from(room)
-    )
+    (
+        _, entries, size_of_entry, rank, size, pid, _, generation, wall, started, last, ended, sent, host, transports,
+        line_number, line,
+    ) = _HEADER.unpack_from(room)  # fmt: skip
     if size_of_entry != _ENTRY.size:
         raise NoRecordError("the processes run another version of Roda than this tool is from")
     begins = range(_HEADER.size, _HEADER.size + entries * size_of_entry, size_of_entry)
     operations = [each for begin in begins if (each := _operation(room[begin : begin + size_of_entry])) is not None]
     return Rank(
         rank, size, pid, generation, _text(host), _text(transports), wall, started, last, ended, sent, operations,
-        time.clock_gettime_ns(time.CLOCK_MONOTONIC), _state_of(pid),
+        time.clock_gettime_ns(time.CLOCK_MONOTONIC), _state_of(pid), where="" if line_number % 2 else _text(line),
     )  # fmt: skip
 
 
@@ -190,7 +192,14 @@ class _LiveHost:
     def read(self) -> list[Rank]:
         """Return what every rank of the host has recorded so far."""
         begins = range(self._begin, self._begin + self._room * self._count, self._room)
-        return [each for begin in begins if (each := _rank(self._memory[begin : begin + self._room])) is not None]
+        return [each for begin in begins if (each := _rank(self._copy(begin))) is not None]
+
+    def _copy(self, begin: int) -> bytes:
+        at = slice(begin + _LINE_NUMBER, begin + _LINE_NUMBER + 8)
+        while True:
+            number, room = self._memory[at], self._memory[begin : begin + self._room]
+            if self._memory[at] == number:  # else the line changed meanwhile
+                return room
 
 
 class LiveJob:
