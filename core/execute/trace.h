@@ -1,4 +1,5 @@
-// When the parts of a launch began and ended, for the timeline: packing, calls of a composition, unpacking.
+// When the parts of a launch began and ended, for the timeline: packing, calls of a composition or slices of a plan
+// that has none, unpacking.
 //
 // Not thread-safe: owned by whoever runs the launch.
 #pragma once
@@ -18,7 +19,7 @@ class Trace {
 
   struct Part {
     std::string what;
-    int stage = -1;  // of the plan; -1: copies
+    int stage = -1;  // of the plan, or which of the slices in flight; -1: copies
     std::size_t slice = 0;
     Clock::time_point begin, end;
   };

@@ -2,7 +2,7 @@
 """What a training step loses to exchanging gradients: whole steps of small models, by every way that is there.
 
 usage: horovodrun -np 2 python tools/perf/training.py [--models cnn,transformer,mlp] [--ways hvd,...] [--rounds 7]
-       HOROVOD_TIMELINE=DYNAMIC horovodrun … --models deep --ways hvd --timeline '/tmp/trace.{rank}.json' --steps 40
+       HOROVOD_TIMELINE=DYNAMIC horovodrun … --models deep --ways hvd --timeline '/tmp/trace.{rank}.json'
 
 `alone` is the same step of all ranks at once without any exchange, `one rank` of the first while the others wait. The
 others: torch's DDP over Gloo and over the backend roda, and `hvd.DistributedOptimizer`: plain, sharded, with gradients

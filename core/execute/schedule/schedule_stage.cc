@@ -28,6 +28,7 @@ class ScheduleStage final : public Stage {
     std::uint32_t width = std::max(options.slices_in_flight, 1u);
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
+    began_.resize(width);
   }
 
   bool takes_buckets() const override { return execute::takes_buckets(program_); }
@@ -39,13 +40,15 @@ class ScheduleStage final : public Stage {
   Status begin(const StageArgs& args) override;
   Status advance(bool* done) override;
   Status advance(Effort* effort);
+  void tell_of_slice() const;
   void abort_groups(const Status& cause) override { group_.abort(cause); }
   bool release() override;
 
   TransportGroup& group_;
   const ExecuteOptions& options_;
   const Program program_;
-  std::vector<std::unique_ptr<Run>> runs_;  // slice k runs in runs_[k % size]
+  std::vector<std::unique_ptr<Run>> runs_;       // slice k runs in runs_[k % size]
+  std::vector<Trace::Clock::time_point> began_;  // of each of them, where somebody is told
   StageArgs args_;
   Layout layout_;
   std::size_t begun_ = 0;  // slices
@@ -95,16 +98,24 @@ Status ScheduleStage::begin(const StageArgs& args) {
 Status ScheduleStage::advance(Effort* effort) {
   while (ended_ < layout_.slices()) {
     for (; begun_ < layout_.slices() && begun_ - ended_ < runs_.size(); ++begun_) {
+      if (args_.trace != nullptr) began_[begun_ % runs_.size()] = Trace::Clock::now();
       RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_));
     }
     const std::uint64_t before = effort->moves;
     for (std::size_t slice = ended_; slice < begun_; ++slice) {
       RODA_RETURN_IF_ERROR(runs_[slice % runs_.size()]->advance(effort));
     }
-    while (ended_ < begun_ && runs_[ended_ % runs_.size()]->idle()) ++ended_;
+    for (; ended_ < begun_ && runs_[ended_ % runs_.size()]->idle(); ++ended_) tell_of_slice();
     if (effort->moves == before || effort->budget == 0) break;
   }
   return {};
+}
+
+// Of the one that has ended, in a row of its run. An only slice is the whole stage, of which others tell.
+void ScheduleStage::tell_of_slice() const {
+  if (args_.trace == nullptr || layout_.slices() == 1) return;
+  const std::size_t run = ended_ % runs_.size();
+  args_.trace->add("SLICE", static_cast<int>(run), ended_, began_[run]);
 }
 
 Status ScheduleStage::advance(bool* done) {

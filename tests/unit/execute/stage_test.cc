@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,6 +59,28 @@ TEST(Stage, BucketsNeedNoFusionBuffer) {
     };
     run_world(3, tiny_options(), body, loop_with_far_ranks());
   }
+}
+
+TEST(Stage, ATraceHasEverySliceUnlessItIsTheOnlyOne) {
+  const auto body = [](Rank& self) {
+    for (const std::size_t count : {std::size_t{4000}, std::size_t{1}}) {
+      Bytes data = encode(values(self.rank, count, RODA_SUM), RODA_FLOAT32);
+      Trace trace;
+      StageArgs args = allreduce_args(self.group, count == 1 ? 2 : 1, count, data.data());
+      args.trace = &trace;
+      ASSERT_TRUE(self.run("ring", args).ok());
+      std::map<int, Trace::Clock::time_point> ends;  // by row: slices there follow one another
+      for (std::size_t i = 0; i < trace.parts().size(); ++i) {
+        const Trace::Part& part = trace.parts()[i];
+        EXPECT_EQ(part.slice, i);
+        EXPECT_LE(ends[part.stage], part.begin);
+        EXPECT_LE(part.begin, part.end);
+        ends[part.stage] = part.end;
+      }
+      EXPECT_EQ(trace.parts().size() > 1, count > 1) << trace.parts().size();
+    }
+  };
+  run_world(3, tiny_options(), body);
 }
 
 TEST(Stage, OnlyStagesThatMoveSlicesTakeBuckets) {

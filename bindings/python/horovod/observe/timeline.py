@@ -11,6 +11,7 @@ from pathlib import Path
 
 PACKS = "MEMCPY_IN_FUSION_BUFFER"
 UNPACKS = "MEMCPY_OUT_FUSION_BUFFER"
+SLICE = "SLICE"  # of a plan that has one stage, of which the activity tells as a whole
 
 
 class NoTimelineError(Exception):
@@ -84,6 +85,8 @@ def _uses_of_tensor(name: str, events: Iterable[dict[str, object]]) -> Iterable[
     announced, running, depth = Use(name), Use(name), 0
     for event in events:
         kind, at, what = event["ph"], float(event["ts"]), str(event.get("name", ""))
+        if kind == "X" and what == SLICE:
+            continue
         if kind == "X" and "tid" in event:
             running.parts.append(Part(what, int(event["tid"]), at, at + float(event["dur"])))
         elif kind == "X":
