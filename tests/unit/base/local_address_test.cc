@@ -71,7 +71,7 @@ TEST(LocalAddress, OthersReachTheFirstKnownAddressThatIsItsOwn) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto run = [](const char* command) { return std::system(command) == 0; };
-    if (::unshare(CLONE_NEWNET) != 0 || !run("ip link add docker0 type veth peer name wire0 2>/dev/null") ||
+    if (::unshare(CLONE_NEWNET) != 0 || !run("ip link add wire0 type veth peer name docker0 2>/dev/null") ||
         !run("ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up") ||
         !run("ip addr add 10.1.2.3/24 dev wire0 && ip link set wire0 up")) {
       ::_exit(kMayNot);
