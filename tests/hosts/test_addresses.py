@@ -18,19 +18,19 @@ MPI = {"OMPI_MCA_btl_tcp_if_include": WIRE}  # Open MPI's own connections would 
 @pytest.mark.parametrize("transport", ["tcp", "gloo", "ucx"])
 def test_horovodrun(launch: Launch, crossed_hosts: Network, transport: str) -> None:
     skip_unless_usable(transport)
-    done = launch("horovodrun", crossed_hosts, (2, 2), "train.py", **variables(transport))
+    done = launch("horovodrun", crossed_hosts, (2, 2), "sums.py", **variables(transport))
     assert done.status == 0, str(done)
     assert done.told == FINE, str(done)
 
 
 def test_an_elastic_job(launch: Launch, crossed_hosts: Network) -> None:
-    done = launch("horovodrun", crossed_hosts, (2, 2), "train.py", "--min-np", "4")
+    done = launch("horovodrun", crossed_hosts, (2, 2), "sums.py", "--min-np", "4")
     assert done.status == 0, str(done)
     assert done.told == FINE, str(done)
 
 
 def test_mpirun(launch: Launch, crossed_hosts: Network) -> None:
-    done = launch("mpirun", crossed_hosts, (2, 2), "train.py", **variables("tcp"), **MPI)
+    done = launch("mpirun", crossed_hosts, (2, 2), "sums.py", **variables("tcp"), **MPI)
     assert done.status == 0, str(done)
     assert done.told == FINE, str(done)
 
@@ -39,7 +39,7 @@ def start_by_variables(runner: Runner, network: Network, **given: str) -> list:
     where = {"WORLD_SIZE": "4", "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": PORT, **given}
     started = []
     for host in (0, 1):
-        loop = f"for i in 0 1; do RANK=$((2 * {host} + i)) {sys.executable} {JOBS / 'train.py'} & done; wait"
+        loop = f"for i in 0 1; do RANK=$((2 * {host} + i)) {sys.executable} {JOBS / 'sums.py'} & done; wait"
         started.append(runner.start(network, (2, 2), ["sh", "-c", loop], on=host, **where))
     return [runner.end(process) for process in started]
 
@@ -54,7 +54,7 @@ def test_an_interface_that_is_named_is_used_and_its_error_says_what_there_is(
     launch: Launch, crossed_hosts: Network
 ) -> None:
     first, second = crossed_hosts.hosts
-    done = launch("horovodrun", crossed_hosts, (1, 1), "train.py", HOROVOD_GLOO_IFACE=DEAD)
+    done = launch("horovodrun", crossed_hosts, (1, 1), "sums.py", HOROVOD_GLOO_IFACE=DEAD)
     assert done.status != 0
     assert done.told == []
     text = done.stderr + done.stdout
@@ -67,7 +67,7 @@ def test_an_interface_that_is_named_is_used_and_its_error_says_what_there_is(
 
 
 def test_so_is_one_that_is_named_for_tcp_alone(launch: Launch, crossed_hosts: Network) -> None:
-    done = launch("horovodrun", crossed_hosts, (1, 1), "train.py", **variables("tcp"), RODA_TCP_IFACE=DEAD)
+    done = launch("horovodrun", crossed_hosts, (1, 1), "sums.py", **variables("tcp"), RODA_TCP_IFACE=DEAD)
     assert done.status != 0
     assert done.told == []
     text = done.stderr + done.stdout

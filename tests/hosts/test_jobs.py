@@ -34,9 +34,7 @@ def test_collectives(launch: Launch, two_hosts: Network, launcher: str, transpor
 
 
 def numbers(rank: int, size: int, local: tuple[int, int], cross: tuple[int, int], host: str, uniform: bool) -> str:
-    return (
-        f"rank {rank} of {size}, local {local[0]} of {local[1]}, cross {cross[0]} of {cross[1]}, {host}, {uniform}"
-    )
+    return f"rank {rank} of {size}, local {local[0]} of {local[1]}, cross {cross[0]} of {cross[1]}, {host}, {uniform}"
 
 
 # By slots: local rank and size, cross rank and size, and host of every rank.
