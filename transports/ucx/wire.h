@@ -107,7 +107,9 @@ class Outbox {
     slot->message.data.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    // UCX asks the peer for its endpoint's number when that is first needed: now, by a hello. An answer that still
+    // waits behind other messages when its endpoint is closed ends the process (an assertion of UCX 1.13).
+    param.flags = UCP_AM_SEND_FLAG_EAGER | (header.word == Word::kHello ? UCP_AM_SEND_FLAG_REPLY : 0);
     param.user_data = slot;
     param.cb.send = &Outbox::on_taken;
     const ucs_status_ptr_t request = ucp.am_send_nbx(endpoint, kControlId, &slot->message.header, sizeof header,
