@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +47,11 @@ class NoNamespacesError(RuntimeError):
     """This machine, or this user, can't have network namespaces."""
 
 
-def _ip(*arguments: str) -> None:
+def _ip(*arguments: str) -> str:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607
     if done.returncode != 0:
         raise NoNamespacesError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _remove_namespace(name: str) -> None:
@@ -150,6 +152,7 @@ class Network:
             if self._rate is not None:
                 shape = f"netns exec {host.namespace} tc qdisc add dev {WIRE} root tbf rate {self._rate}"
                 _ip(*shape.split(), "burst", "256kb", "latency", "50ms")
+        self._await_wires()
         self.agent.write_text(_AGENT.format(cases="\n".join(map(self._case, self.hosts))))
         self.agent.chmod(0o700)
 
@@ -170,6 +173,15 @@ class Network:
             port = f"port{i}"
             _ip("link", "add", WIRE, "netns", end, "type", "veth", "peer", "name", port, "netns", self._switch)
             _ip("-n", self._switch, "link", "set", port, "master", "bridge0", "up")
+
+    def _await_wires(self) -> None:
+        """Wait until the kernel says that they carry something, up to a second after the fact: UCX takes no others."""
+        limit = time.monotonic() + 20
+        for host in self.hosts:
+            while "state UP" not in _ip("-n", host.namespace, "-o", "link", "show", WIRE):
+                if time.monotonic() > limit:
+                    raise NoNamespacesError(f"the wire of {host.name} does not come up")
+                time.sleep(0.02)
 
     @property
     def agent(self) -> Path:
