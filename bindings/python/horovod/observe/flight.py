@@ -220,8 +220,9 @@ class LiveJob:
     def save(self, folder: Path) -> None:
         """Write the dump of each host that has none; while the processes live."""
         for host in self._hosts:
+            ranks = host.read()  # first: a rank that is ended, too, is gone once it finds the dump claimed
             if host.claim():
-                write_dump(host.read(), folder)
+                write_dump(ranks, folder)
 
 
 def _family(pid: int) -> list[int]:
