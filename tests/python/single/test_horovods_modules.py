@@ -15,8 +15,6 @@ from types import SimpleNamespace
 import pytest
 from horovod.runner import gloo_run
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
-from horovod.runner.common.service.driver_service import BasicDriverClient, BasicDriverService
-from horovod.runner.common.service.task_service import BasicTaskClient, BasicTaskService
 from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
 from horovod.runner.common.util.network import (
     BasicClient,
@@ -29,13 +27,9 @@ from horovod.runner.common.util.network import (
 from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.elastic import discovery
 from horovod.runner.elastic.discovery import FixedHosts, HostManager, HostState
-from horovod.runner.elastic.driver import DISCOVER_HOSTS_FREQUENCY_SECS, ELASTIC_TIMEOUT_SECS, ElasticDriver
-from horovod.runner.elastic.registration import WorkerStateRegistry
-from horovod.runner.elastic.rendezvous import create_rendezvous_handler
 from horovod.runner.elastic.worker import HostUpdateResult
 from horovod.runner.http.http_client import put_data_into_kvstore, read_data_from_kvstore
 from horovod.runner.http.http_server import KVStoreServer, RendezvousServer
-from horovod.runner.task_fn import _task_fn
 from horovod.runner.util import network
 
 KEY = b"k" * 32
@@ -174,8 +168,6 @@ def test_ranks_that_others_start_meet_at_the_rendezvous() -> None:
         assert [rank.communicate(timeout=120)[0] for rank in ranks] == ["0 2\n", "1 2\n"]
     finally:
         rendezvous.stop()
-    with pytest.raises(ValueError, match="takes no handler"):
-        rendezvous.start(object)
 
 
 def test_addresses_of_this_host() -> None:
@@ -226,21 +218,3 @@ def test_a_host_that_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not manager.get_host_event("a").is_set()
     with pytest.raises(ValueError, match="blacklist_cooldown_range"):
         HostState((0, 5))
-
-
-@pytest.mark.parametrize(
-    "use",
-    [ElasticDriver, WorkerStateRegistry, BasicDriverService, BasicDriverClient, BasicTaskService, BasicTaskClient,
-     create_rendezvous_handler, _task_fn],
-)  # fmt: skip
-def test_what_is_not_here_says_what_is(use: object) -> None:
-    with pytest.raises(NotImplementedError, match=r"horovod\.run"):
-        use("anything")
-    assert (DISCOVER_HOSTS_FREQUENCY_SECS, ELASTIC_TIMEOUT_SECS) == (1, 600)
-
-
-def test_the_program_that_looks_for_interfaces_says_so_too() -> None:
-    command = [sys.executable, "-m", "horovod.runner.task_fn", "0", "2", "x", "y"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "NotImplementedError: horovod.runner.task_fn is not a part of Roda's launcher" in done.stderr

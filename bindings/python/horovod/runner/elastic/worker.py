@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from horovod.common.exceptions import HorovodInternalError
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
+# Of a worker that an ElasticDriver's caller started; the launcher's own get a descriptor.
+_DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", "_HOROVOD_SECRET_KEY")
 _CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
 
@@ -115,6 +117,7 @@ class Channel:
                     self.tell(lives=message["ask"])
                 else:
                     self._orders.put(message)
+        self._orders.put({"refused": "the process that drives this elastic job is gone"})
 
 
 class Listener(Protocol):
@@ -142,7 +145,11 @@ class WorkerNotificationManager:
     def channel(self) -> Channel | None:
         """Return what ties this process to the launcher; None in a job that is not elastic, and in a forked child."""
         with self._lock:
-            descriptor = os.environ.pop(_FD_VARIABLE, None)
+            descriptor: str | int | None = os.environ.pop(_FD_VARIABLE, None)
+            if descriptor is None and self._channel is None and all(name in os.environ for name in _DRIVEN):
+                from horovod.runner.elastic.rendezvous import connect  # noqa: PLC0415 (few jobs need it)
+
+                descriptor = connect()
             if descriptor is not None:
                 self._channel, self._owner = Channel(int(descriptor), self._on_notice), os.getpid()
             return self._channel if self._owner == os.getpid() else None

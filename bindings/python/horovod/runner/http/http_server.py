@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 import http.server
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from horovod import _roda
 from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.common.util.network import BasicService
 from horovod.runner.http import ensure_secret
 from horovod.runner.http.http_client import DIGEST_HEADER, digest
 from horovod.runner.util.threads import in_thread
@@ -118,11 +119,13 @@ class RendezvousServer:
     def __init__(self, verbose: int = 0) -> None:
         del verbose
         self._server: _roda.RendezvousServer | None = None
+        self._workers: BasicService | None = None
 
-    def start(self, handler_cls: Any = None) -> int:
-        """Start, and return the port; ValueError for a handler: elastic jobs have another mechanism here."""
+    def start(self, handler_cls: Callable[[bytes], BasicService] | None = None) -> int:
+        """Start, and return the port: that of an elastic job's, with what ``create_rendezvous_handler`` returns."""
         if handler_cls is not None:
-            raise ValueError("RendezvousServer takes no handler: horovod.runner.gloo_run.launch_gloo_elastic runs jobs")
+            self._workers = handler_cls(ensure_secret())
+            return self._workers.get_port()
         self._server = _roda.RendezvousServer(_ANY, 0, ensure_secret())
         return int(self._server.port)
 
@@ -137,3 +140,6 @@ class RendezvousServer:
         if self._server is not None:
             self._server.stop()
             self._server = None
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None

@@ -43,8 +43,16 @@ class AckResponse:
     """It has been done, and there is nothing else to say."""
 
 
+class AckStreamResponse(AckResponse):
+    """What was asked for follows: pieces of text, each a message, and None behind the last."""
+
+
 class NoValidAddressesFound(Exception):
     """A service is at none of the addresses that were given."""
+
+
+class StreamBrokenError(RuntimeError):
+    """A stream ended before its end; it is not asked for again."""
 
 
 class Wire:
@@ -114,7 +122,13 @@ class _Handler(socketserver.StreamRequestHandler):
             wire = self.server.service._wire
             request = wire.read(self.rfile)
             self.connection.settimeout(None)  # it is one of ours, and its answer may take long
-            wire.write(self.server.service._handle(request, self.client_address), self.wfile)
+            answer = self.server.service._handle(request, self.client_address)
+            answer, stream = answer if isinstance(answer, tuple) else (answer, None)
+            wire.write(answer, self.wfile)
+            while stream is not None:
+                piece = stream.read()
+                wire.write(piece, self.wfile)
+                stream = None if piece is None else stream
 
 
 class BasicService:
@@ -139,7 +153,11 @@ class BasicService:
         self._thread = in_thread(self._server.serve_forever, name=service_name)
 
     def _handle(self, req: Any, client_address: tuple[str, int]) -> Any:
-        """Return the answer to a request; subclasses ask this one for those that they don't know."""
+        """Return the answer to a request; subclasses ask this one for those that they don't know.
+
+        Where the answer is an :class:`AckStreamResponse`, it is returned in a pair with a stream, whose ``read()``
+        waits for text, and returns None at its end.
+        """
         if isinstance(req, PingRequest):
             return PingResponse(self._service_name, client_address[0])
         raise NotImplementedError(f"{self._service_name} has no answer to {type(req).__name__}")
@@ -234,28 +252,42 @@ class BasicClient:
                 return not self._match_intf or answer.source_address in own
         return False
 
-    def _ask(self, place: tuple[str, int], req: Any, connect_timeout: float | None) -> Any:
+    def _ask(self, place: tuple[str, int], req: Any, connect_timeout: float | None, stream: Any = None) -> Any:
         with socket.create_connection(place, connect_timeout) as connection:
             if not isinstance(req, PingRequest):
                 connection.settimeout(None)
-            with connection.makefile("rwb") as stream:
-                self._wire.write(req, stream)
-                return self._wire.read(stream)
+            with connection.makefile("rwb") as wires:
+                self._wire.write(req, wires)
+                answer = self._wire.read(wires)
+                if isinstance(answer, AckStreamResponse):
+                    self._take_stream(wires, stream)
+                return answer
 
-    def _send(self, req: Any) -> Any:
-        """Return the service's answer.
+    def _take_stream(self, wires: BinaryIO, stream: Any) -> None:
+        try:
+            while (piece := self._wire.read(wires)) is not None:
+                if stream is not None:
+                    stream.write(piece)
+                    stream.flush()
+        except (OSError, EOFError) as error:
+            raise StreamBrokenError(f"{self._service_name} hung up in the middle of a stream: {error}") from error
+
+    def _send(self, req: Any, stream: Any = None) -> Any:
+        """Return the service's answer; text that follows it is written to `stream`, up to its end.
 
         Raises
         ------
         OSError, EOFError
             When it can't be asked any more, or hung up on the question.
+        StreamBrokenError
+            When it hung up in the middle of a stream.
         """
         error: Exception = NoValidAddressesFound(self._service_name)
         for _ in range(self._attempts):
             for places in self._addresses.values():
                 for place in places:
                     try:
-                        return self._ask(place, req, self._probe_timeout)
+                        return self._ask(place, req, self._probe_timeout, stream)
                     except (OSError, EOFError) as failure:
                         error = failure
         raise error
