@@ -86,17 +86,17 @@ Status check_basics(const roda_op& op) {
                            std::to_string(sizeof op) +
                            ": set it to sizeof(roda_op), and compile with this version's roda.h.");
   }
-  const std::string title = op_title(op.collective);
+  const auto title = [&op] { return std::string(op_title(op.collective)); };
   if (!is(op, RODA_SUBMITTED)) return Status::invalid("unknown collective " + std::to_string(op.collective));
   if (!has_tensor(op)) return {};
-  if (op.name == nullptr || op.name[0] == '\0') return Status::invalid(title + ": the operation has no name.");
+  if (op.name == nullptr || op.name[0] == '\0') return Status::invalid(title() + ": the operation has no name.");
   if (const std::size_t bytes = std::strlen(op.name); bytes > kMostNameBytes) {
-    return Status::invalid(title + " '" + std::string(op.name, 40) + "...': its name has " + std::to_string(bytes) +
+    return Status::invalid(title() + " '" + std::string(op.name, 40) + "...': its name has " + std::to_string(bytes) +
                            " bytes; at most " + std::to_string(kMostNameBytes) + " are allowed.");
   }
-  if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title + ": unknown dtype " + std::to_string(op.dtype));
+  if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title() + ": unknown dtype " + std::to_string(op.dtype));
   if (op.ndim < 0 || op.ndim > kMostDimensions || (op.ndim > 0 && op.shape == nullptr)) {
-    return Status::invalid(title + " '" + op.name + "': a shape of 0 to " + std::to_string(kMostDimensions) +
+    return Status::invalid(title() + " '" + op.name + "': a shape of 0 to " + std::to_string(kMostDimensions) +
                            " dimensions is needed.");
   }
   std::int64_t elements = 1;  // an empty dimension counted as one: the others' product is a row's length
@@ -104,17 +104,17 @@ Status check_basics(const roda_op& op) {
   for (int d = 0; d < op.ndim; ++d) {
     is_empty = is_empty || op.shape[d] == 0;
     if (op.shape[d] < 0 || __builtin_mul_overflow(elements, std::max<std::int64_t>(op.shape[d], 1), &elements)) {
-      return Status::invalid(title + " '" + op.name + "': a negative or too large dimension.");
+      return Status::invalid(title() + " '" + op.name + "': a negative or too large dimension.");
     }
   }
   if (elements > PTRDIFF_MAX / static_cast<std::int64_t>(roda_dtype_size(op.dtype))) {
-    return Status::invalid(title + " '" + op.name + "': " + std::to_string(elements) + " elements of " +
+    return Status::invalid(title() + " '" + op.name + "': " + std::to_string(elements) + " elements of " +
                            roda_dtype_name(op.dtype) + " are more than memory can hold.");
   }
   const bool needs_output = roda_collective_of(op.collective)->output == RODA_WHOLE && !is_for_root(op);
   if (!is_empty &&
       ((op.input == nullptr && op.collective != RODA_BROADCAST) || (needs_output && op.output == nullptr))) {
-    return Status::invalid(title + " '" + op.name + "': a buffer is missing.");
+    return Status::invalid(title() + " '" + op.name + "': a buffer is missing.");
   }
   return {};
 }

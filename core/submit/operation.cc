@@ -1,7 +1,10 @@
 #include "core/submit/operation.h"
 
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <string>
+#include <utility>
 
 namespace roda::engine {
 
@@ -27,6 +30,17 @@ void OutputBlock::release() {
   std::free(this);
 }
 
+void Operation::recycle() {
+  std::string name = std::move(request.name);
+  std::vector<std::int64_t> shape = std::move(request.shape);
+  std::destroy_at(this);
+  std::construct_at(this);
+  name.clear();
+  shape.clear();
+  request.name = std::move(name);
+  request.shape = std::move(shape);
+}
+
 HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
   const MutexLock lock(mutex_);
   if (free_.empty()) {
@@ -39,7 +53,6 @@ HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
   if (slot.state == nullptr) slot.state = std::make_unique<HandleState>();
   slot.live = true;
   HandleState* state = slot.state.get();
-  state->operations.clear();
   state->operations.resize(count);
   state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
   state->first_error = Status();
@@ -68,7 +81,7 @@ void HandleTable::release(std::uint64_t handle) {
   if (slot == nullptr) return;
   slot->live = false;
   ++slot->generation;
-  slot->state->operations.clear();
+  for (Operation& op : slot->state->operations) op.recycle();
   free_.push_back(static_cast<std::uint32_t>(handle));
 }
 

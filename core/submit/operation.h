@@ -60,8 +60,11 @@ struct Operation {
   bool launched = false;   // part of a launch: it ends with that
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
+  std::size_t name_hash = 0;   // while it is in flight
   HandleState* handle = nullptr;
 
+  // Makes it ready for another one: forgets all but the memory of the name and the shape.
+  void recycle();
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
 

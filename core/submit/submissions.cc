@@ -6,17 +6,35 @@
 
 namespace roda::engine {
 
+bool Submissions::enter_locked(Operation* op) {
+  const Key key{op->request.set, op->request.name};
+  op->name_hash = key.name_hash;
+  if (spare_.empty()) return in_flight_.emplace(key, op).second;
+  InFlight::node_type entry = std::move(spare_.back());
+  spare_.pop_back();
+  entry.key() = key;
+  entry.mapped() = op;
+  InFlight::insert_return_type entered = in_flight_.insert(std::move(entry));
+  if (!entered.inserted) spare_.push_back(std::move(entered.node));
+  return entered.inserted;
+}
+
+void Submissions::leave_locked(const Operation& op) {
+  InFlight::node_type entry = in_flight_.extract(Key{op.request.set, op.request.name, op.name_hash});
+  if (!entry.empty()) spare_.push_back(std::move(entry));
+}
+
 Status Submissions::add(HandleState* handle, std::int32_t rank) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
   for (Operation& op : handle->operations) {
     op.request.rank = rank;
     op.submitted = CoarseClock::now();
-    if (in_flight_.emplace(Key{op.request.set, op.request.name}, &op).second) continue;
+    if (enter_locked(&op)) continue;
     // All or none: those of this group that were entered before go out again.
     for (Operation& entered : handle->operations) {
       if (&entered == &op) break;
-      in_flight_.erase(Key{entered.request.set, entered.request.name});
+      leave_locked(entered);
     }
     return Status::invalid(
         "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
@@ -165,7 +183,7 @@ std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& laun
 }
 
 void Submissions::end_locked(Operation* op, const Status& status) {
-  in_flight_.erase(Key{op->request.set, op->request.name});
+  leave_locked(*op);
   HandleState* handle = op->handle;
   if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
   const Continuation then = handle->then;

@@ -103,13 +103,17 @@ class Submissions {
   struct Key {
     std::int32_t set;
     std::string_view name;  // of the operation itself
+    std::size_t name_hash = std::hash<std::string_view>{}(name);
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
     std::size_t operator()(const Key& k) const {
-      return std::hash<std::string_view>{}(k.name) ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
+      return k.name_hash ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
     }
   };
+  using InFlight = std::unordered_map<Key, Operation*, KeyHash>;
+  bool enter_locked(Operation* op) RODA_REQUIRES(mutex_);  // false: one of its name is in flight
+  void leave_locked(const Operation& op) RODA_REQUIRES(mutex_);
   bool has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const RODA_REQUIRES(mutex_);
   Operation* find_locked(std::int32_t set, std::string_view name) const RODA_REQUIRES(mutex_);
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
@@ -119,7 +123,8 @@ class Submissions {
   mutable Mutex mutex_;
   News news_ RODA_GUARDED_BY(mutex_);
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);
-  std::unordered_map<Key, Operation*, KeyHash> in_flight_ RODA_GUARDED_BY(mutex_);
+  InFlight in_flight_ RODA_GUARDED_BY(mutex_);
+  std::vector<InFlight::node_type> spare_ RODA_GUARDED_BY(mutex_);  // entries of operations that have ended
   std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
   Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for
   CoarseClock::time_point to_end_since_ RODA_GUARDED_BY(mutex_) = CoarseClock::time_point::max();

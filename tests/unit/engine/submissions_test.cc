@@ -52,6 +52,25 @@ TEST_F(SubmissionsTest, AGroupEntersAsAWholeOrNotAtAll) {
   EXPECT_TRUE(submissions_.add(make({"b"}, 1), 0).ok()) << "another process set has names of its own";
 }
 
+TEST_F(SubmissionsTest, AHandleIsMadeAgainWithoutItsPast) {
+  std::uint64_t number = 0;
+  for (int round = 0; round < 3; ++round) {
+    HandleState* handle = handles_.create(1, &number);
+    Operation& op = handle->operations[0];
+    EXPECT_EQ(op.request.name + std::to_string(op.request.shape.size() + op.result_shape.size()), "0");
+    EXPECT_FALSE(op.launched);
+    op.request.name = "a name that is too long for a string without memory of its own";
+    op.request.shape = {2, 3};
+    op.result_shape = {1};
+    op.launched = true;
+    ASSERT_TRUE(submissions_.add(handle, 0).ok());
+    EXPECT_EQ(submissions_.add(make({op.request.name}), 0).code(), RODA_ERR_INVALID) << "it is in flight";
+    submissions_.end({&op}, Status());
+    EXPECT_EQ(submissions_.find(0, op.request.name), nullptr);
+    handles_.release(number);
+  }
+}
+
 TEST_F(SubmissionsTest, AHandleKeepsItsFirstError) {
   HandleState* handle = make({"a", "b"});
   ASSERT_TRUE(submissions_.add(handle, 0).ok());
