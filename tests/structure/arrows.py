@@ -58,8 +58,13 @@ INSTALLED = {
 }
 
 # Vendor headers stay in the one folder that wraps them, and in the programs that measure them.
-VENDOR_HEADERS = {"gloo/": "transports/gloo", "mpi.h": "transports/mpi", "ucp/": "transports/ucx",
-                  "infiniband/": "transports/verbs", "nccl.h": "transports/nccl"}
+VENDOR_HEADERS = {
+    "gloo/": "transports/gloo",
+    "mpi.h": "transports/mpi",
+    "ucp/": "transports/ucx",
+    "infiniband/": "transports/verbs",
+    "nccl.h": "transports/nccl",
+}
 VENDOR_USERS = ("tools/perf/peers",)
 
 TRANSPORT_NAMES = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")

@@ -11,7 +11,8 @@ import pytest
 
 README = (arrows.ROOT / "README.md").read_text()
 PAGES = [
-    "README.md", "CONTRIBUTING.md",
+    "README.md",
+    "CONTRIBUTING.md",
     *sorted(path.relative_to(arrows.ROOT).as_posix() for path in (arrows.ROOT / "docs").rglob("*.md")),
 ]
 BIN = Path(sys.executable).parent
@@ -50,7 +51,11 @@ def test_the_example_runs(tmp_path):
     script.write_text(example + 'print("loss", loss.item())\n')
     done = subprocess.run(
         [BIN / "horovodrun", "-np", "2", sys.executable, script],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("loss") == 2
@@ -72,7 +77,11 @@ def test_the_rule_that_readme_shows_is_understood():
     (rules,) = re.findall(r"HOROVOD_SELECT='([^']+)'", README)
     done = subprocess.run(
         [BIN / "roda-info", "--explain", "allreduce", "4K"],
-        env=os.environ | {"HOROVOD_SELECT": rules}, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | {"HOROVOD_SELECT": rules},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"> \S+/oneshot", done.stdout), done.stdout

@@ -18,8 +18,14 @@ def setup(tmp_path):
     def call(script, **variables):
         script = f"set -euo pipefail; . tools/lib/setup.sh; {script}"
         environment = {name: value for name, value in os.environ.items() if name != "RODA_WHEEL"}
-        return subprocess.run(["bash", "-c", script], cwd=tmp_path, env={**environment, **variables},
-                              capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={**environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     return call
 

@@ -3,15 +3,14 @@
 import os
 from pathlib import Path
 
-import horovod.torch as hvd
-import torch
-from checks import require, tell
+import numpy as np
+from checks import hvd, require, tell
 
 rounds = 8
 for _ in range(rounds):
     hvd.init()
     for step in range(20):
-        total = hvd.allreduce(torch.full((100000,), hvd.rank() + 1.0), op=hvd.Sum, name=f"step.{step}")
+        total = hvd.allreduce(np.full(100000, hvd.rank() + 1.0), name=f"step.{step}")
         require(bool((total == sum(range(1, hvd.size() + 1))).all()), f"allreduce {step}")
     last = hvd.rank() == 0
     hvd.shutdown()

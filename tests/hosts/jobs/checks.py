@@ -1,8 +1,13 @@
-"""What the jobs share: telling the test something, and checking results."""
+"""What the jobs share: a binding without a framework, telling the test something, and checking results."""
 
 import os
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "binding"))
+import arrays as hvd  # noqa: E402
+
+__all__ = ["hvd", "require", "tell"]
 
 
 def tell(text: str) -> None:

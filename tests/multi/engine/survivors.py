@@ -32,8 +32,14 @@ def main() -> int:
     count, status = int(sys.argv[1]), int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         job = subprocess.run(  # noqa: S603 (what the test names)
-            noted(sys.argv[3:]), env={**os.environ, "RODA_TEST_STATUS": folder}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS, check=False,
+            noted(sys.argv[3:]),
+            env={**os.environ, "RODA_TEST_STATUS": folder},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
         ends = sorted(int(path.read_text()) for path in Path(folder).iterdir())
     if ends == [status] * count + [128 + signal.SIGKILL]:

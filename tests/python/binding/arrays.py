@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 from horovod.common import operations
 from horovod.common.basics import Sum
-from horovod.common.life_cycle import init as init, rank as rank, shutdown as shutdown, size as size
+from horovod.common.life_cycle import (
+    init as init,
+    local_rank as local_rank,
+    rank as rank,
+    shutdown as shutdown,
+    size as size,
+)
 from horovod.common.operations import Request, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet, global_process_set
 
@@ -57,6 +63,25 @@ def allreduce_async(
     return operations.start([request], 0, lambda _, keep=source: result)
 
 
+def allreduce(
+    array: np.ndarray, name: str | None = None, op: int = Sum, process_set: ProcessSet = global_process_set
+) -> np.ndarray:
+    """Return the reduction of all ranks' arrays."""
+    return synchronize(allreduce_async(array, name, op, process_set))
+
+
+def reducescatter(
+    array: np.ndarray, name: str | None = None, op: int = Sum, process_set: ProcessSet = global_process_set
+) -> np.ndarray:
+    """Return this rank's rows of the reduction; the first ranks get one more where they don't divide."""
+    source = np.ascontiguousarray(array)
+    rows, more = divmod(len(source), process_set.size())
+    result = np.empty((rows + (process_set.rank() < more), *source.shape[1:]), source.dtype)
+    name = tensor_name("reducescatter", name, process_set)
+    request = _request(operations.REDUCESCATTER, name, source, result, process_set, op=op)
+    return operations.run([request], 0, lambda _, keep=source: result)
+
+
 def broadcast(
     array: np.ndarray, root: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> np.ndarray:
@@ -67,9 +92,7 @@ def broadcast(
     return operations.run([request], 0, lambda _: result)
 
 
-def allgather(
-    array: np.ndarray, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> np.ndarray:
+def allgather(array: np.ndarray, name: str | None = None, process_set: ProcessSet = global_process_set) -> np.ndarray:
     """Return every rank's rows."""
     source = np.ascontiguousarray(array)
     request = _request(operations.ALLGATHER, tensor_name("allgather", name, process_set), source, None, process_set)

@@ -121,9 +121,7 @@ def test_parts_of_one_number_of_ranks_become_those_of_another() -> None:
     values = [bytes(draw.randrange(256) for _ in range(entry.width * entry.elements)) for entry in entries]
 
     def part(rank: int, count: int) -> bytes:
-        return b"".join(
-            value[slice(*entry.bytes_of((rank, count)))] for entry, value in zip(entries, values)
-        )
+        return b"".join(value[slice(*entry.bytes_of((rank, count)))] for entry, value in zip(entries, values))
 
     for old in range(1, 6):
         for new in range(1, 6):

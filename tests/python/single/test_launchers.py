@@ -23,12 +23,15 @@ hvd = HorovodBasics()
 hvd.init()
 sys.stdout.write(f"rank {hvd.rank()} of {hvd.size()}, local {hvd.local_rank()} of {hvd.local_size()}\\n")
 """
-TORCH = HELLO + """
+TORCH = (
+    HELLO
+    + """
 import horovod.torch as hvd, torch
 assert hvd.allreduce(torch.ones(8), op=hvd.Sum).tolist() == [float(hvd.size())] * 8
 torch.distributed.init_process_group("roda")
 torch.distributed.barrier()
 """
+)
 HERE = "0.0.0.0"  # noqa: S104 (leads here, and does not say that all ranks are: those of loopback meet without a port)
 PORTS = itertools.count(20_000 + os.getpid() % 10_000 * 4)
 

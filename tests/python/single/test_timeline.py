@@ -8,19 +8,23 @@ from pathlib import Path
 import pytest
 from conftest import Launch
 
-SCRIPT = """
-import sys, torch
-import horovod.torch as hvd
+BINDING = str(Path(__file__).parents[1] / "binding")
+SCRIPT = f"""
+import sys
+sys.path.insert(0, {BINDING!r})
+import arrays as hvd
+import numpy as np
+from horovod.common.life_cycle import start_timeline, stop_timeline
 hvd.init()
 if len(sys.argv) > 1:
-    hvd.start_timeline(sys.argv[1], mark_cycles=True)
+    start_timeline(sys.argv[1], mark_cycles=True)
 for _ in range(3):
-    hvd.allreduce(torch.ones(4), name="loss")
-    hvd.broadcast(torch.ones(4), 0, name="weights")
+    hvd.allreduce(np.ones(4), name="loss")
+    hvd.broadcast(np.ones(4), 0, name="weights")
 if len(sys.argv) > 1:
-    hvd.stop_timeline()
+    stop_timeline()
     hvd.barrier()  # the other rank comes no farther before
-    hvd.allreduce(torch.ones(4), name="later")
+    hvd.allreduce(np.ones(4), name="later")
 hvd.shutdown()
 """
 
@@ -57,7 +61,7 @@ def test_timeline_started_and_stopped_by_calls(horovodrun: Launch, tmp_path: Pat
 
 
 def test_a_timeline_that_is_not_armed_cannot_be_stopped(horovodrun: Launch) -> None:
-    script = "import horovod.torch as hvd; hvd.init(); hvd.stop_timeline()"
+    script = "from horovod.common.life_cycle import init, stop_timeline; init(); stop_timeline()"
     done = horovodrun("-np", "1", sys.executable, "-c", script)
     assert done.returncode != 0
     assert "ValueError: Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage." in done.stderr
@@ -71,15 +75,18 @@ def test_a_timeline_that_is_not_armed_cannot_be_started(horovodrun: Launch, tmp_
 
 # The limit comes only then: shared memory is files, too.
 FILLS = """
-import resource, torch
-import horovod.torch as hvd
+import resource, sys
+sys.path.insert(0, {binding!r})
+import arrays as hvd
+import numpy as np
+from horovod.common.life_cycle import start_timeline
 hvd.init()
-hvd.allreduce(torch.ones(4), name="loss")
-hvd.start_timeline("{path}")
+hvd.allreduce(np.ones(4), name="loss")
+start_timeline("{path}")
 limit = 1 << 16
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 for step in range(1000):
-    loss = hvd.allreduce(torch.full((4,), float(step)), name="loss")
+    loss = hvd.allreduce(np.full(4, float(step)), name="loss")
 hvd.shutdown()
 print("loss", loss[0].item())
 """
@@ -89,9 +96,9 @@ print("loss", loss[0].item())
 def test_a_disk_that_is_full_ends_the_timeline_alone(horovodrun: Launch, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     armed = dict(os.environ, HOROVOD_TIMELINE="DYNAMIC")
-    done = horovodrun("-np", "2", sys.executable, "-c", FILLS.format(path=path), env=armed)
+    done = horovodrun("-np", "2", sys.executable, "-c", FILLS.format(path=path, binding=BINDING), env=armed)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:loss 999.0", "[1]<stdout>:loss 999.0"]
+    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:loss 1998.0", "[1]<stdout>:loss 1998.0"]
     (line,) = done.stderr.splitlines()
     why = "No space left on device" if name == "/dev/full" else "File too large"
     assert line.endswith(f"The timeline '{path}' ends here: {why}. The job goes on.")

@@ -161,13 +161,15 @@ def test_there_is_no_such_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "roda-top: there is no process 99999999\n"
 
 
-TRAINS = """
-import time, torch
-import horovod.torch as hvd
+TRAINS = f"""
+import sys, time
+sys.path.insert(0, {str(Path(__file__).parents[1] / "binding")!r})
+import arrays as hvd
+import numpy as np
 hvd.init()
 for step in range(100000):
     time.sleep(0.005 if hvd.rank() == 0 else 0.02)
-    hvd.allreduce(torch.ones(1000), name="grad")
+    hvd.allreduce(np.ones(1000), name="grad")
 """
 
 

@@ -107,7 +107,7 @@ def test_a_job_refuses_a_file_that_contradicts_it(horovodrun: Launch, tmp_path: 
         "2",
         sys.executable,
         "-c",
-        "import horovod.torch as hvd; hvd.init()",
+        "from horovod.common.life_cycle import init; init()",
         env=os.environ | {"RODA_TOPOLOGY_FILE": str(path)},
     )
     assert done.returncode != 0
