@@ -88,10 +88,6 @@ struct GroupOptions {
   std::string address;           // where other hosts reach this one; empty: not known
 };
 
-// Blocks that one slot has, where the transport's signals and windows suffice: a stage works through its data with that
-// many slices in flight.
-inline constexpr std::uint32_t kBlocksPerSlot = 3;
-
 // An ordered set of ranks that talk over one transport. Created at once, usable after test() said so.
 class TransportGroup {
  public:

@@ -6,6 +6,7 @@
 
 #include <roda/abi/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,22 @@ struct ExecuteOptions {
   std::size_t far_bytes = 2 << 10;           // slices from here on are stored for far cores where peers are far
   std::size_t test_bytes = 1 << 20;          // data moved by one test()
 };
+
+// Blocks that one slot of a group has, where the transport's signals and windows suffice: a one-sided schedule works
+// through its data with that many slices in flight.
+inline constexpr std::uint32_t kBlocksPerSlot = 3;
+
+// How one stage cuts data in host memory. What is predicted goes by the same.
+struct Slices {
+  std::size_t bytes = 0;          // of each
+  std::uint32_t in_flight = 0;    // at most
+  std::size_t segment_bytes = 0;  // longest message, or transport get or put
+};
+inline Slices slices_of(const ExecuteOptions& options, bool one_sided) {
+  const std::uint32_t width = std::max(options.slices_in_flight, 1u);
+  if (one_sided) return {options.block_bytes, std::min(width, kBlocksPerSlot), options.get_bytes};
+  return {options.slice_bytes, width, options.segment_bytes};
+}
 
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.

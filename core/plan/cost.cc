@@ -6,7 +6,7 @@
 
 #include "algorithms/plan/plan.h"
 #include "algorithms/schedule/sim/simulate.h"
-#include "core/execute/stage.h"
+#include "core/execute/schedule/program.h"
 
 namespace roda::engine {
 namespace {
@@ -98,10 +98,12 @@ Links links_of(const Topology& topology) {
   return links;
 }
 
-Slices slices_of(const Plan& plan) {
+execute::Slices slices_of(const Plan& plan) {
   const execute::ExecuteOptions execute;
-  return {plan.is_composed() ? execute.level_bytes : execute.slice_bytes, execute.slices_in_flight,
-          execute.segment_bytes};
+  const schedule::Algorithm* algorithm = plan.is_composed() ? nullptr : plan.stages.front().find_algorithm();
+  execute::Slices slices = execute::slices_of(execute, algorithm != nullptr && execute::one_sided(algorithm->needs));
+  if (plan.is_composed()) slices.bytes = execute.level_bytes;
+  return slices;
 }
 
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
@@ -112,7 +114,7 @@ std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Li
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options;
   options.most_steps = kMostSteps;
-  const Slices slices = slices_of(plan);
+  const execute::Slices slices = slices_of(plan);
   options.slice_bytes = static_cast<double>(slices.bytes);
   options.in_flight = static_cast<std::int32_t>(slices.in_flight);
   options.segment_bytes = static_cast<double>(slices.segment_bytes);

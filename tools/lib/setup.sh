@@ -121,7 +121,7 @@ declare -A FRAMEWORKS=(
   [tensorflow]='tensorflow-cpu'
   [jax]='jax optax keras'
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
-  [ray]='ray grpcio'
+  [ray]='ray[train] grpcio'
   [spark]='pyspark>=3.5 pyarrow'
 )
 

@@ -25,7 +25,7 @@ class ScheduleStage final : public Stage {
  public:
   ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
       : group_(group), options_(options), program_(std::move(program)) {
-    std::uint32_t width = std::max(options.slices_in_flight, 1u);
+    std::uint32_t width = slices_of(options, program_.one_sided()).in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
     began_.resize(width);
@@ -87,8 +87,7 @@ Status ScheduleStage::begin(const StageArgs& args) {
   RODA_RETURN_IF_ERROR(check(args));
   args_ = args;
   const bool in_blocks = program_.one_sided();
-  layout_.plan(args_, program_.rank, program_.size, program_.chunks,
-               in_blocks ? options_.block_bytes : options_.slice_bytes, in_blocks);
+  layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices_of(options_, in_blocks).bytes, in_blocks);
   begun_ = ended_ = 0;
   idle_tests_ = 0;
   return {};

@@ -5,6 +5,7 @@ Pods are processes of this host. kubectl is a stand-in, which reads the running 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from test_running import PORT, environment, finish, place, start  # noqa: F401 (
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FOLDER = EXAMPLES / "kubernetes"
-FILES = sorted(path.name for path in FOLDER.glob("*.yaml"))
+FILES = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
+
+CUSTOM = ("kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")  # which the cluster has only with their operators
 
 # Of kubeflow.org/v2beta1, of which PyPI has no schemas: the fields of its definition that are used here. Its pods are
 # checked as pods.
@@ -126,6 +129,28 @@ def test_schemas(name: str) -> None:
             kubernetes_validate.validate(document, "1.37", strict=True)
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_the_kustomization(tmp_path: Path, name: str) -> None:
+    """As kubectl makes it of each file: all in one namespace, with the user's images."""
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
+    kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization | {"resources": [name]}))
+    done = subprocess.run(["kubectl", "kustomize", str(tmp_path)], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = list(yaml.safe_load_all(done.stdout))
+    assert sorted(document["kind"] for document in made) == sorted(document["kind"] for document in documents(name))
+    assert "registry.example/train" not in done.stdout
+    for document in made:
+        assert document["metadata"]["namespace"] == kustomization["namespace"]
+        for subject in document.get("subjects", ()):
+            assert subject["namespace"] == kustomization["namespace"]
+        if document["apiVersion"].partition("/")[0] not in CUSTOM:
+            kubernetes_validate.validate(document, "1.37", strict=True)
+
+
 def test_a_jobset(place: Path) -> None:  # noqa: F811
     (job,) = documents("jobset.yaml")
     spec = job["spec"]["replicatedJobs"][0]["template"]["spec"]
@@ -138,6 +163,17 @@ def test_a_jobset(place: Path) -> None:  # noqa: F811
     command = command.replace("29500", PORT)
     nodes = [start(place, command, JOB_COMPLETION_INDEX=str(node), MASTER_ADDR="localhost") for node in range(2)]
     finish(place, 4, *nodes)
+
+
+def test_a_train_job(place: Path) -> None:  # noqa: F811
+    """With the variables that Kubeflow's runtime for PyTorch gives torchrun; the first pod is where nodes meet."""
+    (job,) = documents("trainjob.yaml")
+    trainer = job["spec"]["trainer"]
+    given = {"PET_NNODES": str(trainer["numNodes"]), "PET_NPROC_PER_NODE": "2"}
+    given |= {"PET_MASTER_ADDR": "localhost", "PET_MASTER_PORT": PORT}
+    command = " ".join(trainer["command"])
+    nodes = [start(place, command, PET_NODE_RANK=str(node), **given) for node in range(trainer["numNodes"])]
+    finish(place, 2 * trainer["numNodes"], *nodes)
 
 
 def test_an_mpi_job(place: Path) -> None:  # noqa: F811
