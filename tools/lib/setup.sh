@@ -119,7 +119,9 @@ ensure_checkers() {
 # Frameworks that tests run under, each in an environment of its own.
 declare -A FRAMEWORKS=(
   [tensorflow]='tensorflow-cpu'
+  [tensorflow_oldest]='tensorflow-cpu==2.13.1' # the first with what the binding uses
   [jax]='jax optax keras'
+  [jax_oldest]='jax==0.4.31 jaxlib==0.4.31 optax' # whose FFI is the first
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
   [ray]='ray grpcio'
   [spark]='pyspark>=3.5 pyarrow'
