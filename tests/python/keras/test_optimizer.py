@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 from common import BACKEND, LEGACY, assert_same, gradient, small_model, variable
 
-needs_keras_3 = pytest.mark.skipif(LEGACY, reason="Keras 2 does not accumulate gradients")
+needs_keras_3 = pytest.mark.skipif(LEGACY, reason="of Keras 3")
+
+
+def loss_scaled(keras: ModuleType, optimizer: Any, **options: Any) -> Any:
+    """Return an optimizer within one that scales the loss."""
+    return (keras.mixed_precision if LEGACY else keras.optimizers).LossScaleOptimizer(optimizer, **options)
+
+
+KINDS = ["new", *["legacy", "scaled"] * LEGACY]
+
+
+def plain(keras: ModuleType, kind: str, name: str, *arguments: Any) -> Any:
+    """Return an optimizer of Keras."""
+    optimizer = getattr(keras.optimizers.legacy if kind == "legacy" else keras.optimizers, name)(*arguments)
+    return loss_scaled(keras, optimizer) if kind == "scaled" else optimizer
 
 
 def mean_of_ranks(hvd: ModuleType) -> float:
@@ -39,15 +53,6 @@ def test_optimizers_from_before_keras_2_11(hvd: ModuleType, keras: ModuleType, d
     model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.legacy.Adam(0.05)), loss="mse")
     model.fit(data.x, data.y, verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
     assert_same(hvd, model.get_weights(), "weights")
-
-
-@pytest.mark.skipif(not LEGACY, reason="Keras 3 does them")
-def test_what_keras_2_has_not(hvd: ModuleType, keras: ModuleType) -> None:
-    with pytest.raises(NotImplementedError, match="needs Keras 3"):
-        hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=2)
-    scaled = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(1.0))
-    with pytest.raises(NotImplementedError, match="LossScaleOptimizer of Keras 3 only"):
-        hvd.DistributedOptimizer(scaled)
 
 
 def test_sum_predivision_and_compression(hvd: ModuleType, keras: ModuleType) -> None:
@@ -118,49 +123,54 @@ def test_accumulated_gradients_are_reduced_once(
     assert calls == [1]
 
 
-@needs_keras_3
 @pytest.mark.parametrize("average", [False, True])
-def test_several_passes_a_step(hvd: ModuleType, keras: ModuleType, average: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_passes_a_step(hvd: ModuleType, keras: ModuleType, kind: str, average: bool) -> None:
     options = {"backward_passes_per_step": 3, "average_aggregated_gradients": average}
     make = getattr(hvd, "PartialDistributedOptimizer", hvd.DistributedOptimizer)
-    optimizer = make(keras.optimizers.SGD(1.0), **options)
+    optimizer = make(plain(keras, kind, "SGD", 1.0), **options)
     weight = variable(keras, [1.0, 2.0])
     for _ in range(2):
         for _ in range(2):
             assert np.allclose(applied(hvd, keras, optimizer, weight), 0.0)
         assert np.allclose(applied(hvd, keras, optimizer, weight), mean_of_ranks(hvd) * (1 if average else 3))
+    assert int(optimizer.iterations) == (6 if LEGACY else 2)  # Keras 2 counts passes, as Horovod's does
 
 
-@needs_keras_3
-def test_several_passes_a_step_in_training(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_passes_a_step_in_training(
+    hvd: ModuleType, keras: ModuleType, data: SimpleNamespace, kind: str
+) -> None:
     model = small_model(keras)
     if hvd.rank() == 0:
         keras.optimizers.Adam()  # so that rank 0 gives other names to those that come
-    optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.05, gradient_accumulation_steps=2))
+    if LEGACY:
+        optimizer = hvd.DistributedOptimizer(plain(keras, kind, "Adam", 0.05), backward_passes_per_step=2)
+    else:
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.05, gradient_accumulation_steps=2))
     model.compile(optimizer=optimizer, loss="mse")
     model.fit(data.x, data.y, batch_size=8, epochs=2, verbose=0,
               callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])  # fmt: skip
     assert_same(hvd, model.get_weights(), "weights")
+    assert int(optimizer.iterations) == (8 if LEGACY else 4)
 
 
-@needs_keras_3
 @pytest.mark.skipif(BACKEND == "jax", reason="Keras' LossScaleOptimizer takes gradients within fit alone")
 def test_an_overflow_on_one_rank_skips_the_step_on_all(hvd: ModuleType, keras: ModuleType) -> None:
-    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=2.0)
-    optimizer = hvd.DistributedOptimizer(scaled)
+    optimizer = hvd.DistributedOptimizer(loss_scaled(keras, keras.optimizers.SGD(1.0), initial_scale=2.0))
     weight = variable(keras, [1.0, 2.0])
-    assert np.allclose(applied(hvd, keras, optimizer, weight, 2.0), mean_of_ranks(hvd))
+    scale = 1.0 if LEGACY else 2.0  # Keras 2 takes it from the gradients before it applies them
+    assert np.allclose(applied(hvd, keras, optimizer, weight, scale), mean_of_ranks(hvd))
     overflow = float("inf") if hvd.rank() == hvd.size() - 1 else 1.0
     assert np.allclose(applied(hvd, keras, optimizer, weight, overflow), 0.0)
-    assert float(optimizer.dynamic_scale.numpy()) == 1.0
+    assert float((optimizer.loss_scale if LEGACY else optimizer.dynamic_scale).numpy()) == 1.0
 
 
-@needs_keras_3
 def test_a_scale_around_the_distributed_optimizer_is_refused(hvd: ModuleType, keras: ModuleType) -> None:
     model = small_model(keras)
     inner = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
-    model.compile(optimizer=keras.optimizers.LossScaleOptimizer(inner), loss="mse")
-    with pytest.raises(ValueError, match=r"DistributedOptimizer\(keras.optimizers.LossScaleOptimizer"):
+    model.compile(optimizer=loss_scaled(keras, inner), loss="mse")
+    with pytest.raises(ValueError, match=r"DistributedOptimizer\(LossScaleOptimizer"):
         hvd.callbacks.BroadcastGlobalVariablesCallback(0).set_model(model)
 
 
@@ -299,4 +309,4 @@ class TestOfJax:
             data.y[8:16] = np.inf
         model.fit(data.x, data.y, batch_size=8, shuffle=False, verbose=0)
         assert_same(hvd, model.get_weights(), "scaled")
-        assert (int(optimizer.iterations.numpy()), float(optimizer.dynamic_scale.numpy())) == (3, scale / 2)
+        assert (int(optimizer.iterations), float(optimizer.dynamic_scale.numpy())) == (3, scale / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_a_worker_is_replaced(tmp_path: Path) -> None:
     flags = ["-np", "2", "--min-np", "1", "--max-np", "2", "-H", "localhost:3"]
     program = [sys.executable, str(worker), str(tmp_path / "died")]
     command = [sys.executable, "-m", "horovod.runner.launch", *flags, *program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # where a killed rank leaves what TensorFlow generated
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False, env=environment)
     output = ended.stdout + ended.stderr
     assert ended.returncode == 0, output
     starts = sorted(line.split("from ")[1] for line in ended.stdout.splitlines() if "from " in line)

@@ -49,8 +49,9 @@ def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
 class _Reduction:
     """What the optimizers below reduce with. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
 
-    def __init__(self, reducer: Any, factor: int) -> None:
+    def __init__(self, reducer: Any, factor: int, aggregation: Any) -> None:
         self.reducer = reducer
+        self.aggregation = aggregation  # over several passes of Keras 2; Keras 3 has its own
         self.accumulated: list[Any] = []  # whose gradients Keras adds up
         self._factor = factor
 
@@ -105,24 +106,23 @@ class _Keras2(Distributed):
         """Apply the ranks' reduced gradients."""
         grads_and_vars = list(grads_and_vars)
         variables = [variable for _, variable in grads_and_vars]
-        reduced = self._reduction.reducer.reduce([gradient for gradient, _ in grads_and_vars], variables)
-        return super().apply_gradients(list(zip(reduced, variables)), *args, **kwargs)
+
+        def apply(gradients: list[Any]) -> Any:
+            reduced = self._reduction.reducer.reduce(gradients, variables)
+            return super(_Keras2, self).apply_gradients(list(zip(reduced, variables)), *args, **kwargs)
+
+        if self._reduction.aggregation is None:
+            return apply([gradient for gradient, _ in grads_and_vars])
+        return self._reduction.aggregation.apply(grads_and_vars, self, apply)
 
 
-def _check(keras: ModuleType, optimizer: Any, op: int, backward_passes_per_step: int) -> None:
+def _check(optimizer: Any, op: int, backward_passes_per_step: int) -> None:
     if op not in (Average, Sum):
         raise ValueError("op currently only supports Average and Sum")
     if isinstance(optimizer, Distributed):
         raise ValueError("The optimizer is distributed already: give DistributedOptimizer the one of Keras.")
     if backward_passes_per_step < 1:
         raise ValueError(f"backward_passes_per_step must be > 0, not {backward_passes_per_step}.")
-    if is_keras_2(keras):
-        if backward_passes_per_step > 1:
-            raise NotImplementedError(
-                "backward_passes_per_step > 1 needs Keras 3: Keras 2 cannot accumulate gradients."
-            )
-        if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
-            raise NotImplementedError("DistributedOptimizer takes a LossScaleOptimizer of Keras 3 only.")
 
 
 def create_distributed_optimizer(
@@ -146,10 +146,14 @@ def create_distributed_optimizer(
     Its class is a subclass of the given one with the same names, so that models are saved as with that, and can be
     loaded without Horovod.
     """
-    _check(keras, optimizer, op, backward_passes_per_step)
-    cls, config, factor = type(optimizer), optimizer.get_config(), 1
+    _check(optimizer, op, backward_passes_per_step)
+    cls, config, factor, aggregation = type(optimizer), optimizer.get_config(), 1, None
     name = name or f"Distributed{cls.__name__}"
-    if backward_passes_per_step > 1:
+    if backward_passes_per_step > 1 and is_keras_2(keras):
+        aggregation = framework_of(keras).KerasAggregation(
+            backward_passes_per_step, average_aggregated_gradients, sparse_as_dense
+        )
+    elif backward_passes_per_step > 1:
         if config.get("gradient_accumulation_steps"):
             raise ValueError("Give backward_passes_per_step or the optimizer's gradient_accumulation_steps, not both.")
         config["gradient_accumulation_steps"] = backward_passes_per_step
@@ -162,7 +166,7 @@ def create_distributed_optimizer(
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
-        "_reduction": _Reduction(reducer, factor),
+        "_reduction": _Reduction(reducer, factor, aggregation),
     }
     kind = _Keras2 if is_keras_2(keras) else _Keras3
     distributed = type(cls.__name__, (kind, cls), members).from_config(config)

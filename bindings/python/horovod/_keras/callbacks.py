@@ -47,7 +47,7 @@ class BroadcastGlobalVariablesCallbackImpl:
             raise ValueError(
                 "The distributed optimizer is inside of a LossScaleOptimizer, where ranks whose gradients overflow do "
                 "not reduce and the others wait. Compile the model with "
-                "DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))."
+                "DistributedOptimizer(LossScaleOptimizer(optimizer))."
             )
         if isinstance(optimizer, _keras.Distributed) and not _keras.framework_of(self.keras).XLA_HAS_OPS:
             model.jit_compile = False

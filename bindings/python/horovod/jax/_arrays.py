@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import jax
@@ -55,6 +56,33 @@ def _adopted(capsule: Any, dtype: Any) -> np.ndarray:
     return result
 
 
+# A small array, new for the engine to overwrite: JAX copies it in a third of the time that NumPy takes to and fro. As
+# with every operation of JAX outside of compiled functions, the first call for a shape compiles it.
+_copied = jax.jit(jax.numpy.copy)
+
+
+@functools.lru_cache
+def _is_on_cpu(sharding: Any) -> bool:
+    return isinstance(sharding, jax.sharding.SingleDeviceSharding) and next(iter(sharding.device_set)).platform == "cpu"
+
+
+def _copy_to_overwrite(array: Any) -> jax.Array | None:
+    """Return a copy that lies where a small array on the CPU does; None for any other array."""
+    if not isinstance(array, jax.Array) or not 0 < array.nbytes < _WORTH_NO_COPY or not _is_on_cpu(array.sharding):
+        return None
+    copy = _copied(array).block_until_ready()
+    return copy if copy.sharding == array.sharding else None  # else with a default device that is not the array's
+
+
+def _run_requests(requests: list[Request], num_outputs: int, collect: operations.Collect) -> list[Any]:
+    try:
+        return operations.run(requests, num_outputs, collect)
+    except HorovodInternalError as error:
+        raised = CollectiveError(str(error))
+        raised.lost_rank = error.lost_rank
+        raise raised from None
+
+
 def run(
     arrays: tuple[Any, ...],
     collective: int,
@@ -89,6 +117,10 @@ def run(
     ValueError
         When an argument is wrong.
     """
+    if len(arrays) == 1 and shapes[0] == arrays[0].shape and (copy := _copy_to_overwrite(arrays[0])) is not None:
+        address = copy.unsafe_buffer_pointer()
+        request = Request(collective, name, _NUMBERS[copy.dtype], copy.shape, address, address, **fields)
+        return _run_requests([request], 0, lambda _: [copy])
     sources = [np.ascontiguousarray(array) for array in arrays]
     results = [None if shape is None else _empty(shape, source.dtype) for shape, source in zip(shapes, sources)]
     requests = []
@@ -106,12 +138,7 @@ def run(
             _adopted(outputs[i][0], sources[i].dtype) if result is None else result for i, result in enumerate(results)
         ]
 
-    try:
-        found = operations.run(requests, len(requests) if owned else 0, collect)
-    except HorovodInternalError as error:
-        raised = CollectiveError(str(error))
-        raised.lost_rank = error.lost_rank
-        raise raised from None
+    found = _run_requests(requests, len(requests) if owned else 0, collect)
     return list(map(_placed, found, arrays))
 
 

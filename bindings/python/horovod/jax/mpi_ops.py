@@ -93,6 +93,8 @@ def _reduce(
     tree: Tree, collective: int, kind: str, name: str | None, compression: type[Compressor], process_set: ProcessSet,
     **fields: Any,
 ) -> Tree:  # fmt: skip
+    if compression is Compression.none:
+        return _run(tree, collective, kind, name, process_set, **fields)
     leaves, structure = jax.tree_util.tree_flatten(tree)
     compressed = [compression.compress(_array_of(leaf)) for leaf in leaves]
     group = [array for array, _ in compressed]

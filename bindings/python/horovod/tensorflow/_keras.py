@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import horovod.tensorflow as hvd
 from horovod.tensorflow._gradients import GradientReducer, check_groups
+from horovod.tensorflow.gradient_aggregation import KerasAggregation as KerasAggregation
 
 COMPILES = True  # a training step is traced once: what Python numbers are then stays
 XLA_HAS_OPS = False

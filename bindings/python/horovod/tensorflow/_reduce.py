@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,10 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.mpi_ops import Adasum, Average, Sum, Tensor
+
+
+def _on(device: str) -> Any:
+    return tf.device(device) if device else nullcontext()
 
 
 def _reduce_slices(
@@ -39,7 +44,7 @@ def _reduce_dense(
     process_set: ProcessSet,
     ignore_name_scope: bool,
 ) -> list[Tensor]:
-    compressed = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
+    compressed = [compression.compress(mpi_ops.tensor_of(tensor)) for tensor in tensors]
     reduced = mpi_ops._grouped_allreduce(
         [tensor for tensor, _ in compressed], name, op, *factors, ignore_name_scope, process_set
     )
@@ -93,9 +98,9 @@ def allreduce(
     op = mpi_ops.handle_average_backwards_compatibility(op, average)
     factors = (prescale_factor, postscale_factor)
     if isinstance(tensor, tf.IndexedSlices):
-        with tf.device(device_sparse):
+        with _on(device_sparse):
             return _reduce_slices(tensor, op, factors, name, process_set)
-    with tf.device(device_dense):
+    with _on(device_dense):
         return _reduce_dense([tensor], op, factors, compression, name, process_set, ignore_name_scope)[0]
 
 
@@ -124,14 +129,14 @@ def grouped_allreduce(
     results: list[Any] = list(tensors)
     if not results:
         return tensors
-    with tf.device(device_sparse):
+    with _on(device_sparse):
         for i, tensor in enumerate(results):
             if isinstance(tensor, tf.IndexedSlices):
                 slices_name = None if name is None else f"{name}_{i}"
                 results[i] = _reduce_slices(tensor, op, factors, slices_name, process_set)
     places = [i for i, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
     if places:
-        with tf.device(device_dense):
+        with _on(device_dense):
             dense = [results[i] for i in places]
             reduced = _reduce_dense(dense, op, factors, compression, name, process_set, ignore_name_scope)
         for i, tensor in zip(places, reduced):
@@ -169,7 +174,7 @@ def reducescatter(
         This rank's rows, with the dtype of `tensor`.
     """
     factors = (prescale_factor, postscale_factor)
-    with tf.device(device_dense):
+    with _on(device_dense):
         return _scatter([tensor], compression, op, name, process_set, ignore_name_scope, factors)[0]
 
 
@@ -186,7 +191,7 @@ def grouped_reducescatter(
     if not tensors:
         return tensors
     factors = (prescale_factor, postscale_factor)
-    with tf.device(device_dense):
+    with _on(device_dense):
         return _scatter(tensors, compression, op, None, process_set, False, factors)
 
 
@@ -201,7 +206,7 @@ def _scatter(
 ) -> list[Tensor]:
     if op not in (Average, Sum):
         raise NotImplementedError("Reducescatter currently only supports Average and Sum.")
-    compressed = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
+    compressed = [compression.compress(mpi_ops.tensor_of(tensor)) for tensor in tensors]
     scattered = mpi_ops._grouped_reducescatter(
         [tensor for tensor, _ in compressed], name, op, ignore_name_scope, process_set, *factors
     )

@@ -1,4 +1,4 @@
-"""Gradients of several backward passes, added up on each rank and reduced once, in graphs of ``tf.compat.v1``."""
+"""Gradients of several backward passes, added up on each rank and reduced once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from horovod.tensorflow._gradients import key_of
 
 Gradient = Any  # a tensor, IndexedSlices or None
 
@@ -22,8 +24,66 @@ def done_after(*operations: Any) -> tf.Tensor:
         return tf.constant(True)
 
 
+def _dense(gradient: Gradient, variable: Any, sparse_as_dense: bool) -> Gradient:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    if not sparse_as_dense:
+        raise ValueError(
+            f"The gradient of {variable.name} is IndexedSlices, which are not added up over backward passes: give "
+            "sparse_as_dense=True."
+        )
+    return tf.convert_to_tensor(gradient)
+
+
+class KerasAggregation:
+    """For optimizers of Keras 2, eager and in functions: what is applied is decided when a pass is over.
+
+    Parameters
+    ----------
+    passes, averages, sparse_as_dense
+        As of :class:`LocalGradientAggregationHelper`.
+    """
+
+    def __init__(self, passes: int, averages: bool, sparse_as_dense: bool) -> None:
+        self._passes = passes
+        self._divisor = passes if averages else 1
+        self._sparse_as_dense = sparse_as_dense
+        self._count: Any = None
+        self._sums: dict[Any, Any] = {}  # by variable
+
+    def apply(self, pairs: list[tuple[Gradient, Any]], optimizer: Any, apply: Callable[[list[Any]], Any]) -> Any:
+        """Add a pass's gradients up; in every n-th pass call `apply` with the sums, in others count the step alone."""
+        if not tf.compat.v1.executing_eagerly_outside_functions():
+            raise NotImplementedError("backward_passes_per_step > 1 of Keras' optimizers works without sessions only.")
+        given = [(_dense(g, variable, self._sparse_as_dense), variable) for g, variable in pairs if g is not None]
+        with tf.init_scope():  # made while a function is traced, and kept
+            if self._count is None:
+                self._count = tf.Variable(0, trainable=False, name="horovod_passes")
+            for gradient, variable in given:
+                if key_of(variable) not in self._sums:
+                    zeros = tf.zeros(variable.shape, gradient.dtype)
+                    self._sums[key_of(variable)] = tf.Variable(zeros, trainable=False, name="horovod_sum")
+        for gradient, variable in given:
+            self._sums[key_of(variable)].assign_add(gradient)
+
+        def step() -> tf.Tensor:
+            sums = [None if g is None else self._sums[key_of(variable)] for g, variable in pairs]
+            apply([None if total is None else total / self._divisor for total in sums])
+            for total in sums:
+                if total is not None:
+                    total.assign(tf.zeros_like(total))
+            return self._count.assign(0)
+
+        def count() -> tf.Tensor:
+            optimizer.iterations.assign_add(1)
+            return tf.identity(self._count)
+
+        tf.cond(tf.equal(self._count.assign_add(1), self._passes), step, count)
+        return optimizer.iterations
+
+
 class LocalGradientAggregationHelper:
-    """Variables of the graph that hold the sums, and how many passes are in them.
+    """In graphs of ``tf.compat.v1``: variables that hold the sums, and how many passes are in them.
 
     Parameters
     ----------
@@ -52,20 +112,10 @@ class LocalGradientAggregationHelper:
         self._divisor = backward_passes_per_step if average_aggregated_gradients else 1
         self._count: Any = None
 
-    def _dense(self, gradient: Gradient, variable: Any) -> Gradient:
-        if not isinstance(gradient, tf.IndexedSlices):
-            return gradient
-        if not self._sparse_as_dense:
-            raise ValueError(
-                f"The gradient of {variable.name} is IndexedSlices, which are not added up over backward passes: give "
-                "sparse_as_dense=True."
-            )
-        return tf.convert_to_tensor(gradient)
-
     def compute_gradients(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
         """Return, in every n-th pass, the reduced sums, and else the sums so far; None stays None."""
         places = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        dense = [self._dense(gradients[i], variables[i]) for i in places]
+        dense = [_dense(gradients[i], variables[i], self._sparse_as_dense) for i in places]
         with tf.name_scope("horovod_aggregation"):
             self._count = own_variable("passes", tf.zeros([], tf.int32))
             sums = [own_variable("sum", tf.zeros(variables[i].shape, g.dtype)) for i, g in zip(places, dense)]

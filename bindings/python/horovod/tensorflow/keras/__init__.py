@@ -54,7 +54,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
 process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`; `op` is ``Average`` or ``Sum``.
     backward_passes_per_step : int
-        How many passes are added up before they are reduced and applied: Keras' `gradient_accumulation_steps`.
+        How many passes are added up before they are reduced and applied: Keras 3's `gradient_accumulation_steps`.
     average_aggregated_gradients : bool
         Whether their average is applied instead of their sum.
 
