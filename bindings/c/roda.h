@@ -80,10 +80,10 @@ typedef enum roda_op_flags {
  *
  * Tensors on a GPU. `device` is the GPU's number in this process, and input and output lie on it. `stream` is the
  * stream that gives the input its value: the collective waits for what lies on it at the time of roda_submit, on the
- * GPU, and the caller needs no synchronisation. The stream's context is current to the calling thread, as it is to
- * every thread that uses the GPU through CUDA's runtime or PyTorch. NULL: the input has its value already. CUDA's
- * default stream, whose handle is NULL, is therefore given as CU_STREAM_LEGACY, which is (void*)1, and the per-thread
- * default stream as CU_STREAM_PER_THREAD, (void*)2.
+ * GPU, and the caller needs no synchronisation, and no context. NULL: the input has its value already. CUDA's default
+ * stream, whose handle is NULL, is therefore given as CU_STREAM_LEGACY, which is (void*)1, and the per-thread default
+ * stream as CU_STREAM_PER_THREAD, (void*)2; both are those of `device`. A stream that records a graph is an error here
+ * and in roda_wait_on_stream, and the graph is as it was.
  *
  * The handle is done when the outputs have their values. With HOROVOD_ENABLE_ASYNC_COMPLETION it is done as soon as all
  * work lies on a stream of the engine's; the outputs have their values, and buffers may be given back or written to,

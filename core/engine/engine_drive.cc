@@ -4,6 +4,7 @@
 
 #include "core/engine/affinity.h"
 #include "core/engine/engine.h"
+#include "plugins/base/format.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -245,14 +246,19 @@ void Engine::watch_deadlines() {
   const auto now = CoarseClock::now();
   if (now < next_deadline_look_) return;
   next_deadline_look_ = now + std::chrono::milliseconds(kBusyTimeoutMs);
-  const auto limit = std::chrono::seconds(parts_.knobs.gloo_timeout_seconds);
-  const LaunchRun* run = launcher_.find_overdue(now, limit);
+  const std::chrono::duration<double> on_host(parts_.knobs.gloo_timeout_seconds);
+  const std::chrono::duration<double> on_device(parts_.knobs.gpu_timeout_seconds);
+  const LaunchRun* run = launcher_.find_overdue(now, std::chrono::duration_cast<CoarseClock::duration>(on_host),
+                                                std::chrono::duration_cast<CoarseClock::duration>(on_device));
   if (run == nullptr) return;
-  suspect(Status(RODA_ERR_TIMEOUT,
-                 "Rank " + std::to_string(parts_.rank) + ": " + run->describe() + " made no progress for " +
-                     std::to_string(limit.count()) +
-                     " s. A peer may be stopped or unreachable; raise HOROVOD_GLOO_TIMEOUT_SECONDS if it is only slow.",
-                 parts_.rank));
+  const bool is_gpus = run->is_on_device();
+  suspect(
+      Status(RODA_ERR_TIMEOUT,
+             roda::format("Rank {}: {} made no progress for {} s. A peer may be stopped or unreachable; raise {} if "
+                          "it is only slow.",
+                          parts_.rank, run->describe(), (is_gpus ? on_device : on_host).count(),
+                          is_gpus ? "RODA_GPU_TIMEOUT_SECONDS" : "HOROVOD_GLOO_TIMEOUT_SECONDS"),
+             parts_.rank));
 }
 
 // How long this rank waits for what it has asked for before it calls the roll. Where the others can go on without a

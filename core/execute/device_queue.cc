@@ -30,7 +30,11 @@ Status DeviceQueue::scale(void* data, std::size_t count, int dtype, double facto
 
 Status DeviceEvent::record(const DeviceQueue& queue, std::shared_ptr<DeviceEvent>* event) {
   void* made = nullptr;
-  RODA_RETURN_IF_ERROR(invoke(queue.device->event_record, queue.stream, &made));
+  if (queue.device->event_record_on != nullptr) {
+    RODA_RETURN_IF_ERROR(invoke(queue.device->event_record_on, queue.number, queue.stream, &made));
+  } else {
+    RODA_RETURN_IF_ERROR(invoke(queue.device->event_record, queue.stream, &made));
+  }
   event->reset(new DeviceEvent(queue.device, made));
   return {};
 }

@@ -54,6 +54,7 @@ struct Knobs {
   std::string levels;             // of compositions; empty: hosts
   std::string network_interface;  // for our own connections and for Gloo; empty: chosen
   int gloo_timeout_seconds{};     // connecting, and an operation without progress
+  double gpu_timeout_seconds{};   // a collective on GPUs
   double abort_timeout_seconds{};
   bool mpi_threads_disable{};
   int num_nccl_streams{};

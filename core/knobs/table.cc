@@ -60,6 +60,7 @@ const Row kRows[] = {
   {"RODA_LEVELS", kText, "", "", kSame, kCore, &Knobs::levels, "Levels that compositions go by, from the inside out: cache, numa, package, host, and NAME=N for N units of the level below; auto: what the topology tells. Empty: host."},
   {"HOROVOD_GLOO_IFACE", kText, "", "", kFree, kCore, &Knobs::network_interface, "Network interface of Gloo and of our own connections; empty: chosen."},
   {"HOROVOD_GLOO_TIMEOUT_SECONDS", kInteger, "30", "s", kFree, kCore, &Knobs::gloo_timeout_seconds, "Time for connecting, and for an operation without progress.", 1, 1 << 30},
+  {"RODA_GPU_TIMEOUT_SECONDS", kNumber, "600", "s", kFree, kCore, &Knobs::gpu_timeout_seconds, "Time for a collective on GPUs without progress, once they have come to it: a peer's may be busy with what came before.", 0.001, 1 << 30},
   {"HOROVOD_ABORT_TIMEOUT_SECONDS", kNumber, "10", "s", kFree, kCore, &Knobs::abort_timeout_seconds, "After a failure, time in which every pending operation has ended.", 0.001, 86400},
   {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, kNoMember, "Largest MPI message of Adasum; here the transports choose it.", 1},
   {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kCore, &Knobs::mpi_threads_disable, "Never two threads inside MPI at once."},

@@ -194,10 +194,11 @@ void Launcher::end_removed_sets() {
   });
 }
 
-const LaunchRun* Launcher::find_overdue(CoarseClock::time_point now, CoarseClock::duration limit) {
+const LaunchRun* Launcher::find_overdue(CoarseClock::time_point now, CoarseClock::duration on_host,
+                                        CoarseClock::duration on_device) {
   for (const auto& run : running_) {
     if (run->moved_at == CoarseClock::time_point{}) run->moved_at = now;
-    if (now - run->moved_at >= limit) return run.get();
+    if (now - run->moved_at >= (run->is_on_device() ? on_device : on_host)) return run.get();
   }
   return nullptr;
 }

@@ -103,7 +103,8 @@ class Launcher {
   bool is_connecting() const { return next_run_ != nullptr; }
   bool is_on_device() const;
   // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
-  const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration limit);
+  const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration on_host,
+                                CoarseClock::duration on_device);
 
   // Ends everything with `cause`, until nothing reaches the operations' buffers any more. What can't be ended in time
   // is returned; null: nothing.

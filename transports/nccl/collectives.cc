@@ -33,7 +33,8 @@ int op_of(int dtype, int op) {
     case RODA_MAX:
       return kMax;
     case RODA_AVERAGE:
-      return roda_dtype_is(dtype, RODA_FLOAT) != 0 ? kAvg : kNone;
+      // NCCL scales each input and then adds: 16-bit floats would be rounded more often than where a sum is scaled.
+      return roda_dtype_is(dtype, RODA_FLOAT) != 0 && roda_dtype_size(dtype) > 2 ? kAvg : kNone;
     default:
       return kNone;
   }

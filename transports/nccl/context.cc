@@ -16,6 +16,10 @@ namespace {
 std::atomic<int> probed_version{0};
 char described[256] = "NCCL, opened at run time";
 
+std::chrono::milliseconds seconds(double count) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(count * 1000));
+}
+
 double number(const roda_host* host, const char* name, double otherwise) {
   const char* text = sdk::knob(host, name);
   if (text == nullptr) return otherwise;
@@ -48,7 +52,8 @@ const char* Context::description() { return described; }
 Context::Context(const roda_host* host)
     : host_(host),
       settings_(sdk::read_settings(kSettings, host)),
-      patience_(static_cast<std::int64_t>(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10) * 1000)),
+      patience_(seconds(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10))),
+      gpu_timeout_(seconds(number(host, "RODA_GPU_TIMEOUT_SECONDS", 600))),
       stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
 
 const std::shared_ptr<const Library>& Context::library() {

@@ -28,6 +28,8 @@ class Context {
   void log(roda_log_level level, const std::string& text) const { sdk::log(host_, level, "nccl", text); }
   // How long the end of a communicator may take.
   std::chrono::milliseconds patience() const { return patience_; }
+  // How long a collective may take once the GPU has come to it.
+  std::chrono::milliseconds gpu_timeout() const { return gpu_timeout_; }
   int stream_slots() const { return stream_slots_; }
   bool may_register() const { return settings_.may_register; }  // buffers
 
@@ -61,7 +63,7 @@ class Context {
 
   const roda_host* const host_;
   const Settings settings_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds patience_, gpu_timeout_;
   int stream_slots_ = 1;
   std::shared_ptr<const Library> library_;
   const cuda::Driver* driver_ = nullptr;

@@ -96,7 +96,7 @@ void Group::begin(Request* request) {
     check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
   }
   if (tail_ != nullptr && tail_stream_ != request->stream) gpu_->hold(request->stream, tail_);
-  if (state_.timeout_ns() != 0) request->begin = gpu_->record(request->stream);
+  request->begin = gpu_->record(request->stream);
   request->state = Request::State::kLaunching;
   communicator_->call(describe(*request), [&](Comm comm) {
     return launch(*context_.library(), comm, state_.rank(), state_.size(), *request);
@@ -153,15 +153,15 @@ void Group::check_progress(Request* request) {
   if (result != cuda::kNotReady) {
     return abort({RODA_ERR_SYSTEM, "nccl: " + gpu_->driver().explain(result, describe(*request))});
   }
-  if (request->begin == nullptr) return;
   if (!request->has_begun && gpu_->query(request->begin) == cuda::kSuccess) {
     request->has_begun = true;
     request->began = Clock::now();
   }
-  if (!request->has_begun || Clock::now() - request->began < std::chrono::nanoseconds(state_.timeout_ns())) return;
+  if (!request->has_begun || Clock::now() - request->began < context_.gpu_timeout()) return;
   abort({RODA_ERR_TIMEOUT,
-         "nccl: " + describe(*request) + " was not over within " + std::to_string(state_.timeout_ns() / 1'000'000) +
-             " ms on the GPU: a rank did not take part, or its GPU is busy; NCCL_DEBUG=INFO shows connections"});
+         "nccl: " + describe(*request) + " was not over within " + std::to_string(context_.gpu_timeout().count()) +
+             " ms on the GPU: a rank did not take part, or its GPU is busy, for which RODA_GPU_TIMEOUT_SECONDS may be "
+             "raised; NCCL_DEBUG=INFO shows connections"});
 }
 
 // Of a request that failed: whether its memory is out of use. Only then an event behind it says so, since an abort ends

@@ -76,8 +76,7 @@ std::string Devices::name(int device) const {
   return driver_.DeviceGetName(text, sizeof text - 1, handle) == kSuccess ? text : "";
 }
 
-Status check_stream(const Driver& driver, Stream stream, const std::string& what) {
-  // First: asking a stream that records a graph anything else would spoil the recording.
+Status check_capture(const Driver& driver, Stream stream, const std::string& what) {
   int capture = kCaptureNone;
   const Result asked = driver.StreamIsCapturing(stream, &capture);
   if (asked == kCaptureImplicit || (asked == kSuccess && capture != kCaptureNone)) {
@@ -85,6 +84,12 @@ Status check_stream(const Driver& driver, Stream stream, const std::string& what
                                ": the stream is recording a CUDA graph; collectives are negotiated while a program "
                                "runs and can't be part of a recording: call them outside of it");
   }
+  return {};
+}
+
+Status check_stream(const Driver& driver, Stream stream, const std::string& what) {
+  // First: asking a stream that records a graph anything else would spoil the recording.
+  RODA_RETURN_IF_ERROR(check_capture(driver, stream, what));
   const Result state = driver.StreamQuery(stream);
   if (state == kSuccess || state == kNotReady) return {};
   return Status::system(what +

@@ -35,11 +35,15 @@ class Devices {
   int count_ = 0;
 };
 
-// While it lives the context is current to this thread.
+// While it lives the context is current to this thread, and a graph that another thread records forbids this one
+// nothing: queries and allocations would be errors, and spoil the recording.
 class ContextScope {
  public:
-  ContextScope(const Driver& driver, Context context) : driver_(driver), result_(driver.ContextPush(context)) {}
+  ContextScope(const Driver& driver, Context context) : driver_(driver), result_(driver.ContextPush(context)) {
+    driver_.ExchangeCaptureMode(&mode_);
+  }
   ~ContextScope() {
+    driver_.ExchangeCaptureMode(&mode_);
     Context ignored = nullptr;
     if (result_ == kSuccess) driver_.ContextPop(&ignored);
   }
@@ -49,10 +53,13 @@ class ContextScope {
  private:
   const Driver& driver_;
   const Result result_;
+  int mode_ = kCaptureRelaxed;  // then the thread's own
 };
 
-// The stream can't take more work: an earlier kernel failed, or it records a graph. OK otherwise. `what` begins the
-// text. The context is current.
+// The stream records a graph, which what is put on it would become a part of; OK: it doesn't. `what` begins the text.
+// The context is current.
+Status check_capture(const Driver& driver, Stream stream, const std::string& what);
+// The stream can't take more work: an earlier kernel failed, or it records a graph. OK otherwise. The same.
 Status check_stream(const Driver& driver, Stream stream, const std::string& what);
 
 }  // namespace roda::cuda

@@ -39,6 +39,7 @@ namespace roda::cuda {
   X(StreamSynchronize, cuStreamSynchronize, (Stream stream))                                                   \
   X(StreamWaitEvent, cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))                          \
   X(StreamIsCapturing, cuStreamIsCapturing, (Stream stream, int* status))                                      \
+  X(ExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int* mode))                                       \
   X(EventCreate, cuEventCreate, (Event * event, unsigned flags))                                               \
   X(EventDestroy, cuEventDestroy_v2, (Event event))                                                            \
   X(EventRecord, cuEventRecord, (Event event, Stream stream))                                                  \

@@ -32,6 +32,7 @@ inline constexpr Result kNotFound = 500;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchFailed = 719;
+inline constexpr Result kCaptureUnsupported = 900;
 inline constexpr Result kCaptureImplicit = 906;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
@@ -42,6 +43,8 @@ inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryHost = 1;
 inline constexpr unsigned kMemoryDevice = 2;
 inline constexpr int kCaptureNone = 0;
+inline constexpr int kCaptureGlobal = 0;  // modes
+inline constexpr int kCaptureRelaxed = 2;
 
 struct Uuid {
   unsigned char bytes[16];

@@ -44,6 +44,7 @@ roda_device make_table() {
   table.unpack_scaled = unpack_scaled;
   table.alloc_staging = alloc_staging;
   table.device_of = device_of;
+  table.event_record_on = event_record_on;
   return table;
 }
 

@@ -47,7 +47,20 @@ class EventPool {
   std::map<int, std::vector<Marker*>> free_ RODA_GUARDED_BY(mutex_);
 };
 
-Status record(void* stream, Marker** marker) {
+// On a stream that records a graph an event would become a part of the graph, and so would all that waits for it.
+Status record(Gpu& gpu, cuda::Context context, cuda::Stream stream, void** event) {
+  const cuda::Driver& driver = *State::get().driver();
+  const cuda::ContextScope scope(driver, context);
+  RODA_RETURN_IF_ERROR(cuda::check_capture(driver, stream, "recording an event"));
+  Marker* taken = nullptr;
+  RODA_RETURN_IF_ERROR(EventPool::get().take(driver, gpu, &taken));
+  const Status status = driver.check(driver.EventRecord(taken->event, stream), "cuEventRecord");
+  if (!status.ok()) EventPool::get().give_back(taken);
+  if (status.ok()) *event = taken;
+  return status;
+}
+
+Status record_on_current(void* stream, void** event) {
   const cuda::Driver* driver = State::get().driver();
   if (driver == nullptr) return Status::precondition("CUDA: used before its probe");
   const auto on = static_cast<cuda::Stream>(stream);
@@ -55,13 +68,7 @@ Status record(void* stream, Marker** marker) {
   Gpu* gpu = nullptr;
   RODA_RETURN_IF_ERROR(driver->check(driver->StreamGetContext(on, &context), "cuStreamGetCtx"));
   RODA_RETURN_IF_ERROR(State::get().gpu_of(context, &gpu));
-  const cuda::ContextScope scope(*driver, context);
-  Marker* taken = nullptr;
-  RODA_RETURN_IF_ERROR(EventPool::get().take(*driver, *gpu, &taken));
-  const Status status = driver->check(driver->EventRecord(taken->event, on), "cuEventRecord");
-  if (!status.ok()) EventPool::get().give_back(taken);
-  if (status.ok()) *marker = taken;
-  return status;
+  return record(*gpu, context, on, event);
 }
 
 }  // namespace
@@ -86,9 +93,13 @@ int32_t stream_create(int32_t device, void** stream, roda_error* error) {
 void stream_destroy(void* stream) { State::get().driver()->StreamDestroy(static_cast<cuda::Stream>(stream)); }
 
 int32_t event_record(void* stream, void** event, roda_error* error) {
-  Marker* marker = nullptr;
-  const Status status = record(stream, &marker);
-  if (status.ok()) *event = marker;
+  return record_on_current(stream, event).to(error);
+}
+
+int32_t event_record_on(int32_t device, void* stream, void** event, roda_error* error) {
+  Gpu* gpu = nullptr;
+  Status status = State::get().gpu(device, &gpu);
+  if (status.ok()) status = record(*gpu, gpu->context(), static_cast<cuda::Stream>(stream), event);
   return status.to(error);
 }
 
@@ -105,8 +116,10 @@ int32_t event_wait(void* stream, void* event, roda_error* error) {
   const auto* marker = static_cast<const Marker*>(event);
   const cuda::Driver& driver = *State::get().driver();
   const cuda::ContextScope scope(driver, marker->gpu->context());
-  return driver.check(driver.StreamWaitEvent(static_cast<cuda::Stream>(stream), marker->event, 0), "cuStreamWaitEvent")
-      .to(error);
+  const auto waits = static_cast<cuda::Stream>(stream);
+  Status status = cuda::check_capture(driver, waits, "waiting for a collective");
+  if (status.ok()) status = driver.check(driver.StreamWaitEvent(waits, marker->event, 0), "cuStreamWaitEvent");
+  return status.to(error);
 }
 
 void event_release(void* event) { EventPool::get().give_back(static_cast<Marker*>(event)); }

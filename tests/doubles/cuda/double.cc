@@ -13,7 +13,8 @@ using cuda::Result;
 using namespace roda::cuda_double;
 
 RODA_DOUBLE void roda_cuda_double_set_error(int result) { condition().sticky.store(result); }
-RODA_DOUBLE void roda_cuda_double_set_capturing(int captures) { condition().captures.store(captures != 0); }
+RODA_DOUBLE void roda_cuda_double_set_capturing(int captures) { condition().captures.store(captures); }
+RODA_DOUBLE unsigned roda_cuda_double_captured() { return condition().captured.load(); }
 RODA_DOUBLE unsigned long long roda_cuda_double_staged_bytes() { return staged_bytes(); }
 RODA_DOUBLE unsigned roda_cuda_double_contexts() {
   const std::lock_guard lock(state().mutex);
@@ -110,15 +111,21 @@ RODA_DOUBLE Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = unsafe_state(); result != cuda::kSuccess) return result;
   void* memory = nullptr;
   const Result result = allocate(stack().back()->device, bytes, &memory);
   *address = reinterpret_cast<Address>(memory);
   return result;
 }
 // As the real one, it waits for the device.
-RODA_DOUBLE Result cuMemFree_v2(Address address) { return release(reinterpret_cast<void*>(address), true); }
-RODA_DOUBLE Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) { return allocate(-1, bytes, address); }
+RODA_DOUBLE Result cuMemFree_v2(Address address) {
+  const Result result = unsafe_state();
+  return result != cuda::kSuccess ? result : release(reinterpret_cast<void*>(address), true);
+}
+RODA_DOUBLE Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
+  const Result result = unsafe_state();
+  return result != cuda::kSuccess ? result : allocate(-1, bytes, address);
+}
 RODA_DOUBLE Result cuMemFreeHost(void* address) { return release(address, false); }
 RODA_DOUBLE Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, cuda::Stream stream) {
   if (const Result result = device_state(); result != cuda::kSuccess) return result;

@@ -10,8 +10,11 @@
 extern "C" {
 // From now on every call that touches the device returns this, as after a kernel that failed; 0: no more.
 void roda_cuda_double_set_error(int result);
-// Streams say that they record a graph.
+// 1: all streams record a graph, which takes in what is put on them. 2: another thread records one, globally, so that
+// queries and allocations are errors to threads that didn't ask for another mode.
 void roda_cuda_double_set_capturing(int captures);
+// What graphs have taken in, or calls have spoilt, since the process began.
+unsigned roda_cuda_double_captured();
 // Contexts that were made for devices, one bit each.
 unsigned roda_cuda_double_contexts();
 // Bytes that were copied between devices' memory and pinned host memory since the process began.

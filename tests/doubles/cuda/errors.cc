@@ -23,6 +23,8 @@ constexpr Text kTexts[] = {
     {cuda::kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {cuda::kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {cuda::kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {cuda::kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
     {cuda::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 };
 

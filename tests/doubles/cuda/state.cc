@@ -17,6 +17,24 @@ std::vector<cuda::Context>& stack() {
 
 cuda::Result device_state() { return stack().empty() ? cuda::kInvalidContext : condition().sticky.load(); }
 
+int& capture_mode() {
+  thread_local int mode = cuda::kCaptureGlobal;
+  return mode;
+}
+
+cuda::Result unsafe_state() {
+  if (condition().captures.load() == 2 && capture_mode() == cuda::kCaptureGlobal) {
+    ++condition().captured;
+    return cuda::kCaptureUnsupported;
+  }
+  return device_state();
+}
+
+cuda::Result put_state() {
+  if (condition().captures.load() == 1) ++condition().captured;
+  return device_state();
+}
+
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are no addresses.
 bool is_default(cuda::Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
 

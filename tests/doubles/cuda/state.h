@@ -49,6 +49,11 @@ State& state();
 std::vector<cuda::Context>& stack();
 // What a call that touches the device returns before it does anything.
 cuda::Result device_state();
+// The same for what a graph that another thread records forbids, by this thread's mode; and for what is put on a
+// stream, which a recording takes in.
+cuda::Result unsafe_state();
+cuda::Result put_state();
+int& capture_mode();
 // The default stream's is made when first used.
 WorkQueue* queue_of(cuda::Stream stream);
 bool is_default(cuda::Stream stream);

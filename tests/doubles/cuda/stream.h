@@ -14,10 +14,11 @@
 
 namespace roda::cuda_double {
 
-// What cuStreamBeginCapture would set, and the error that a context is left in; for tests.
+// What cuStreamBeginCapture would set and lead to, and the error that a context is left in; for tests.
 struct Condition {
   std::atomic<cuda::Result> sticky{cuda::kSuccess};
-  std::atomic<bool> captures{false};
+  std::atomic<int> captures{0};  // as roda_cuda_double_set_capturing
+  std::atomic<unsigned> captured{0};
 };
 Condition& condition();
 

@@ -1,5 +1,6 @@
 // Streams, events and kernels of the CUDA double.
 #include <cstring>
+#include <utility>
 
 #include "tests/doubles/cuda/double.h"
 #include "tests/doubles/cuda/state.h"
@@ -23,20 +24,24 @@ RODA_DOUBLE Result cuStreamDestroy_v2(cuda::Stream stream) {
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuStreamQuery(cuda::Stream stream) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = unsafe_state(); result != cuda::kSuccess) return result;
   return queue_of(stream)->is_idle() ? cuda::kSuccess : cuda::kNotReady;
 }
 RODA_DOUBLE Result cuStreamSynchronize(cuda::Stream stream) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = unsafe_state(); result != cuda::kSuccess) return result;
   queue_of(stream)->wait_idle();
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuStreamIsCapturing(cuda::Stream, int* status) {
-  *status = condition().captures.load() ? 1 : cuda::kCaptureNone;
+  *status = condition().captures.load() == 1 ? 1 : cuda::kCaptureNone;
+  return cuda::kSuccess;
+}
+RODA_DOUBLE Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode());
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuLaunchHostFunc(cuda::Stream stream, cuda::HostFunction function, void* argument) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = put_state(); result != cuda::kSuccess) return result;
   queue_of(stream)->add([=] { function(argument); });
   return cuda::kSuccess;
 }
@@ -50,17 +55,17 @@ RODA_DOUBLE Result cuEventDestroy_v2(cuda::Event event) {
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = put_state(); result != cuda::kSuccess) return result;
   event->mark = std::make_shared<Mark>();
   queue_of(stream)->add([mark = event->mark] { mark->set(); });
   return cuda::kSuccess;
 }
 RODA_DOUBLE Result cuEventQuery(cuda::Event event) {
-  if (const Result sticky = condition().sticky.load(); sticky != cuda::kSuccess) return sticky;
+  if (const Result result = unsafe_state(); result != cuda::kSuccess) return result;
   return event->mark == nullptr || event->mark->is_set() ? cuda::kSuccess : cuda::kNotReady;
 }
 RODA_DOUBLE Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = put_state(); result != cuda::kSuccess) return result;
   if (event->mark != nullptr) queue_of(stream)->add([mark = event->mark] { mark->wait(); });
   return cuda::kSuccess;
 }
@@ -82,7 +87,7 @@ RODA_DOUBLE Result cuModuleGetFunction(cuda::Function* function, cuda::Module, c
 RODA_DOUBLE Result cuLaunchKernel(cuda::Function function, unsigned blocks, unsigned grid_y, unsigned grid_z,
                                   unsigned threads, unsigned block_y, unsigned block_z, unsigned, cuda::Stream stream,
                                   void** parameters, void**) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  if (const Result result = put_state(); result != cuda::kSuccess) return result;
   if (blocks == 0 || threads == 0 || threads > 1024 || grid_y * grid_z * block_y * block_z != 1) {
     return cuda::kInvalidValue;
   }

@@ -32,11 +32,17 @@ void Work::gather_and_combine(const char* own, char* to, std::size_t count, int 
     receive(rank, part, bytes);
     parts.push_back(part);
   }
-  char* sum = scratch(bytes);
-  finish_.push_back([=, ranks = board_.size()] {
-    std::memcpy(sum, parts[0], bytes);
-    for (std::size_t i = 1; i < parts.size(); ++i) combine(sum, parts[i], count, dtype, op);
-    if (op == nccl::kAvg) divide(sum, count, dtype, ranks);
+  char *sum = scratch(bytes), *scaled = scratch(bytes);
+  // As NCCL: an average is the sum of what was divided.
+  const auto part = [=, ranks = board_.size()](const char* from) {
+    if (op != nccl::kAvg) return from;
+    std::memcpy(scaled, from, bytes);
+    divide(scaled, count, dtype, ranks);
+    return static_cast<const char*>(scaled);
+  };
+  finish_.push_back([=] {
+    std::memcpy(sum, part(parts[0]), bytes);
+    for (std::size_t i = 1; i < parts.size(); ++i) combine(sum, part(parts[i]), count, dtype, op);
     std::memcpy(to, sum, bytes);
   });
 }

@@ -1,6 +1,7 @@
 // Tensors on GPUs through the engine; every rank of a job runs these, in the same order. In tests/multi CUDA and NCCL
 // are DOUBLES (tests/doubles): that proves our logic, and nothing about a GPU. tests/gpu/run.sh runs them on a card.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
@@ -104,6 +105,41 @@ TEST(GpuAllreduce, AveragesOfIntegersAreCutTowardsZero) {
   op.op = RODA_AVERAGE;
   ASSERT_EQ(run_gpu(op).code, RODA_OK);
   EXPECT_EQ(in.read<std::int32_t>(), (std::vector<std::int32_t>{3 / size(), -3 / size()}));
+}
+
+// As everywhere: the sum, rounded, is scaled, and not each rank's part before, whatever carries it.
+TEST(GpuAllreduce, AveragesOf16BitFloatsAreScaledSums) {
+  const auto bits = [](float value) {  // rounded to nearest, ties to even
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    return static_cast<std::uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
+  };
+  const Shape shape{100};
+  const auto data = on_gpu(std::vector<std::uint16_t>(100, bits(static_cast<float>(1 << rank()))));
+  roda_op op = gpu_op(RODA_ALLREDUCE, "half_average", shape, data.data(), data.data(), RODA_BFLOAT16);
+  op.op = RODA_AVERAGE;
+  const Outcome o = run_gpu(op);
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+  const float sum = static_cast<float>((1 << size()) - 1);
+  EXPECT_EQ(data.read<std::uint16_t>(),
+            std::vector<std::uint16_t>(100, bits(sum * (1.0f / static_cast<float>(size())))));
+}
+
+// The caller's thread has no context here, and the handle is the same for every GPU.
+TEST(GpuAllreduce, TakesTheDefaultStreamOfItsGpu) {
+  void* const default_stream = reinterpret_cast<void*>(1);
+  const Shape shape{1000};
+  const auto data = on_gpu(mine(1000));
+  EXPECT_EQ(data.read<float>(), mine(1000)) << "it has its value";
+  roda_op op = gpu_op(RODA_ALLREDUCE, "default_stream", shape, data.data(), data.data());
+  op.stream = default_stream;
+  roda_handle handle = 0;
+  Outcome o = submit({op}, &handle);
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+  roda_error error{};
+  error.struct_size = sizeof error;
+  EXPECT_EQ(roda_wait_on_stream(handle, default_stream, &error), RODA_OK) << error.message;
+  o = wait_on_stream(handle);
+  expect_sum(data.read<float>());
 }
 
 // Fused among themselves, never across kinds of memory.

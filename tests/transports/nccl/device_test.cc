@@ -147,6 +147,19 @@ TEST(NcclDevices, AStreamThatRecordsAGraphIsRefused) {
   roda_cuda_double_set_capturing(0);
 }
 
+TEST(NcclDevices, AnotherThreadsGraphForbidsNothing) {
+  const unsigned before = roda_cuda_double_captured();
+  in_pairs([](int rank, Member& member) {
+    Floats data(rank, std::vector<float>(10, 1.0f));
+    roda_cuda_double_set_capturing(2);
+    const End end = allreduce(member, data);
+    EXPECT_EQ(end.code, RODA_OK) << end.text;
+    EXPECT_EQ(data.read(), std::vector<float>(10, 2.0f));
+  });
+  roda_cuda_double_set_capturing(0);
+  EXPECT_EQ(roda_cuda_double_captured(), before);
+}
+
 // The user's own kernel failed before: it is not NCCL's doing, and the text says so.
 TEST(NcclDevices, AnErrorThatWasThereBeforeIsNotOurs) {
   device();

@@ -15,12 +15,14 @@ const roda_transport* table() { return roda_nccl_transport(); }
 
 // Two ranks whose second allreduce is disturbed.
 template <typename Body>
-void after_one_allreduce(std::uint64_t timeout_ns, Body&& body) {
+void after_one_allreduce(const char* gpu_timeout, Body&& body) {
   device();
   Board board;
   std::barrier both(2);
   run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, knobs_of(rank), timeout_ns);
+    Knobs knobs = knobs_of(rank);
+    knobs["RODA_GPU_TIMEOUT_SECONDS"] = gpu_timeout;
+    Member member(table(), board, rank, 2, knobs);
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
     Floats data(rank, std::vector<float>(1000, 1.0f));
     const End first = allreduce(member, data);
@@ -33,7 +35,7 @@ void after_one_allreduce(std::uint64_t timeout_ns, Body&& body) {
 
 TEST(NcclFaults, AnAsynchronousErrorEndsTheRequestAndTheGroup) {
   const Setting fault("RODA_NCCL_DOUBLE_ASYNC_ERROR", "r1:2:6:NET/Socket : Connection closed by remote peer");
-  after_one_allreduce(0, [](int rank, Member& member, Floats& data, std::barrier<>& both) {
+  after_one_allreduce("60", [](int rank, Member& member, Floats& data, std::barrier<>& both) {
     roda_request* request = nullptr;
     ASSERT_EQ(start_allreduce(member, data.data(), data.count(), &request).code, RODA_OK);
     if (rank == 0) {
@@ -59,7 +61,7 @@ TEST(NcclFaults, AnAsynchronousErrorEndsTheRequestAndTheGroup) {
 
 TEST(NcclFaults, AHangEndsByTheLimit) {
   const Setting fault("RODA_NCCL_DOUBLE_HANG", "2");
-  after_one_allreduce(kLimit, [](int, Member& member, Floats& data, std::barrier<>&) {
+  after_one_allreduce("0.3", [](int, Member& member, Floats& data, std::barrier<>&) {
     const End end = allreduce(member, data);
     EXPECT_EQ(end.code, RODA_ERR_TIMEOUT);
     EXPECT_TRUE(says(end.text, {"ALLREDUCE over group test", "300 ms", "NCCL_DEBUG=INFO"})) << end.text;
@@ -69,7 +71,7 @@ TEST(NcclFaults, AHangEndsByTheLimit) {
 TEST(NcclFaults, AnAbortThatTakesLongHoldsNobodyUp) {
   const Setting hang("RODA_NCCL_DOUBLE_HANG", "2");
   const Setting slow("RODA_NCCL_DOUBLE_ABORT_MS", "400");
-  after_one_allreduce(0, [](int, Member& member, Floats& data, std::barrier<>&) {
+  after_one_allreduce("60", [](int, Member& member, Floats& data, std::barrier<>&) {
     roda_request* request = nullptr;
     ASSERT_EQ(start_allreduce(member, data.data(), data.count(), &request).code, RODA_OK);
     member.abort(RODA_ERR_ABORTED, -1, "enough");
@@ -83,7 +85,7 @@ TEST(NcclFaults, AnAbortThatTakesLongHoldsNobodyUp) {
 TEST(NcclFaults, AnAbortThatHangsIsLeftBehind) {
   const Setting hang("RODA_NCCL_DOUBLE_HANG", "2");
   const Setting slow("RODA_NCCL_DOUBLE_ABORT_MS", "20000");
-  after_one_allreduce(0, [](int, Member& member, Floats& data, std::barrier<>&) {
+  after_one_allreduce("60", [](int, Member& member, Floats& data, std::barrier<>&) {
     roda_request* request = nullptr;
     ASSERT_EQ(start_allreduce(member, data.data(), data.count(), &request).code, RODA_OK);
     member.abort(RODA_ERR_ABORTED, -1, "enough");

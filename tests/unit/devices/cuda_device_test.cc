@@ -13,6 +13,12 @@
 #include "plugins/devices/cuda/cuda_device.h"
 #include "tests/doubles/cuda/double.h"
 
+extern "C" {
+roda::cuda::Result cuDevicePrimaryCtxRetain(roda::cuda::Context* context, roda::cuda::Ordinal device);
+roda::cuda::Result cuCtxPushCurrent_v2(roda::cuda::Context context);
+roda::cuda::Result cuCtxPopCurrent_v2(roda::cuda::Context* context);
+}
+
 namespace {
 
 constexpr std::uint64_t kMiB = 1u << 20;
@@ -43,6 +49,7 @@ class CudaDevice : public testing::Test {
   }
   void TearDown() override {
     roda_cuda_double_set_error(0);
+    roda_cuda_double_set_capturing(0);
     for (roda_memory& memory : memory_) device_.free(&memory);
   }
   char* alloc(std::size_t bytes, int number = 0) {
@@ -209,6 +216,73 @@ TEST_F(CudaDevice, StreamsWaitForEvents) {
   device_.event_release(event);
   device_.event_release(done);
   device_.stream_destroy(slow);
+  device_.stream_destroy(quick);
+}
+
+// An event would become a part of the graph, and make what waits for it one.
+TEST_F(CudaDevice, PutsNothingOnAStreamThatRecordsAGraph) {
+  void *stream = nullptr, *event = nullptr, *before = nullptr;
+  ASSERT_EQ(device_.stream_create(0, &stream, &error_), RODA_OK);
+  ASSERT_EQ(device_.event_record(stream, &before, &error_), RODA_OK);
+  roda_cuda_double_set_capturing(1);
+  EXPECT_EQ(device_.event_record(stream, &event, &error_), RODA_ERR_UNSUPPORTED);
+  EXPECT_TRUE(says(error_, "recording a CUDA graph")) << error_.message;
+  EXPECT_EQ(device_.event_record_on(0, stream, &event, &error_), RODA_ERR_UNSUPPORTED);
+  EXPECT_EQ(device_.event_wait(stream, before, &error_), RODA_ERR_UNSUPPORTED);
+  EXPECT_EQ(roda_cuda_double_captured(), 0u);
+  roda_cuda_double_set_capturing(0);
+  device_.event_release(before);
+  device_.stream_destroy(stream);
+}
+
+TEST_F(CudaDevice, AnotherThreadsRecordingForbidsNothing) {
+  void *stream = nullptr, *event = nullptr;
+  ASSERT_EQ(device_.stream_create(0, &stream, &error_), RODA_OK);
+  roda_cuda_double_set_capturing(2);
+  char *tensors = alloc(noise(1000)), *buffer = alloc(1000);
+  const roda_pack_item items[2] = {{tensors, 500, 500}, {tensors + 500, 0, 500}};
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(device_.pack(buffer, items, 2, stream, &error_), RODA_OK) << error_.message;
+    ASSERT_EQ(device_.event_record(stream, &event, &error_), RODA_OK) << error_.message;
+    int code = RODA_IN_PROGRESS;
+    while (code == RODA_IN_PROGRESS) code = device_.event_test(event, &error_);
+    EXPECT_EQ(code, RODA_OK) << error_.message;
+    device_.event_release(event);
+  }
+  for (roda_memory& memory : memory_) device_.free(&memory);
+  memory_.clear();
+  EXPECT_EQ(roda_cuda_double_captured(), 0u);
+  roda_cuda_double_set_capturing(0);
+  device_.stream_destroy(stream);
+}
+
+// Their handles are the same for all devices: the tensor's counts, whichever is current to the thread, if any.
+TEST_F(CudaDevice, DefaultStreamsAreThoseOfTheNamedDevice) {
+  void* const default_stream = reinterpret_cast<void*>(1);
+  void *quick = nullptr, *event = nullptr, *done = nullptr;
+  ASSERT_EQ(device_.stream_create(5, &quick, &error_), RODA_OK);
+  const std::vector<char> data = noise(1000);
+  char *first = alloc(1000, 5), *second = alloc(1000, 5);
+  roda::cuda::Context context = nullptr, other = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 5) + cuDevicePrimaryCtxRetain(&other, 0), 0);
+  ::setenv("RODA_CUDA_DOUBLE_DELAY_US", "3000", 1);
+  cuCtxPushCurrent_v2(context);
+  device_.copy(first, data.data(), 1000, default_stream, &error_);
+  cuCtxPopCurrent_v2(&context);
+  ::unsetenv("RODA_CUDA_DOUBLE_DELAY_US");
+  for (const bool has_context : {false, true}) {
+    if (has_context) cuCtxPushCurrent_v2(other);
+    EXPECT_EQ(device_.event_record_on(5, default_stream, &event, &error_), RODA_OK) << error_.message;
+    if (has_context) cuCtxPopCurrent_v2(&other);
+    ASSERT_EQ(device_.event_wait(quick, event, &error_), RODA_OK);
+    device_.event_release(event);
+    device_.copy(second, first, 1000, quick, &error_);
+    ASSERT_EQ(device_.event_record(quick, &done, &error_), RODA_OK);
+    while (device_.event_test(done, &error_) == RODA_IN_PROGRESS) {
+    }
+    device_.event_release(done);
+    EXPECT_EQ(read(second, 1000), data);
+  }
   device_.stream_destroy(quick);
 }
 

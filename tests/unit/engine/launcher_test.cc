@@ -93,7 +93,7 @@ TEST_F(LauncherTest, AbortEndsWhatWaitsAndWhatRuns) {
 
 TEST_F(LauncherTest, NothingIsOverdueWhereNothingRuns) {
   const auto now = CoarseClock::now();
-  EXPECT_EQ(launcher_.find_overdue(now, std::chrono::seconds(0)), nullptr);
+  EXPECT_EQ(launcher_.find_overdue(now, std::chrono::seconds(0), std::chrono::seconds(0)), nullptr);
   EXPECT_FALSE(launcher_.advance());
   EXPECT_FALSE(launcher_.settle());
 }

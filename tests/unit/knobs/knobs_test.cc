@@ -171,10 +171,10 @@ TEST(KnobTable, HasFewNamesOfItsOwn) {
     EXPECT_EQ(row.reader == knobs::Reader::kTest, name.starts_with("RODA_TEST_")) << name;
     if (name.starts_with("RODA_") && row.reader != knobs::Reader::kTest) own.insert(name);
   }
-  EXPECT_EQ(own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_FLIGHT_FOLDER", "RODA_LEVELS", "RODA_TOPOLOGY_FILE",
-                                        "RODA_TOPOLOGY_DUMP_FILE", "RODA_TCP_IFACE", "RODA_TCP_LANES",
-                                        "RODA_TCP_CONGESTION", "RODA_VERBS_DEVICES", "RODA_VERBS_GID_INDEX",
-                                        "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY"}));
+  EXPECT_EQ(own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_FLIGHT_FOLDER", "RODA_GPU_TIMEOUT_SECONDS",
+                                        "RODA_LEVELS", "RODA_TOPOLOGY_FILE", "RODA_TOPOLOGY_DUMP_FILE",
+                                        "RODA_TCP_IFACE", "RODA_TCP_LANES", "RODA_TCP_CONGESTION", "RODA_VERBS_DEVICES",
+                                        "RODA_VERBS_GID_INDEX", "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY"}));
 }
 
 // The plugin's own table is what it reads; this one lists the settings where the plugin is not there to be asked.

@@ -62,6 +62,9 @@ typedef struct roda_device {
   int32_t (*alloc_staging)(int32_t device, size_t bytes, roda_memory* memory, roda_error* error);
   /* The device whose memory lies at `address`, by its number in this process; -1: none of this kind. */
   int32_t (*device_of)(const void* address);
+  /* event_record on a stream of that device: default streams, which have one handle for all devices, are those of the
+   * device that is current to the thread without it. The thread needs no context. */
+  int32_t (*event_record_on)(int32_t device, void* stream, void** event, roda_error* error);
 } roda_device;
 
 typedef const roda_device* (*roda_device_entry)(void);
