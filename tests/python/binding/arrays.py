@@ -10,18 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from horovod.common import operations
+from horovod.common import life_cycle, operations
 from horovod.common.basics import Sum
-from horovod.common.life_cycle import (
-    init as init,
-    local_rank as local_rank,
-    rank as rank,
-    shutdown as shutdown,
-    size as size,
-)
 from horovod.common.operations import Request, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet, global_process_set
 
+init, shutdown = life_cycle.init, life_cycle.shutdown
+rank, local_rank, size = life_cycle.rank, life_cycle.local_rank, life_cycle.size
 synchronize, poll = operations.synchronize, operations.poll
 
 DTYPES = {np.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES) if name in np.sctypeDict}
@@ -63,11 +58,9 @@ def allreduce_async(
     return operations.start([request], 0, lambda _, keep=source: result)
 
 
-def allreduce(
-    array: np.ndarray, name: str | None = None, op: int = Sum, process_set: ProcessSet = global_process_set
-) -> np.ndarray:
+def allreduce(array: np.ndarray, name: str | None = None, **options: Any) -> np.ndarray:
     """Return the reduction of all ranks' arrays."""
-    return synchronize(allreduce_async(array, name, op, process_set))
+    return synchronize(allreduce_async(array, name, **options))
 
 
 def reducescatter(

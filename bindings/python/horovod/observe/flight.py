@@ -260,7 +260,7 @@ def open_job(pid: int) -> LiveJob:
     """
     job = _open(_family(pid))
     if job is None:
-        raise NoRecordError(f"process {pid} and those that it started are no ranks of a Roda job that runs")
+        raise NoRecordError(f"process {pid} and those that it started are no ranks of a Roda job that runs here")
     return job
 
 

@@ -58,7 +58,6 @@ class ElasticDriver:
         verbose: int = 0,
     ) -> None:
         del verbose
-        self._rendezvous = rendezvous
         self._settings = ElasticSettings(
             num_proc=min_num_proc,
             hosts="",
@@ -108,12 +107,12 @@ class ElasticDriver:
             ``create_worker_fn(slot_info, events)`` runs a worker to its end, in a thread of its own, and returns its
             status, or that and the time. It must end the worker when one of the events is set.
         """
-        if self._job is not None:
-            raise RuntimeError("ElasticDriver.start was called before: a driver drives one job.")
+        self._check_is_new()
         self.wait_for_available_slots(num_proc)
         self._settings.num_proc = num_proc
         job, has_begun = CallersJob(self._settings, create_worker_fn, self._places, self._registry), threading.Event()
         with self._changed:
+            self._check_is_new()
             self._job, hosts = job, dict(self._hosts)  # what is found from now on, the job is told
         in_thread(job.run, (hosts, has_begun), name="horovod-elastic-driver")
         has_begun.wait()
@@ -204,6 +203,11 @@ class ElasticDriver:
         return self._job
 
     # --- inside ---
+
+    def _check_is_new(self) -> None:
+        if self._job is not None or self._stopped is not None:
+            before = "start" if self._job is not None else "stop"
+            raise RuntimeError(f"ElasticDriver.{before} was called before: a driver drives one job.")
 
     def _slots(self) -> dict[tuple[str, int], SlotInfo]:
         return {} if self._job is None else self._job.slots()
