@@ -72,7 +72,7 @@ class ElasticDriver:
         self._registry = WorkerStateRegistry(self, None)
         self._places: ElasticPlaces | None = None
         self._has_ended = threading.Event()
-        self._changed = threading.Condition()  # guards the rest
+        self._changed = threading.Condition()  # guards changes of the rest
         self._job: CallersJob | None = None
         self._stopped: Results | None = None  # before there was a job
         self._hosts: dict[str, int] = {}
@@ -194,7 +194,7 @@ class ElasticDriver:
 
     def serve(self, key: bytes) -> None:
         """Get ready for workers that are processes: their engines meet at a rendezvous with this secret."""
-        self._places = ElasticPlaces(self._settings, key, "0.0.0.0")  # noqa: S104 (where workers are is not known)
+        self._places = ElasticPlaces(self._settings, key)
 
     def job(self) -> CallersJob:
         """Return the job; LookupError before there is one."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from horovod.common.exceptions import HorovodInternalError
+from horovod.runner.common.util.secret import HOROVOD_SECRET_KEY
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
 # Of a worker that an ElasticDriver's caller started; the launcher's own get a descriptor.
-_DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", "_HOROVOD_SECRET_KEY")
+_DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", HOROVOD_SECRET_KEY)
 _CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
 

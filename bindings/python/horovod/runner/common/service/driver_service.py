@@ -6,7 +6,6 @@ Our own launcher has agents, which it talks to itself: this is for code that bui
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,9 +78,8 @@ class BasicDriverService(BasicService):
             raise ValueError(f"there is no task {req.index}: there are {self._num_proc}")
         with self._changed:
             if isinstance(req, RegisterTaskRequest):
-                seen = {nic: [p for p in places if p[0] == client_address[0]] for nic, places in
-                        req.task_addresses.items()}  # fmt: skip
                 self._all[req.index] = req.task_addresses
+                seen = {nic: [p for p in ps if p[0] == client_address[0]] for nic, ps in req.task_addresses.items()}
                 self._for_driver[req.index] = {nic: places for nic, places in seen.items() if places}
                 self._hosts[req.index] = req.host_hash
             else:
@@ -153,11 +151,10 @@ def wait_for(
 ) -> None:
     """Wait for a condition, whose lock is held; TimeoutException, which says for what, after the seconds or Timeout."""
     seconds = timeout.remaining() if isinstance(timeout, Timeout) else float(timeout)
-    start = time.monotonic()
     if not changed.wait_for(is_so, seconds):
         if isinstance(timeout, Timeout):
             timeout.check_time_out_for(what())
-        raise TimeoutException(f"Timed out after {time.monotonic() - start:.0f} seconds waiting for {what()}")
+        raise TimeoutException(f"Timed out after {seconds:g} seconds waiting for {what()}")
 
 
 class BasicDriverClient(BasicClient):
