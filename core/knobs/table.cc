@@ -73,7 +73,6 @@ const Row kRows[] = {
   // --- read by plugins
   {"RODA_TCP_IFACE", kText, "", "", kFree, kPlugin, kNoMember, "Network interfaces of tcp, separated by commas, of which the first usable one is taken; empty: HOROVOD_GLOO_IFACE, or chosen."},
   {"RODA_TCP_LANES", kInteger, "1", "connections", kFree, kPlugin, kNoMember, "Connections of tcp between two ranks; the smaller number counts.", 1, 16},
-  {"RODA_TCP_CONGESTION", kText, "", "", kFree, kPlugin, kNoMember, "Congestion control of tcp's connections, one of the kernel's; empty: the system's default."},
   {"RODA_VERBS_DEVICES", kText, "", "", kFree, kPlugin, kNoMember, "Devices of verbs with their ports, as mlx5_0,mlx5_1:2; empty: chosen."},
   {"RODA_VERBS_GID_INDEX", kInteger, "-1", "", kFree, kPlugin, kNoMember, "Entry of a RoCE port's address table; -1: chosen.", -1, 255},
   {"RODA_VERBS_TRAFFIC_CLASS", kInteger, "0", "", kFree, kPlugin, kNoMember, "Traffic class of RoCE packets.", 0, 255},

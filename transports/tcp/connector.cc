@@ -4,8 +4,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <fstream>
 #include <span>
 #include <utility>
 
@@ -160,7 +158,6 @@ SocketAddress Connector::listen(bool one_host, const std::string& known) {
   }
   sdk::expect_ok(status, "tcp");
   listener.guard = ForkGuard(listener.fd.get());
-  if (!context_.settings().congestion.empty()) choose_congestion(listener.fd.get());
   context_.watch(listener.fd.get(), *this);
   kept = std::move(listener);
   return kept.address;
@@ -288,23 +285,11 @@ void Connector::keep(Attempt& attempt, Peer& peer) {
     if (other.hello.group == peer.group->id()) other.end();
   }
   try {
-    choose_congestion(fd.get());
+    tcp::unpace_if_local(fd.get());
     peer.group->take(peer, lane, std::move(fd));
   } catch (const sdk::Failure& failure) {
     peer.group->fail(failure);
   }
-}
-
-// Of this end: what it sends is paced by it.
-void Connector::choose_congestion(int fd) const {
-  const std::string& name = context_.settings().congestion;
-  if (name.empty()) return tcp::unpace_if_local(fd);
-  if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return;
-  const int error = errno;
-  std::string offered;
-  std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), offered);
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE, "tcp: RODA_TCP_CONGESTION=" + name + ": " + std::strerror(error) +
-                                               "; this kernel offers: " + offered);
 }
 
 }  // namespace roda::tcp_transport

@@ -60,7 +60,6 @@ class Connector final : public Watched {
   bool step(Attempt& attempt);
   bool take(Attempt& attempt);
   void keep(Attempt& attempt, Peer& peer);
-  void choose_congestion(int fd) const;
 
   Context& context_;
   Digest key_;

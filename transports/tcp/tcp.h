@@ -72,7 +72,7 @@ inline constexpr std::size_t window_cost(std::size_t bytes) { return bytes + 64;
 
 // What can be set, read once per context.
 struct Settings {
-  std::string interfaces, gloo_interfaces, congestion;
+  std::string interfaces, gloo_interfaces;
   std::size_t lanes, eager_bytes, window_bytes, chunk_bytes;
 };
 
@@ -81,8 +81,6 @@ inline constexpr sdk::Setting<Settings> kSettings[] = {
      "Interfaces to listen on, separated by commas, of which the first usable one is taken; empty: HOROVOD_GLOO_IFACE, "
      "or chosen."},
     {&Settings::gloo_interfaces, "HOROVOD_GLOO_IFACE", "", "", "The same where RODA_TCP_IFACE is empty."},
-    {&Settings::congestion, "RODA_TCP_CONGESTION", "", "",
-     "Congestion control of this end's connections, by the kernel's name; empty: the system's default."},
     {&Settings::lanes, "RODA_TCP_LANES", "connections", "1", 1, kMostLanes,
      "Connections between two ranks; the smaller number of the two counts."},
     {&Settings::eager_bytes, "RODA_TEST_TCP_EAGER_BYTES", "bytes", "65536", 0, kMostEager,

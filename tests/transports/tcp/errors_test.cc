@@ -158,19 +158,6 @@ TEST(TcpErrors, ABadNumberIsRefusedByName) {
   EXPECT_STREQ(member.text(), "RODA_TCP_LANES=many is not a number; 1 to 16 is expected");
 }
 
-TEST(TcpErrors, ACongestionControlThatIsNotThereIsNamedWithThoseThatAre) {
-  Board board;
-  run_ranks(2, [&](int rank) {
-    Member member(table(), board, rank, 2, {{"RODA_TCP_CONGESTION", "nosuch"}});
-    EXPECT_NE(member.form(), RODA_OK);
-    if (rank == 0) {
-      EXPECT_TRUE(contains(member.text(), "RODA_TCP_CONGESTION=nosuch: ")) << member.text();
-      EXPECT_TRUE(contains(member.text(), "this kernel offers: ")) << member.text();
-      EXPECT_TRUE(contains(member.text(), "reno")) << member.text();
-    }
-  });
-}
-
 // While it lives this process can open nothing more.
 class NoDescriptors {
  public:

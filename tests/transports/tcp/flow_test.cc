@@ -158,10 +158,8 @@ void swap_many(Member& member, int rank) {
 }
 
 TEST(TcpFlow, SeveralLanes) {
-  const Knobs knobs = {{"RODA_TCP_LANES", "3"},
-                       {"RODA_TEST_TCP_CHUNK_BYTES", "4096"},
-                       {"RODA_TEST_TCP_EAGER_BYTES", "1000"},
-                       {"RODA_TCP_CONGESTION", "reno"}};
+  const Knobs knobs = {
+      {"RODA_TCP_LANES", "3"}, {"RODA_TEST_TCP_CHUNK_BYTES", "4096"}, {"RODA_TEST_TCP_EAGER_BYTES", "1000"}};
   run_pair(knobs, knobs, [](Member& member, int rank) {
     for (int round = 0; round < 10; ++round) swap_many(member, rank);
   });

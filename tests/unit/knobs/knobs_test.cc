@@ -173,7 +173,7 @@ TEST(KnobTable, HasFewNamesOfItsOwn) {
   }
   EXPECT_EQ(own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_FLIGHT_FOLDER", "RODA_GPU_TIMEOUT_SECONDS",
                                         "RODA_LEVELS", "RODA_TOPOLOGY_FILE", "RODA_TOPOLOGY_DUMP_FILE",
-                                        "RODA_TCP_IFACE", "RODA_TCP_LANES", "RODA_TCP_CONGESTION", "RODA_VERBS_DEVICES",
+                                        "RODA_TCP_IFACE", "RODA_TCP_LANES", "RODA_VERBS_DEVICES",
                                         "RODA_VERBS_GID_INDEX", "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY"}));
 }
 
