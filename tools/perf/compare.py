@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures Roda beside Open MPI and Gloo, interleaved round by round, and prints medians and ratios.
 
-float32 allreduce, in place, ranks of one host, or, with --hosts 2, of two network namespaces (as root). Every round
+float32 allreduce, in place, ranks of one host, or, with --hosts 2, of two network namespaces (as root); with --steps
+also a training step's gradients, calls from PyTorch, and whole steps beside torch's DDP over Gloo. Every round
 runs every contender once, in an order that rotates, so that whatever else the machine does meets all of them. A ratio
 is the median over the rounds of (peer's time / Roda's time) of the same round. The peers' programs come from a build
 folder (`meson setup build/native && ninja -C build/native`).
@@ -24,6 +25,9 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/hosts"))
 from network import WIRE, Network  # noqa: E402
+
+# Where ranks 0 and 1 were, by what roda-perf calls it.
+PLACES = {"near": "on near cores", "far": "on far cores", "same": "on one core", "-": "anywhere"}
 
 
 def rows_of(output):
@@ -205,6 +209,11 @@ def time_text(microseconds):
     return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.1f} us"
 
 
+def rounds_on(cores, places):
+    """Return the numbers of the rounds in which Roda's ranks had such cores."""
+    return [i for i, where in enumerate(places) if where["cores"] == cores]
+
+
 def table(times, places, names, ranks, sizes, cores):
     """Write a Markdown table: medians over the rounds with Roda on near or far cores, and how much longer a peer takes.
 
@@ -212,18 +221,66 @@ def table(times, places, names, ranks, sizes, cores):
     moments of it, is not known.
     """
     ours, *peers = names
-    heads = [f"np={ranks}, {ours} on {cores} cores", "rounds", ours, *peers, *(f"{peer} / {ours}" for peer in peers)]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    heads = [f"np={ranks}, {ours} {PLACES[cores]}", "rounds", ours, *peers, *(f"{peer} / {ours}" for peer in peers)]
+    lines = []
     for size in sizes:
-        chosen = [i for i, where in enumerate(places[ranks, size]) if where["cores"] == cores]
+        chosen = rounds_on(cores, places[ranks, size])
         if not chosen:
             continue
         rounds = [[times[ranks, name, size][i] for i in chosen] for name in names]
         ratios = [median(theirs / own for theirs, own in zip(values, rounds[0])) for values in rounds[1:]]
         cells = [str(len(chosen)), *(time_text(median(values)) for values in rounds),
                  *(f"{ratio:.2f}" for ratio in ratios)]
-        lines.append(f"| {size_text(size)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) if len(lines) > 2 else ""
+        lines.append((size_text(size), *cells))
+    return markdown(heads, lines) if lines else ""
+
+
+def write_page(path, told, tables, times, places, names, sizes, extra):
+    """Write the tables as a page, each of allreduce with curves of the same medians."""
+    import page  # needs matplotlib
+
+    parts = []
+    for (ranks, cores), text in tables.items():
+        chosen = {size: rounds for size in sizes if (rounds := rounds_on(cores, places[ranks, size]))}
+        drawn = {name: [(size, median(times[ranks, name, size][i] for i in rounds)) for size, rounds in chosen.items()]
+                 for name in names}
+        parts.append((f"Allreduce, np={ranks}, {PLACES[cores]}", page.curves(drawn) + page.table(text)))
+    page.write(path, told, parts + [(heading, page.table(text)) for heading, text in extra.items()])
+
+
+def steps(options, network):
+    """Return tables, by heading, of what training does: a model's gradients, calls from PyTorch, and whole steps."""
+    python, tools = ROOT / ".venv/bin/python", ROOT / "tools/perf"
+    transports = options.transports.split(",")
+
+    def job(ranks, *command):
+        if network is not None:
+            return run_on_hosts(network, [*horovodrun(network, ranks), *command])
+        return run([ROOT / ".venv/bin/horovodrun", "-np", ranks, *command], {"HOROVOD_CPU_OPERATIONS": transports[0]})
+
+    found = {}
+    for ranks in options.ranks:
+        models = []
+        for model in ("resnet50", "gpt2"):
+            rows = job(ranks, ROOT / ".venv/bin/roda-perf", "--launched", "--model", model, "--json")
+            rows = [row for row in rows if "samples" in row]
+            models += [(row["collective"], time_text(row["median_us"]), row["cores"]) for row in rows]
+        found[f"A step's gradients, np={ranks}"] = markdown(("how", "median", "cores"), models)
+        (calls,) = job(ranks, python, tools / "frameworks.py", "torch")
+        cells = [(name, time_text(value["median"]), time_text(value["least"]))
+                 for name, value in calls.items() if isinstance(value, dict)]
+        found[f"Calls from PyTorch, np={ranks}"] = markdown(("what", "median", "least"), cells)
+        rows = job(ranks, python, tools / "training.py", "--json")
+        cells = [(f"{row['model']}, {row['way']}", f"{row['median_ms']:.1f} ms", f"{row['median_beyond_ms']:.1f} ms",
+                  f"{row['median_of_peer']:.2f}") for row in rows]
+        heads = ("model and way", "a step", "beyond computing", "of DDP over Gloo's")
+        found[f"Whole steps of training, np={ranks}"] = markdown(heads, cells)
+    return found
+
+
+def markdown(heads, rows):
+    """Write a Markdown table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows))
 
 
 def machine():
@@ -246,21 +303,27 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", action="store_true", help="also what training does, of the installed product")
     parser.add_argument("--json", type=Path, help="write every round's medians there")
+    parser.add_argument("--page", type=Path, help="write one HTML page with curves there; needs matplotlib")
     options = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the hosts go then, too
     with Network(options.hosts, options.rate) if options.hosts else nullcontext() as network:
         times, names, places = measure(options.build.resolve(), options, network)
+        extra = steps(options, network) if options.steps else {}
     if options.json:
         records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values,
                     "where": places[ranks, size]} for (ranks, name, size), values in times.items()]
         options.json.write_text(json.dumps({"machine": machine(), "records": records}, indent=1) + "\n")
-    print(f"{machine()['cpu']}, {os.cpu_count()} cores, {options.rounds} interleaved rounds, {machine()['time']}\n")
-    for ranks in options.ranks:
-        for cores in ("near", "far", "same", "-"):
-            if text := table(times, places, names, ranks, options.sizes, cores):
-                print(text + "\n")
+    told = f"{machine()['cpu']}, {os.cpu_count()} cores, {options.rounds} interleaved rounds, {machine()['time']}"
+    tables = {(ranks, cores): text for ranks in options.ranks for cores in PLACES
+              if (text := table(times, places, names, ranks, options.sizes, cores))}
+    print(told + "\n")
+    for text in (*tables.values(), *(f"{heading}\n\n{text}" for heading, text in extra.items())):
+        print(text + "\n")
+    if options.page:
+        write_page(options.page, told, tables, times, places, names, options.sizes, extra)
 
 
 if __name__ == "__main__":
