@@ -13,6 +13,7 @@ import pytest
 from network import Network, NoNamespacesError
 
 JOBS = Path(__file__).parent / "jobs"
+HPC = Path(__file__).parents[2] / "examples" / "hpc"
 LIMIT = 90  # seconds; no job here needs half of it
 
 
@@ -140,6 +141,12 @@ def mpirun(network: Network, slots: Sequence[int], job: str, *arguments: str) ->
         "-mca", "oob_tcp_if_include", "wire0",
         *(word for name in exported for word in ("-x", name)), sys.executable, str(JOBS / job),
     ]  # fmt: skip
+
+
+def with_training(folder: Path) -> Path:
+    """Return a folder whose train.py tells where ranks are, with the `python` that scripts of examples/hpc start."""
+    (folder / "train.py").write_text(f"import sys\nsys.path.insert(0, {str(JOBS)!r})\nimport placement\n")
+    return folder
 
 
 Launch = Callable[..., Done]

@@ -1,4 +1,4 @@
-"""Jobs that Slurm's own srun starts, on two hosts: its daemons run here, with a configuration of their own."""
+"""Jobs of Slurm, and examples/hpc's scripts for it, on two hosts: its own daemons run here, configured for that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import JOBS, Runner
+from conftest import HPC, JOBS, Runner, with_training
 from network import Network
 from test_jobs import expected
 
@@ -164,6 +164,22 @@ def test_a_rank_that_does_not_come_is_told_with_the_size(runner: Runner, slurm: 
     else:  # which waits for all, and doesn't say for whom
         assert "this is rank 0 of 4 of srun with PMIx" in done.stderr, str(done)
     assert "HOROVOD_GLOO_TIMEOUT_SECONDS" in done.stderr
+
+
+def test_examples(runner: Runner, slurm: Slurm, tmp_path: Path) -> None:
+    """All at once: sbatch looks for a job's end every ten seconds."""
+    scripts = ["slurm_srun.sh", "slurm_horovodrun.sh", *(["slurm_mpirun.sh"] if shutil.which("mpirun.openmpi") else [])]
+    # Agents of this test's network would do without srun.
+    given = slurm.variables | {"HOROVOD_RSH_AGENT": "false", "OMPI_MCA_plm_rsh_agent": "false"}
+    options = ["--wait", "--ntasks-per-node=2", f"--chdir={with_training(tmp_path)}"]
+    started = {}
+    for script in scripts:
+        command = slurm.command("sbatch", *options, f"--output={tmp_path}/{script}.log", str(HPC / script))
+        started[script] = runner.start(slurm.network, (2, 2), command, **given)
+    for script, process in started.items():
+        done = runner.end(process)
+        assert done.status == 0, f"{done}\n{(tmp_path / f'{script}.log').read_text()}\n{slurm.said()}"
+        assert done.told == expected(slurm.network, (2, 2)), str(done)
 
 
 def test_horovodrun_in_an_allocation(runner: Runner, slurm: Slurm) -> None:

@@ -57,6 +57,57 @@ MPI_JOB = {
         },
     },
 }
+# Of version 3 of Compose's files, as Swarm reads them: the fields that are used. What else a service can have, Swarm
+# refuses or leaves out, or Compose does.
+STACK = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["version", "services"],
+    "patternProperties": {"^x-": {}},
+    "properties": {
+        "version": {"pattern": "^3[.][6-9]$"},
+        "services": {
+            "type": "object",
+            "patternProperties": {
+                "^[a-zA-Z0-9._-]+$": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["image", "deploy"],
+                    "properties": {
+                        "image": {"type": "string"},
+                        "command": {"type": "array", "items": {"type": "string"}},
+                        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+                        "volumes": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "required": ["type"],
+                                "properties": {
+                                    "type": {"const": "tmpfs"},
+                                    "target": {"type": "string"},
+                                    "tmpfs": {"properties": {"size": {"type": "integer", "minimum": 0}}},
+                                },
+                            },
+                        },
+                        "deploy": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {
+                                "endpoint_mode": {"enum": ["vip", "dnsrr"]},
+                                "restart_policy": {
+                                    "type": "object",
+                                    "additionalProperties": False,
+                                    "properties": {"condition": {"enum": ["none", "on-failure", "any"]}},
+                                },
+                            },
+                        },
+                    },
+                }
+            },
+        },
+    },
+}
 KUBECTL = """#!/bin/sh
 case "$1" in
 get) cat "$PODS" ;;
@@ -203,10 +254,14 @@ def test_an_elastic_job(place: Path) -> None:  # noqa: F811
     finish(place, 4, start(place, line, PODS=str(place / "pods"), **variables))
 
 
-def test_compose(place: Path) -> None:  # noqa: F811
-    services = yaml.safe_load((EXAMPLES / "docker/compose.yaml").read_text())["services"]
+def test_compose_and_swarm(place: Path) -> None:  # noqa: F811
+    stack = yaml.safe_load((EXAMPLES / "docker/compose.yaml").read_text())
+    pytest.importorskip("jsonschema").validate(stack, STACK)
+    services = stack["services"]
     processes = []
     for service in services.values():
+        assert service["deploy"]["restart_policy"]["condition"] == "none"  # a rank that has ended stays so
+        assert service["deploy"]["endpoint_mode"] == "dnsrr"  # a name is the container's own address
         variables = service["environment"]
         assert variables["MASTER_ADDR"] in services
         assert int(variables["WORLD_SIZE"]) == len(services)

@@ -90,6 +90,19 @@ def test_an_error_comes_to_the_consumer_and_the_next_epoch_is_whole() -> None:
     loader.close_async_loader()
 
 
+def test_an_error_of_the_next_epoch_waits_for_this_ones_end() -> None:
+    loader = AheadNumbers(count=4, fails_at=6)
+    numbers = iter(loader)
+    assert next(numbers)[0] == 1
+    loader._ahead._thread.join(30)  # it has read and failed as far as it goes
+    assert [value for value, _ in numbers] == [2, 3, 4]
+    numbers = iter(loader)
+    assert [next(numbers)[0] for _ in range(2)] == [5, 6]
+    with pytest.raises(OSError, match="no such number"):
+        next(numbers)
+    loader.close_async_loader()
+
+
 def test_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
     loader = AheadNumbers(4, True, count=1)
     values(loader)

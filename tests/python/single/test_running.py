@@ -1,6 +1,6 @@
 """The scripts of docs/running.md, as far as one host can run them: its hosts are this one, and a rank says hello.
 
-srun is a stand-in that starts two tasks, and pods are processes. torchrun has a test of its own, and so has Slurm.
+Pods are processes. torchrun has a test of its own, and so have the other scripts of examples/hpc (tests/hosts).
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ hvd.init()
 with open(f"told.{hvd.rank()}", "w") as file:
     file.write(str(hvd.size()))
 """
-SRUN = """#!/bin/bash
-export SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=localhost
-SLURM_PROCID=1 "$@" & SLURM_PROCID=0 "$@" && wait -n
-"""
 
 
 def blocks(title: str) -> list[str]:
@@ -47,8 +43,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    (tmp_path / "bin" / "srun").write_text(SRUN)
-    (tmp_path / "bin" / "srun").chmod(0o700)
     return tmp_path
 
 
@@ -82,11 +76,9 @@ def finish(place: Path, size: int, *processes: subprocess.Popen[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("title", ["Hosts that ssh reaches", "Slurm", "LSF"])
-def test_batch_scripts(place: Path, title: str) -> None:
-    (script,) = blocks(title)
-    variables = {"LSB_JOBID": "1", "LSB_MCPU_HOSTS": "localhost 2"} if title == "LSF" else {}
-    finish(place, 2, start(place, script, **variables))
+def test_hosts_that_ssh_reaches(place: Path) -> None:
+    (script,) = blocks("Hosts that ssh reaches")
+    finish(place, 2, start(place, script))
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None or not mpi_built(), reason="mpi is not usable")
@@ -94,17 +86,6 @@ def test_mpirun(place: Path) -> None:
     (script,) = blocks("MPI")
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     finish(place, 2, start(place, script, **allowed))
-
-
-def test_host_files_of_batch_systems(place: Path) -> None:
-    pbs, sge = blocks("PBS, SGE")
-    nodes, slots = place / "nodes", place / "slots"
-    nodes.write_text("localhost\nlocalhost\n")
-    slots.write_text("localhost 2 all.q@localhost UNDEFINED\n")
-    finish(place, 2, start(place, pbs, PBS_NODEFILE=str(nodes), PBS_O_WORKDIR=str(place)))
-    for told in place.glob("told.*"):
-        told.unlink()
-    finish(place, 2, start(place, sge, PE_HOSTFILE=str(slots), NSLOTS="2"))
 
 
 def test_pods(place: Path) -> None:
@@ -126,7 +107,7 @@ def test_pods(place: Path) -> None:
 )
 def test_an_array_of_tasks(place: Path, index: str, first: int, count: str | None) -> None:
     """With Slurm, whose own count is there, also without WORLD_SIZE."""
-    (script,) = blocks("Anything else: an array of tasks")
+    script = (ROOT / "examples" / "hpc" / "array.sh").read_text()
     script = script.replace("WORLD_SIZE=4", "" if count else "WORLD_SIZE=2")
     counted = {count: "2"} if count else {}
     finish(place, 2, *(start(place, script, **{index: str(first + task)}, **counted) for task in range(2)))

@@ -77,6 +77,13 @@ class AsyncDataLoaderMixin:
             ahead.close()
 
 
+class _Failure:
+    """What ended the thread, in its place behind the batches before it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
 class _Ahead:
     """A thread that goes through a loader's epochs, and what it has read."""
 
@@ -86,7 +93,6 @@ class _Ahead:
         self._says_so = says_so
         self._read: queue.Queue[Any] = queue.Queue(most)
         self._ends = threading.Event()
-        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="horovod-data", daemon=True)
         self._thread.start()
 
@@ -94,9 +100,9 @@ class _Ahead:
         """Yield the batches of the epoch that is next."""
         self.in_epoch = True
         while (batch := self._read.get()) is not _EPOCH_ENDS:
+            if isinstance(batch, _Failure):  # the thread has ended with it, and in_epoch has a new one made next time
+                raise batch.error
             yield batch
-        if self._error is not None:  # the thread has ended with it, and in_epoch has a new one made next time
-            raise self._error
         self.in_epoch = False
 
     def close(self) -> None:
@@ -123,6 +129,5 @@ class _Ahead:
                         break
                 self._put(_EPOCH_ENDS)
         except BaseException as error:  # noqa: BLE001 (raised to the consumer)
-            self._error = error
-            self._put(_EPOCH_ENDS)
+            self._put(_Failure(error))
         self._say("reads no more")
