@@ -54,14 +54,18 @@ def _ip(*arguments: str) -> str:
     return done.stdout
 
 
-def _remove_namespace(name: str) -> None:
-    """End what still runs there, and remove it; one that is not there is no error."""
-    found = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)  # noqa: S603, S607
+def _kill_all(namespace: str) -> None:
+    found = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)  # noqa: S603, S607
     for pid in found.stdout.split():
         try:
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
             continue
+
+
+def _remove_namespace(name: str) -> None:
+    """End what still runs there, and remove it; one that is not there is no error."""
+    _kill_all(name)
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)  # noqa: S603, S607
 
 
@@ -191,6 +195,10 @@ class Network:
     def set_link(self, host: Host, up: bool) -> None:
         """Plug a host's cable in, or pull it."""
         _ip("-n", host.namespace, "link", "set", WIRE, "up" if up else "down")
+
+    def kill_all(self, host: Host) -> None:
+        """Kill whatever runs on a host."""
+        _kill_all(host.namespace)
 
     def host_list(self, *slots: int) -> str:
         """Write ``address:slots,…``, as -H takes it."""

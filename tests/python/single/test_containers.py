@@ -1,7 +1,4 @@
-"""The files of examples/kubernetes and examples/docker: right by the published schemas, and run as containers would.
-
-Pods are processes of this host. kubectl is a stand-in, which reads the running pods from a file and runs commands here.
-"""
+"""The files of examples/kubernetes and docker are right by their schemas. tests/hosts/test_pods.py runs them."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from test_running import PORT, environment, finish, place, start  # noqa: F401 (a fixture)
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FOLDER = EXAMPLES / "kubernetes"
@@ -108,34 +104,6 @@ STACK = {
         },
     },
 }
-KUBECTL = """#!/bin/sh
-case "$1" in
-get) cat "$PODS" ;;
-exec) shift 4; exec "$@" ;;  # -i POD -- COMMAND
-esac
-"""
-TRAIN = """
-import os, time
-import torch
-import horovod.torch as hvd
-hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1), step=0)
-
-@hvd.elastic.run
-def train(state):
-    while state.step < 20 or hvd.size() < 4:
-        hvd.allreduce(torch.ones(1), name="step")
-        state.step += 1
-        if state.step == 5 and hvd.rank() == 0:
-            with open(os.environ["PODS"], "a") as pods:
-                print("train-worker-1:2", file=pods)
-        state.commit()
-        time.sleep(0.02)
-
-train(state)
-with open(f"told.{hvd.rank()}", "w") as file:
-    file.write(str(hvd.size()))
-"""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -202,81 +170,12 @@ def test_the_kustomization(tmp_path: Path, name: str) -> None:
             kubernetes_validate.validate(document, "1.37", strict=True)
 
 
-def test_a_jobset(place: Path) -> None:  # noqa: F811
-    (job,) = documents("jobset.yaml")
-    spec = job["spec"]["replicatedJobs"][0]["template"]["spec"]
-    (container,) = spec["template"]["spec"]["containers"]
-    (address,) = container["env"]
-    replicated = job["spec"]["replicatedJobs"][0]["name"]
-    assert address["value"] == f"{job['metadata']['name']}-{replicated}-0-0.{job['spec']['network']['subdomain']}"
-    command = container["command"][2]
-    assert f"--nnodes {spec['completions']}" in command
-    command = command.replace("29500", PORT)
-    nodes = [start(place, command, JOB_COMPLETION_INDEX=str(node), MASTER_ADDR="localhost") for node in range(2)]
-    finish(place, 4, *nodes)
-
-
-def test_a_train_job(place: Path) -> None:  # noqa: F811
-    """With the variables that Kubeflow's runtime for PyTorch gives torchrun; the first pod is where nodes meet."""
-    (job,) = documents("trainjob.yaml")
-    trainer = job["spec"]["trainer"]
-    given = {"PET_NNODES": str(trainer["numNodes"]), "PET_NPROC_PER_NODE": "2"}
-    given |= {"PET_MASTER_ADDR": "localhost", "PET_MASTER_PORT": PORT}
-    command = " ".join(trainer["command"])
-    nodes = [start(place, command, PET_NODE_RANK=str(node), **given) for node in range(trainer["numNodes"])]
-    finish(place, 2 * trainer["numNodes"], *nodes)
-
-
-def test_an_mpi_job(place: Path) -> None:  # noqa: F811
-    (job,) = documents("mpijob.yaml")
-    replicas = job["spec"]["mpiReplicaSpecs"]
-    command = replicas["Launcher"]["template"]["spec"]["containers"][0]["command"]
-    slots = job["spec"]["slotsPerWorker"]
-    assert int(command[command.index("-np") + 1]) == replicas["Worker"]["replicas"] * slots
-    hosts = place / "hostfile"
-    hosts.write_text(f"localhost slots={slots}\n127.0.0.1 slots={slots}\n")  # the operator's has pods' names
-    line = " ".join(command).replace("/etc/mpi/hostfile", str(hosts))
-    finish(place, 4, start(place, line))
-
-
-def test_an_elastic_job(place: Path) -> None:  # noqa: F811
-    config, job = (next(d for d in documents("elastic.yaml") if d["kind"] == kind) for kind in ("ConfigMap", "Job"))
-    (place / "train.py").write_text(TRAIN)
-    (place / "pods").write_text("train-worker-0:2\n")
-    (place / "bin" / "kubectl").write_text(KUBECTL)
-    for name, text in config["data"].items():
-        (place / name).write_text(text)
-    for program in ("bin/kubectl", *config["data"]):
-        (place / program).chmod(0o700)
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    line = " ".join(container["command"]).replace("/job/", f"{place}/").replace("-np 4", "-np 2")
-    variables = {entry["name"]: entry["value"].replace("/job/", f"{place}/") for entry in container["env"]}
-    finish(place, 4, start(place, line, PODS=str(place / "pods"), **variables))
-
-
-def test_compose_and_swarm(place: Path) -> None:  # noqa: F811
+def test_compose_and_swarm() -> None:
     stack = yaml.safe_load((EXAMPLES / "docker/compose.yaml").read_text())
     pytest.importorskip("jsonschema").validate(stack, STACK)
-    services = stack["services"]
-    processes = []
-    for service in services.values():
+    for service in stack["services"].values():
         assert service["deploy"]["restart_policy"]["condition"] == "none"  # a rank that has ended stays so
         assert service["deploy"]["endpoint_mode"] == "dnsrr"  # a name is the container's own address
         variables = service["environment"]
-        assert variables["MASTER_ADDR"] in services
-        assert int(variables["WORLD_SIZE"]) == len(services)
-        here = {**variables, "MASTER_ADDR": "localhost", "MASTER_PORT": PORT}
-        processes.append(start(place, " ".join(service["command"]), **here))
-    finish(place, len(services), *processes)
-
-
-def test_the_discovery_script_asks_for_running_pods(place: Path) -> None:  # noqa: F811
-    config = next(document for document in documents("elastic.yaml") if document["kind"] == "ConfigMap")
-    told = place / "told"
-    (place / "bin" / "kubectl").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}\n')
-    (place / "bin" / "kubectl").chmod(0o700)
-    done = subprocess.run(["sh", "-c", config["data"]["hosts.sh"]], env=environment(place), check=False)
-    assert done.returncode == 0
-    worker = next(document for document in documents("elastic.yaml") if document["kind"] == "Deployment")
-    label = ",".join(f"{key}={value}" for key, value in worker["spec"]["template"]["metadata"]["labels"].items())
-    assert told.read_text().split("\n")[:4] == ["get", "pods", "-l", label]
+        assert variables["MASTER_ADDR"] in stack["services"]
+        assert int(variables["WORLD_SIZE"]) == len(stack["services"])

@@ -1,20 +1,18 @@
 """The scripts of docs/running.md, as far as one host can run them: its hosts are this one, and a rank says hello.
 
-Pods are processes. torchrun has a test of its own, and so have the other scripts of examples/hpc (tests/hosts).
+torchrun has a test of its own; pods and the scripts of examples/hpc have theirs in tests/hosts.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from horovod.common.util import mpi_built
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,9 +52,8 @@ def environment(place: Path, **more: str) -> dict[str, str]:
 
 
 def start(place: Path, script: str, **more: str) -> subprocess.Popen[str]:
-    for host in ("host1", "train-0.train"):
-        script = script.replace(host, "localhost")
-    script = script.replace("-np 8 -H localhost:4,host2:4", "-np 2 -H localhost:2").replace("29500", PORT)
+    script = script.replace("-np 8 -H host1:4,host2:4", "-np 2 -H localhost:2")
+    script = script.replace("host1", "localhost").replace("29500", PORT)
     return subprocess.Popen(
         ["bash", "-ec", script], cwd=place, env=environment(place, **more), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -86,19 +83,6 @@ def test_mpirun(place: Path) -> None:
     (script,) = blocks("MPI")
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     finish(place, 2, start(place, script, **allowed))
-
-
-def test_pods(place: Path) -> None:
-    service, job = yaml.safe_load_all((ROOT / "examples" / "kubernetes" / "job.yaml").read_text())
-    pod = job["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    variables = {entry["name"]: entry["value"] for entry in container["env"]}
-    assert variables["MASTER_ADDR"] == f"{job['metadata']['name']}-0.{pod['subdomain']}"
-    assert pod["subdomain"] == service["metadata"]["name"]
-    assert int(variables["WORLD_SIZE"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
-    variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": PORT, "WORLD_SIZE": "2"}
-    command = shlex.join(container["command"])
-    finish(place, 2, *(start(place, command, JOB_COMPLETION_INDEX=str(i), **variables) for i in range(2)))
 
 
 @pytest.mark.parametrize(

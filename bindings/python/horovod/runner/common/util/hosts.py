@@ -123,7 +123,8 @@ def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
 
 def too_few_slots(wanted: int, there: int) -> str:
     """Return the text of the error for a job that has more processes than slots."""
-    return f"Requested more processes ({wanted}) than there are available slots ({there})"
+    text = f"Requested more processes ({wanted}) than there are available slots ({there})"
+    return f"{text}: name more hosts or slots, or ask for fewer processes"
 
 
 def get_host_assignments(
