@@ -74,6 +74,7 @@ typedef uint64_t roda_handle; /* 0 is no handle */
 
 typedef enum roda_op_flags {
   RODA_OP_WILL_WAIT = 1u << 0, /* the caller waits right after: do not wake the engine's thread for it */
+  RODA_OP_IN_TURN = 1u << 1,   /* its name may be in flight: it begins when the operation of that name has ended */
 } roda_op_flags;
 
 /* What one rank wants done with one tensor. Buffers must stay valid and untouched until the handle is done.

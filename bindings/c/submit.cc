@@ -172,6 +172,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   negotiate::Request& r = out->request;
   r.set = op.process_set;
   r.collective = op.collective;
+  out->in_turn = (op.flags & RODA_OP_IN_TURN) != 0;
   if (!has_tensor(op)) {
     r.name = op.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
     if (op.collective == RODA_JOIN) r.device = op.device;

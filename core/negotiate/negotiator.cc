@@ -229,7 +229,17 @@ void Negotiator::arrive_by_bit(Set* set, int bit, std::span<const wire::RankRang
   slot.arrived.add(arriving_.ranges());
   if (slot.arrived.count() == before) return;
   outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);
-  if (set->is_complete(slot.arrived)) complete_cached(set, bit, outcome);
+  const bool is_alone = set->pending.empty() && !set->cache.has_namesakes(bit);
+  if (!is_alone && is_disputed(set, bit, outcome)) return to_pending(set, bit, outcome);
+  if (set->is_complete(set->cache.slot(bit).arrived)) complete_cached(set, bit, outcome);
+}
+
+// Others have announced the name with other parameters, or in full: the full check knows what to say.
+bool Negotiator::is_disputed(Set* set, int bit, Outcome* outcome) {
+  const AgreedPtr agreed = set->cache.slot(bit).agreed;
+  const int other = set->cache.find_arrived(agreed->name, bit);
+  if (other >= 0) to_pending(set, other, outcome);
+  return set->pending.count(agreed->name) != 0;
 }
 
 bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
@@ -319,7 +329,7 @@ Status Negotiator::arrive(Request request, Outcome* outcome) {
   const std::string name = request.name;
   const wire::RankRange speaker{request.rank, request.rank};
   outcome->announced(name, request.collective, std::span(&speaker, 1));
-  if (const int bit = set->cache.find_name(name); bit >= 0) to_pending(set, bit, outcome);
+  if (const int bit = set->cache.find_arrived(name); bit >= 0) to_pending(set, bit, outcome);
   add_pending(set, member, std::move(request));
   complete_pending(set, name, outcome);
   return {};

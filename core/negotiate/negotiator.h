@@ -153,6 +153,7 @@ class Negotiator {
   static void add_pending(Set* set, int member, Request request);
   void join(Set* set, int member, Outcome* outcome);
   void complete_pending(Set* set, const std::string& name, Outcome* outcome);
+  bool is_disputed(Set* set, int bit, Outcome* outcome);
   void complete_cached(Set* set, int bit, Outcome* outcome);
   void to_pending(Set* set, int bit, Outcome* outcome);
   static void make_ready(Set* set, AgreedPtr agreed, Outcome* outcome);

@@ -47,6 +47,7 @@ struct Terms {
   std::string name;
   std::vector<std::int64_t> shape;  // dimension 0 differs for allgather and alltoall
   Group group;
+  friend bool operator==(const Terms&, const Terms&) = default;
 };
 
 // One rank's wish for one tensor.

@@ -58,6 +58,7 @@ struct Operation {
   std::int32_t value = 0;  // join: the rank that joined last
   int bit = -1;            // announced by this cache bit, -1: in full or not yet
   bool launched = false;   // part of a launch: it ends with that
+  bool in_turn = false;    // where its name is in flight it waits for the end of that one
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   std::size_t name_hash = 0;   // while it is in flight

@@ -20,28 +20,51 @@ bool Submissions::enter_locked(Operation* op) {
 }
 
 void Submissions::leave_locked(const Operation& op) {
-  InFlight::node_type entry = in_flight_.extract(Key{op.request.set, op.request.name, op.name_hash});
-  if (!entry.empty()) spare_.push_back(std::move(entry));
+  const auto place = in_flight_.find(Key{op.request.set, op.request.name, op.name_hash});
+  if (place != in_flight_.end() && place->second == &op) spare_.push_back(in_flight_.extract(place));
+}
+
+void Submissions::enter_next_locked(const Operation& ended) {
+  const auto next = std::find_if(in_turn_.begin(), in_turn_.end(), [&ended](const Operation* op) {
+    return op->name_hash == ended.name_hash && op->request.set == ended.request.set &&
+           op->request.name == ended.request.name;
+  });
+  if (next == in_turn_.end() || !enter_locked(*next)) return;
+  news_.operations.push_back(*next);
+  in_turn_.erase(next);
+  has_news_.store(true, std::memory_order_seq_cst);
 }
 
 Status Submissions::add(HandleState* handle, std::int32_t rank) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
+  const std::size_t news = news_.operations.size();
   for (Operation& op : handle->operations) {
     op.request.rank = rank;
     op.submitted = CoarseClock::now();
-    if (enter_locked(&op)) continue;
+    if (enter_locked(&op)) {
+      news_.operations.push_back(&op);
+      continue;
+    }
+    // Twice in one group, each would wait for the other.
+    const bool is_twice = std::any_of(handle->operations.data(), &op, [&op](const Operation& other) {
+      return other.name_hash == op.name_hash && other.request.name == op.request.name;
+    });
+    if (op.in_turn && !is_twice) {
+      in_turn_.push_back(&op);
+      continue;
+    }
     // All or none: those of this group that were entered before go out again.
     for (Operation& entered : handle->operations) {
       if (&entered == &op) break;
-      leave_locked(entered);
+      if (std::erase(in_turn_, &entered) == 0) leave_locked(entered);
     }
+    news_.operations.resize(news);
     return Status::invalid(
         "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
         "currently being processed: '" +
         op.request.name + "'. Wait for the first one, or give the tensors different names.");
   }
-  for (Operation& op : handle->operations) news_.operations.push_back(&op);
   has_news_.store(true, std::memory_order_seq_cst);
   return {};
 }
@@ -184,6 +207,7 @@ std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& laun
 
 void Submissions::end_locked(Operation* op, const Status& status) {
   leave_locked(*op);
+  if (!in_turn_.empty()) enter_next_locked(*op);
   HandleState* handle = op->handle;
   if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
   const Continuation then = handle->then;
@@ -201,14 +225,21 @@ void Submissions::end(const std::vector<Operation*>& operations, const Status& s
 
 void Submissions::end_all(const Status& status) {
   const MutexLock lock(mutex_);
-  std::vector<Operation*> all;
+  std::vector<Operation*> all(in_turn_.begin(), in_turn_.end());
+  in_turn_.clear();
   for (const auto& [key, op] : in_flight_) all.push_back(op);
   for (Operation* op : all) end_locked(op, status);
   news_.operations.clear();
 }
 
-std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::int32_t)>& of_set) const {
+std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::int32_t)>& of_set) {
   std::vector<Operation*> pending;
+  const auto is_ended = [&](Operation* op) {
+    if (!of_set(op->request.set)) return false;
+    pending.push_back(op);
+    return true;
+  };
+  std::erase_if(in_turn_, is_ended);
   for (const auto& [key, op] : in_flight_) {
     if (of_set(key.set) && !op->launched) pending.push_back(op);
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -52,7 +53,7 @@ struct Loan {
 class Submissions {
  public:
   // --- what threads ask for; each fails once nothing can be asked for any more ---
-  // All operations of the handle, or none.
+  // All operations of the handle, or none. Those that come in turn are taken once their name is free.
   Status add(HandleState* handle, std::int32_t rank);
   // Its end will be told. False: it has ended.
   bool then(HandleState* handle, const Continuation& continuation);
@@ -113,17 +114,20 @@ class Submissions {
   };
   using InFlight = std::unordered_map<Key, Operation*, KeyHash>;
   bool enter_locked(Operation* op) RODA_REQUIRES(mutex_);  // false: one of its name is in flight
+  void enter_next_locked(const Operation& ended) RODA_REQUIRES(mutex_);
   void leave_locked(const Operation& op) RODA_REQUIRES(mutex_);
   bool has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const RODA_REQUIRES(mutex_);
   Operation* find_locked(std::int32_t set, std::string_view name) const RODA_REQUIRES(mutex_);
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
-  std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) const RODA_REQUIRES(mutex_);
+  // Those whose turn has not come will not get one.
+  std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) RODA_REQUIRES(mutex_);
 
   Continuations continuations_;
   mutable Mutex mutex_;
   News news_ RODA_GUARDED_BY(mutex_);
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);
   InFlight in_flight_ RODA_GUARDED_BY(mutex_);
+  std::deque<Operation*> in_turn_ RODA_GUARDED_BY(mutex_);  // whose name another one has, in the order of submission
   std::vector<InFlight::node_type> spare_ RODA_GUARDED_BY(mutex_);  // entries of operations that have ended
   std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
   Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for

@@ -45,7 +45,7 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
 
 // --- operations ---
 
-roda_handle submit_group(PyObject* requests, bool will_wait) {
+roda_handle submit_group(PyObject* requests, std::uint32_t flags) {
   if (PyList_Check(requests) == 0) {
     PyErr_Format(PyExc_TypeError, "a list of requests is expected, not %R", requests);
     throw PythonError();
@@ -57,7 +57,7 @@ roda_handle submit_group(PyObject* requests, bool will_wait) {
   const Py_ssize_t count = PyList_Size(requests);
   for (Py_ssize_t i = 0; i < count; ++i) {
     ops.push_back(value_of<Request>(PyList_GetItem(requests, i)).op());
-    ops.back().flags = will_wait ? static_cast<std::uint32_t>(RODA_OP_WILL_WAIT) : 0u;
+    ops.back().flags = flags;
   }
   roda_handle handle = 0;
   roda_error error = make_error();
@@ -66,8 +66,13 @@ roda_handle submit_group(PyObject* requests, bool will_wait) {
   return handle;
 }
 
-roda_handle submit(PyObject* requests, std::optional<bool> will_wait) {
-  return submit_group(requests, will_wait.value_or(false));
+std::uint32_t flags_of(bool will_wait, bool in_turn) {
+  return (will_wait ? static_cast<std::uint32_t>(RODA_OP_WILL_WAIT) : 0u) |
+         (in_turn ? static_cast<std::uint32_t>(RODA_OP_IN_TURN) : 0u);
+}
+
+roda_handle submit(PyObject* requests, std::optional<bool> will_wait, std::optional<bool> in_turn) {
+  return submit_group(requests, flags_of(will_wait.value_or(false), in_turn.value_or(false)));
 }
 
 bool poll(roda_handle handle) {
@@ -124,8 +129,8 @@ Object finish(roda_handle handle, std::optional<std::int32_t> num_outputs, std::
   return finish_group(handle, num_outputs.value_or(0), stream.value_or(0));
 }
 
-Object run(PyObject* requests, std::optional<std::int32_t> num_outputs) {
-  return finish_group(submit_group(requests, true), num_outputs.value_or(0), 0);
+Object run(PyObject* requests, std::optional<std::int32_t> num_outputs, std::optional<bool> in_turn) {
+  return finish_group(submit_group(requests, flags_of(true, in_turn.value_or(false))), num_outputs.value_or(0), 0);
 }
 
 // --- process sets and texts ---
@@ -250,14 +255,15 @@ PyMethodDef* functions() {
       define<&process_set_ids>("process_set_ids"),
       define<&process_set_ranks>("process_set_ranks", {"id"}, "The set's world ranks, or None for an unknown set."),
 
-      define<&submit>("submit", {"requests", "will_wait"}, "Queue a group of requests; returns the engine's handle."),
+      define<&submit>("submit", {"requests", "will_wait", "in_turn"},
+                      "Queue a group of requests; returns the engine's handle. `in_turn`: a name may be in flight."),
       define<&poll>("poll", {"handle"}),
       define<[](roda_handle handle) { return roda_poll(handle) >= 0; }>("is_known", {"handle"}),
       define<&finish>(
           "finish", {"handle", "num_outputs", "stream"},
           "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs "
           "that the engine owns as (capsule, splits, value), forget the handle."),
-      define<&run>("run", {"requests", "num_outputs"},
+      define<&run>("run", {"requests", "num_outputs", "in_turn"},
                    "submit and finish in one call; the first request's `handle` tells the handle."),
 
       define<&lend_memory>("lend_memory", {"process_set", "bytes"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from datetime import timedelta
 
 import horovod.torch as hvd
 import pytest
@@ -59,6 +60,32 @@ def test_many_at_once_in_any_order_of_waiting() -> None:
         assert work.is_completed()
         assert work.is_success()
     assert all(tensor.tolist() == [float(sum(ranks()))] * (i + 1) for i, tensor in enumerate(tensors))
+
+
+def test_more_calls_under_way_than_names_in_turn() -> None:
+    rank = hvd.rank()
+    tensors = [torch.full((1 + i % 3,), float(rank)) for i in range(100)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    last = torch.full((2,), float(rank))
+    if rank == 0:  # a rank need not wait as the others do
+        assert dist.all_reduce(last, async_op=True).wait()
+    else:
+        dist.all_reduce(last)
+    for barrier in [dist.barrier(async_op=True) for _ in range(3)]:
+        barrier.wait()
+    for work in works:
+        work.wait()
+    assert all(set(tensor.tolist()) == {float(sum(ranks()))} for tensor in [*tensors, last])
+
+
+def test_shapes_that_take_turns_are_still_compared() -> None:
+    if hvd.size() < 2:
+        pytest.skip("a lone rank has nobody to disagree with")
+    for i in range(200):  # every name has met every shape, and the engine's cache knows it
+        dist.all_reduce(torch.ones(1 + i % 3))
+    with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE tensor shapes"):
+        dist.all_reduce(torch.ones(1 + hvd.rank() % 2))
+    dist.all_reduce(torch.ones(2))
 
 
 def test_futures() -> None:
@@ -147,8 +174,39 @@ def test_all_to_all() -> None:
     assert [o.tolist() for o in outputs] == [[10.0 * r + rank] * (r + 1) for r in ranks()]
 
 
+def test_the_coalescing_manager() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    tensors = [torch.full((i + 1,), float(rank)) for i in range(3)]
+    with dist.distributed_c10d._coalescing_manager(async_ops=True) as manager:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    manager.wait()
+    assert [tensor.tolist() for tensor in tensors] == [[float(sum(ranks()))] * (i + 1) for i in range(3)]
+    outputs = [torch.empty(size * (i + 1)) for i in range(2)]
+    with dist.distributed_c10d._coalescing_manager():
+        for i, output in enumerate(outputs):
+            dist.all_gather_into_tensor(output, torch.full((i + 1,), float(rank)))
+    assert [o.tolist() for o in outputs] == [[float(r) for r in ranks() for _ in range(i + 1)] for i in range(2)]
+
+
 def test_barrier() -> None:
     dist.barrier()
+
+
+def test_a_barrier_names_who_does_not_come() -> None:
+    group = dist.group.WORLD
+    group.monitored_barrier(timedelta(seconds=60))
+    if hvd.size() == 1:
+        return
+    late = [hvd.size() - 1]
+    if hvd.rank() in late:
+        dist.recv(torch.empty(1), 0)  # once the others have given up
+    with pytest.raises(RuntimeError, match=f"Ranks {late[0]} of the group .* failed to pass"):
+        group.monitored_barrier(timedelta(milliseconds=100))
+    if hvd.rank() == 0:
+        dist.send(torch.ones(1), late[0])
+    dist.barrier()
+    group.monitored_barrier(timedelta(seconds=60), wait_all_ranks=True)
 
 
 needs_peers = pytest.mark.skipif("hvd.size() == 1", reason="a rank sends no messages to itself")

@@ -102,6 +102,43 @@ def test_fully_sharded_parameters() -> None:
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, trained_alone()))
 
 
+def test_sharded_within_and_copied_between_rows_of_a_mesh() -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "fully_shard") or hvd.size() % 2:
+        pytest.skip("needs fully_shard, and an even number of ranks")
+    mesh = dist.device_mesh.init_device_mesh("cpu", (hvd.size() // 2, 2), mesh_dim_names=("copies", "shards"))
+    assert mesh["shards"].get_local_rank() == hvd.rank() % 2
+    assert dist.get_process_group_ranks(mesh.get_group("shards")) == [hvd.rank() // 2 * 2, hvd.rank() // 2 * 2 + 1]
+    model = make_model()
+    policy = fsdp.MixedPrecisionPolicy(param_dtype=torch.float32, reduce_dtype=torch.bfloat16)
+    for layer in (model[0], model[2], model):
+        fsdp.fully_shard(layer, mesh=mesh, mp_policy=policy)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    train(model, optimizer, own_rows())
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    assert norm.full_tensor().item() > 0
+    whole = [parameter.full_tensor() for parameter in model.parameters()]
+    assert all(torch.allclose(a, b, atol=2e-2) for a, b in zip(whole, trained_alone()))
+
+
+def test_functional_collectives() -> None:
+    functional_collectives = pytest.importorskip("torch.distributed._functional_collectives")
+    size, rank, group = hvd.size(), hvd.rank(), dist.group.WORLD
+    total = float(sum(range(size)))
+    reduced = functional_collectives.all_reduce(torch.full((2,), float(rank)), "sum", group)
+    assert reduced.tolist() == [total] * 2
+    several = functional_collectives.all_reduce_coalesced(
+        [torch.full((i + 1,), float(rank)) for i in range(2)], "sum", group
+    )
+    assert [tensor.tolist() for tensor in several] == [[total] * (i + 1) for i in range(2)]
+    gathered = functional_collectives.all_gather_tensor(torch.full((1, 2), float(rank)), 1, group)
+    assert gathered.tolist() == [[float(r) for r in range(size) for _ in range(2)]]
+    share = functional_collectives.reduce_scatter_tensor(torch.arange(float(size)), "sum", 0, group)
+    assert share.tolist() == [float(size * rank)]
+    exchanged = functional_collectives.all_to_all_single(torch.full((size,), float(rank)), None, None, group)
+    assert exchanged.tolist() == [float(r) for r in range(size)]
+
+
 def test_pipeline_of_ranks() -> None:
     pipelining = pytest.importorskip("torch.distributed.pipelining")
     size = hvd.size()

@@ -232,6 +232,14 @@ def alive(marker: str) -> list[psutil.Process]:
     return found
 
 
+def test_ranks_of_a_host_are_scheduled_together(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "2", sys.executable, "-c", "import os; print(os.getsid(0), os.getpgrp() - os.getpid())")
+    assert done.returncode == 0
+    [first, second] = numbers_of(done.stdout)
+    assert first == second, "sessions are scheduled against each other: a rank could not yield its core to another"
+    assert first[1] == 0, "each leads a process group, by which it is signalled"
+
+
 # Three processes per rank: a shell, its child, and one that left for a session of its own.
 FAMILY = "setsid sleep {0} & sleep {0} & echo ready; sleep {0}; wait"
 

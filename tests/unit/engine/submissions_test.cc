@@ -52,6 +52,47 @@ TEST_F(SubmissionsTest, AGroupEntersAsAWholeOrNotAtAll) {
   EXPECT_TRUE(submissions_.add(make({"b"}, 1), 0).ok()) << "another process set has names of its own";
 }
 
+TEST_F(SubmissionsTest, WhatComesInTurnIsTakenOnceItsNameIsFree) {
+  const auto in_turn = [this](const std::vector<std::string>& names) {
+    HandleState* handle = make(names);
+    for (Operation& op : handle->operations) op.in_turn = true;
+    EXPECT_TRUE(submissions_.add(handle, 0).ok());
+    return handle;
+  };
+  HandleState* first = in_turn({"a"});
+  HandleState* second = in_turn({"a", "b"});
+  HandleState* third = in_turn({"a"});
+  EXPECT_EQ(submissions_.add(make({"a"}), 0).code(), RODA_ERR_INVALID) << "it asked for no turn";
+  Submissions::News news;
+  const auto is_taken = [&](std::vector<Operation*> expected) {
+    submissions_.take(&news);
+    return news.operations == expected;
+  };
+  EXPECT_TRUE(is_taken({&first->operations[0], &second->operations[1]}));
+  submissions_.end({&second->operations[1]}, Status());
+  EXPECT_FALSE(submissions_.has_news());
+  submissions_.end({&first->operations[0]}, Status());
+  EXPECT_TRUE(submissions_.has_news());
+  EXPECT_TRUE(is_taken({&second->operations[0]}));
+  EXPECT_EQ(submissions_.find(0, "a"), &second->operations[0]);
+  second->operations[0].launched = true;
+  EXPECT_EQ(submissions_.close(Status::unknown("the end")), std::vector<Operation*>{&third->operations[0]});
+  submissions_.end({&third->operations[0]}, Status::unknown("the end"));
+  EXPECT_EQ(submissions_.find(0, "a"), &second->operations[0]) << "it never had the name";
+  submissions_.end({&second->operations[0]}, Status());
+  EXPECT_TRUE(second->done() && third->done());
+}
+
+TEST_F(SubmissionsTest, AGroupThatHasANameTwiceIsRefusedInTurnToo) {
+  HandleState* group = make({"a", "b", "b"});
+  for (Operation& op : group->operations) op.in_turn = true;
+  EXPECT_EQ(submissions_.add(group, 0).code(), RODA_ERR_INVALID);
+  EXPECT_EQ(submissions_.find(0, "a"), nullptr);
+  Submissions::News news;
+  submissions_.take(&news);
+  EXPECT_TRUE(news.operations.empty());
+}
+
 TEST_F(SubmissionsTest, AHandleIsMadeAgainWithoutItsPast) {
   std::uint64_t number = 0;
   for (int round = 0; round < 3; ++round) {

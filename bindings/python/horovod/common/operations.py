@@ -83,7 +83,9 @@ _handle_numbers = itertools.count(1)
 _pending: dict[int, tuple[int, int, Collect, Finish]] = {}
 
 
-def start(requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None) -> int:
+def start(
+    requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None, in_turn: bool = False
+) -> int:
     """Submit a group of requests.
 
     Parameters
@@ -96,25 +98,29 @@ def start(requests: list[Request], num_outputs: int, collect: Collect, finish: F
         Makes the result of those outputs.
     finish : callable, optional
         Waits for the group in place of the engine's plain wait: by a stream of the device, for instance.
+    in_turn : bool
+        A name may be in flight: the request begins when that one has ended, and is not refused.
 
     Returns
     -------
     int
         A handle for :func:`synchronize`.
     """
-    native = _roda.submit(requests)
+    native = _roda.submit(requests, False, in_turn)
     handle = next(_handle_numbers)
     _pending[handle] = (native, num_outputs, collect, finish or _roda.finish)
     return handle
 
 
-def run(requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None) -> Any:
+def run(
+    requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None, in_turn: bool = False
+) -> Any:
     """Submit a group of requests, wait and collect. Parameters as in :func:`start`."""
     try:
         if finish is None:
-            outputs = _roda.run(requests, num_outputs)
+            outputs = _roda.run(requests, num_outputs, in_turn)
         else:
-            outputs = finish(_roda.submit(requests, True), num_outputs)
+            outputs = finish(_roda.submit(requests, True, in_turn), num_outputs)
     except BaseException:
         _keep(next(_handle_numbers), (requests[0].handle, num_outputs, collect, finish or _roda.finish))
         raise

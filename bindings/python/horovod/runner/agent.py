@@ -210,7 +210,6 @@ class Agent:
                 stderr=subprocess.PIPE,
                 env=environment,
                 pass_fds=inherited,
-                start_new_session=True,
                 preexec_fn=self.bind_to_agent,
             )
         except OSError as error:
@@ -248,8 +247,13 @@ class Agent:
             environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin keep those off that compute
 
     def bind_to_agent(self):
-        """Die with the agent (runs in the child before the command)."""
+        """Die with the agent, and lead a process group (runs in the child before the command).
+
+        Not a session: Linux schedules sessions as groups (autogroup), and where ranks share cores, one that yields its
+        core to the rank it waits for would yield to its own session alone.
+        """
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setpgid(0, 0)
 
     def watch(self, fd, kind, rank):
         """Forward what comes out of `fd`; a function's result is collected and sent when the rank ends."""
@@ -298,7 +302,7 @@ class Agent:
         for pid in descendants(os.getpid()):
             try:
                 group = os.getpgid(pid)
-                if group == os.getpgrp():  # not yet in the session of its own that it is about to get
+                if group == os.getpgrp():  # not yet in the group of its own that it is about to get
                     os.kill(pid, number)
                 elif group not in groups:
                     groups.add(group)

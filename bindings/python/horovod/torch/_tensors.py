@@ -34,23 +34,23 @@ _DEFAULT_STREAM = 1
 # --- starting ---
 
 
-def start(requests: list[Request], num_outputs: int, collect: Collect) -> int:
-    """Submit a group of requests; return a handle for :func:`horovod.common.operations.synchronize`."""
+def start(requests: list[Request], num_outputs: int, collect: Collect, in_turn: bool = False) -> int:
+    """Submit a group as :func:`horovod.common.operations.start` does; return its handle."""
     finish, mark = _finish_of(requests), marker()
     if mark is None:
-        return operations.start(requests, num_outputs, collect, finish)
+        return operations.start(requests, num_outputs, collect, finish, in_turn)
     finish = functools.partial(_finish_in_range, _range_of(requests), finish or _roda.finish)
     with mark(_range_of(requests), requests[0].name):
-        return operations.start(requests, num_outputs, collect, finish)
+        return operations.start(requests, num_outputs, collect, finish, in_turn)
 
 
-def run(requests: list[Request], num_outputs: int, collect: Collect) -> Any:
+def run(requests: list[Request], num_outputs: int, collect: Collect, in_turn: bool = False) -> Any:
     """Submit a group of requests, wait and collect."""
     mark = marker()
     if mark is None:
-        return operations.run(requests, num_outputs, collect, _finish_of(requests))
+        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn)
     with mark(_range_of(requests), requests[0].name):
-        return operations.run(requests, num_outputs, collect, _finish_of(requests))
+        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn)
 
 
 # --- ranges in torch's profilers, and in NVIDIA's ---

@@ -24,11 +24,10 @@ def create_group(options: Any, _: Any) -> dist.ProcessGroup:
     if not dist.is_initialized():  # the default group: everybody
         _rendezvous.start_engine(options.store, rank, options.group_size)
         _sets.open_registrar(options.store, rank, options.group_size)
-        return _process_group.RodaProcessGroup(
-            name, rank, list(range(options.group_size)), global_process_set, options.timeout
-        )
-    process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
-    return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.timeout)
+        ranks, process_set = list(range(options.group_size)), global_process_set
+    else:
+        process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
+    return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.store, options.timeout)
 
 
 def register() -> None:

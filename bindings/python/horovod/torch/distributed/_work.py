@@ -24,13 +24,13 @@ class Work(dist._Work):
     ----------
     handle : int
         Of the engine.
-    finish : callable
+    finish : callable, optional
         Gets the engine's result and puts it where the caller wants it. Called once, on the thread that waits.
     outputs : object
         What the future holds in the end.
     """
 
-    def __init__(self, handle: int, finish: Callable[[Any], None], outputs: Any) -> None:
+    def __init__(self, handle: int, finish: Callable[[Any], object] | None, outputs: Any) -> None:
         super().__init__()
         self._handle = handle
         self._finish = finish
@@ -40,19 +40,14 @@ class Work(dist._Work):
         self._error: BaseException | None = None
         self._future: torch.futures.Future | None = None
 
-    @classmethod
-    def ended(cls, outputs: Any) -> Work:
-        """Return the work of an operation that has ended well."""
-        work = cls(0, lambda _: None, outputs)
-        work._done = True
-        return work
-
     def _end(self) -> None:
         with self._lock:
             if self._done:
                 return
             try:
-                self._finish(operations.synchronize(self._handle))
+                result = operations.synchronize(self._handle)
+                if self._finish is not None:
+                    self._finish(result)
             except BaseException as error:  # noqa: BLE001 (kept for whoever waits)
                 self._error = error
             self._done = True
