@@ -41,6 +41,7 @@ Engine::Engine(Parts parts)
                    std::chrono::seconds(parts_.knobs.stall_shutdown_seconds)),
       tuner_(make_tuner(parts_)) {
   hold_.set_window(std::chrono::duration<double, std::milli>(parts_.knobs.cycle_time_ms.value_or(0)));
+  demand_.quiet().set_window(std::max<std::chrono::duration<double, std::milli>>(hold_.window(), BucketDemand::kQuiet));
   static_cast<void>(bells_.watch(parts_.control->fd()));
   open_set(0, negotiator_.members(0));
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
@@ -168,6 +169,7 @@ void Engine::drive_until(Done done, std::int64_t limit_us) {
 }
 
 bool Engine::wait(HandleState* handle, std::int64_t limit_us) {
+  if (submissions_.await(*handle)) wake_holder();
   drive_until([handle] { return handle->done(); }, limit_us);
   return handle->done();
 }
@@ -313,7 +315,9 @@ void Engine::launch(negotiate::Launch launch) {
   std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);
   const auto now = turn_time();
   for (const Operation* op : operations) {
-    if (op != nullptr) recorder_.agreed(op->recorded, now);
+    if (op == nullptr) continue;
+    recorder_.agreed(op->recorded, now);
+    demand_.left(*op);
   }
   launcher_.add(std::move(launch), std::move(operations));
 }
@@ -323,6 +327,7 @@ void Engine::refuse(std::int32_t set, const std::string& name, const Status& err
   Operation* op = submissions_.find(set, name);
   // It may have been agreed on by its bit, and be refused with its group.
   if (op != nullptr && op->bit >= 0) announcer_.take_announced(set, op->bit, name);
+  if (op != nullptr) demand_.left(*op);
   timeline_.agreed(name, op == nullptr ? RODA_ALLREDUCE : op->request.collective);
   end_operations({op}, error);
 }
@@ -369,6 +374,7 @@ void Engine::set_removed(std::int32_t id) {
   news_for_others_ = true;
   const std::vector<Operation*> pending = submissions_.set_closed(id);
   announcer_.forget_set(id);
+  demand_.forget_set(id);
   if (auto* combiner = parts_.control->combiner()) combiner->set_removed(id);
   launcher_.remove_set(id);
   end_operations(pending, Status::aborted("Process set has been removed"));

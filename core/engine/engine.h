@@ -22,6 +22,7 @@
 #include "core/bootstrap/store.h"
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
+#include "core/engine/bucket_demand.h"
 #include "core/engine/hold.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
@@ -199,6 +200,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) RODA_REQUIRES(baton_);
   void say_finished(bool only_where_wanted) RODA_REQUIRES(baton_);
   void hold_ready_tensors() RODA_REQUIRES(baton_);
+  void close_buckets() RODA_REQUIRES(baton_);
   void watch_for_tuner(const negotiate::Launch& launch) RODA_REQUIRES(baton_);
 
   struct Ending {
@@ -243,6 +245,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // The record being applied changed something for sleeping ranks.
   bool news_for_others_ RODA_GUARDED_BY(baton_) = false;
   Hold hold_ RODA_GUARDED_BY(baton_);
+  BucketDemand demand_ RODA_GUARDED_BY(baton_);
   CoarseClock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
   RollCall roll_call_ RODA_GUARDED_BY(baton_);
   observe::FlightRecorder recorder_ RODA_GUARDED_BY(baton_);

@@ -99,7 +99,9 @@ int Engine::timeout_ms() const {
   if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
   if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
   if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
-  if (const auto end = hold_.first_end()) {
+  for (const Hold* hold : {&hold_, &demand_.quiet()}) {
+    const auto end = hold->first_end();
+    if (!end) continue;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()).count();
     timeout = std::min(timeout, static_cast<int>(std::max<std::int64_t>(left, 0)));
   }
@@ -130,6 +132,7 @@ bool Engine::drive() {
   moved = launcher_.advance() || moved;
   if (!launcher_.busy()) moved = launcher_.settle() || moved;
   hold_ready_tensors();
+  close_buckets();
   say_finished(true);
   put_in_log();
   if (ending_.is_asked && !ending_.is_drained && !launcher_.moves_data()) {
@@ -161,10 +164,12 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
   if (!news_.loans.empty()) baton_.pulse();
+  for (const BucketDemand::Kind& kind : news_.awaited) demand_.awaited(kind);
   if (news_.shutdown && !ending_.is_asked) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
     op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
+    if (r.device >= 0) demand_.submitted(TensorKind::of(r));
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
@@ -207,10 +212,10 @@ bool Engine::apply_log() {
 }
 
 bool Engine::holds_ready() const {
-  if (!hold_.is_on()) return false;
+  if (!hold_.is_on() && parts_.device == nullptr) return false;
   return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
     baton_.assert_held();
-    return negotiator_.has_ready(s.first);
+    return negotiator_.filling(s.first).waiting() != 0 || (hold_.is_on() && negotiator_.has_ready(s.first));
   });
 }
 
@@ -224,6 +229,25 @@ void Engine::hold_ready_tensors() {
       hold_.end(id);
     } else if (hold_.is_over(id, now)) {
       announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));
+    }
+  }
+}
+
+// Buckets on devices that fill wait for no more tensors once a thread waits for one of their kind, and all that this
+// rank has submitted of it has been agreed on: it says so, or, where it waits alone, its clock after a while.
+void Engine::close_buckets() {
+  demand_.each_due(negotiator_, [&](const TensorKind& kind) {
+    baton_.assert_held();
+    announcer_.record().number(wire::Item::kClose, kind.set, kind.number);
+  });
+  if (parts_.device == nullptr) return;
+  Hold& quiet = demand_.quiet();
+  for (const auto& [id, set] : launcher_.sets()) {
+    const auto& filling = negotiator_.filling(id);
+    if (filling.waiting() == 0) {
+      quiet.end(id);
+    } else if (quiet.is_over(id, Clock::now(), filling.added())) {
+      announcer_.record().number(wire::Item::kClose, id, 0);
     }
   }
 }

@@ -90,6 +90,8 @@ std::vector<tune::Choice> algorithm_choices(const Parts& parts) {
 negotiate::BucketRules bucket_rules(const Parts& parts, std::size_t threshold, std::uint32_t rules) {
   negotiate::BucketRules buckets;
   buckets.threshold = threshold;
+  const bool is_told = parts.knobs.is_set("HOROVOD_FUSION_THRESHOLD");
+  buckets.complete = is_told ? threshold : std::min(threshold, buckets.complete);
   buckets.adasum_apart = parts.knobs.deterministic;
   buckets.groups_apart = parts.knobs.disable_group_fusion;
   PlanQuery large;

@@ -22,10 +22,14 @@ class Hold {
   }
   bool is_on() const { return window_ > Clock::duration::zero(); }
 
-  // The set has ready tensors: whether their time is over, and with it the wait. The first call begins it.
-  bool is_over(std::int32_t set, Clock::time_point now) {
-    const auto [wait, is_new] = until_.emplace(set, now + window_);
-    if (is_new || now < wait->second) return false;
+  Clock::duration window() const { return window_; }
+
+  // The set has ready tensors: whether their time is over, and with it the wait. The first call begins it, and so does
+  // one with another number of `news` than the call before.
+  bool is_over(std::int32_t set, Clock::time_point now, std::uint64_t news = 0) {
+    const auto [wait, is_new] = until_.emplace(set, Wait{now + window_, news});
+    if (!is_new && wait->second.news != news) wait->second = {now + window_, news};
+    if (now < wait->second.end) return false;
     until_.erase(wait);
     return true;
   }
@@ -34,12 +38,16 @@ class Hold {
   // When the first wait is over.
   std::optional<Clock::time_point> first_end() const {
     if (until_.empty()) return std::nullopt;
-    return std::ranges::min_element(until_, {}, [](const auto& wait) { return wait.second; })->second;
+    return std::ranges::min_element(until_, {}, [](const auto& wait) { return wait.second.end; })->second.end;
   }
 
  private:
+  struct Wait {
+    Clock::time_point end;
+    std::uint64_t news;
+  };
   Clock::duration window_{};
-  std::map<std::int32_t, Clock::time_point> until_;
+  std::map<std::int32_t, Wait> until_;
 };
 
 }  // namespace roda::engine

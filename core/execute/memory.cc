@@ -30,8 +30,15 @@ DeviceMemory::Block::~Block() {
   if (device != nullptr) device->free(&memory);
 }
 
+// An error of the device's: it works no more.
+bool DeviceMemory::Block::is_used() const {
+  bool is_over = true;
+  if (used_until != nullptr) static_cast<void>(used_until->test(&is_over));
+  return !is_over;
+}
+
 bool DeviceMemory::Block::can_go() const {
-  return std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
+  return !is_used() && std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
     return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
   });
 }
@@ -44,7 +51,7 @@ Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t 
   block_.reset();
   const Status status = allocate(queue, place, bytes);
   if (status.ok() || outgrown_.empty()) return status;
-  outgrown_.clear();
+  std::erase_if(outgrown_, [](const auto& old) { return !old->is_used(); });
   return allocate(queue, place, bytes);
 }
 

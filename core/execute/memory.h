@@ -26,13 +26,17 @@ inline constexpr std::size_t kLine = 64;
 constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 // Memory of the queue's device, or host memory that the device reads and writes at full speed. What it has outgrown
-// goes at once, or, where a group's library would have to be waited for, at a later reserve().
+// goes at once, or, where a group's library or the device would have to be waited for, at a later reserve().
 class DeviceMemory {
  public:
   enum class Place : std::uint8_t { kDevice, kStaging };
 
-  // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then.
+  // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then, but for what ends before
+  // the event that used_until() was told of last.
   Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes);
+  void used_until(const std::shared_ptr<DeviceEvent>& event) {
+    if (block_ != nullptr) block_->used_until = event;
+  }
   // Waits for what the groups' libraries have under way.
   void release();
   // The group's library may prepare for the memory, which stays until it grows or is released. After reserve().
@@ -55,10 +59,12 @@ class DeviceMemory {
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
     ~Block();
-    bool can_go() const;  // without waiting for a library
+    bool can_go() const;   // without waiting for a library or the device
+    bool is_used() const;  // by the device
     const roda_device* device = nullptr;
     roda_memory memory{};
     std::vector<Registration> registrations;
+    std::shared_ptr<DeviceEvent> used_until;
   };
   Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes);
 
@@ -80,6 +86,7 @@ class WorkMemory {
     if (is_on_device_) on_device_.register_with(group);
   }
   void forget(TransportGroup& group) { on_device_.forget(group); }
+  void used_until(const std::shared_ptr<DeviceEvent>& event) { on_device_.used_until(event); }
   char* data() const { return data_; }
   // Null where it is neither a device's nor a lender's.
   const roda_memory* memory() const {

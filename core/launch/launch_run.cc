@@ -7,15 +7,16 @@
 namespace roda::engine {
 
 void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
-                      const execute::DeviceQueue& queue) {
+                      const execute::DeviceQueue& queue, PayloadBuffers* of_stream) {
   launch_ = std::move(launch);
   operations_ = std::move(operations);
   set_ = set;
   slot_ = slot;
   queue_ = queue;
+  of_stream_ = of_stream;
   binding_.begin(launch_, set, queue);
   payload_.begin(launch_, &operations_, {set->options().ranks, set->options().rank}, queue);
-  is_local_ = has_ended_ = has_groups_ = false;
+  is_local_ = has_ended_ = has_groups_ = has_told_ = false;
   trace_.clear();
   broken = false;
   seen_moves = 0;
@@ -49,7 +50,9 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   if (!queue_.is_host()) args.queue = &queue_;
   args.trace = trace;
   RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
-  Status status = payload_.prepare(work, binding_.means(*stage_), &args);
+  Payload::Means means = binding_.means(*stage_);
+  if (is_in_stream_order()) means.buffers = of_stream_;
+  Status status = payload_.prepare(work, means, &args);
   if (status.ok()) status = stage_->start(args);
   if (!status.ok()) stage_.reset();
   return status;
@@ -88,6 +91,7 @@ Status LaunchRun::wait_for_producers() {
 Status LaunchRun::end_on_stream() {
   if (queue_.is_host()) return {};
   RODA_RETURN_IF_ERROR(execute::DeviceEvent::record(queue_, &completion_));
+  if (!is_local_) payload_.used_until(completion_);
   for (Operation* op : operations_) {
     if (op != nullptr) op->completion = completion_;
   }

@@ -28,9 +28,9 @@ namespace roda::engine {
 class LaunchRun {
  public:
   // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros. `queue`:
-  // where the tensors lie, and the stream for the work on them.
+  // where the tensors lie, and the stream for the work on them, with its buffers; null in host memory.
   void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
-             const execute::DeviceQueue& queue);
+             const execute::DeviceQueue& queue, PayloadBuffers* of_stream);
 
   // Prepares and starts the stage when its group is ready; *started stays false until then.
   Status start(Planner* planner, Contexts* contexts, bool* started);
@@ -50,11 +50,19 @@ class LaunchRun {
   // longer. The operations carry the event.
   bool lies_on_stream() const { return completion_ != nullptr; }
   // The operations have been told of their end; the run goes on without them.
-  void forget_operations() { std::fill(operations_.begin(), operations_.end(), nullptr); }
+  void forget_operations() {
+    std::fill(operations_.begin(), operations_.end(), nullptr);
+    has_told_ = true;
+  }
+  bool has_told() const { return has_told_; }
   SetRuntime* set() const { return set_; }
   bool started() const { return stage_ != nullptr || is_local_; }
   bool needs_whole_group() const { return binding_.needs_whole_group(); }
   bool needs_whole_device() const { return binding_.needs_whole_device(); }
+  // All of its work is put on the stream, at once, and uses the stream's buffers: whoever comes next does so after it.
+  bool is_in_stream_order() const { return is_local_ ? is_on_device() : binding_.is_in_stream_order(); }
+  // Of the device; null in host memory.
+  const void* stream() const { return queue_.stream; }
   bool is_on_device() const { return !queue_.is_host(); }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
@@ -81,6 +89,7 @@ class LaunchRun {
   SetRuntime* set_ = nullptr;
   std::uint32_t slot_ = 0;
   execute::DeviceQueue queue_;
+  PayloadBuffers* of_stream_ = nullptr;
   PlanBinding binding_;
   Payload payload_;
   execute::StageHandle stage_;
@@ -89,6 +98,7 @@ class LaunchRun {
   bool is_local_ = false;    // a set of one rank: nothing travels
   bool has_groups_ = false;  // they are connected
   bool has_ended_ = false;   // the stage
+  bool has_told_ = false;    // the operations, of their end
   std::shared_ptr<execute::DeviceEvent> completion_;
   std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
 };

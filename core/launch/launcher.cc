@@ -8,21 +8,34 @@ namespace roda::engine {
 
 DeviceStreams::~DeviceStreams() {
   for (auto& [number, of_device] : devices_) {
-    for (void* stream : of_device.streams) device_->stream_destroy(stream);
+    for (const auto& lane : of_device.lanes) device_->stream_destroy(lane->stream);
   }
 }
 
-Status DeviceStreams::next(std::int32_t number, execute::DeviceQueue* queue) {
+void DeviceStreams::forget(execute::TransportGroup& group) {
+  for (auto& [number, of_device] : devices_) {
+    for (const auto& lane : of_device.lanes) lane->buffers.forget(group);
+  }
+}
+
+void DeviceStreams::free_buffers() {
+  for (auto& [number, of_device] : devices_) {
+    for (const auto& lane : of_device.lanes) lane->buffers = PayloadBuffers();
+  }
+}
+
+Status DeviceStreams::next(std::int32_t number, execute::DeviceQueue* queue, PayloadBuffers** buffers) {
   if (device_ == nullptr) return Status::unavailable("no usable plugin for GPUs' memory; `roda-info` says why");
   OfDevice& of_device = devices_[number];
   const std::size_t turn = of_device.turn % most_;
-  if (turn == of_device.streams.size()) {
-    void* stream = nullptr;
-    RODA_RETURN_IF_ERROR(execute::invoke(device_->stream_create, number, &stream));
-    of_device.streams.push_back(stream);
+  if (turn == of_device.lanes.size()) {
+    auto lane = std::make_unique<Lane>();
+    RODA_RETURN_IF_ERROR(execute::invoke(device_->stream_create, number, &lane->stream));
+    of_device.lanes.push_back(std::move(lane));
   }
   ++of_device.turn;
-  *queue = {device_, number, of_device.streams[turn], &of_device.reduces};
+  *queue = {device_, number, of_device.lanes[turn]->stream, &of_device.reduces};
+  *buffers = &of_device.lanes[turn]->buffers;
   return {};
 }
 
@@ -49,15 +62,20 @@ void Launcher::remove_set(std::int32_t id) {
 
 void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations) {
   SetRuntime* set = sets_.at(launch.set).get();
+  // Nobody holds tensors on devices back until others are done.
+  if (launch.tensors.front()->on_device()) set->complete(launch.sequence);
   waiting_.push_back({std::move(launch), std::move(operations), set});
 }
 
+// What lies on a device's stream as a whole takes no slot: any number of launches line up there, one behind the other.
 bool Launcher::slot_is_free(const negotiate::Launch& launch) const {
+  const bool on_device = launch.tensors.front()->on_device();
   return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
-    if (launch.tensors.front()->on_device() && run->needs_whole_device()) return true;
-    return other.set == launch.set &&
-           (run->needs_whole_group() || other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight);
+    if (on_device && (run->needs_whole_device() || (run->is_in_stream_order() && !run->lies_on_stream()))) return true;
+    if (other.set != launch.set) return false;
+    const bool shares_slot = other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight;
+    return run->needs_whole_group() || (!run->is_in_stream_order() && shares_slot);
   });
 }
 
@@ -77,10 +95,11 @@ Status Launcher::begin_next() {
   next_run_ = std::move(idle_runs_.back());
   idle_runs_.pop_back();
   execute::DeviceQueue queue;
+  PayloadBuffers* buffers = nullptr;
   const std::int32_t device = device_of(front);
-  const Status status = device < 0 ? Status() : streams_.next(device, &queue);
+  const Status status = device < 0 ? Status() : streams_.next(device, &queue, &buffers);
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
-  next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue);
+  next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue, buffers);
   next_run_->note_parts(notes_parts_);
   waiting_.pop_front();
   return status;
@@ -121,9 +140,14 @@ bool Launcher::advance() {
   bool moved = start_launches();
   if (running_.empty() && next_run_ == nullptr) return moved;
   for (const auto& context : contexts_.all()) moved = context->progress() > 0 || moved;
+  const void* held_up = nullptr;  // a stream whose first run has not ended
   for (std::size_t i = 0; i < running_.size();) {
     LaunchRun& run = *running_[i];
     if (run.broken) break;
+    if (held_up != nullptr && run.stream() == held_up && run.lies_on_stream() && run.has_told() == ends_on_stream_) {
+      ++i;
+      continue;
+    }
     bool done = false;
     const Status status = run.advance(&done);
     if (run.moves() != run.seen_moves) {
@@ -132,10 +156,11 @@ bool Launcher::advance() {
       moved = true;
     }
     if (!done && status.ok()) {
-      if (ends_on_stream_ && run.lies_on_stream()) {
+      if (ends_on_stream_ && run.lies_on_stream() && !run.has_told()) {
         owner_->finished(run, status, false);
         run.forget_operations();
       }
+      if (run.lies_on_stream()) held_up = run.stream();
       ++i;
       continue;
     }
@@ -166,7 +191,7 @@ void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
     return;
   }
   owner_->finished(*run, status, true);
-  run->set()->complete(run->launch().sequence);
+  if (!run->launch().tensors.front()->on_device()) run->set()->complete(run->launch().sequence);
   run->finish();
   idle_runs_.push_back(std::move(run));
   end_removed_sets();
@@ -188,6 +213,7 @@ void Launcher::end_removed_sets() {
         for (const auto& run : *runs) run->forget(*group);
       }
       if (next_run_ != nullptr) next_run_->forget(*group);
+      streams_.forget(*group);
     }
     set->end_communicators();
     return true;
@@ -227,6 +253,7 @@ void Launcher::clear() {
   running_.clear();
   idle_runs_.clear();
   next_run_.reset();
+  streams_.free_buffers();
   sets_.clear();
   retired_sets_.clear();
   contexts_.clear();

@@ -20,7 +20,8 @@
 
 namespace roda::engine {
 
-// The engine's streams on the devices that this rank's tensors lie on.
+// The engine's streams on the devices that this rank's tensors lie on, each with buffers for what is put on it: the
+// stream's order keeps those who use them apart.
 class DeviceStreams {
  public:
   // `device`: of the memory that is not the host's; null: there is none here. `most`: streams of each device, which
@@ -31,12 +32,20 @@ class DeviceStreams {
   DeviceStreams(const DeviceStreams&) = delete;
   DeviceStreams& operator=(const DeviceStreams&) = delete;
 
-  // The next stream of the device.
-  Status next(std::int32_t number, execute::DeviceQueue* queue);
+  // The next stream of the device, and its buffers.
+  Status next(std::int32_t number, execute::DeviceQueue* queue, PayloadBuffers** buffers);
+  // As PayloadBuffers::forget.
+  void forget(execute::TransportGroup& group);
+  // Nothing is under way, and nothing comes any more.
+  void free_buffers();
 
  private:
+  struct Lane {
+    void* stream = nullptr;
+    PayloadBuffers buffers;
+  };
   struct OfDevice {
-    std::vector<void*> streams;
+    std::vector<std::unique_ptr<Lane>> lanes;
     std::size_t turn = 0;
     std::optional<bool> reduces;  // DeviceQueue::can_reduce()
   };

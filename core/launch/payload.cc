@@ -24,6 +24,7 @@ void Payload::begin(const negotiate::Launch& launch, std::vector<Operation*>* op
   operations_ = operations;
   members_ = members;
   queue_ = queue;
+  means_ = {};
   bucket_.use(queue);
 }
 
@@ -62,8 +63,8 @@ Status Payload::reserve(execute::WorkMemory* buffer, std::size_t bytes) const {
 
 // What works on a device's memory is told of it: every rank of a group does that for the same launches.
 Status Payload::reserve_fused(std::size_t bytes) {
-  RODA_RETURN_IF_ERROR(reserve(&fused_, bytes));
-  for (execute::TransportGroup* group : means_.on_device) fused_.register_with(*group);
+  RODA_RETURN_IF_ERROR(reserve(&fused(), bytes));
+  for (execute::TransportGroup* group : means_.on_device) fused().register_with(*group);
   return {};
 }
 
@@ -128,16 +129,16 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
   }
   if (!is_fused()) return prepare_zeros(args);
   RODA_RETURN_IF_ERROR(reserve_fused(bucket_.bytes()));
-  RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), prescale()));
-  args->input = args->output = fused_.data();
-  args->input_memory = args->output_memory = memory_of(fused_);
+  RODA_RETURN_IF_ERROR(bucket_.pack(fused().data(), prescale()));
+  args->input = args->output = fused().data();
+  args->input_memory = args->output_memory = memory_of(fused());
   return {};
 }
 
 // This rank has joined, and the others work on a tensor of their program's: no buffer that is registered may stand in
 // for it here, since what is registered must be so on every rank.
 Status Payload::prepare_zeros(execute::StageArgs* args) {
-  execute::WorkMemory& zeros = queue_.is_host() ? fused_ : zeros_;
+  execute::WorkMemory& zeros = queue_.is_host() ? fused() : this->zeros();
   RODA_RETURN_IF_ERROR(reserve(&zeros, bucket_.bytes()));
   RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale()));
   args->input = args->output = zeros.data();
@@ -231,10 +232,10 @@ Status Payload::scale_input(execute::StageArgs* args) {
   const Operation* op = operations_->front();
   if (prescale() == 1.0 || op->bytes() == 0) return {};
   RODA_RETURN_IF_ERROR(reserve_fused(op->bytes()));
-  RODA_RETURN_IF_ERROR(copy(fused_.data(), op->input, op->bytes()));
-  args->input = fused_.data();
-  args->input_memory = memory_of(fused_);
-  return scale(fused_.data(), args->count, prescale());
+  RODA_RETURN_IF_ERROR(copy(fused().data(), op->input, op->bytes()));
+  args->input = fused().data();
+  args->input_memory = memory_of(fused());
+  return scale(fused().data(), args->count, prescale());
 }
 
 Status Payload::finish() {
@@ -247,7 +248,7 @@ Status Payload::finish() {
   }
   if (head().collective == RODA_REDUCE && is_root()) return scale(op->output, count(), postscale());
   if (!reduces_all() || bucket_given_) return {};
-  if (is_fused()) return bucket_.unpack(fused_.data(), postscale());
+  if (is_fused()) return bucket_.unpack(fused().data(), postscale());
   return op == nullptr ? Status() : scale(op->output, count(), postscale());
 }
 
@@ -321,14 +322,14 @@ Status Payload::pack_allgather(execute::StageArgs* args) {
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
   RODA_RETURN_IF_ERROR(reserve_fused(own + bucket_.recv_counts()[self] * element));
-  char* buffer = fused_.data();
+  char* buffer = fused().data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0));
   RODA_RETURN_IF_ERROR(
       copy(buffer + own, buffer + bucket_.own_begin() * element, bucket_.recv_counts()[self] * element));
   args->input = buffer + own;
   args->output = unpacked_from_ = buffer;
   args->recv_counts = bucket_.recv_counts();
-  args->input_memory = args->output_memory = memory_of(fused_);
+  args->input_memory = args->output_memory = memory_of(fused());
   return {};
 }
 
@@ -339,13 +340,13 @@ Status Payload::pack_reducescatter(execute::StageArgs* args) {
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
   RODA_RETURN_IF_ERROR(reserve_fused(result + bucket_.recv_counts()[self] * element));
-  char* buffer = fused_.data();
+  char* buffer = fused().data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale()));
   args->input = buffer;
   args->output = unpacked_from_ = buffer + result;
   args->count = bucket_.elements();
   args->recv_counts = bucket_.recv_counts();
-  args->input_memory = args->output_memory = memory_of(fused_);
+  args->input_memory = args->output_memory = memory_of(fused());
   return {};
 }
 
@@ -357,16 +358,16 @@ Status Payload::pack_broadcast(execute::StageArgs* args) {
   }
   bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype);
   RODA_RETURN_IF_ERROR(reserve_fused(bucket_.bytes()));
-  if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused_.data(), 1.0));
-  args->output = unpacked_from_ = fused_.data();
+  if (is_root()) RODA_RETURN_IF_ERROR(bucket_.pack(fused().data(), 1.0));
+  args->output = unpacked_from_ = fused().data();
   args->count = bucket_.elements();
-  args->output_memory = memory_of(fused_);
+  args->output_memory = memory_of(fused());
   return {};
 }
 
-void Payload::forget(execute::TransportGroup& group) {
-  fused_.forget(group);
-  zeros_.forget(group);
+void Payload::used_until(const std::shared_ptr<execute::DeviceEvent>& event) {
+  fused().used_until(event);
+  zeros().used_until(event);
 }
 
 }  // namespace roda::engine

@@ -28,6 +28,17 @@ struct Work {
   int stage_op() const { return op == RODA_ADASUM || (op == RODA_AVERAGE && !stage_averages) ? int{RODA_SUM} : op; }
 };
 
+// Where launches are packed, and what else of their data must lie in other places than the tensors.
+struct PayloadBuffers {
+  execute::WorkMemory fused;  // where several tensors travel as one, or changed ones
+  execute::WorkMemory zeros;  // of a device, in place of a tensor that this rank doesn't have
+  // The group, which uses neither, is about to go.
+  void forget(execute::TransportGroup& group) {
+    fused.forget(group);
+    zeros.forget(group);
+  }
+};
+
 class Payload {
  public:
   // The members of the process set, and which of them this rank is.
@@ -41,6 +52,7 @@ class Payload {
     std::span<execute::TransportGroup* const> on_device;  // they work on the device's memory
     bool takes_buckets = false;                           // packs, scales and unpacks by itself
     bool needs_all_counts = false;                        // of an alltoall: from each rank to each
+    PayloadBuffers* buffers = nullptr;                    // null: its own
   };
   // Takes a launch on: operations of this rank, one per tensor; null where it joined and supplies zeros. All of that
   // outlives the launch; `queue` is where the tensors lie, and the stream for the work on them.
@@ -52,8 +64,10 @@ class Payload {
   Status finish();
   // In a set of one every collective is a copy and the factors: this in place of prepare() and finish().
   Status run_locally(const Work& work);
+  // On a device: when the launch no longer uses the buffers.
+  void used_until(const std::shared_ptr<execute::DeviceEvent>& event);
   // The group, which this launch does not use, is about to go.
-  void forget(execute::TransportGroup& group);
+  void forget(execute::TransportGroup& group) { own_.forget(group); }
   // Who is told when it packs and unpacks; null: nobody.
   void tell(execute::Trace* trace) { bucket_.tell(trace); }
 
@@ -66,6 +80,8 @@ class Payload {
   bool is_root() const { return head().root == members_.ranks[static_cast<std::size_t>(members_.rank)]; }
   double prescale() const { return head().prescale; }
   double postscale() const;
+  execute::WorkMemory& fused() { return (means_.buffers == nullptr ? own_ : *means_.buffers).fused; }
+  execute::WorkMemory& zeros() { return (means_.buffers == nullptr ? own_ : *means_.buffers).zeros; }
   Status reserve(execute::WorkMemory* buffer, std::size_t bytes) const;
   Status reserve_fused(std::size_t bytes);
   // What the stage is told of it; of a device's nothing, the groups were told of that when it was registered.
@@ -98,8 +114,7 @@ class Payload {
   execute::DeviceQueue queue_;
   Work work_;
   Means means_;
-  execute::WorkMemory fused_;  // where several tensors travel as one, or changed ones
-  execute::WorkMemory zeros_;  // of a device, in place of a tensor that this rank doesn't have
+  PayloadBuffers own_;
   execute::Bucket bucket_;
   bool bucket_given_ = false;
   std::vector<execute::BucketTensor> tensors_;

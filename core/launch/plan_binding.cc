@@ -31,6 +31,7 @@ void PlanBinding::begin(const negotiate::Launch& launch, SetRuntime* set, const 
 void PlanBinding::release() {
   head_.reset();
   route_ = nullptr;
+  needs_whole_group_ = needs_whole_device_ = is_in_stream_order_ = false;
 }
 
 Status PlanBinding::connect(Planner* planner, Contexts* contexts, bool* ready) {
@@ -137,6 +138,7 @@ void PlanBinding::find_needs() {
     needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
   }
   const bool has_native = std::any_of(plan_->stages.begin(), plan_->stages.end(), is_native);
+  is_in_stream_order_ = !queue_.is_host() && is_plain() && has_native && only_group()->slots() == 0;
   needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
 }
 

@@ -45,6 +45,8 @@ class PlanBinding {
   // It starts collectives on a device when its peers' data have come, so that what else started there meanwhile would
   // be in another order on every rank.
   bool needs_whole_device() const { return needs_whole_device_; }
+  // A library's own collective that works on the device's stream, and whose group is not divided among launches.
+  bool is_in_stream_order() const { return is_in_stream_order_; }
 
  private:
   bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
@@ -70,6 +72,7 @@ class PlanBinding {
   SetRuntime::Route* route_ = nullptr;  // the set's; null until its groups are formed
   bool needs_whole_group_ = false;
   bool needs_whole_device_ = false;
+  bool is_in_stream_order_ = false;
 };
 
 }  // namespace roda::engine

@@ -1,6 +1,10 @@
 #include "core/negotiate/bucket.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "plugins/base/hash.h"
 
 namespace roda::negotiate {
 namespace {
@@ -15,7 +19,9 @@ bool fuses(const Agreed& t, const BucketRules& rules) {
   if (roda_collective_is(t.collective, RODA_FUSES) == 0) return false;
   if (t.collective == RODA_ADASUM_ALLREDUCE && rules.adasum_apart) return false;
   const std::size_t bytes = bytes_of(t);
-  return bytes <= (t.collective == RODA_ALLREDUCE ? rules.limit : rules.copied_limit) && bytes <= rules.threshold;
+  std::size_t limit = rules.copied_limit;
+  if (t.collective == RODA_ALLREDUCE) limit = t.on_device() ? rules.complete : rules.limit;
+  return bytes <= limit && bytes <= rules.threshold;
 }
 
 bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
@@ -44,6 +50,78 @@ std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRul
   }
   ready->swap(rest);
   return bucket;
+}
+
+std::uint64_t kind_of(const Terms& terms) {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(terms.collective));
+  hash.add(static_cast<std::uint64_t>(terms.dtype));
+  hash.add(static_cast<std::uint64_t>(terms.op));
+  hash.add(static_cast<std::uint64_t>(terms.root));
+  hash.add(std::bit_cast<std::uint64_t>(terms.prescale));
+  hash.add(std::bit_cast<std::uint64_t>(terms.postscale));
+  return std::max<std::uint64_t>(hash.value(), 1);
+}
+
+void FillingBuckets::complete(Filling* bucket) {
+  if (!bucket->tensors.empty()) complete_.push_back(std::exchange(bucket->tensors, {}));
+  bucket->bytes = 0;
+}
+
+void FillingBuckets::add(AgreedPtr tensor, const BucketRules& rules) {
+  ++added_;
+  if (!fuses(*tensor, rules)) {
+    complete_.push_back({std::move(tensor)});
+    return;
+  }
+  auto bucket = std::ranges::find_if(filling_, [&](const Filling& f) { return alike(*f.like, *tensor, rules); });
+  const bool is_first = bucket == filling_.end();
+  if (is_first) bucket = filling_.insert(bucket, Filling{tensor, kind_of(*tensor)});
+  const std::size_t bytes = bytes_of(*tensor);
+  if (bucket->bytes + bytes > rules.threshold) complete(&*bucket);
+  bucket->bytes += bytes;
+  const bool is_alone = is_first && tensor->group.size < 2;
+  bucket->tensors.push_back(std::move(tensor));
+  if (is_alone) bucket->is_first = false;
+  if (is_alone || bucket->bytes >= rules.complete) complete(&*bucket);
+}
+
+void FillingBuckets::settle() {
+  for (Filling& bucket : filling_) {
+    if (std::exchange(bucket.is_first, false)) complete(&bucket);
+  }
+}
+
+void FillingBuckets::close(std::uint64_t kind) {
+  std::erase_if(filling_, [&](Filling& bucket) {
+    if (kind != 0 && bucket.kind != kind) return false;
+    complete(&bucket);
+    return true;
+  });
+}
+
+std::vector<AgreedPtr> FillingBuckets::take() {
+  if (complete_.empty()) return {};
+  std::vector<AgreedPtr> bucket = std::move(complete_.front());
+  complete_.pop_front();
+  return bucket;
+}
+
+void FillingBuckets::clear() {
+  filling_.clear();
+  complete_.clear();
+}
+
+std::size_t FillingBuckets::waiting(std::uint64_t kind) const {
+  std::size_t count = 0;
+  for (const Filling& bucket : filling_) {
+    if (kind == 0 || bucket.kind == kind) count += bucket.tensors.size();
+  }
+  return count;
+}
+
+bool FillingBuckets::has_begun(std::uint64_t kind) const {
+  return std::ranges::any_of(filling_, [kind](const Filling& bucket) { return bucket.kind == kind; });
 }
 
 namespace {

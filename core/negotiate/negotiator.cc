@@ -29,6 +29,13 @@ bool Negotiator::wants_finished(std::int32_t id) const {
   return !set.ready.empty() && static_cast<int>(set.outstanding.size()) >= settings_.outstanding;
 }
 
+bool Negotiator::is_speaker(std::int32_t id) const {
+  const Set& set = sets_.at(id);
+  int first = 0;
+  while (first < set.size() && set.joined.contains(first)) ++first;
+  return first < set.size() && set.members.rank(first) == rank_;
+}
+
 int Negotiator::cached_bit(const Request& request) const {
   const Set& set = sets_.at(request.set);
   return set.cache.find(request, set.members.position(request.rank));
@@ -137,6 +144,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       return arrive(std::move(request), outcome);
     }
     case Item::kFinished:
+    case Item::kClose:
     case Item::kFlush: {
       std::uint64_t count = 0;
       RODA_RETURN_IF_ERROR(wire::read_number(item, &count));
@@ -144,6 +152,8 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       if (set == nullptr) return {};
       if (item.kind == Item::kFlush) {
         set->flushed = std::max(set->flushed, count);
+      } else if (item.kind == Item::kClose) {
+        set->filling.close(count);
       } else if (set->members.position(rank) >= 0) {
         auto& outstanding = set->outstanding;
         while (!outstanding.empty() && outstanding.front() <= count) outstanding.pop_front();
@@ -162,6 +172,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       shut_down_ = true;
       for (auto& [id, set] : sets_) {
         set.ready.clear();
+        set.filling.clear();
         set.pending.clear();
         set.groups = Groups();
       }
@@ -268,6 +279,11 @@ void Negotiator::make_ready(Set* set, AgreedPtr agreed, Outcome* outcome) {
     close_group(set, set->groups.agree(std::move(agreed)), outcome);
     return;
   }
+  add_ready(set, std::move(agreed));
+}
+
+void Negotiator::add_ready(Set* set, AgreedPtr agreed) const {
+  if (agreed->on_device()) return set->filling.add(std::move(agreed), settings_.buckets);
   set->ready.push_back(std::move(agreed));
   ++set->ready_count;
 }
@@ -277,8 +293,7 @@ void Negotiator::close_group(Set* set, std::optional<Groups::Closed> group, Outc
   if (!group) return;
   for (AgreedPtr& tensor : group->agreed) {
     if (group->error.ok()) {
-      set->ready.push_back(std::move(tensor));
-      ++set->ready_count;
+      add_ready(set, std::move(tensor));
     } else {
       outcome->refuse(set->id, tensor->name, group->error);
     }
@@ -394,7 +409,9 @@ void Negotiator::join(Set* set, int member, Outcome* outcome) {
   }
   if (set->joined.count() < set->size()) return;
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
-  while (!set->ready.empty()) launch_bucket(set, outcome);
+  set->filling.close(0);
+  launch_complete(set, outcome);
+  while (!set->ready.empty()) launch_bucket(set, take_bucket(&set->ready, settings_.buckets), outcome);
   set->joined.clear();
   outcome->join_done(set->id, set->last_joined);
 }
@@ -409,21 +426,30 @@ bool Negotiator::consent(Votes* votes, const std::vector<std::int32_t>& subject,
 
 void Negotiator::launch_ready(Outcome* outcome) {
   for (auto& [id, set] : sets_) {
+    set.filling.settle();
+    launch_complete(&set, outcome);
     while (!set.ready.empty() && static_cast<int>(set.outstanding.size()) < settings_.outstanding) {
       if (settings_.hold && set.ready_count - set.ready.size() >= set.flushed) break;
-      launch_bucket(&set, outcome);
+      launch_bucket(&set, take_bucket(&set.ready, settings_.buckets), outcome);
     }
   }
 }
 
-void Negotiator::launch_bucket(Set* set, Outcome* outcome) {
+// However many are on their way: they line up on the devices.
+void Negotiator::launch_complete(Set* set, Outcome* outcome) {
+  for (auto tensors = set->filling.take(); !tensors.empty(); tensors = set->filling.take()) {
+    launch_bucket(set, std::move(tensors), outcome);
+  }
+}
+
+void Negotiator::launch_bucket(Set* set, std::vector<AgreedPtr> tensors, Outcome* outcome) {
   Launch launch;
   launch.set = set->id;
   launch.sequence = ++set->launched;
-  launch.tensors = take_bucket(&set->ready, settings_.buckets);
+  launch.tensors = std::move(tensors);
   launch.bytes = table_bytes(launch.tensors, static_cast<std::size_t>(set->size()));
   launch.rules = settings_.rules;
-  set->outstanding.push_back(launch.sequence);
+  if (!launch.tensors.front()->on_device()) set->outstanding.push_back(launch.sequence);
   outcome->launch(std::move(launch));
 }
 

@@ -33,7 +33,7 @@ struct Settings {
   int size = 1;
   int cache_capacity = 1024;  // entries per process set
   BucketRules buckets;
-  int outstanding = 2;      // buckets launched and not completed, per process set
+  int outstanding = 2;      // buckets in host memory launched and not completed, per process set
   bool hold = false;        // ready tensors wait for a kFlush (HOROVOD_CYCLE_TIME is set)
   std::uint32_t rules = 0;  // of the selection table, for what is launched: PlanQuery::rules
 };
@@ -104,8 +104,13 @@ class Negotiator {
   int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }
   // True while a set waits for completions before it can launch what is ready.
   bool wants_finished(std::int32_t set) const;
+  // In host memory. Tensors on devices are in filling().
   bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
   std::uint64_t ready_count(std::int32_t set) const { return sets_.at(set).ready_count; }
+  const FillingBuckets& filling(std::int32_t set) const { return sets_.at(set).filling; }
+  // Whether it is for this rank to say what all members come to know at the same time: it is the first of them that has
+  // not joined.
+  bool is_speaker(std::int32_t set) const;
 
   // Tensors that some members announced and others did not, agreed ones that wait for a group which nobody completes,
   // and process sets that only some ranks want to add or remove: for the stall report.
@@ -135,8 +140,9 @@ class Negotiator {
     wire::RankRanges joined;  // by position
     std::int32_t last_joined = -1;
     Groups groups;
-    std::deque<AgreedPtr> ready;
-    std::uint64_t ready_count = 0;  // tensors that ever became ready
+    FillingBuckets filling;         // of tensors on devices
+    std::deque<AgreedPtr> ready;    // the others
+    std::uint64_t ready_count = 0;  // of those that ever became ready
     std::uint64_t flushed = 0;      // hold: those below this count may launch
     std::uint64_t launched = 0;
     std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
@@ -156,9 +162,10 @@ class Negotiator {
   bool is_disputed(Set* set, int bit, Outcome* outcome);
   void complete_cached(Set* set, int bit, Outcome* outcome);
   void to_pending(Set* set, int bit, Outcome* outcome);
-  static void make_ready(Set* set, AgreedPtr agreed, Outcome* outcome);
-  static void close_group(Set* set, std::optional<Groups::Closed> group, Outcome* outcome);
-  static void leave_groups(Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
+  void make_ready(Set* set, AgreedPtr agreed, Outcome* outcome);
+  void add_ready(Set* set, AgreedPtr agreed) const;
+  void close_group(Set* set, std::optional<Groups::Closed> group, Outcome* outcome);
+  void leave_groups(Set* set, const std::vector<const Request*>& requests, Outcome* outcome);
   using Votes = std::map<std::vector<std::int32_t>, std::set<std::int32_t>>;  // subject -> who asked
   void add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
                 std::vector<Waiting>* out) const;
@@ -166,7 +173,8 @@ class Negotiator {
   // Whether all have now asked for it; then the vote is over.
   bool consent(Votes* votes, const std::vector<std::int32_t>& subject, std::int32_t rank);
   void launch_ready(Outcome* outcome);
-  void launch_bucket(Set* set, Outcome* outcome);
+  void launch_complete(Set* set, Outcome* outcome);
+  void launch_bucket(Set* set, std::vector<AgreedPtr> tensors, Outcome* outcome);
 
   Settings settings_;
   int rank_;

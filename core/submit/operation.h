@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
+#include "core/negotiate/bucket.h"
 #include "core/negotiate/request.h"
 #include "core/submit/continuations.h"
 #include "plugins/base/coarse_clock.h"
@@ -41,6 +42,14 @@ struct OutputRelease {
 using OutputRef = std::unique_ptr<OutputBlock, OutputRelease>;
 
 struct HandleState;
+
+// Of a tensor on a device: those of one kind share buckets.
+struct TensorKind {
+  std::int32_t set = 0;
+  std::uint64_t number = 0;  // negotiate::kind_of()
+  static TensorKind of(const negotiate::Request& request) { return {request.set, negotiate::kind_of(request)}; }
+  auto operator<=>(const TensorKind&) const = default;
+};
 
 // Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
 struct Operation {

@@ -112,6 +112,18 @@ Status Submissions::end_change(const SetChange* change) {
   return change->is_done ? Status() : closed_;
 }
 
+bool Submissions::await(const HandleState& handle) {
+  const negotiate::Request& first = handle.operations.front().request;
+  if (first.device < 0 || handle.done()) return false;
+  const MutexLock lock(mutex_);
+  for (const Operation& op : handle.operations) {
+    const TensorKind kind = TensorKind::of(op.request);
+    if (news_.awaited.empty() || news_.awaited.back() != kind) news_.awaited.push_back(kind);
+  }
+  has_news_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
 Status Submissions::add_loan(Loan* loan) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
@@ -175,6 +187,7 @@ void Submissions::take(News* news) {
   news->sets_to_add.clear();
   news->sets_to_remove.clear();
   news->loans.clear();
+  news->awaited.clear();
   news->shutdown = false;
   const MutexLock lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);

@@ -62,6 +62,8 @@ class Submissions {
   // Whether the change is done, or never will be.
   bool is_over(const SetChange& change) const;
   Status end_change(const SetChange* change);
+  // A thread waits for the handle. False: nobody need be told, it is done or its tensors are in host memory.
+  bool await(const HandleState& handle);
   // Its end comes, whatever happens.
   Status add_loan(Loan* loan);
   void ask_for_shutdown();
@@ -83,6 +85,7 @@ class Submissions {
     std::vector<std::vector<std::int32_t>> sets_to_add;
     std::vector<std::int32_t> sets_to_remove;
     std::vector<Loan*> loans;
+    std::vector<TensorKind> awaited;
     bool shutdown = false;
   };
   void take(News* news);

@@ -38,6 +38,7 @@ enum class Item : std::uint16_t {
   kShutdown = 6,
   kDrained = 7,    // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,      // u64: the hold window of tensors that were ready before this count of `set` is over
+  kClose = 9,      // u64: of tensors on devices of that kind (kind_of; 0: all) in `set` no more come for now
   kPart = 10,      // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
@@ -61,7 +62,7 @@ class RecordWriter {
   void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
             std::span<const RankRange> ranks = {});
   void request(const negotiate::Request& request);
-  void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush
+  void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose
   void add_set(std::span<const std::int32_t> ranks);
   void tuning(const negotiate::Tuning& tuning);
   void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent

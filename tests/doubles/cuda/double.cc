@@ -15,6 +15,9 @@ using namespace roda::cuda_double;
 RODA_DOUBLE void roda_cuda_double_set_error(int result) { condition().sticky.store(result); }
 RODA_DOUBLE void roda_cuda_double_set_capturing(int captures) { condition().captures.store(captures); }
 RODA_DOUBLE unsigned roda_cuda_double_captured() { return condition().captured.load(); }
+RODA_DOUBLE void roda_cuda_double_count(roda_cuda_double_puts* counts) {
+  *counts = {condition().kernels.load(), condition().events.load(), condition().waits.load()};
+}
 RODA_DOUBLE unsigned long long roda_cuda_double_staged_bytes() { return staged_bytes(); }
 RODA_DOUBLE unsigned roda_cuda_double_contexts() {
   const std::lock_guard lock(state().mutex);

@@ -17,6 +17,11 @@ void roda_cuda_double_set_capturing(int captures);
 unsigned roda_cuda_double_captured();
 // Contexts that were made for devices, one bit each.
 unsigned roda_cuda_double_contexts();
+// What was put on streams since the process began.
+struct roda_cuda_double_puts {
+  unsigned long long kernels, events, waits;
+};
+void roda_cuda_double_count(roda_cuda_double_puts* counts);
 // Bytes that were copied between devices' memory and pinned host memory since the process began.
 unsigned long long roda_cuda_double_staged_bytes();
 }

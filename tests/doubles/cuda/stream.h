@@ -19,6 +19,7 @@ struct Condition {
   std::atomic<cuda::Result> sticky{cuda::kSuccess};
   std::atomic<int> captures{0};  // as roda_cuda_double_set_capturing
   std::atomic<unsigned> captured{0};
+  std::atomic<unsigned long long> kernels{0}, events{0}, waits{0};  // as roda_cuda_double_puts
 };
 Condition& condition();
 

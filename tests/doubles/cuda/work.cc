@@ -56,6 +56,7 @@ RODA_DOUBLE Result cuEventDestroy_v2(cuda::Event event) {
 }
 RODA_DOUBLE Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
   if (const Result result = put_state(); result != cuda::kSuccess) return result;
+  ++condition().events;
   event->mark = std::make_shared<Mark>();
   queue_of(stream)->add([mark = event->mark] { mark->set(); });
   return cuda::kSuccess;
@@ -66,6 +67,7 @@ RODA_DOUBLE Result cuEventQuery(cuda::Event event) {
 }
 RODA_DOUBLE Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned) {
   if (const Result result = put_state(); result != cuda::kSuccess) return result;
+  ++condition().waits;
   if (event->mark != nullptr) queue_of(stream)->add([mark = event->mark] { mark->wait(); });
   return cuda::kSuccess;
 }
@@ -91,6 +93,7 @@ RODA_DOUBLE Result cuLaunchKernel(cuda::Function function, unsigned blocks, unsi
   if (blocks == 0 || threads == 0 || threads > 1024 || grid_y * grid_z * block_y * block_z != 1) {
     return cuda::kInvalidValue;
   }
+  ++condition().kernels;
   const Kernel* kernel = function->kernel;
   const auto* bytes = static_cast<const char*>(parameters[0]);
   auto argument = std::make_shared<std::vector<char>>(bytes, bytes + kernel->argument_bytes);

@@ -49,6 +49,8 @@ struct Hosted {
 void run_hosted(void* argument) {
   const std::unique_ptr<Hosted> hosted(static_cast<Hosted*>(argument));
   nccl::CommObject& comm = *hosted->comm;
+  ++traffic().started;
+  traffic().started_bytes += hosted->work->bytes();
   {
     const std::lock_guard lock(comm.order);
     const char* rest = nullptr;
@@ -69,6 +71,11 @@ void run_hosted(void* argument) {
 }
 
 }  // namespace
+
+Traffic& traffic() {
+  static Traffic the_one;
+  return the_one;
+}
 
 const char* setting(const char* name, int rank) {
   const char* text = std::getenv(name);
@@ -102,6 +109,7 @@ void form(nccl::CommObject* comm) {
 
 Result put_on_stream(nccl::CommObject* comm, std::unique_ptr<Work> work, Stream stream) {
   const int number = ++comm->operations;
+  ++traffic().called;
   auto hosted = std::make_unique<Hosted>(Hosted{comm, std::move(work), number});
   comm->hosted.fetch_add(1);
   const char* text = std::getenv("RODA_NCCL_DOUBLE_LAUNCH_US");

@@ -36,6 +36,12 @@ struct CommObject {
 
 namespace roda::nccl_double {
 
+// As roda_nccl_double_collectives.
+struct Traffic {
+  std::atomic<unsigned long long> called{0}, started{0}, started_bytes{0};
+};
+Traffic& traffic();
+
 // What the variable says if it is meant for the rank, see double.h; else null.
 const char* setting(const char* name, int rank);
 

@@ -13,7 +13,7 @@
 //   a
 //                                communicator, which connects; 0 for others)
 //   RODA_NCCL_DOUBLE_REGISTER_ERROR [rR:]N          the Nth registration of a communicator (from 1) fails
-// For tests in the same process it exports the function below.
+// For tests in the same process it exports the functions below.
 #pragma once
 
 #include "transports/nccl/library.h"
@@ -29,4 +29,10 @@ struct roda_nccl_double_registrations {
   int communicators;  // that are there now
 };
 void roda_nccl_double_count(roda_nccl_double_registrations* counts);
+// Likewise: collectives that were called, those that a stream has come to, and the input of the allreduces and
+// reduce-scatters among these.
+struct roda_nccl_double_collectives {
+  unsigned long long called, started, started_bytes;
+};
+void roda_nccl_double_count_collectives(roda_nccl_double_collectives* counts);
 }

@@ -75,6 +75,10 @@ RODA_DOUBLE void roda_nccl_double_count(roda_nccl_double_registrations* counts) 
   *counts = {made.load(), undone.load(), stale.load(), left.load(), used.load(), halves.load(), communicators.load()};
 }
 
+RODA_DOUBLE void roda_nccl_double_count_collectives(roda_nccl_double_collectives* counts) {
+  *counts = {traffic().called.load(), traffic().started.load(), traffic().started_bytes.load()};
+}
+
 #if RODA_NCCL_DOUBLE_DEFAULT_VERSION >= 21900
 RODA_DOUBLE nccl::Result ncclCommRegister(nccl::Comm comm, void* buffer, std::size_t bytes, void** handle) {
   if (comm->state.load() == nccl::kInProgress) {

@@ -48,6 +48,7 @@ void Work::gather_and_combine(const char* own, char* to, std::size_t count, int 
 }
 
 void Work::all_reduce(const char* from, char* to, std::size_t count, int dtype, int op) {
+  bytes_ += count * size_of(dtype);
   for (int rank = 0; rank < board_.size(); ++rank) {
     if (rank != board_.rank()) send(rank, from, count * size_of(dtype));
   }
@@ -81,6 +82,7 @@ void Work::all_gather(const char* from, char* to, std::size_t bytes) {
 
 void Work::reduce_scatter(const char* from, char* to, std::size_t count, int dtype, int op) {
   const std::size_t bytes = count * size_of(dtype);
+  bytes_ += bytes * static_cast<std::size_t>(board_.size());
   const auto part = [&](int rank) { return from + static_cast<std::size_t>(rank) * bytes; };
   for (int rank = 0; rank < board_.size(); ++rank) {
     if (rank != board_.rank()) send(rank, part(rank), bytes);

@@ -24,6 +24,9 @@ class Work {
   void send(int peer, const char* from, std::size_t bytes);
   void receive(int peer, char* to, std::size_t bytes);
 
+  // Input of the reductions.
+  std::size_t bytes() const { return bytes_; }
+
   // Until all is done; false: `given_up` said so before.
   bool run(const std::function<bool()>& given_up);
 
@@ -38,6 +41,7 @@ class Work {
   bool move(std::map<int, std::deque<Transfer>>& lists, bool sends);
 
   Board& board_;
+  std::size_t bytes_ = 0;
   std::map<int, std::deque<Transfer>> sends_, receives_;  // by peer, in order
   std::vector<std::unique_ptr<char[]>> scratch_;
   std::vector<std::function<void()>> finish_;

@@ -94,5 +94,85 @@ TEST(Bucket, GroupsStayApartWhenAskedTo) {
   EXPECT_EQ(names(take_bucket(&again, rules(1 << 20, 400))), "abcde");
 }
 
+AgreedPtr on_device(const std::string& name, std::int64_t elements, int dtype = RODA_FLOAT32) {
+  auto t = std::make_shared<Agreed>(*tensor(name, elements, dtype));
+  t->devices = {0, 1};
+  return t;
+}
+
+std::vector<std::string> all(FillingBuckets* filling) {
+  std::vector<std::string> buckets;
+  for (auto bucket = filling->take(); !bucket.empty(); bucket = filling->take()) buckets.push_back(names(bucket));
+  return buckets;
+}
+
+using Names = std::vector<std::string>;
+
+// 400 bytes complete a bucket, more than 1000 are never in one.
+BucketRules device_rules() {
+  BucketRules r = rules(1000, 0);
+  r.complete = 400;
+  return r;
+}
+
+TEST(FillingBuckets, TheFirstTravelsAloneAndOthersInOrderAsTheyFillABucket) {
+  FillingBuckets filling;
+  filling.add(on_device("a", 10), device_rules());
+  EXPECT_EQ(all(&filling), Names{"a"});
+  for (const char* name : {"b", "c"}) filling.add(on_device(name, 45), device_rules());
+  EXPECT_EQ(all(&filling), Names{}) << "360 bytes";
+  EXPECT_EQ(filling.waiting(), 2u);
+  filling.add(on_device("d", 10), device_rules());
+  EXPECT_EQ(all(&filling), Names{"bcd"}) << "complete with the one that fills it";
+  filling.add(on_device("e", 99), device_rules());
+  filling.add(on_device("L", 101), device_rules());
+  EXPECT_EQ(all(&filling), Names{"L"}) << "a large one is not copied, and does not wait";
+  filling.close(0);
+  EXPECT_EQ(all(&filling), Names{"e"});
+  filling.add(on_device("f", 10), device_rules());
+  EXPECT_EQ(all(&filling), Names{"f"}) << "the next step begins as this one";
+  EXPECT_EQ(filling.added(), 7u);
+}
+
+TEST(FillingBuckets, WhatWouldNotFitCompletesThoseBefore) {
+  BucketRules narrow = device_rules();
+  narrow.threshold = narrow.complete;
+  FillingBuckets filling;
+  filling.add(on_device("a", 1), narrow);
+  for (const char* name : {"b", "c"}) filling.add(on_device(name, 60), narrow);
+  EXPECT_EQ(all(&filling), (Names{"a", "b"}));
+}
+
+TEST(FillingBuckets, KindsFillBucketsOfTheirOwn) {
+  FillingBuckets filling;
+  const AgreedPtr half = on_device("h", 10, RODA_FLOAT16);
+  for (const char* name : {"a", "b"}) filling.add(on_device(name, 10), device_rules());
+  filling.add(half, device_rules());
+  for (const char* name : {"i", "j"}) filling.add(on_device(name, 10, RODA_FLOAT16), device_rules());
+  EXPECT_EQ(all(&filling), (Names{"a", "h"}));
+  EXPECT_EQ(filling.waiting(kind_of(*half)), 2u);
+  EXPECT_TRUE(filling.has_begun(kind_of(*half)));
+  filling.close(kind_of(*half));
+  EXPECT_EQ(all(&filling), Names{"ij"});
+  EXPECT_FALSE(filling.has_begun(kind_of(*half)));
+  EXPECT_EQ(filling.waiting(), 1u) << "the others wait on";
+}
+
+TEST(FillingBuckets, AGroupIsFirstTogether) {
+  FillingBuckets filling;
+  for (const char* name : {"a", "b", "c"}) {
+    auto t = std::make_shared<Agreed>(*on_device(name, 10));
+    t->group = {7, 3};
+    filling.add(t, device_rules());
+  }
+  EXPECT_EQ(all(&filling), Names{});
+  filling.settle();
+  EXPECT_EQ(all(&filling), Names{"abc"});
+  filling.settle();
+  filling.add(on_device("d", 10), device_rules());
+  filling.settle();
+  EXPECT_EQ(all(&filling), Names{});
+}
+
 }  // namespace
 }  // namespace roda::negotiate

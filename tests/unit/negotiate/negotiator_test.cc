@@ -235,6 +235,36 @@ TEST(Negotiator, HoldsReadyTensorsUntilTheFlush) {
   EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
 }
 
+// Cut by bytes and not by what the devices have done: however many are on their way, and hosts' limits are their own.
+TEST(Negotiator, TensorsOnDevicesFillBucketsUntilTheirKindIsClosed) {
+  Settings settings = settings_for(2);
+  settings.outstanding = 1;
+  settings.buckets.complete = 32;
+  Job job(settings);
+  const auto submit = [&job](const char* name, int device) {
+    for (int r : {0, 1}) {
+      Request request = make_request(r, name);
+      request.device = device;
+      job.submit(request);
+    }
+  };
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) submit(name, 0);
+  submit("host", -1);
+  EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 b c", "launch 0#3 d e", "launch 0#4 host"}));
+  EXPECT_FALSE(job.at(0).wants_finished(0));
+  EXPECT_TRUE(job.at(0).is_speaker(0));
+  EXPECT_FALSE(job.at(1).is_speaker(0));
+  const std::uint64_t kind = kind_of(make_request(0, "f"));
+  for (int r : {0, 1}) job.say(r, [&](wire::RecordWriter& w) { w.number(wire::Item::kClose, 0, kind); });
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#5 f");
+  submit("a", 0);
+  EXPECT_EQ(job.diary().lines.back(), "launch 0#6 a");
+  submit("b", 0);
+  for (int r : {1, 0}) job.submit(make_request(r, "join", {}, RODA_JOIN));
+  EXPECT_EQ(job.diary().lines[job.diary().lines.size() - 2], "launch 0#7 b") << "what was agreed on comes before";
+  job.expect_equal_diaries();
+}
+
 // What was ready before goes by the rules of its time, on all ranks.
 TEST(Negotiator, ChangesItsRulesWhereTheLogSaysSo) {
   Job job(settings_for(2));

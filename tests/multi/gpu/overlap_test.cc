@@ -1,0 +1,175 @@
+// A step of ResNet-50 on a GPU whose backward pass lags behind the host's: what of the gradients travels before the
+// last one is there, and what that puts on streams. CUDA and NCCL are DOUBLES (tests/doubles), whose streams wait at
+// gates of the test's own: this proves our logic, and nothing about a GPU.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "plugins/base/cuda/types.h"
+#include "tests/doubles/cuda/double.h"
+#include "tests/doubles/nccl/double.h"
+#include "tests/multi/gpu/gpu_array.h"
+
+namespace roda::test {
+namespace {
+
+template <typename Function>
+Function* function_of(const char* library_setting, const char* name) {
+  void* library = dlopen(std::getenv(library_setting), RTLD_NOW | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+template <typename Function>
+Function* of_driver(const char* name) {
+  return function_of<Function>("RODA_TEST_CUDA_LIBRARY", name);
+}
+
+roda_cuda_double_puts puts() {
+  roda_cuda_double_puts counts{};
+  of_driver<decltype(roda_cuda_double_count)>("roda_cuda_double_count")(&counts);
+  return counts;
+}
+
+roda_nccl_double_collectives collectives() {
+  roda_nccl_double_collectives counts{};
+  const char* name = "roda_nccl_double_count_collectives";
+  function_of<decltype(roda_nccl_double_count_collectives)>("RODA_NCCL_LIBRARY", name)(&counts);
+  return counts;
+}
+
+// Elements of ResNet-50's parameters in the order in which their gradients come, divided by OVERLAP_TEST_SCALE.
+std::vector<std::size_t> gradients() {
+  std::vector<std::size_t> sizes{64 * 3 * 49, 64, 64};
+  const auto add_layer = [&sizes](std::size_t weights, std::size_t channels) {
+    sizes.insert(sizes.end(), {weights, channels, channels});
+  };
+  std::size_t in = 64;
+  const std::pair<std::size_t, int> stages[] = {{64, 3}, {128, 4}, {256, 6}, {512, 3}};
+  for (const auto& [planes, blocks] : stages) {
+    for (int block = 0; block < blocks; ++block) {
+      add_layer(in * planes, planes);
+      add_layer(planes * planes * 9, planes);
+      add_layer(planes * planes * 4, planes * 4);
+      if (block == 0) add_layer(in * planes * 4, planes * 4);
+      in = planes * 4;
+    }
+  }
+  sizes.insert(sizes.end(), {2048 * 1000, 1000});
+  std::reverse(sizes.begin(), sizes.end());
+  const std::size_t scale = std::strtoul(std::getenv("OVERLAP_TEST_SCALE"), nullptr, 10);
+  for (std::size_t& size : sizes) size = std::max<std::size_t>(size / scale, 1);
+  return sizes;
+}
+
+// The GPU's backward pass: a gradient is there once its gate is open.
+class Backward {
+ public:
+  // As in a program, the GPU's context is current to this thread from now on.
+  explicit Backward(void* stream) : stream_(stream) {
+    cuda::Context context = nullptr;
+    of_driver<cuda::Result(cuda::Context*, cuda::Ordinal)>("cuDevicePrimaryCtxRetain")(&context, own_gpu());
+    of_driver<cuda::Result(cuda::Context)>("cuCtxPushCurrent_v2")(context);
+  }
+  void put(std::size_t gradient) {
+    using HostFunc = cuda::Result(cuda::Stream, cuda::HostFunction, void*);
+    auto* wait = new Wait{this, gradient};
+    ASSERT_EQ(of_driver<HostFunc>("cuLaunchHostFunc")(static_cast<cuda::Stream>(stream_), &Backward::at_gate, wait),
+              cuda::kSuccess);
+  }
+  void open(std::size_t gradients) { open_.store(gradients); }
+
+ private:
+  struct Wait {
+    Backward* backward;
+    std::size_t gradient;
+  };
+  static void at_gate(void* argument) {
+    const std::unique_ptr<Wait> wait(static_cast<Wait*>(argument));
+    while (wait->backward->open_.load() <= wait->gradient) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  void* stream_;
+  std::atomic<std::size_t> open_{0};
+};
+
+class Step {
+ public:
+  Step() : sizes_(gradients()), stream_(own_stream(own_gpu())) {
+    for (const std::size_t size : sizes_) {
+      const std::vector<float> ones(size, static_cast<float>(rank() + 1));
+      data_.push_back(std::make_unique<GpuArray>(ones.data(), size * sizeof(float)));
+    }
+  }
+  std::size_t tensors() const { return sizes_.size(); }
+  std::size_t bytes() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0}) * sizeof(float); }
+
+  // As hooks do, one by one, the host ahead of the GPU.
+  void submit_all(Backward* backward) {
+    handles_.assign(tensors(), 0);
+    for (std::size_t t = 0; t < tensors(); ++t) {
+      if (backward != nullptr) backward->put(t);
+      const std::string name = "gradient" + std::to_string(t);
+      const std::vector<std::int64_t> shape{static_cast<std::int64_t>(sizes_[t])};
+      roda_op op = gpu_op(RODA_ALLREDUCE, name, shape, data_[t]->data(), data_[t]->data());
+      op.op = RODA_AVERAGE;
+      const Outcome o = submit({op}, &handles_[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+  }
+  void wait_all() {
+    for (const roda_handle handle : handles_) {
+      const Outcome o = wait_on_stream(handle);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+  }
+  void expect_averages() const {
+    const float average = static_cast<float>(size() + 1) / 2;
+    for (std::size_t t = 0; t < tensors(); t += 40) {
+      const std::vector<float> got = data_[t]->read<float>();
+      EXPECT_EQ(std::ranges::count(got, average), static_cast<std::ptrdiff_t>(sizes_[t])) << t;
+    }
+  }
+
+ private:
+  std::vector<std::size_t> sizes_;
+  void* stream_;
+  std::vector<std::unique_ptr<GpuArray>> data_;
+  std::vector<roda_handle> handles_;
+};
+
+TEST(GpuOverlap, MostOfTheGradientsTravelBeforeTheLastIsThere) {
+  Step step;
+  Backward backward(own_stream(own_gpu()));
+  step.submit_all(nullptr);  // connects, and takes memory
+  step.wait_all();
+  step.expect_averages();
+
+  const auto puts_before = puts();
+  const auto before = collectives();
+  step.submit_all(&backward);
+  std::thread waits([&step] { step.wait_all(); });  // as step() does while the GPU works
+  backward.open(step.tensors() - 1);
+  const auto started = [&] { return collectives().started_bytes - before.started_bytes; };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  while (started() < step.bytes() * 85 / 100 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(started(), step.bytes() * 85 / 100);
+  EXPECT_LT(started(), step.bytes()) << "the last gradient is not there";
+  backward.open(step.tensors());
+  waits.join();
+  step.expect_averages();
+  if (std::getenv("OVERLAP_TEST_COUNTS") == nullptr) return;
+  const auto after = puts();
+  EXPECT_LE(collectives().called - before.called, 6u);
+  EXPECT_LE(after.kernels - puts_before.kernels, 12u);
+  EXPECT_LE(after.events - puts_before.events, 200u);
+}
+
+}  // namespace
+}  // namespace roda::test
