@@ -126,7 +126,7 @@ declare -A FRAMEWORKS=(
   [jax_oldest]='jax==0.4.31 jaxlib==0.4.31 optax' # whose FFI is the first
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
   [ray]='ray[train] grpcio'
-  [spark]='pyspark>=3.5 pyarrow'
+  [spark]='pyspark>=3.5 pyarrow pandas s3fs moto[s3,server]'
 )
 
 # ensure_framework NAME: the environment build/venvs/NAME. False, with a word, where it can't be had.

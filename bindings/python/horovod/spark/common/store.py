@@ -149,6 +149,8 @@ class FilesystemStore(PrefixStore):
         A checkpoint's name in its run's folder.
     """
 
+    is_sparks: ClassVar[bool] = False  # whether Spark itself writes there, with no more than the path
+
     @property
     def fs(self) -> Any:
         """The file system, of fsspec."""
@@ -258,6 +260,7 @@ class LocalStore(FilesystemStore):
     """A folder that all machines have at the same path, as over NFS; or that of one machine."""
 
     PREFIX: ClassVar[str] = "file://"
+    is_sparks: ClassVar[bool] = True
 
     @classmethod
     def matches(cls, path: str) -> bool:
@@ -303,6 +306,7 @@ class HDFSStore(FilesystemStore):
     """
 
     PREFIX: ClassVar[str] = "hdfs://"
+    is_sparks: ClassVar[bool] = True
 
     def __init__(
         self,

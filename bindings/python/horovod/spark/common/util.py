@@ -174,8 +174,38 @@ def _write(
         (train, store.get_train_data_path(index), 1 - ratio),
         (val, store.get_val_data_path(index), ratio),
     ):
-        if part is not None:
-            part.coalesce(max(1, int(partitions * share))).write.mode("overwrite").parquet(path)
+        if part is None:
+            continue
+        part = part.coalesce(max(1, int(partitions * share)))
+        if store.is_sparks:
+            part.write.mode("overwrite").parquet(path)
+        else:
+            _write_by_tasks(part, store, path)
+
+
+def _write_by_tasks(df: DataFrame, store: Any, path: str) -> None:
+    """Write Parquet files as they are read, by fsspec: Spark needs more libraries and options for object stores."""
+    folder, files = store.get_localized_path(path), store.fs
+    if files.exists(folder):
+        files.rm(folder, recursive=True)
+    files.makedirs(folder, exist_ok=True)
+
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow.parquet
+
+        name = f"{folder}/part-{pyspark.TaskContext.get().partitionId():05d}.parquet"  # type: ignore[union-attr]
+        with contextlib.ExitStack() as stack:
+            writer = None
+            for batch in batches:
+                if writer is None:
+                    file = stack.enter_context(store.fs.open(name, "wb"))
+                    writer = stack.enter_context(pyarrow.parquet.ParquetWriter(file, batch.schema))
+                writer.write_batch(batch)
+        yield pyarrow.RecordBatch.from_pydict({"is_written": [writer is not None]})
+
+    if not any(row.is_written for row in df.mapInArrow(write, "is_written boolean").collect()):
+        raise ValueError(f"No rows found for {path}.")
+    files.invalidate_cache()  # of what was there before
 
 
 def get_metadata(filesystem: Any, dataset: Dataset, columns: Sequence[str]) -> dict[str, dict[str, Any]]:
