@@ -168,7 +168,8 @@ def test_compose(cluster: Cluster) -> None:
 def test_fewer_slots_than_ranks(cluster: Cluster) -> None:
     pods = an_mpi_job(cluster, slots=1)
     said = pods.fail("train-launcher")
-    assert "more processes (4) than there are available slots (2): name more hosts or slots" in said
+    assert "more processes (4) than there are available slots (2): train-worker-0" in said
+    assert "; name more hosts or slots" in said
 
 
 def test_fewer_slots_than_ranks_in_an_elastic_job(cluster: Cluster) -> None:

@@ -166,6 +166,15 @@ def test_a_rank_that_does_not_come_is_told_with_the_size(runner: Runner, slurm: 
     assert "HOROVOD_GLOO_TIMEOUT_SECONDS" in done.stderr
 
 
+def test_mpi_that_is_asked_for_without_pmi(runner: Runner, slurm: Slurm) -> None:
+    """Without PMI each rank would be an MPI job of its own, and train alone."""
+    step = ("srun", "--mpi=none", "--nodes=2", "--ntasks-per-node=1")
+    done = run(runner, slurm, *step, *JOB, HOROVOD_CONTROLLER="mpi")
+    assert done.status != 0
+    assert done.told == []
+    assert done.stderr.count("ValueError: Horovod initialization failed. HOROVOD_CONTROLLER='mpi', but another") == 2
+
+
 def test_examples(runner: Runner, slurm: Slurm, tmp_path: Path) -> None:
     """All at once: sbatch looks for a job's end every ten seconds."""
     scripts = ["slurm_srun.sh", "slurm_horovodrun.sh", *(["slurm_mpirun.sh"] if shutil.which("mpirun.openmpi") else [])]

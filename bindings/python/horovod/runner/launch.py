@@ -234,7 +234,7 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
     else:
         _, slots = parse_hosts_and_slots(settings.hosts)
         if sum(slots.values()) < settings.num_proc:  # no wait would bring more
-            raise ValueError(too_few_slots(settings.num_proc, sum(slots.values())))
+            raise ValueError(too_few_slots(settings.num_proc, parse_hosts(settings.hosts)))
         discovery = FixedHosts(slots)
     return ElasticSettings(
         **vars(settings),

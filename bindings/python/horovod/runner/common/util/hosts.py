@@ -11,6 +11,7 @@ from itertools import islice
 _HOST = re.compile(r"^[\w.-]+:[0-9]+$")
 _SLOTS = re.compile(r"(?<![\w-])slots\s*=\s*(\S*)")
 _BAD_HOST = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+_SHOWN = 8  # hosts, in an error
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,14 @@ def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
     ]
 
 
-def too_few_slots(wanted: int, there: int) -> str:
+def too_few_slots(wanted: int, hosts: Sequence[HostInfo]) -> str:
     """Return the text of the error for a job that has more processes than slots."""
-    text = f"Requested more processes ({wanted}) than there are available slots ({there})"
-    return f"{text}: name more hosts or slots, or ask for fewer processes"
+    there = ", ".join(f"{host.hostname}:{host.slots}" for host in hosts[:_SHOWN])
+    more = f" and {len(hosts) - _SHOWN} more hosts" if len(hosts) > _SHOWN else ""
+    return (
+        f"Requested more processes ({wanted}) than there are available slots ({sum(host.slots for host in hosts)}): "
+        f"{there or 'no hosts'}{more}; name more hosts or slots, or ask for fewer processes"
+    )
 
 
 def get_host_assignments(
@@ -149,5 +154,5 @@ def get_host_assignments(
     # A host may claim any number of slots.
     placed = list(islice((host.hostname for host in hosts for _ in range(host.slots)), max_num_proc))
     if len(placed) < min_num_proc:
-        raise ValueError(too_few_slots(min_num_proc, len(placed)))
+        raise ValueError(too_few_slots(min_num_proc, hosts))
     return lay_out(placed)
