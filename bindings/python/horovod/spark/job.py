@@ -38,8 +38,9 @@ class _Tail:
     def __init__(self) -> None:
         self._kept = b""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> int:
         self._kept = (self._kept + data)[-_KEPT_BYTES:]
+        return len(data)
 
     def flush(self) -> None:
         """All is there at once."""
