@@ -18,14 +18,12 @@ from network import Network, NoNamespacesError  # noqa: E402, F401 (for tests)
 PORT = 6379
 LIMIT = 150  # seconds for what takes some
 # A node that says nothing is given up after three seconds, not half a minute; one that starts slowly may take its time.
-# Ray Train looks at its workers, and takes in what they reported, five times a second.
 _SETTINGS = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
     "RAY_raylet_start_wait_time_s": str(LIMIT),
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
 }
 
 
