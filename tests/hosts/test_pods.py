@@ -85,7 +85,7 @@ def test_a_train_job(cluster: Cluster) -> None:
     given = {"PET_NNODES": str(trainer["numNodes"]), "PET_NPROC_PER_NODE": cores}
     given |= {"PET_MASTER_ADDR": "train-node-0-0.train", "PET_MASTER_PORT": "29400"}
     for index, name in enumerate(names):
-        pods.start(name, pod, PET_NODE_RANK=str(index), **given)
+        pods.start(name, pod, PET_NODE_RANK=str(index), JOB_COMPLETION_INDEX=str(index), **given)
     pods.finish(*names)
     assert pods.told() == placed(*names, each=2)
 
@@ -102,7 +102,10 @@ def an_mpi_job(cluster: Cluster, slots: int = 0, agent: str | None = None) -> Po
         pods.start(name, {"spec": {"containers": [{**worker, "command": ["sleep", "infinity"]}]}})
     hosts = names if agent else names.values()
     files = {"/etc/mpi/hostfile": "".join(f"{host} slots={slots or spec['slotsPerWorker']}\n" for host in hosts)}
-    given = {"K_MPI_JOB_ROLE": "launcher"}
+    given = {
+        "K_MPI_JOB_ROLE": "launcher", "OMPI_MCA_orte_keep_fqdn_hostnames": "true", "NVIDIA_VISIBLE_DEVICES": "",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    }  # fmt: skip
     if agent:
         files["/etc/mpi/kubexec.sh"] = agent
         given["OMPI_MCA_plm_rsh_agent"] = "/etc/mpi/kubexec.sh"
@@ -149,7 +152,7 @@ def test_an_elastic_job(cluster: Cluster) -> None:
     pods.start(names[3], worker)
     step = goes_on(6, step + 1)
     pods.delete(names[1])  # rank 0 was there
-    goes_on(4, step + 1)
+    goes_on(4, step)  # which was told before it was committed
     (pods.folder / "told" / "finish").touch()
     pods.finish("train")
 

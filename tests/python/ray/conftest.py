@@ -11,6 +11,9 @@ os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_ENA
 # Else one in five of the servers that Ray Client forks dies (docs/running.md).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
+# Ray Train looks at its workers, and takes in what they reported, five times a second.
+os.environ["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] = "0.2"
+
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
