@@ -215,7 +215,8 @@ bool Engine::holds_ready() const {
   if (!hold_.is_on() && parts_.device == nullptr) return false;
   return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
     baton_.assert_held();
-    return negotiator_.filling(s.first).waiting() != 0 || (hold_.is_on() && negotiator_.has_ready(s.first));
+    const bool fills = s.second->is_member() && negotiator_.filling(s.first).waiting() != 0;
+    return fills || (hold_.is_on() && negotiator_.has_ready(s.first));
   });
 }
 
@@ -244,7 +245,7 @@ void Engine::close_buckets() {
   Hold& quiet = demand_.quiet();
   for (const auto& [id, set] : launcher_.sets()) {
     const auto& filling = negotiator_.filling(id);
-    if (filling.waiting() == 0) {
+    if (!set->is_member() || filling.waiting() == 0) {
       quiet.end(id);
     } else if (quiet.is_over(id, Clock::now(), filling.added())) {
       announcer_.record().number(wire::Item::kClose, id, 0);

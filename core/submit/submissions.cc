@@ -118,7 +118,9 @@ bool Submissions::await(const HandleState& handle) {
   const MutexLock lock(mutex_);
   for (const Operation& op : handle.operations) {
     const TensorKind kind = TensorKind::of(op.request);
-    if (news_.awaited.empty() || news_.awaited.back() != kind) news_.awaited.push_back(kind);
+    if (!news_.awaited.empty() && news_.awaited.back() == kind) continue;
+    news_.awaited.push_back(kind);
+    static_cast<void>(producers_.end(kind));  // an error is met again by the launch
   }
   has_news_.store(true, std::memory_order_seq_cst);
   return true;

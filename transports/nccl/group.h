@@ -100,7 +100,6 @@ class Group {
   sdk::Failure late() const;
   void check_place(const Request& request) const;
   void begin(Request* request);
-  void follow(cuda::Stream stream);
   bool finish_launch(Request* request);
   bool is_over(Request* request);
   void check_progress(Request* request);
@@ -120,10 +119,9 @@ class Group {
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
 
-  // Behind the last collective that lies on a stream: the next one comes after it, whatever its stream. NCCL asks for
-  // one order of a communicator's operations on all ranks, and streams by themselves keep none.
-  cuda::Event tail_ = nullptr;
-  cuda::Stream tail_stream_ = nullptr;
+  // The last collective that lies on a stream, and is not over: the next one comes after it, whatever its stream. NCCL
+  // asks for one order of a communicator's operations on all ranks, and streams by themselves keep none.
+  const Request* tail_ = nullptr;
 
   Mutex communicator_guard_;  // of the pointer, against abort()
   std::unique_ptr<Communicator> communicator_;
