@@ -1,6 +1,7 @@
 #include "tests/doubles/nccl/communicator.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
@@ -53,6 +54,7 @@ void run_hosted(void* argument) {
   traffic().started_bytes += hosted->work->bytes();
   {
     const std::lock_guard lock(comm.order);
+    hosted->work->announce(comm.number);
     const char* rest = nullptr;
     const char* hang = setting("RODA_NCCL_DOUBLE_HANG", comm.rank);
     const char* error = setting("RODA_NCCL_DOUBLE_ASYNC_ERROR", comm.rank);
@@ -132,6 +134,8 @@ Result put_on_stream(nccl::CommObject* comm, std::unique_ptr<Work> work, Stream 
 
 nccl::CommObject* make(int size, const nccl::UniqueId& id, int rank) {
   auto comm = std::make_unique<nccl::CommObject>();
+  static std::atomic<std::uintptr_t> made{0};
+  comm->number = reinterpret_cast<const void*>(++made);
   comm->name = id.bytes;
   comm->rank = rank;
   comm->size = size;
