@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 namespace cuda = roda::cuda;
@@ -94,7 +95,10 @@ void form(nccl::CommObject* comm) {
     const long result = number(text, &words);
     return fail(comm, static_cast<Result>(result), words);
   }
-  comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, comm->device);
+  // As NCCL, which takes ranks of another host id for those of another host.
+  const char* host = std::getenv("NCCL_HOSTID");
+  const int host_number = host == nullptr ? 0 : 1 + static_cast<int>(std::hash<std::string>()(host) % 1000000);
+  comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, host_number * 1024 + comm->device);
   if (setting("RODA_NCCL_DOUBLE_INIT_HANG", comm->rank) != nullptr) wait_until_given_up(*comm);
   while (!comm->board->is_complete() && !comm->is_aborted.load()) std::this_thread::sleep_for(microseconds(200));
   if (comm->is_aborted.load()) {
