@@ -296,17 +296,19 @@ loads() {
 }
 
 rebuild() {
-  echo "what was gathered does not load here, see above: it is built here"
-  local targets
-  (cd "$root" && meson setup build/there -Dpython=disabled --buildtype=release -Dunity=on >/dev/null)
-  mapfile -t targets < <(cd "$root" && meson introspect --targets build/there | python3 -c '
+  echo "what was gathered does not load here, see above: it is built here; $output/rebuild.log"
+  (
+    cd "$root"
+    meson setup build/there -Dpython=disabled --buildtype=release -Dunity=on -Dunity_size=20
+    mapfile -t targets < <(meson introspect --targets build/there | python3 -c '
 import json, sys
 wanted = ("gpu_kernels", "gpu_bandwidth", "gpu_collectives", "gpu_faults", "run_ranks", "roda-conformance", "roda")
 for target in json.load(sys.stdin):
     if target["name"] in wanted or "shared module" in target["type"]:
         print(target["filename"][0].split("build/there/")[1])')
-  ninja -C "$root/build/there" "${targets[@]}" >/dev/null
-  gather "$root/build/there" "$folder"
+    ninja -C build/there "${targets[@]}"
+    gather build/there "$folder"
+  ) >"$output/rebuild.log" 2>&1
 }
 
 run() {

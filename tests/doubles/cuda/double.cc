@@ -59,6 +59,13 @@ RODA_DOUBLE Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Ordinal device) {
   return cuda::kSuccess;
 }
 
+// RODA_CUDA_DOUBLE_WRITES_ORDERING: 0 as on a GPU before Hopper, else as on one.
+RODA_DOUBLE Result cuDeviceGetAttribute(int* value, int attribute, cuda::Ordinal) {
+  if (attribute != cuda::kRdmaWritesOrdering) return cuda::kInvalidValue;
+  *value = static_cast<int>(setting("RODA_CUDA_DOUBLE_WRITES_ORDERING", cuda::kOrderedForOwner));
+  return cuda::kSuccess;
+}
+
 RODA_DOUBLE Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Ordinal device) {
   const std::lock_guard lock(state().mutex);
   if (!state().is_started) return cuda::kNotInitialized;

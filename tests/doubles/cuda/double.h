@@ -8,8 +8,9 @@
 // memory it sees only where a double does that.
 //
 // Settings, by environment: RODA_CUDA_DOUBLE_DEVICES (8), _VERSION (13000), _MEMORY (bytes of each device, 1 GiB),
-// _DELAY_US (each piece of work on a stream), _INIT_ERROR (what cuInit returns), _MODULE_ERROR (what cuModuleLoadData
-// returns). For tests in the same process it exports the functions below.
+// _DELAY_US (each piece of work on a stream), _WRITES_ORDERING (of GPUs, for RDMA; 0: none), _INIT_ERROR (what cuInit
+// returns), _MODULE_ERROR (what cuModuleLoadData returns). For tests in the same process it exports the functions
+// below.
 #pragma once
 
 #include <cstddef>
