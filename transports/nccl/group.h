@@ -19,13 +19,14 @@ namespace roda::nccl {
 //
 // One member's, exchanged as bytes: fixed size, no pointers.
 struct Card {
-  static constexpr std::uint32_t kLayout = 2;
+  static constexpr std::uint32_t kLayout = 3;
   std::uint32_t layout = kLayout;
   std::int32_t failure_code = 0;  // why this rank can't take part; 0: it can
   char failure[400] = {};
   std::int32_t version = 0;  // of NCCL
   std::int32_t device = -1;
   std::int32_t registers = 0;  // its NCCL registers buffers, and may
+  std::int32_t shares = 0;     // it may share its GPU
   cuda::Uuid gpu{};
   char host[64] = {};
   char path[128] = {};  // of NCCL
