@@ -164,7 +164,6 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
   if (!news_.loans.empty()) baton_.pulse();
-  for (const BucketDemand::Kind& kind : news_.awaited) demand_.awaited(kind);
   if (news_.shutdown && !ending_.is_asked) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
@@ -173,6 +172,8 @@ bool Engine::announce() {
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
+  // After those, which are mostly what is waited for.
+  for (const TensorKind& kind : news_.awaited) demand_.awaited(kind);
   put_in_log();
   return true;
 }
@@ -239,7 +240,11 @@ void Engine::hold_ready_tensors() {
 void Engine::close_buckets() {
   demand_.each_due(negotiator_, [&](const TensorKind& kind) {
     baton_.assert_held();
-    announcer_.record().number(wire::Item::kClose, kind.set, kind.number);
+    if (negotiator_.is_speaker(kind.set)) {
+      announcer_.record().number(wire::Item::kClose, kind.set, kind.number);
+    } else {
+      parts_.control->wake_all();  // the speaker may wait, too, and sleep: no launch came of what was agreed on last
+    }
   });
   if (parts_.device == nullptr) return;
   Hold& quiet = demand_.quiet();

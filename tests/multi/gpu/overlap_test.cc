@@ -176,5 +176,27 @@ TEST(GpuOverlap, MostOfTheGradientsTravelBeforeTheLastIsThere) {
   EXPECT_LE(after.waits - puts_before.waits, 12u);
 }
 
+// Nothing is ever complete by its bytes here, and no clock ends a wait in this test's time.
+TEST(GpuOverlap, ABucketTravelsOnceAllHaveItsTensorsAndWait) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::unique_ptr<GpuArray>> data;
+    std::vector<roda_handle> handles(5);
+    for (std::size_t t = 0; t < handles.size(); ++t) {
+      if (round % size() == rank())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the others wait for it
+      const std::vector<float> ones(10, 1);
+      data.push_back(std::make_unique<GpuArray>(ones.data(), ones.size() * sizeof(float)));
+      const std::string name = "small" + std::to_string(t);
+      const Outcome o = submit({gpu_op(RODA_ALLREDUCE, name, {10}, data[t]->data(), data[t]->data())}, &handles[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+    }
+    for (std::size_t t = handles.size(); t-- > 0;) {
+      const Outcome o = wait_on_stream(handles[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      EXPECT_EQ(data[t]->read<float>(), std::vector<float>(10, static_cast<float>(size())));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace roda::test
