@@ -191,11 +191,13 @@ int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error)
   if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
   engine->wait(state, -1);
   if (!state->first_error.ok()) return state->first_error.to(error);
-  const roda::execute::DeviceEvent* last = nullptr;
+  roda::execute::DeviceEvent* last = nullptr;
   for (const Operation& op : state->operations) {
     if (op.completion == nullptr || op.completion.get() == last) continue;
     last = op.completion.get();
-    if (Status s = last->hold(stream); !s.ok()) return s.to(error);
+    // That stream the caller has kept since the operation began: what others of its bucket told it holds for this one.
+    const bool is_kept = op.in_stream_order && op.ready != nullptr && op.ready->stream() == stream;
+    if (Status s = is_kept ? last->hold_once(stream) : last->hold(stream); !s.ok()) return s.to(error);
   }
   return RODA_OK;
 }

@@ -75,6 +75,9 @@ typedef uint64_t roda_handle; /* 0 is no handle */
 typedef enum roda_op_flags {
   RODA_OP_WILL_WAIT = 1u << 0, /* the caller waits right after: do not wake the engine's thread for it */
   RODA_OP_IN_TURN = 1u << 1,   /* its name may be in flight: it begins when the operation of that name has ended */
+  /* On a GPU: the caller goes on in the order of its streams, and keeps `stream` until roda_wait_on_stream. See below.
+   */
+  RODA_OP_IN_STREAM_ORDER = 1u << 2,
 } roda_op_flags;
 
 /* What one rank wants done with one tensor. Buffers must stay valid and untouched until the handle is done.
@@ -86,8 +89,10 @@ typedef enum roda_op_flags {
  * stream as CU_STREAM_PER_THREAD, (void*)2; both are those of `device`. A stream that records a graph is an error here
  * and in roda_wait_on_stream, and the graph is as it was.
  *
- * The handle is done when the outputs have their values. With HOROVOD_ENABLE_ASYNC_COMPLETION it is done as soon as all
- * work lies on a stream of the engine's; the outputs have their values, and buffers may be given back or written to,
+ * The handle is done when the outputs have their values. With RODA_OP_IN_STREAM_ORDER in all operations that travel
+ * together, or HOROVOD_ENABLE_ASYNC_COMPLETION=1, it is done as soon as all work lies on a stream of the engine's; with
+ * the flag the collective may also wait for what comes on `stream` after roda_submit, and ENABLE_ASYNC_COMPLETION=0
+ * turns the early end off. The outputs have their values, and buffers may be given back or written to,
  * only in the order of a stream that was told to wait by roda_wait_on_stream. An error that the GPU meets after that
  * ends the job: the next operation returns it. */
 typedef struct roda_op {

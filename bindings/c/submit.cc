@@ -135,8 +135,11 @@ Status check_places(const Engine& engine, const roda_op* ops, const std::vector<
     const std::int32_t named = op.request.device;
     const bool has_tensor = named >= 0 && engine.device() != nullptr && op.request.elements() != 0;
     if (!has_tensor || engine.device()->device_of == nullptr) continue;
+    const void* seen = nullptr;
     for (const void* address : {op.input, static_cast<const void*>(op.output)}) {
-      const std::int32_t lies_on = address == nullptr ? named : engine.device()->device_of(address);
+      const bool is_known = address == nullptr || address == seen;
+      seen = address;
+      const std::int32_t lies_on = is_known ? named : engine.device()->device_of(address);
       if (lies_on == named) continue;
       return Status::invalid(std::string(op_title(ops[i].collective)) + " '" + op.request.name +
                              "': the caller says that it lies on GPU " + std::to_string(named) + ", but it lies " +
@@ -146,17 +149,32 @@ Status check_places(const Engine& engine, const roda_op* ops, const std::vector<
   return {};
 }
 
-// When the inputs are complete, as their producers' streams tell. One event for neighbours of one stream.
-Status note_producers(const Engine& engine, const roda_op* ops, std::vector<Operation>* operations) {
+// CUDA's handle of the stream that every thread has of its own: only the thread itself can mark a point of it.
+constexpr std::uintptr_t kPerThread = 2;
+
+// The point of its stream at which a tensor has its value may be marked later than now, for several at once.
+bool may_wait(const Engine& engine, const roda_op& op) {
+  return (op.flags & RODA_OP_IN_STREAM_ORDER) != 0 && (op.flags & RODA_OP_WILL_WAIT) == 0 &&
+         reinterpret_cast<std::uintptr_t>(op.stream) != kPerThread && engine.device()->stream_check != nullptr;
+}
+
+// When the inputs are complete, as their producers' streams tell. One point for neighbours of one stream.
+Status note_producers(Engine& engine, const roda_op* ops, std::vector<Operation>* operations) {
   void* last = nullptr;
   for (std::size_t i = 0; i < operations->size(); ++i) {
     const roda_op& op = ops[i];
     if (op.device < 0 || op.stream == nullptr || !has_tensor(op)) continue;
-    std::shared_ptr<execute::DeviceEvent>& ready = (*operations)[i].ready;
-    if (i > 0 && op.stream == last) ready = (*operations)[i - 1].ready;
+    Operation& operation = (*operations)[i];
+    if (i > 0 && op.stream == last) operation.ready = (*operations)[i - 1].ready;
     last = op.stream;
-    if (ready != nullptr) continue;
-    const Status s = execute::DeviceEvent::record({engine.device(), op.device, op.stream}, &ready);
+    if (operation.ready != nullptr) continue;
+    const bool waits = operations->size() == 1 && may_wait(engine, op);
+    Status s;
+    if (waits) s = execute::invoke(engine.device()->stream_check, op.device, op.stream);
+    if (s.ok()) {
+      s = engine.producers().add(engine::TensorKind::of(operation.request), {engine.device(), op.device, op.stream},
+                                 operation.bytes(), waits, &operation.ready);
+    }
     if (!s.ok())
       return {s.code(), std::string(op_title(op.collective)) + " '" + op.name + "': its stream: " + s.message()};
   }
@@ -191,6 +209,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   out->output = is_for_root(op) && op.root != engine.rank() ? nullptr : op.output;
   out->allocate = op.allocate;
   out->allocate_context = op.allocate_context;
+  out->in_stream_order = (op.flags & RODA_OP_IN_STREAM_ORDER) != 0;
   RODA_RETURN_IF_ERROR(check_device(engine, op));
   if (is(op, RODA_ROOTED)) {
     int root_position = -1;

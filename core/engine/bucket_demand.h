@@ -38,7 +38,7 @@ class BucketDemand {
   }
 
   // Calls say(kind), once for each wait, for what a thread waits for where all that this rank has submitted of it has
-  // been agreed on, and it is for this rank to say so.
+  // been agreed on.
   template <typename Say>
   void each_due(const negotiate::Negotiator& negotiator, Say say) {
     for (auto item = entries_.begin(); item != entries_.end();) {
@@ -48,7 +48,7 @@ class BucketDemand {
         const negotiate::FillingBuckets& filling = negotiator.filling(kind.set);
         const bool is_whole = filling.waiting(kind.number) == entry.unlaunched;
         const bool has_begun = filling.has_begun(kind.number);
-        if (entry.is_awaited && has_begun && is_whole && negotiator.is_speaker(kind.set)) {
+        if (entry.is_awaited && has_begun && is_whole) {
           say(kind);
           item->second.is_awaited = false;
         }

@@ -28,12 +28,13 @@ negotiate::Settings settings_of(const Parts& parts) {
 Engine::Engine(Parts parts)
     : parts_(std::move(parts)),
       wait_policy_(parts_.has_core_each),
+      submissions_(settings_of(parts_).buckets),
       bells_(std::move(parts_.bells)),
       negotiator_(settings_of(parts_), parts_.rank),
       announcer_(negotiator_, parts_.rank),
       launcher_(this, parts_.planner.get(), parts_.store.get(),
                 {parts_.host, parts_.device, parts_.knobs.num_nccl_streams,
-                 parts_.topology.rank(parts_.rank).local_rank, parts_.knobs.enable_async_completion}),
+                 parts_.topology.rank(parts_.rank).local_rank, parts_.knobs.async_completion()}),
       roll_call_(parts_.rank, parts_.topology.size(), parts_.control->way_up()),
       recorder_(parts_.control->room(),
                 {parts_.rank, parts_.topology.size(), parts_.generation, parts_.topology.host_of(parts_.rank).name}),
@@ -394,11 +395,6 @@ void Engine::all_drained() {
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
   baton_.pulse();
-}
-
-void Engine::roll_called() {
-  news_for_others_ = true;
-  announcer_.record().plain(wire::Item::kPresent, 0);
 }
 
 // --- launches -------------------------------------------------------------------------------------------------------

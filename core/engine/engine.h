@@ -83,6 +83,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // complete but for the rank. `will_wait`: the caller waits right after.
   Status submit(HandleState* handle, bool will_wait);
   HandleTable& handles() { return handles_; }
+  Producers& producers() { return submissions_.producers(); }
   // Blocks until the handle is done, or for so many microseconds (-1: without a limit); drives the engine meanwhile if
   // nobody else does. Whether it is done.
   bool wait(HandleState* handle, std::int64_t limit_us);
@@ -134,7 +135,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);
   void shutdown(std::int32_t rank) override RODA_REQUIRES(baton_);
   void all_drained() override RODA_REQUIRES(baton_);
-  void roll_called() override RODA_REQUIRES(baton_);
+  void roll_called() override RODA_REQUIRES(baton_) {
+    news_for_others_ = true;
+    announcer_.record().plain(wire::Item::kPresent, 0);
+  }
   void tuned(const negotiate::Tuning& tuning) override RODA_REQUIRES(baton_);
   void present(std::int32_t rank) override RODA_REQUIRES(baton_) { roll_call_.answered(rank); }
 

@@ -164,15 +164,16 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
   if (!news_.loans.empty()) baton_.pulse();
-  for (const BucketDemand::Kind& kind : news_.awaited) demand_.awaited(kind);
   if (news_.shutdown && !ending_.is_asked) announcer_.record().plain(wire::Item::kShutdown, 0);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
     op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
-    if (r.device >= 0) demand_.submitted(TensorKind::of(r));
+    if (r.device >= 0 && r.collective != RODA_JOIN) demand_.submitted(TensorKind::of(r));
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
+  // After those, which are mostly what is waited for.
+  for (const TensorKind& kind : news_.awaited) demand_.awaited(kind);
   put_in_log();
   return true;
 }
@@ -215,7 +216,8 @@ bool Engine::holds_ready() const {
   if (!hold_.is_on() && parts_.device == nullptr) return false;
   return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
     baton_.assert_held();
-    return negotiator_.filling(s.first).waiting() != 0 || (hold_.is_on() && negotiator_.has_ready(s.first));
+    const bool fills = s.second->is_member() && negotiator_.filling(s.first).waiting() != 0;
+    return fills || (hold_.is_on() && negotiator_.has_ready(s.first));
   });
 }
 
@@ -238,13 +240,17 @@ void Engine::hold_ready_tensors() {
 void Engine::close_buckets() {
   demand_.each_due(negotiator_, [&](const TensorKind& kind) {
     baton_.assert_held();
-    announcer_.record().number(wire::Item::kClose, kind.set, kind.number);
+    if (negotiator_.is_speaker(kind.set)) {
+      announcer_.record().number(wire::Item::kClose, kind.set, kind.number);
+    } else {
+      parts_.control->wake_all();  // the speaker may wait, too, and sleep: no launch came of what was agreed on last
+    }
   });
   if (parts_.device == nullptr) return;
   Hold& quiet = demand_.quiet();
   for (const auto& [id, set] : launcher_.sets()) {
     const auto& filling = negotiator_.filling(id);
-    if (filling.waiting() == 0) {
+    if (!set->is_member() || filling.waiting() == 0) {
       quiet.end(id);
     } else if (quiet.is_over(id, Clock::now(), filling.added())) {
       announcer_.record().number(wire::Item::kClose, id, 0);

@@ -6,6 +6,7 @@
 
 #include <roda/abi/device.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -60,11 +61,20 @@ class DeviceEvent {
   Status test(bool* over) const;
   // Makes a stream of the same kind of device wait for it.
   Status hold(void* stream) const { return invoke(device_->event_wait, stream, event_); }
+  // The same, but not again for a stream that was the last one to be told. It has lived since the event was recorded.
+  // Any thread.
+  Status hold_once(void* stream) {
+    if (told_.load(std::memory_order_acquire) == stream) return {};
+    const Status status = hold(stream);
+    if (status.ok()) told_.store(stream, std::memory_order_release);
+    return status;
+  }
 
  private:
   DeviceEvent(const roda_device* device, void* event) : device_(device), event_(event) {}
   const roda_device* device_;
   void* event_;
+  std::atomic<void*> told_{nullptr};
 };
 
 }  // namespace roda::execute

@@ -79,6 +79,11 @@ struct Knobs {
 
   // Was the variable set (to anything, the default included)? Some settings are fixed for autotuning by that.
   bool is_set(std::string_view name) const;
+  // What was asked for, if anything.
+  std::optional<bool> async_completion() const {
+    if (!is_set("HOROVOD_ENABLE_ASYNC_COMPLETION")) return std::nullopt;
+    return enable_async_completion;
+  }
 
   // Odd but accepted values (a flag that is no number, a setting without effect in this version), one sentence each.
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -30,10 +30,10 @@ const Row kRows[] = {
   {"HOROVOD_SECRET_KEY", kSecret, nullptr, "", kFree, kNobody, kNoMember, "Not read; the real name has a leading underscore."},
 
   // --- negotiation and fusion
-  {"HOROVOD_FUSION_THRESHOLD", kInteger, "134217728", "bytes", kSame, kCore, &Knobs::fusion_threshold, "Largest bucket of fused tensors; 0: no fusion.", 0},
+  {"HOROVOD_FUSION_THRESHOLD", kInteger, "134217728", "bytes", kSame, kCore, &Knobs::fusion_threshold, "Largest bucket of fused tensors; 0: no fusion. On GPUs a bucket waits for no more than 22 MiB unless this is set.", 0},
   {"HOROVOD_CYCLE_TIME", kNumber, nullptr, "ms", kFree, kCore, &Knobs::cycle_time_ms, "Longest time a ready tensor is held for others to join; unset: no window.", 0},
   {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "Size of the response cache; 0: off.", 0, 1 << 24},
-  {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets launched and not completed, per lane, before batching starts.", 1, 1024},
+  {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets in host memory launched and not completed, per process set, before batching starts.", 1, 1024},
   {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Grouped tensors fuse only with their own group."},
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, kNoMember, "Batched copy kernels on devices; 0 disables."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},
@@ -65,7 +65,7 @@ const Row kRows[] = {
   {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kInteger, "1073741824", "bytes", kFree, kNobody, kNoMember, "Largest MPI message of Adasum; here the transports choose it.", 1},
   {"HOROVOD_MPI_THREADS_DISABLE", kFlag, "0", "", kFree, kCore, &Knobs::mpi_threads_disable, "Never two threads inside MPI at once."},
   {"HOROVOD_NUM_NCCL_STREAMS", kInteger, "1", "streams", kSame, kCore, &Knobs::num_nccl_streams, "Device streams used in turn.", 1, 1024},
-  {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kCore, &Knobs::enable_async_completion, "Device operations are done for their submitters when all work lies on the device's stream; wait for their event with roda_wait_on_stream."},
+  {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kCore, &Knobs::enable_async_completion, "Device operations are done for their submitters when all work lies on the device's stream: 1: all, 0: none; unset: those that ask for it, as horovod.torch's do."},
   {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, kNoMember, "Register XLA's allreduce."},
   {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kCore, kNoMember, "No NVTX ranges of horovod.torch under NVIDIA's profilers."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},

@@ -76,14 +76,20 @@ Status LaunchRun::advance(bool* done) {
   return {};
 }
 
-// The tensors' own streams: what comes on ours waits for what gives them their values.
+// The tensors' own streams: what comes on ours waits for what gives them their values. Of each the latest point.
 Status LaunchRun::wait_for_producers() {
-  const execute::DeviceEvent* last = nullptr;
+  producers_.clear();
   for (const Operation* op : operations_) {
-    if (op == nullptr || op->ready.get() == last) continue;
-    last = op->ready.get();
-    if (last != nullptr) RODA_RETURN_IF_ERROR(last->hold(queue_.stream));
+    Producer* const ready = op == nullptr ? nullptr : op->ready.get();
+    if (ready == nullptr || (!producers_.empty() && producers_.back() == ready)) continue;
+    const auto known = std::ranges::find(producers_, ready->stream(), &Producer::stream);
+    if (known == producers_.end()) {
+      producers_.push_back(ready);
+    } else if ((*known)->number() < ready->number()) {
+      *known = ready;
+    }
   }
+  for (Producer* producer : producers_) RODA_RETURN_IF_ERROR(producer->hold(queue_.stream));
   return {};
 }
 

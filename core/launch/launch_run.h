@@ -34,6 +34,7 @@ class LaunchRun {
 
   // Prepares and starts the stage when its group is ready; *started stays false until then.
   Status start(Planner* planner, Contexts* contexts, bool* started);
+  void tell_early(bool on) { tells_early_ = on; }
   // Before the start: whether it is noted what its parts take.
   void note_parts(bool on) { notes_parts_ = on; }
   const execute::Trace& trace() const { return trace_; }
@@ -54,6 +55,8 @@ class LaunchRun {
     std::fill(operations_.begin(), operations_.end(), nullptr);
     has_told_ = true;
   }
+  // Whether they are to be told when their work lies on the stream.
+  bool tells_early() const { return tells_early_; }
   bool has_told() const { return has_told_; }
   SetRuntime* set() const { return set_; }
   bool started() const { return stage_ != nullptr || is_local_; }
@@ -98,7 +101,9 @@ class LaunchRun {
   bool is_local_ = false;    // a set of one rank: nothing travels
   bool has_groups_ = false;  // they are connected
   bool has_ended_ = false;   // the stage
-  bool has_told_ = false;    // the operations, of their end
+  bool tells_early_ = false;
+  bool has_told_ = false;  // the operations, of their end
+  std::vector<Producer*> producers_;
   std::shared_ptr<execute::DeviceEvent> completion_;
   std::shared_ptr<execute::DeviceEvent> quiet_;  // after an error: behind what the stream holds
 };

@@ -43,7 +43,7 @@ Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& 
     : owner_(owner),
       planner_(planner),
       store_(store),
-      ends_on_stream_(options.ends_on_stream),
+      end_on_stream_(options.end_on_stream),
       contexts_(options.host),
       streams_(options.device, options.streams),
       last_device_(options.local_rank) {}
@@ -101,6 +101,8 @@ Status Launcher::begin_next() {
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
   next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue, buffers);
   next_run_->note_parts(notes_parts_);
+  const auto goes_on = [](const Operation* op) { return op == nullptr || op->in_stream_order; };
+  next_run_->tell_early(end_on_stream_.value_or(std::ranges::all_of(next_run_->operations(), goes_on)));
   waiting_.pop_front();
   return status;
 }
@@ -144,7 +146,7 @@ bool Launcher::advance() {
   for (std::size_t i = 0; i < running_.size();) {
     LaunchRun& run = *running_[i];
     if (run.broken) break;
-    if (held_up != nullptr && run.stream() == held_up && run.lies_on_stream() && run.has_told() == ends_on_stream_) {
+    if (held_up != nullptr && run.stream() == held_up && run.lies_on_stream() && run.has_told() == run.tells_early()) {
       ++i;
       continue;
     }
@@ -156,7 +158,7 @@ bool Launcher::advance() {
       moved = true;
     }
     if (!done && status.ok()) {
-      if (ends_on_stream_ && run.lies_on_stream() && !run.has_told()) {
+      if (run.tells_early() && run.lies_on_stream() && !run.has_told()) {
         owner_->finished(run, status, false);
         run.forget_operations();
       }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/execute/device_queue.h"
@@ -76,7 +77,8 @@ class Launcher {
     const roda_device* device = nullptr;  // null: none is usable here
     int streams = 1;                      // of a device
     std::int32_t local_rank = 0;
-    bool ends_on_stream = false;  // operations end when their work lies on the stream
+    // Operations end when their work lies on the stream; nothing: those that say that they go on in its order.
+    std::optional<bool> end_on_stream;
   };
   // All of that outlives it.
   Launcher(Owner* owner, Planner* planner, Store* store, const Options& options);
@@ -139,7 +141,7 @@ class Launcher {
   Owner* owner_;
   Planner* planner_;
   Store* store_;
-  const bool ends_on_stream_;
+  const std::optional<bool> end_on_stream_;
   Contexts contexts_;
   std::size_t shown_contexts_ = 0;
   bool notes_parts_ = false;

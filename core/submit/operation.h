@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
-#include "core/negotiate/bucket.h"
 #include "core/negotiate/request.h"
 #include "core/submit/continuations.h"
+#include "core/submit/producers.h"
 #include "plugins/base/coarse_clock.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
@@ -43,14 +43,6 @@ using OutputRef = std::unique_ptr<OutputBlock, OutputRelease>;
 
 struct HandleState;
 
-// Of a tensor on a device: those of one kind share buckets.
-struct TensorKind {
-  std::int32_t set = 0;
-  std::uint64_t number = 0;  // negotiate::kind_of()
-  static TensorKind of(const negotiate::Request& request) { return {request.set, negotiate::kind_of(request)}; }
-  auto operator<=>(const TensorKind&) const = default;
-};
-
 // Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
 struct Operation {
   negotiate::Request request;
@@ -61,13 +53,15 @@ struct Operation {
   void* (*allocate)(void* context, const std::int64_t* shape, std::int32_t ndim, std::uint64_t bytes) = nullptr;
   void* allocate_context = nullptr;
   // On a device: when the input is complete (null: it is), and when the outputs are.
-  std::shared_ptr<execute::DeviceEvent> ready, completion;
+  std::shared_ptr<Producer> ready;
+  std::shared_ptr<execute::DeviceEvent> completion;
   std::vector<std::int64_t> result_shape;
   std::vector<std::int32_t> received_splits;
-  std::int32_t value = 0;  // join: the rank that joined last
-  int bit = -1;            // announced by this cache bit, -1: in full or not yet
-  bool launched = false;   // part of a launch: it ends with that
-  bool in_turn = false;    // where its name is in flight it waits for the end of that one
+  std::int32_t value = 0;        // join: the rank that joined last
+  int bit = -1;                  // announced by this cache bit, -1: in full or not yet
+  bool launched = false;         // part of a launch: it ends with that
+  bool in_turn = false;          // where its name is in flight it waits for the end of that one
+  bool in_stream_order = false;  // the caller goes on in its stream's order: it may end when its work lies on ours
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   std::size_t name_hash = 0;   // while it is in flight

@@ -115,11 +115,15 @@ Status Submissions::end_change(const SetChange* change) {
 bool Submissions::await(const HandleState& handle) {
   const negotiate::Request& first = handle.operations.front().request;
   if (first.device < 0 || handle.done()) return false;
-  const MutexLock lock(mutex_);
+  std::vector<TensorKind> kinds;
   for (const Operation& op : handle.operations) {
     const TensorKind kind = TensorKind::of(op.request);
-    if (news_.awaited.empty() || news_.awaited.back() != kind) news_.awaited.push_back(kind);
+    if (!kinds.empty() && kinds.back() == kind) continue;
+    kinds.push_back(kind);
+    static_cast<void>(producers_.end(kind));  // an error is met again by the launch
   }
+  const MutexLock lock(mutex_);
+  news_.awaited.insert(news_.awaited.end(), kinds.begin(), kinds.end());
   has_news_.store(true, std::memory_order_seq_cst);
   return true;
 }

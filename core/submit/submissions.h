@@ -52,6 +52,9 @@ struct Loan {
 
 class Submissions {
  public:
+  // `rules`: of buckets on devices.
+  explicit Submissions(const negotiate::BucketRules& rules = {}) : producers_(rules) {}
+
   // --- what threads ask for; each fails once nothing can be asked for any more ---
   // All operations of the handle, or none. Those that come in turn are taken once their name is free.
   Status add(HandleState* handle, std::int32_t rank);
@@ -69,6 +72,7 @@ class Submissions {
   void ask_for_shutdown();
   bool is_to_end() const;  // shutdown was asked for here
   Continuations& continuations() { return continuations_; }
+  Producers& producers() { return producers_; }
 
   // --- process sets ---
   std::vector<std::int32_t> set_ranks(std::int32_t id) const;
@@ -126,6 +130,7 @@ class Submissions {
   std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) RODA_REQUIRES(mutex_);
 
   Continuations continuations_;
+  Producers producers_;
   mutable Mutex mutex_;
   News news_ RODA_GUARDED_BY(mutex_);
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);

@@ -187,7 +187,8 @@ std::vector<std::string> seeds() {
   }
   seeds.push_back(from_all(request("x", RODA_ALLTOALL, {4, 2}, {1, 1, 1, 1})));
   const std::string twice = seeds[0] + from_all(record([&](wire::RecordWriter& w) { w.bits(0, 0, words); }));
-  seeds.push_back(twice + from_all(number_of(Item::kFinished, 1)) + from_all(number_of(Item::kFlush, 1)));
+  seeds.push_back(twice + from_all(number_of(Item::kFinished, 1)) + from_all(number_of(Item::kFlush, 1)) +
+                  from_all(number_of(Item::kClose, 1)));
   seeds.push_back(seeds[0] + seed({{2, record([&](wire::RecordWriter& w) { w.bits(0, 0, words, both); })}}));
   seeds.push_back(from_all(record([&](wire::RecordWriter& w) { w.add_set(set); })) + from_all(plain(Item::kRemoveSet)));
   seeds.push_back(seed({{1, plain(Item::kShutdown)}}) + from_all(plain(Item::kDrained)));

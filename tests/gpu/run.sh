@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
-# What needs a GPU, in one command. A machine that has one may have no compiler and no package registry, so that the
-# programs are gathered on the machine that built them and carried over:
+# What needs a GPU, in parts of four minutes at most, the most valuable first. A machine that has a card may have no
+# compiler and no package registry, so that the programs are gathered on the machine that built them and carried over:
 #
-#   tests/gpu/run.sh --gather build/native build/gpu    # programs, plugins and their libraries, under 64 MiB
-#   tests/gpu/run.sh build/gpu [RESULTS]                # on the machine with the GPU; reports into RESULTS, if given
+#   tests/gpu/run.sh --gather build/native build/gathered      # programs, plugins and their libraries, under 64 MiB
+#   tests/gpu/run.sh build/gathered [OUTPUT [PART...]]         # on the machine with the card
 #
-# Needed there: the GPU's driver; for training also python3 with PyTorch, and a C++ compiler. NCCL is used
-# where it is found (RODA_NCCL_LIBRARY, the system's, or that of PyTorch), with one rank per GPU, four at most. It takes
-# ten minutes at most, and its last line counts what passed, what failed and what could not be run. Ends with 0 when
-# nothing failed. RODA_TEST_CUDA_LIBRARY=... in place of a card (the double of tests/doubles, say) shows that this works.
+# OUTPUT (else $OUT, else build/gpu) gets PART.log and PART.json of each part, and summary.json. A part that fails does
+# not keep the next from running. Ends with 0 when nothing failed, with 3 where there is no card.
+#
+# Parts: kernels, shared (two ranks on one card over NCCL), training, steps (beside DDP and plain PyTorch), overlap,
+# faults, staged, composed, cards (several). Needed there: the GPU's driver; for training, steps and overlap python3
+# with PyTorch, and a C++ compiler. NCCL is the one that RODA_NCCL_LIBRARY names, the system's, or PyTorch's. What does not
+# load there is built there, where meson and a compiler are. RODA_TEST_CUDA_LIBRARY=... in place of a card (the double
+# of tests/doubles) shows that this works.
 set -euo pipefail
+
+root=$(realpath "$(dirname "$0")/../..")
+readonly root
 
 # What every Linux has is not carried.
 readonly everywhere='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)[.]so'
@@ -48,8 +55,8 @@ gather() {
   local build=$1 out=$2 megabytes
   rm -rf "${out:?}/lib" "${out:?}/python"
   mkdir -p "$out"
-  local files=(tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth tests/multi/gpu/gpu_collectives plugins/conformance/roda-conformance
-    plugins/devices/cuda/roda_cuda.so tests/multi/engine/run_ranks bindings/c/libroda.so.1)
+  local files=(tests/gpu/gpu_kernels tests/gpu/gpu_bandwidth tests/multi/gpu/gpu_collectives tests/multi/gpu/gpu_faults
+    plugins/conformance/roda-conformance plugins/devices/cuda/roda_cuda.so tests/multi/engine/run_ranks bindings/c/libroda.so.1)
   for transport in nccl shm tcp gloo ucx; do
     if [ -f "$build/transports/$transport/roda_$transport.so" ]; then
       files+=("transports/$transport/roda_$transport.so")
@@ -64,10 +71,8 @@ gather() {
   gather_libraries "$out"
   check_libraries "$out"
   # The Python part is compiled there, for the Python that has PyTorch.
-  local root
-  root=$(dirname "$0")/../..
   mkdir -p "$out/python/bindings/c" "$out/python/bindings/python" "$out/python/plugins"
-  cp -r "$root/bindings/python/horovod" "$root/tests/gpu/training.py" "$root/tests/gpu/foreach_copy.py" "$out/python"
+  cp -r "$root/bindings/python/horovod" "$root/bindings/python/_roda_torch.py" "$root"/tests/gpu/*.py "$out/python"
   cp -r "$root/bindings/python/src" "$out/python/bindings/python"
   cp "$root/bindings/c/roda.h" "$out/python/bindings/c"
   cp -r "$root/plugins/abi" "$out/python/plugins"
@@ -76,28 +81,28 @@ gather() {
   [ "$megabytes" -lt 64 ]
 }
 
-readonly all_seconds=590
-declare -i passed=0 failed=0 left_out=0
+# --- one part -------------------------------------------------------------------------------------------------------
 
-# `step WHAT SECONDS COMMAND...`: the command passes within that time, and within that of all.
+readonly part_seconds=230
+readonly all_parts=(kernels shared training steps overlap faults staged composed cards)
+
+# `step WHAT SECONDS COMMAND...`: the command passes within that time, and within that of the part.
 step() {
-  local what=$1 seconds=$2 left=$((all_seconds - SECONDS))
+  local what=$1 seconds=$2 left=$((part_seconds - SECONDS)) begin=$SECONDS result=passed
   shift 2
   echo "== $what"
   if [ "$left" -le 0 ]; then
-    failed+=1
-    echo "FAILED: $what: no time is left"
-  elif timeout $((seconds < left ? seconds : left)) "$@"; then
-    passed+=1
-  else
-    failed+=1
-    echo "FAILED: $what"
+    result="failed: no time is left"
+  elif ! timeout --kill-after=5 $((seconds < left ? seconds : left)) "$@"; then
+    result=failed
   fi
+  [ "$result" = passed ] || echo "FAILED: $what"
+  printf '%s\t%s\t%s\n' "$what" "$result" $((SECONDS - begin)) >>"$output/$part.steps"
 }
 
 leave_out() {
-  left_out+=1
   echo "== not run: $1"
+  printf '%s\t%s\t%s\n' "$1" "not run" 0 >>"$output/$part.steps"
 }
 
 # PyTorch's NCCL, from pip's packages, when nothing else names one.
@@ -109,152 +114,236 @@ find_nccl() {
   export RODA_NCCL_LIBRARY=$found/lib/libnccl.so.2
 }
 
-# Collectives on tensors of the card through the engine. `what` is said first; the rest is run_ranks' command line.
-engine() {
-  local folder=$1 what=$2
-  shift 2
-  step "engine: $what" 150 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_TEST_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
-    LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "$folder/run_ranks" "$@" --seconds 140 "$folder/gpu_collectives" --gtest_brief=1
+needs_nccl() {
+  find_nccl && return
+  leave_out "$part: there is no NCCL; RODA_NCCL_LIBRARY names one"
+  return 1
 }
 
-# Two processes share the first card, which NCCL does not allow: what they exchange is staged through pinned memory.
-engines_staged() {
-  local folder=$1
+# Collectives on tensors of the card through the engine. `what` is said first; the rest is run_ranks' command line.
+engine() {
+  local what=$1
+  shift
+  step "engine: $what" 100 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_TEST_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
+    LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "$folder/run_ranks" "$@" --seconds 95 "$folder/gpu_collectives" --gtest_brief=1
+}
+
+# Packing beside the card's own copy, and beside PyTorch's where that is there.
+bandwidth() {
+  "$folder/gpu_bandwidth"
+  python3 -c 'import torch' 2>/dev/null || return 0
+  "$folder/gpu_bandwidth" --tensors | python3 "$folder/python/foreach_copy.py"
+}
+
+part_kernels() {
+  step "kernels" 120 "$folder/gpu_kernels" --gtest_brief=1
+  if [ "$gpus" -eq 0 ]; then
+    leave_out "bandwidth: there is no card"
+  else
+    export -f bandwidth
+    step "bandwidth" 100 bash -euo pipefail -c bandwidth
+  fi
+}
+
+# NCCL refuses two ranks of one host on one card, so that each says that it is another host.
+part_shared() {
+  needs_nccl || return 0
+  step "conformance kit over NCCL, one rank" 60 "$folder/roda-conformance" --plugin nccl --ranks 1 --memory cuda
+  GPU_TEST_GPU=0 engine "two ranks on one card over NCCL" -n 2
+}
+
+# The extension module of horovod, beside its Python files.
+build_python() {
+  local python=$folder/python include
+  if ! command -v c++ >/dev/null || ! python3 -c 'import torch' 2>/dev/null; then
+    leave_out "$part: it needs PyTorch and a C++ compiler"
+    return 1
+  fi
+  [ -f "$python/horovod/_roda.abi3.so" ] && return
+  include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  [ -f "$folder/libroda.so" ] || ln -s libroda.so.1 "$folder/libroda.so"
+  step "compiling horovod's extension module" 150 c++ -std=c++20 -O1 -w -shared -fPIC -fvisibility=hidden -DNDEBUG \
+    -DPy_LIMITED_API=0x03090000 -I"$python" -I"$python/plugins/abi" -I"$include" \
+    "$python"/bindings/python/src/*.cpp -o "$python/horovod/_roda.abi3.so" -L"$folder" -lroda -Wl,-rpath,"\$ORIGIN/../.."
+}
+
+# `python_job WHAT RANKS FILE...`: on one card.
+python_job() {
+  local what=$1 ranks=$2 file=$3
+  shift 3
+  step "$what" 120 env PYTHONPATH="$folder/python${PYTHONPATH:+:$PYTHONPATH}" CUDA_VISIBLE_DEVICES=0 OUTPUT="$output" \
+    LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "$folder/run_ranks" -n "$ranks" --seconds 115 "$(command -v python3)" "$folder/python/$file" "$@"
+}
+
+part_training() {
+  build_python || return 0
+  python_job "training, one rank" 1 training.py
+  find_nccl && python_job "training, two ranks on one card over NCCL" 2 training.py
+  HOROVOD_GPU_OPERATIONS=shm+tcp python_job "training, two ranks on one card, staged" 2 training.py
+}
+
+part_steps() {
+  build_python || return 0
+  python_job "steps, one rank" 1 steps.py
+  find_nccl && python_job "steps, two ranks on one card over NCCL" 2 steps.py
+}
+
+part_overlap() {
+  build_python || return 0
+  python_job "overlap, two ranks on one card" 2 steps.py --profile
+}
+
+part_faults() {
+  local job=(env GPU_TEST_DEVICE="$folder/roda_cuda.so" GPU_TEST_GPU=0 HOROVOD_ABORT_TIMEOUT_SECONDS=5
+    LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$folder/run_ranks" -n 2 --dies 1 --seconds 55
+    "$folder/gpu_faults" --gtest_brief=1 --gtest_filter=GpuFaults.ARankDies)
+  find_nccl && step "a rank dies, over NCCL" 60 "${job[@]}"
+  HOROVOD_GPU_OPERATIONS=tcp step "a rank dies, staged" 60 "${job[@]}"
+}
+
+# What two processes on one card exchange is staged through pinned memory.
+part_staged() {
   export GPU_TEST_GPU=0
-  engine "$folder" "one rank" -n 1
+  engine "one rank" -n 1
   export GPU_TEST_STAGED=1
-  HOROVOD_GPU_OPERATIONS=shm+tcp engine "$folder" "two ranks of one host on one card, staged" -n 2
-  HOROVOD_GPU_OPERATIONS=tcp engine "$folder" "two hosts of one rank on one card, staged" -n 2 --hosts 2
+  HOROVOD_GPU_OPERATIONS=shm+tcp engine "two ranks of one host on one card, staged" -n 2
+  HOROVOD_GPU_OPERATIONS=tcp engine "two hosts of one rank on one card, staged" -n 2 --hosts 2
   HOROVOD_GPU_OPERATIONS=shm+tcp HOROVOD_ENABLE_ASYNC_COMPLETION=1 \
-    engine "$folder" "the same on one host, completed in stream order" -n 2
-  unset GPU_TEST_GPU GPU_TEST_STAGED
+    engine "the same on one host, completed in stream order" -n 2
 }
 
 # The hierarchical path on one card: each process has a communicator of its own inside its host, and something else
 # carries the data between the two. shm reaches one host alone, whose processes a level of their own tells apart.
-engines_composed() {
-  local folder=$1
+part_composed() {
+  needs_nccl || return 0
   export GPU_TEST_GPU=0 HOROVOD_HIERARCHICAL_ALLREDUCE=1 HOROVOD_HIERARCHICAL_ALLGATHER=1
-  for between in gloo ucx tcp; do
+  for between in tcp ucx gloo; do
     if [ ! -f "$folder/roda_$between.so" ]; then
       leave_out "NCCL inside hosts and $between between them: it was not built"
       continue
     fi
     GPU_TEST_PLAN="reducescatter on each host by nccl/native, then allreduce across hosts by $between" \
       HOROVOD_GPU_OPERATIONS=nccl+$between \
-      engine "$folder" "two hosts of one rank on one card, NCCL inside and $between between" -n 2 --hosts 2
+      engine "two hosts of one rank on one card, NCCL inside and $between between" -n 2 --hosts 2
   done
   GPU_TEST_PLAN="reducescatter on each card by nccl/native, then allreduce across cards of each host by shm" \
     HOROVOD_GPU_OPERATIONS=nccl+shm RODA_LEVELS=card=1,host \
-    engine "$folder" "two ranks of one host on one card, NCCL in each and shm between" -n 2
-  unset GPU_TEST_GPU HOROVOD_HIERARCHICAL_ALLREDUCE HOROVOD_HIERARCHICAL_ALLGATHER
+    engine "two ranks of one host on one card, NCCL in each and shm between" -n 2
 }
 
-engines_of_several_cards() {
-  local folder=$1 gpus=$2
-  if [ "$gpus" -ge 2 ]; then
-    HOROVOD_GPU_OPERATIONS=nccl engine "$folder" "two cards over NCCL" -n 2
-  else
-    leave_out "two cards over NCCL: there is one"
+part_cards() {
+  needs_nccl || return 0
+  unset RODA_TEST_NCCL_SHARED_GPU
+  if [ "$gpus" -lt 2 ]; then
+    leave_out "several cards: there are not two"
+    return
   fi
+  step "conformance kit over NCCL, two ranks" 100 "$folder/roda-conformance" --plugin nccl --ranks 2 --memory cuda
+  HOROVOD_GPU_OPERATIONS=nccl engine "two cards over NCCL" -n 2
   if [ "$gpus" -ge 4 ]; then
-    HOROVOD_GPU_OPERATIONS=nccl+tcp engine "$folder" "two hosts of two cards, NCCL inside and TCP between" -n 4 --hosts 2
+    HOROVOD_GPU_OPERATIONS=nccl+tcp engine "two hosts of two cards, NCCL inside and TCP between" -n 4 --hosts 2
+  fi
+}
+
+# --- all parts ------------------------------------------------------------------------------------------------------
+
+# PART.json: each step, and what programs have measured (lines of `name value unit`).
+write_json() {
+  {
+    echo "{\"part\": \"$part\", \"card\": \"$card\", \"seconds\": $1, \"steps\": ["
+    awk -F'\t' '{
+      printf("%s  {\"what\": \"%s\", \"result\": \"%s\", \"seconds\": %d}", (NR > 1 ? ",\n" : ""), $1, $2, $3)
+    }' "$output/$part.steps"
+    printf '],\n"figures": {'
+    awk '/^[a-z0-9_.]+ [0-9.]+( [^ ]+)?$/ {
+      printf("%s\n  \"%s\": [%s, \"%s\"]", (n++ > 0 ? "," : ""), $1, $2, $3)
+    }' "$output/$part.log"
+    printf '}}\n'
+  } >"$output/$part.json"
+}
+
+run_part() {
+  local begin=$SECONDS
+  part=$1
+  : >"$output/$part.steps"
+  timeout --kill-after=10 240 "$0" --part "$part" "$folder" "$output" "$gpus" >"$output/$part.log" 2>&1 ||
+    printf '%s\t%s\t%s\n' "$part" "failed: ended before its end" $((SECONDS - begin)) >>"$output/$part.steps"
+  write_json $((SECONDS - begin))
+  awk -F'\t' -v part="$part" '{ print part ": " $1 ": " $2 " (" $3 " s)" }' "$output/$part.steps"
+  rm "$output/$part.steps"
+}
+
+find_card() {
+  gpus=0
+  if command -v nvidia-smi >/dev/null && nvidia-smi --list-gpus | grep -q '^GPU'; then
+    gpus=$(nvidia-smi --list-gpus | grep -c '^GPU')
+    card=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -1)
+  elif [ -n "${RODA_TEST_CUDA_LIBRARY:-}" ]; then
+    card="NO CARD: a double stands in for one"
   else
-    leave_out "two hosts of two cards, NCCL inside and TCP between: there are not four cards"
+    echo "There is no card here: nvidia-smi finds none. Nothing was run."
+    echo '{"card": null, "parts": []}' >"$output/summary.json"
+    exit 3
   fi
+  echo "$card"
 }
 
-# What NCCL itself is needed for.
-with_nccl() {
-  local folder=$1 gpus=$2
-  for ranks in 1 2 4; do
-    if [ "$ranks" -gt "$gpus" ]; then continue; fi
-    step "conformance kit over NCCL, $ranks ranks" 120 \
-      "$folder/roda-conformance" --plugin nccl --ranks "$ranks" --memory cuda
-  done
-  engines_composed "$folder"
-  engines_of_several_cards "$folder" "$gpus"
+loads() {
+  ! find "$folder" -maxdepth 1 -type f -perm -u+x -exec env LD_LIBRARY_PATH="$folder:$folder/lib" ldd {} + 2>&1 |
+    grep 'not found'
 }
 
-has_python_tools() {
-  command -v c++ >/dev/null && python3 -c 'import torch' 2>/dev/null
-}
-
-# The extension module of horovod, beside its Python files.
-build_python() {
-  local python=$1/python include
-  include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
-  [ -f "$1/libroda.so" ] || ln -s libroda.so.1 "$1/libroda.so"
-  c++ -std=c++20 -O2 -w -shared -fPIC -fvisibility=hidden -DNDEBUG -DPy_LIMITED_API=0x03090000 \
-    -I"$python" -I"$python/plugins/abi" -I"$include" \
-    "$python"/bindings/python/src/*.cpp -o "$python/horovod/_roda.abi3.so" \
-    -L"$1" -lroda -Wl,-rpath,"\$ORIGIN/../.."
-}
-
-# One rank, and two that share the first card: their gradients are staged.
-trainings() {
-  local folder=$1
-  if ! has_python_tools; then
-    leave_out "training: it needs PyTorch and a C++ compiler"
-    return
-  fi
-  export -f build_python
-  step "compiling horovod's extension module" 240 bash -euo pipefail -c 'build_python "$@"' build_python "$folder"
-  export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  local line=("$(command -v python3)" "$folder/python/training.py")
-  step "training, one rank" 150 "$folder/run_ranks" -n 1 --seconds 140 "${line[@]}"
-  step "training, two ranks on one card" 150 \
-    env CUDA_VISIBLE_DEVICES=0 HOROVOD_GPU_OPERATIONS=shm+tcp "$folder/run_ranks" -n 2 --seconds 140 "${line[@]}"
-}
-
-# Packing beside the card's own copy, and beside PyTorch's where that is there.
-bandwidth() {
-  "$1/gpu_bandwidth" | tee ${2:+"$2/bandwidth.txt"}
-  if ! python3 -c 'import torch' 2>/dev/null; then
-    echo "no PyTorch to compare with"
-    return
-  fi
-  "$1/gpu_bandwidth" --tensors | python3 "$1/python/foreach_copy.py" | tee ${2:+-a "$2/bandwidth.txt"}
+rebuild() {
+  echo "what was gathered does not load here, see above: it is built here; $output/rebuild.log"
+  (
+    cd "$root"
+    meson setup build/there -Dpython=disabled --buildtype=release -Dunity=on -Dunity_size=20
+    mapfile -t targets < <(meson introspect --targets build/there | python3 -c '
+import json, sys
+wanted = ("gpu_kernels", "gpu_bandwidth", "gpu_collectives", "gpu_faults", "run_ranks", "roda-conformance", "roda")
+for target in json.load(sys.stdin):
+    if target["name"] in wanted or "shared module" in target["type"]:
+        print(target["filename"][0].split("build/there/")[1])')
+    ninja -C build/there "${targets[@]}"
+    gather build/there "$folder"
+  ) >"$output/rebuild.log" 2>&1
 }
 
 run() {
-  local folder results=${2:-} gpus=1
   folder=$(realpath "$1")
-  if command -v nvidia-smi >/dev/null; then
-    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
-    gpus=$(nvidia-smi --list-gpus | grep -c '^GPU')
-  elif [ -n "${RODA_TEST_CUDA_LIBRARY:-}" ]; then
-    echo "no nvidia-smi: $RODA_TEST_CUDA_LIBRARY stands in for a card"
-  else
-    echo "no nvidia-smi: is there a GPU?"
-    return 1
-  fi
-  export HOROVOD_PLUGIN_PATH=$folder
-  step "kernels" 150 "$folder/gpu_kernels" ${results:+--gtest_output=xml:"$results/gpu_kernels.xml"}
-  export -f bandwidth
-  if ! command -v nvidia-smi >/dev/null; then
-    leave_out "bandwidth: there is no card"
-  else
-    step "bandwidth" 120 bash -euo pipefail -c 'bandwidth "$@"' bandwidth "$folder" ${results:+"$results"}
-  fi
-  engines_staged "$folder"
-  if find_nccl; then
-    with_nccl "$folder" "$gpus"
-  else
-    leave_out "what needs NCCL: there is none; RODA_NCCL_LIBRARY names one"
-  fi
-  trainings "$folder"
-  echo "tests/gpu: $passed passed, $failed failed, $left_out not run, in $SECONDS s"
+  output=${2:-${OUT:-build/gpu}}
+  mkdir -p "$output"
+  output=$(realpath "$output")
+  find_card
+  loads || rebuild
+  shift $(($# < 2 ? $# : 2))
+  for each in "${@:-${all_parts[@]}}"; do
+    run_part "$each"
+    echo "$each" >>"$output/.parts"
+  done
+  {
+    printf '{"card": "%s", "parts": [' "$card"
+    printf '%s' "$(sed 's/.*/"&"/' "$output/.parts" | paste -sd,)"
+    echo ']}'
+  } >"$output/summary.json"
+  rm "$output/.parts"
+  local failed
+  failed=$(cat "$output"/*.json | grep -c '"result": "failed' || true)
+  echo "tests/gpu: $failed steps failed, in $SECONDS s; logs and figures are in $output"
   [ "$failed" -eq 0 ]
 }
 
 if [ "${1:-}" = --gather ] && [ $# -eq 3 ]; then
   gather "$2" "$3"
+elif [ "${1:-}" = --part ]; then
+  part=$2 folder=$3 output=$4 gpus=$5
+  export folder HOROVOD_PLUGIN_PATH=$folder RODA_TEST_NCCL_SHARED_GPU=1 NCCL_SOCKET_IFNAME=lo
+  "part_$part"
 elif [ $# -ge 1 ] && [ -x "$1/gpu_kernels" ]; then
-  if [ $# -ge 2 ]; then mkdir -p "$2"; fi
   run "$@"
 else
-  sed -n '2,13s/^# \{0,1\}//p' "$0"
+  sed -n '2,18s/^# \{0,1\}//p' "$0"
   exit 2
 fi

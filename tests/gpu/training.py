@@ -1,26 +1,20 @@
 """Trains on the card through horovod.torch; run by tests/gpu/run.sh in every rank of a job.
 
 A small network is trained by every form of the optimizer, and its parameters are compared with what plain PyTorch gets
-on the CPU from the whole batch. Then steps of a larger one are profiled: how much of what the engine had the card do
-went on while the card computed. Without CUDA in this PyTorch the same runs on the CPU, to check this file and nothing
-else, and nothing is profiled.
+on the CPU from the whole batch; and a CUDA graph is recorded. Without CUDA in this PyTorch the same runs on the CPU, to
+check this file and nothing else.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
-from pathlib import Path
 
 import horovod.torch as hvd
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 
 STEPS = 20
 BATCH = 48  # of all ranks together
-WIDTH, LAYERS = 2048, 8  # of the profiled network
 
 on_gpu = torch.cuda.is_available()
 
@@ -79,73 +73,24 @@ def check_training(device: torch.device) -> bool:
     return all_well
 
 
-def union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return disjoint spans in order."""
-    joined: list[tuple[float, float]] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((begin, end))
-    return joined
-
-
-def length(spans: list[tuple[float, float]]) -> float:
-    """Return the time that the spans cover."""
-    return sum(end - begin for begin, end in union(spans))
-
-
-def shared(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> float:
-    """Return the time that both cover."""
-    return length(ours) + length(theirs) - length(ours + theirs)
-
-
-def device_spans(trace: dict) -> dict[int, list[tuple[float, float]]]:
-    """Return when the card worked, in microseconds, by stream."""
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for event in trace["traceEvents"]:
-        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-            begin = float(event["ts"])
-            spans.setdefault(event["args"]["stream"], []).append((begin, begin + float(event["dur"])))
-    return spans
-
-
-def profile_overlap(device: torch.device) -> None:
-    """Print what share of the engine's work on the card lay beside the card's computing."""
-    network = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))).to(device)
-    optimizer = hvd.DistributedOptimizer(make_optimizer(network), named_parameters=network.named_parameters())
-    inputs = torch.randn(1024, WIDTH, device=device)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        network(inputs).square().mean().backward()
-        optimizer.step()
-
-    for _ in range(5):
-        step()
+def check_recording(device: torch.device) -> bool:
+    """Have a stream record a CUDA graph: a collective is refused, and the recording is as if it had not been asked."""
+    data, graph, text = torch.ones(8, device=device), torch.cuda.CUDAGraph(), ""
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        for _ in range(5):
-            step()
-        torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        spans = device_spans(json.loads(path.read_text()))
-    if hvd.rank() != 0 or not spans:
-        return
-    # PyTorch computes on one stream, the one with most of the work in it; the rest are the engine's.
-    computing = max(spans, key=lambda stream: length(spans[stream]))
-    engine = [span for stream, some in spans.items() if stream != computing for span in some]
-    busy, beside = length(engine), shared(engine, spans[computing])
-    gradients = 4 * sum(parameter.numel() for parameter in network.parameters())
-    print(f"overlap.gradients {gradients / 2**20:.0f} MiB a step, 5 steps")
-    print(f"overlap.computing {length(spans[computing]) / 1e3:.2f} ms")
-    print(f"overlap.engine {busy / 1e3:.2f} ms, {100 * beside / busy if busy else 0:.0f} % of it beside computing")
+    with torch.cuda.graph(graph):
+        doubled = data * 2
+        try:
+            hvd.allreduce(data, name="recorded")
+        except Exception as error:
+            text = str(error)
+    graph.replay()
+    well = "CUDA graph" in text and bool((doubled == 2).all())
+    print(f"training.recording: {'refused, and not spoilt' if well else f'WRONG: {text}'}", flush=True)
+    return well
 
 
 def main() -> int:
-    """Run both parts."""
+    """Run all parts."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     hvd.init()
     if on_gpu:
@@ -156,7 +101,7 @@ def main() -> int:
         print(f"{where}, {hvd.size()} ranks")
     all_well = check_training(device)
     if on_gpu:
-        profile_overlap(device)
+        all_well = check_recording(device) and all_well
     hvd.shutdown()
     return 0 if all_well else 1
 

@@ -32,6 +32,7 @@ class Context {
   std::chrono::milliseconds gpu_timeout() const { return gpu_timeout_; }
   int stream_slots() const { return stream_slots_; }
   bool may_register() const { return settings_.may_register; }  // buffers
+  bool may_share() const { return settings_.may_share; }        // GPUs
 
   // Opened when the first group needs them, and then kept.
   const std::shared_ptr<const Library>& library();

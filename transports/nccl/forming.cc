@@ -28,7 +28,7 @@ void check_pair(const Card& a, std::int32_t a_rank, const Card& b, std::int32_t 
                            " (" + b.path + " on " + b.host + "); install the same on all, or set RODA_NCCL_LIBRARY",
                        b_rank);
   }
-  if (is_same(a.gpu, b.gpu)) {
+  if (is_same(a.gpu, b.gpu) && (a.shares == 0 || b.shares == 0)) {
     throw sdk::Failure(RODA_ERR_PRECONDITION,
                        "nccl: " + rank_text(a_rank) + " and " + rank_text(b_rank) + " use the same GPU (" + place(b) +
                            "), which NCCL does not allow: give each rank of a host its own "
@@ -86,6 +86,9 @@ Card Group::make_card(const roda_group_desc& desc) {
     const Library& library = *context_.library();
     card.version = library.version;
     write_text(card.path, library.path);
+    // Before NCCL looks: it refuses two ranks on one GPU of one host.
+    if (context_.may_share()) ::setenv("NCCL_HOSTID", ("roda-" + std::to_string(::getpid())).c_str(), 0);
+    card.shares = context_.may_share() ? 1 : 0;
     card.registers = library.registers_buffers() && context_.may_register() ? 1 : 0;
     card.device = choose_device(desc);
     gpu_ = &context_.gpu(card.device);

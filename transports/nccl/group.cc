@@ -17,7 +17,6 @@ Group::~Group() {
   context_.leave(this);
   ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
   live_.clear();
-  if (tail_ != nullptr) gpu_->give_back(tail_);
   if (communicator_ == nullptr) return;
   const auto deadline = Clock::now() + context_.patience();
   if (!ghosts_.empty()) communicator_->abort();
@@ -95,7 +94,7 @@ void Group::begin(Request* request) {
     const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
     check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
   }
-  if (tail_ != nullptr && tail_stream_ != request->stream) gpu_->hold(request->stream, tail_);
+  if (tail_ != nullptr && tail_->stream != request->stream) gpu_->hold(request->stream, tail_->end);
   request->begin = gpu_->record(request->stream);
   request->state = Request::State::kLaunching;
   communicator_->call(describe(*request), [&](Comm comm) {
@@ -106,15 +105,9 @@ void Group::begin(Request* request) {
 bool Group::finish_launch(Request* request) {
   if (!communicator_->poll()) return false;
   request->end = gpu_->record(request->stream);
-  follow(request->stream);
+  tail_ = request;
   request->state = Request::State::kRunning;
   return true;
-}
-
-void Group::follow(cuda::Stream stream) {
-  if (tail_ != nullptr) gpu_->give_back(std::exchange(tail_, nullptr));
-  tail_ = gpu_->record(stream);
-  tail_stream_ = stream;
 }
 
 int Group::watch() {
@@ -197,6 +190,7 @@ bool Group::is_quiet(const void* base, std::size_t bytes) {
 }
 
 void Group::give_back_events(Request* request) {
+  if (tail_ == request) tail_ = nullptr;
   for (cuda::Event* event : {&request->begin, &request->end}) {
     if (*event != nullptr) gpu_->give_back(std::exchange(*event, nullptr));
   }

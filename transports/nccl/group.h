@@ -19,13 +19,14 @@ namespace roda::nccl {
 //
 // One member's, exchanged as bytes: fixed size, no pointers.
 struct Card {
-  static constexpr std::uint32_t kLayout = 2;
+  static constexpr std::uint32_t kLayout = 3;
   std::uint32_t layout = kLayout;
   std::int32_t failure_code = 0;  // why this rank can't take part; 0: it can
   char failure[400] = {};
   std::int32_t version = 0;  // of NCCL
   std::int32_t device = -1;
   std::int32_t registers = 0;  // its NCCL registers buffers, and may
+  std::int32_t shares = 0;     // it may share its GPU
   cuda::Uuid gpu{};
   char host[64] = {};
   char path[128] = {};  // of NCCL
@@ -100,7 +101,6 @@ class Group {
   sdk::Failure late() const;
   void check_place(const Request& request) const;
   void begin(Request* request);
-  void follow(cuda::Stream stream);
   bool finish_launch(Request* request);
   bool is_over(Request* request);
   void check_progress(Request* request);
@@ -120,10 +120,9 @@ class Group {
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
 
-  // Behind the last collective that lies on a stream: the next one comes after it, whatever its stream. NCCL asks for
-  // one order of a communicator's operations on all ranks, and streams by themselves keep none.
-  cuda::Event tail_ = nullptr;
-  cuda::Stream tail_stream_ = nullptr;
+  // The last collective that lies on a stream, and is not over: the next one comes after it, whatever its stream. NCCL
+  // asks for one order of a communicator's operations on all ranks, and streams by themselves keep none.
+  const Request* tail_ = nullptr;
 
   Mutex communicator_guard_;  // of the pointer, against abort()
   std::unique_ptr<Communicator> communicator_;

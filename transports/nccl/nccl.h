@@ -16,13 +16,15 @@ namespace roda::nccl {
 // What can be set, read once for each context.
 struct Settings {
   std::string library, cuda_library;
-  bool may_register;
+  bool may_register, may_share;
 };
 
 inline constexpr sdk::Setting<Settings> kSettings[] = {
     {&Settings::library, "RODA_NCCL_LIBRARY", "path", "", "NCCL to open; empty: searched for."},
     {&Settings::cuda_library, "RODA_TEST_CUDA_LIBRARY", "path", "", "CUDA driver to open; empty: the system's."},
     {&Settings::may_register, "RODA_TEST_NCCL_REGISTER", "", "1", 0, 1, "0: buffers are not registered with NCCL."},
+    {&Settings::may_share, "RODA_TEST_NCCL_SHARED_GPU", "", "0", 0, 1,
+     "1: ranks may share a GPU, each as on a host of its own to NCCL, which is slow."},
 };
 
 }  // namespace roda::nccl

@@ -115,7 +115,8 @@ bool reaches_gpu(const roda_host* host, const Devices& devices, int gpu) {
   const char* file = host == nullptr ? nullptr : host->knob(host->self, "RODA_TEST_CUDA_LIBRARY");
   if (!cuda::Driver::open(file, &driver).ok()) return false;
   cuda::Context context = nullptr;
-  if (!cuda::Devices::get(*driver).context(gpu, &context).ok()) return false;
+  cuda::Devices& gpus = cuda::Devices::get(*driver);
+  if (!gpus.context(gpu, &context).ok() || !gpus.orders_writes(gpu)) return false;
   const cuda::ContextScope scope(*driver, context);
   cuda::Address address{};
   if (driver->MemAlloc(&address, kTrialBytes) != cuda::kSuccess) return false;

@@ -98,8 +98,8 @@ class KnownMemory {
 };
 
 // Whether the devices reach a GPU's memory: found by registering some of it. `gpu`: its number in this process, which
-// has CUDA started already. False where CUDA, or one of the devices, doesn't offer it: neither a dma-buf nor the
-// kernel's peer-memory module.
+// has CUDA started already. False where CUDA, or one of the devices, doesn't offer it (neither a dma-buf nor the
+// kernel's peer-memory module), and where a message might be told of before the GPU sees what it wrote.
 bool reaches_gpu(const roda_host* host, const Devices& devices, int gpu);
 
 }  // namespace roda::verbs

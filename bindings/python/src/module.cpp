@@ -57,7 +57,7 @@ roda_handle submit_group(PyObject* requests, std::uint32_t flags) {
   const Py_ssize_t count = PyList_Size(requests);
   for (Py_ssize_t i = 0; i < count; ++i) {
     ops.push_back(value_of<Request>(PyList_GetItem(requests, i)).op());
-    ops.back().flags = flags;
+    ops.back().flags = flags | (ops.back().device >= 0 ? static_cast<std::uint32_t>(RODA_OP_IN_STREAM_ORDER) : 0u);
   }
   roda_handle handle = 0;
   roda_error error = make_error();

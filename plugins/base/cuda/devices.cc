@@ -63,6 +63,13 @@ int Devices::current_device() const {
   return driver_.ContextGetDevice(&device) == kSuccess ? device : -1;
 }
 
+bool Devices::orders_writes(int device) const {
+  Ordinal handle = 0;
+  int ordering = 0;
+  return driver_.DeviceGet(&handle, device) == kSuccess &&
+         driver_.DeviceGetAttribute(&ordering, kRdmaWritesOrdering, handle) == kSuccess && ordering >= kOrderedForOwner;
+}
+
 Status Devices::uuid(int device, Uuid* uuid) const {
   Ordinal handle = 0;
   RODA_RETURN_IF_ERROR(driver_.check(driver_.DeviceGet(&handle, device), "cuDeviceGet"));

@@ -26,6 +26,9 @@ class Devices {
   int device_of(const void* pointer) const;
   // The device of the context that is current to this thread; -1: none.
   int current_device() const;
+  // What a network's device has written before it told so the GPU's kernels see. Where that is not so, as before
+  // Hopper, or not known, somebody would have to flush.
+  bool orders_writes(int device) const;
   Status uuid(int device, Uuid* uuid) const;
   std::string name(int device) const;
 

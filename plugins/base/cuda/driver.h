@@ -19,6 +19,7 @@ namespace roda::cuda {
   X(DeviceGet, cuDeviceGet, (Ordinal * device, int ordinal))                                                   \
   X(DeviceGetName, cuDeviceGetName, (char* name, int length, Ordinal device))                                  \
   X(DeviceGetUuid, cuDeviceGetUuid, (Uuid * uuid, Ordinal device))                                             \
+  X(DeviceGetAttribute, cuDeviceGetAttribute, (int* value, int attribute, Ordinal device))                     \
   X(PrimaryContextRetain, cuDevicePrimaryCtxRetain, (Context * context, Ordinal device))                       \
   X(ContextPush, cuCtxPushCurrent_v2, (Context context))                                                       \
   X(ContextPop, cuCtxPopCurrent_v2, (Context * context))                                                       \

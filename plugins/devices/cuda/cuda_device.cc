@@ -45,6 +45,7 @@ roda_device make_table() {
   table.alloc_staging = alloc_staging;
   table.device_of = device_of;
   table.event_record_on = event_record_on;
+  table.stream_check = stream_check;
   return table;
 }
 

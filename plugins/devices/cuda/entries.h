@@ -28,6 +28,7 @@ int32_t stream_create(int32_t device, void** stream, roda_error* error);
 void stream_destroy(void* stream);
 int32_t event_record(void* stream, void** event, roda_error* error);
 int32_t event_record_on(int32_t device, void* stream, void** event, roda_error* error);
+int32_t stream_check(int32_t device, void* stream, roda_error* error);
 int32_t event_test(void* event, roda_error* error);
 int32_t event_wait(void* stream, void* event, roda_error* error);
 void event_release(void* event);

@@ -103,6 +103,17 @@ int32_t event_record_on(int32_t device, void* stream, void** event, roda_error* 
   return status.to(error);
 }
 
+int32_t stream_check(int32_t device, void* stream, roda_error* error) {
+  Gpu* gpu = nullptr;
+  Status status = State::get().gpu(device, &gpu);
+  if (status.ok()) {
+    const cuda::Driver& driver = *State::get().driver();
+    const cuda::ContextScope scope(driver, gpu->context());
+    status = cuda::check_stream(driver, static_cast<cuda::Stream>(stream), "waiting for a tensor's value");
+  }
+  return status.to(error);
+}
+
 int32_t event_test(void* event, roda_error* error) {
   const auto* marker = static_cast<const Marker*>(event);
   const cuda::Driver& driver = *State::get().driver();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "plugins/base/cuda/driver.h"
@@ -14,12 +16,18 @@ class Tables {
  public:
   explicit Tables(const cuda::Driver& driver) : driver_(driver) {}
 
+  // A point in a stream, behind the last of the places that it stands for. One event serves several: recording one
+  // costs as much as using a place.
+  struct Point {
+    cuda::Event event = nullptr;
+    bool is_recorded = false;
+  };
   // A place for one table, used until the work that was put on the stream before give_back() is through.
   struct Place {
     void* host = nullptr;
     cuda::Address device = 0;
     std::size_t capacity = 0;
-    cuda::Event used = nullptr;
+    std::shared_ptr<Point> used;  // null: by nobody yet
   };
   Status take(std::size_t bytes, Place* place);
   // Puts the copy of the first bytes to the device on the stream.
@@ -31,7 +39,14 @@ class Tables {
 
   const cuda::Driver& driver_;
   Mutex mutex_;
+  bool is_free(const Place& place) const RODA_REQUIRES(mutex_);
+  struct Open {
+    std::shared_ptr<Point> point;  // not recorded
+    int places = 0;                // that it stands for so far
+  };
   std::vector<Place> places_ RODA_GUARDED_BY(mutex_);  // not taken; perhaps still under way
+  std::map<cuda::Stream, Open> open_ RODA_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Point>> spare_ RODA_GUARDED_BY(mutex_);
 };
 
 }  // namespace roda::cuda_device

@@ -2,6 +2,7 @@
 #include <cuda.h>
 
 #include "plugins/base/cuda/driver.h"
+#include "tests/doubles/cuda/state.h"
 #include "tests/doubles/signatures.h"
 
 namespace roda::cuda {
@@ -23,10 +24,19 @@ static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTimin
 static_assert(kHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(kRdmaWritesOrdering == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+static_assert(kOrderedForOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
 static_assert(kMemoryHost == CU_MEMORYTYPE_HOST && kMemoryDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 static_assert(kCaptureGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL && kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(cuda_double::kInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
+static_assert(cuda_double::kCaptureInvalidated == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+static_assert(cuda_double::kCaptureUnmatched == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+static_assert(cuda_double::kCaptureUnjoined == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+static_assert(cuda_double::kCaptureIsolation == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+static_assert(cuda_double::kCapturedEvent == CUDA_ERROR_CAPTURED_EVENT);
+static_assert(cuda_double::kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(sizeof(Uuid) == sizeof(CUuuid));
 
 }  // namespace

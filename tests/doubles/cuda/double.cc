@@ -12,11 +12,10 @@ using cuda::Address;
 using cuda::Result;
 using namespace roda::cuda_double;
 
-RODA_DOUBLE void roda_cuda_double_set_error(int result) { condition().sticky.store(result); }
-RODA_DOUBLE void roda_cuda_double_set_capturing(int captures) { condition().captures.store(captures); }
-RODA_DOUBLE unsigned roda_cuda_double_captured() { return condition().captured.load(); }
+RODA_DOUBLE void roda_cuda_double_set_error(int result) { sticky_error().store(result); }
+RODA_DOUBLE unsigned roda_cuda_double_captured() { return captured(); }
 RODA_DOUBLE void roda_cuda_double_count(roda_cuda_double_puts* counts) {
-  *counts = {condition().kernels.load(), condition().events.load(), condition().waits.load()};
+  *counts = {puts().kernels.load(), puts().events.load(), puts().waits.load()};
 }
 RODA_DOUBLE unsigned long long roda_cuda_double_staged_bytes() { return staged_bytes(); }
 RODA_DOUBLE unsigned roda_cuda_double_contexts() {
@@ -57,6 +56,13 @@ RODA_DOUBLE Result cuDeviceGetName(char* name, int length, cuda::Ordinal) {
 RODA_DOUBLE Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Ordinal device) {
   std::memset(uuid->bytes, 0xd0, sizeof uuid->bytes);
   uuid->bytes[0] = static_cast<unsigned char>(device);
+  return cuda::kSuccess;
+}
+
+// RODA_CUDA_DOUBLE_WRITES_ORDERING: 0 as on a GPU before Hopper, else as on one.
+RODA_DOUBLE Result cuDeviceGetAttribute(int* value, int attribute, cuda::Ordinal) {
+  if (attribute != cuda::kRdmaWritesOrdering) return cuda::kInvalidValue;
+  *value = static_cast<int>(setting("RODA_CUDA_DOUBLE_WRITES_ORDERING", cuda::kOrderedForOwner));
   return cuda::kSuccess;
 }
 
@@ -120,19 +126,22 @@ RODA_DOUBLE Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
   *address = reinterpret_cast<Address>(memory);
   return result;
 }
-// As the real one, it waits for the device.
+// The real one waits for the device, mostly; here that is a mistake, since nobody may rely on it.
 RODA_DOUBLE Result cuMemFree_v2(Address address) {
   const Result result = unsafe_state();
-  return result != cuda::kSuccess ? result : release(reinterpret_cast<void*>(address), true);
+  return result != cuda::kSuccess ? result : release(reinterpret_cast<void*>(address), true, "cuMemFree");
 }
 RODA_DOUBLE Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   const Result result = unsafe_state();
   return result != cuda::kSuccess ? result : allocate(-1, bytes, address);
 }
-RODA_DOUBLE Result cuMemFreeHost(void* address) { return release(address, false); }
+RODA_DOUBLE Result cuMemFreeHost(void* address) { return release(address, false, "cuMemFreeHost"); }
 RODA_DOUBLE Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, cuda::Stream stream) {
-  if (const Result result = device_state(); result != cuda::kSuccess) return result;
-  note_copy(reinterpret_cast<const void*>(to), reinterpret_cast<const void*>(from), bytes);
-  queue_of(stream)->add([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
-  return cuda::kSuccess;
+  auto* target = reinterpret_cast<void*>(to);
+  const auto* source = reinterpret_cast<const void*>(from);
+  note_copy(target, source, bytes);
+  return put(stream, "a copy", [=] {
+    const bool is_there = touch(source, bytes, false, "") && touch(target, bytes, true, "");
+    if (is_there) std::memcpy(target, source, bytes);
+  });
 }

@@ -6,6 +6,7 @@
 
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/devices/cuda/kernel_arguments.h"
+#include "tests/doubles/cuda/memory.h"
 
 namespace roda::cuda_double {
 namespace {
@@ -69,24 +70,62 @@ void reduce(unsigned, unsigned, const void* argument) {
                             arguments.op, nullptr, nullptr);
 }
 
-constexpr Kernel kKernels[] = {
-    {"roda_pack", sizeof(PackArguments), move<true>},
-    {"roda_unpack", sizeof(PackArguments), move<false>},
-    {"roda_pack_scaled", sizeof(PackScaledArguments), move_scaled<true>},
-    {"roda_unpack_scaled", sizeof(PackScaledArguments), move_scaled<false>},
-    {"roda_scale", sizeof(ScaleArguments), scale},
-    {"roda_reduce", sizeof(ReduceArguments), reduce},
+// What the table says must be right before anybody reads what it names.
+template <bool kPacks, typename Arguments>
+bool touch_segments(const Arguments& arguments, std::size_t width) {
+  const auto* segments = reinterpret_cast<const Segment*>(at(arguments.segments));
+  if (!cuda_double::touch(segments, arguments.count * sizeof(Segment), false, "")) return false;
+  bool are_there = true;
+  for (unsigned i = 0; i < arguments.count; ++i) {
+    const std::size_t bytes = segments[i].length * width;
+    are_there = cuda_double::touch(at(segments[i].tensor), bytes, !kPacks, "") && are_there;
+    are_there = cuda_double::touch(at(arguments.buffer + segments[i].offset), bytes, kPacks, "") && are_there;
+  }
+  return are_there;
+}
+
+template <bool kPacks>
+bool touch_moved(const void* argument) {
+  return touch_segments<kPacks>(*static_cast<const PackArguments*>(argument), 1);
+}
+
+template <bool kPacks>
+bool touch_scaled(const void* argument) {
+  const auto& arguments = *static_cast<const PackScaledArguments*>(argument);
+  return touch_segments<kPacks>(arguments, roda_dtype_size(arguments.dtype));
+}
+
+bool touch_scale(const void* argument) {
+  const auto& arguments = *static_cast<const ScaleArguments*>(argument);
+  return cuda_double::touch(at(arguments.data), arguments.count * roda_dtype_size(arguments.dtype), true, "");
+}
+
+bool touch_reduce(const void* argument) {
+  const auto& arguments = *static_cast<const ReduceArguments*>(argument);
+  const std::size_t bytes = arguments.count * roda_dtype_size(arguments.dtype);
+  return cuda_double::touch(at(arguments.a), bytes, false, "") &&
+         cuda_double::touch(at(arguments.b), bytes, false, "") && cuda_double::touch(at(arguments.to), bytes, true, "");
+}
+
+Kernel kKernels[] = {
+    {"roda_pack", sizeof(PackArguments), move<true>, touch_moved<true>},
+    {"roda_unpack", sizeof(PackArguments), move<false>, touch_moved<false>},
+    {"roda_pack_scaled", sizeof(PackScaledArguments), move_scaled<true>, touch_scaled<true>},
+    {"roda_unpack_scaled", sizeof(PackScaledArguments), move_scaled<false>, touch_scaled<false>},
+    {"roda_scale", sizeof(ScaleArguments), scale, touch_scale},
+    {"roda_reduce", sizeof(ReduceArguments), reduce, touch_reduce},
 };
 
 }  // namespace
 
 const Kernel* find_kernel(const std::string& name) {
+  for (Kernel& kernel : kKernels) {
+    if (name != kernel.name) continue;
 #ifdef RODA_CUDA_HEADERS
-  const char* wanted = std::getenv("RODA_CUDA_DOUBLE_KERNELS");
-  if (wanted != nullptr && std::strcmp(wanted, "source") == 0) return find_source_kernel(name);
+    const char* wanted = std::getenv("RODA_CUDA_DOUBLE_KERNELS");
+    if (wanted != nullptr && std::strcmp(wanted, "source") == 0) kernel.run = find_source_kernel(name);
 #endif
-  for (const Kernel& kernel : kKernels) {
-    if (name == kernel.name) return &kernel;
+    return &kernel;
   }
   return nullptr;
 }

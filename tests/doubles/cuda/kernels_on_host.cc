@@ -30,20 +30,23 @@ void run(unsigned blocks, unsigned threads, const void* argument) {
   }
 }
 
-constexpr Kernel kSourceKernels[] = {
-    {"roda_pack", sizeof(PackArguments), run<PackArguments, roda_pack>},
-    {"roda_unpack", sizeof(PackArguments), run<PackArguments, roda_unpack>},
-    {"roda_pack_scaled", sizeof(PackScaledArguments), run<PackScaledArguments, roda_pack_scaled>},
-    {"roda_unpack_scaled", sizeof(PackScaledArguments), run<PackScaledArguments, roda_unpack_scaled>},
-    {"roda_scale", sizeof(ScaleArguments), run<ScaleArguments, roda_scale>},
-    {"roda_reduce", sizeof(ReduceArguments), run<ReduceArguments, roda_reduce>},
+constexpr struct {
+  const char* name;
+  Run run;
+} kSourceKernels[] = {
+    {"roda_pack", run<PackArguments, roda_pack>},
+    {"roda_unpack", run<PackArguments, roda_unpack>},
+    {"roda_pack_scaled", run<PackScaledArguments, roda_pack_scaled>},
+    {"roda_unpack_scaled", run<PackScaledArguments, roda_unpack_scaled>},
+    {"roda_scale", run<ScaleArguments, roda_scale>},
+    {"roda_reduce", run<ReduceArguments, roda_reduce>},
 };
 
 }  // namespace
 
-const Kernel* find_source_kernel(const std::string& name) {
-  for (const Kernel& kernel : kSourceKernels) {
-    if (name == kernel.name) return &kernel;
+Run find_source_kernel(const std::string& name) {
+  for (const auto& [known, run] : kSourceKernels) {
+    if (name == known) return run;
   }
   return nullptr;
 }

@@ -15,35 +15,35 @@ std::vector<cuda::Context>& stack() {
   return contexts;
 }
 
-cuda::Result device_state() { return stack().empty() ? cuda::kInvalidContext : condition().sticky.load(); }
-
-int& capture_mode() {
-  thread_local int mode = cuda::kCaptureGlobal;
-  return mode;
-}
+cuda::Result device_state() { return stack().empty() ? cuda::kInvalidContext : sticky_error().load(); }
 
 cuda::Result unsafe_state() {
-  if (condition().captures.load() == 2 && capture_mode() == cuda::kCaptureGlobal) {
-    ++condition().captured;
-    return cuda::kCaptureUnsupported;
-  }
-  return device_state();
-}
-
-cuda::Result put_state() {
-  if (condition().captures.load() == 1) ++condition().captured;
-  return device_state();
+  const cuda::Result forbidden = forbidden_here();
+  return forbidden != cuda::kSuccess ? forbidden : device_state();
 }
 
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are no addresses.
 bool is_default(cuda::Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
 
-WorkQueue* queue_of(cuda::Stream stream) {
-  if (!is_default(stream)) return &stream->queue;
+cuda::Stream resolve(cuda::Stream stream) {
+  if (!is_default(stream)) return stream;
   cuda::ContextObject& context = *stack().back();
   const std::lock_guard lock(context.mutex);
-  if (context.default_stream == nullptr) context.default_stream = std::make_unique<WorkQueue>();
+  if (context.default_stream == nullptr) {
+    context.default_stream.reset(new cuda::StreamObject{&context, WorkQueue(context.device)});
+  }
   return context.default_stream.get();
+}
+
+cuda::Result put(cuda::Stream stream, const char* what, std::function<void()> work, bool is_kernel) {
+  if (const cuda::Result result = device_state(); result != cuda::kSuccess) return result;
+  const cuda::Stream on = resolve(stream);
+  if (capture_of(on) != nullptr) {
+    note_capture();
+  } else {
+    on->queue.add(what, std::move(work), is_kernel);
+  }
+  return cuda::kSuccess;
 }
 
 }  // namespace roda::cuda_double

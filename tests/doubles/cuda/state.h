@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugins/base/cuda/types.h"
+#include "tests/doubles/cuda/capture.h"
 #include "tests/doubles/cuda/kernels.h"
 #include "tests/doubles/cuda/memory.h"
 #include "tests/doubles/cuda/stream.h"
@@ -17,16 +18,24 @@ namespace roda::cuda {
 struct ContextObject {
   int device = 0;
   std::mutex mutex;
-  std::unique_ptr<cuda_double::WorkQueue> default_stream;
+  std::unique_ptr<StreamObject> default_stream;
 };
 struct StreamObject {
   Context context;
   cuda_double::WorkQueue queue;
 };
 struct EventObject {
+  Context context;
+  std::mutex mutex;  // of the rest: its last recording
   std::shared_ptr<cuda_double::Mark> mark;
+  cuda_double::Clock clock, early;  // `early`: without the last piece of work before it
+  cuda_double::CaptureRef capture;
+};
+struct ModuleObject {
+  Context context;
 };
 struct FunctionObject {
+  Context context;
   const cuda_double::Kernel* kernel;
 };
 
@@ -35,12 +44,14 @@ struct FunctionObject {
 namespace roda::cuda_double {
 
 inline constexpr int kMaxDevices = 32;
+inline constexpr cuda::Result kInvalidHandle = 400;
 
 struct State {
   std::mutex mutex;
   bool is_started = false;
   int devices = 0;
   cuda::Context contexts[kMaxDevices] = {};
+  std::vector<std::unique_ptr<cuda::ModuleObject>> modules;
   std::vector<std::unique_ptr<cuda::FunctionObject>> functions;
 };
 State& state();
@@ -49,13 +60,12 @@ State& state();
 std::vector<cuda::Context>& stack();
 // What a call that touches the device returns before it does anything.
 cuda::Result device_state();
-// The same for what a graph that another thread records forbids, by this thread's mode; and for what is put on a
-// stream, which a recording takes in.
+// The same for what a recording may forbid.
 cuda::Result unsafe_state();
-cuda::Result put_state();
-int& capture_mode();
-// The default stream's is made when first used.
-WorkQueue* queue_of(cuda::Stream stream);
+// What the handle means: default streams are the current context's, and made when first used.
+cuda::Stream resolve(cuda::Stream stream);
 bool is_default(cuda::Stream stream);
+// Work is put on the stream, unless that records a graph, which then takes it in.
+cuda::Result put(cuda::Stream stream, const char* what, std::function<void()> work, bool is_kernel = false);
 
 }  // namespace roda::cuda_double

@@ -4,12 +4,18 @@
 
 namespace roda::cuda_double {
 
-Condition& condition() {
-  static Condition the_one;
-  return the_one;
+std::atomic<cuda::Result>& sticky_error() {
+  static std::atomic<cuda::Result> error{cuda::kSuccess};
+  return error;
 }
 
-WorkQueue::WorkQueue() : delay_(setting("RODA_CUDA_DOUBLE_DELAY_US", 0)), thread_([this] { run(); }) {}
+Puts& puts() {
+  static Puts all;
+  return all;
+}
+
+WorkQueue::WorkQueue(int device)
+    : device_(device), delay_(setting("RODA_CUDA_DOUBLE_DELAY_US", 0)), thread_([this] { run(); }) {}
 
 WorkQueue::~WorkQueue() {
   {
@@ -20,35 +26,56 @@ WorkQueue::~WorkQueue() {
   thread_.join();
 }
 
-void WorkQueue::add(std::function<void()> work) {
+void WorkQueue::add(const char* what, std::function<void()> work, bool is_kernel) {
   {
     const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
+    items_.push_back({Order::get().put(actor_, what, is_kernel ? device_ : -1), std::move(work)});
+  }
+  changed_.notify_all();
+}
+
+void WorkQueue::add_event(std::function<void()> work, Clock* clock, Clock* early) {
+  {
+    const std::lock_guard lock(mutex_);
+    *clock = Order::get().recorded(actor_, false);
+    *early = Order::get().recorded(actor_, true);
+    items_.push_back({{}, std::move(work)});
+  }
+  changed_.notify_all();
+}
+
+void WorkQueue::add_wait(std::function<void()> work, const Clock* event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (event != nullptr) Order::get().wait(actor_, *event);
+    items_.push_back({{}, std::move(work)});
   }
   changed_.notify_all();
 }
 
 bool WorkQueue::is_idle() {
   const std::lock_guard lock(mutex_);
-  return work_.empty() && !is_busy_;
+  return items_.empty() && !is_busy_;
 }
 
 void WorkQueue::wait_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return work_.empty() && !is_busy_; });
+  changed_.wait(lock, [this] { return items_.empty() && !is_busy_; });
 }
 
 void WorkQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return !work_.empty() || is_ending_; });
-    if (work_.empty()) return;
-    const std::function<void()> work = std::move(work_.front());
-    work_.pop_front();
+    changed_.wait(lock, [this] { return !items_.empty() || is_ending_; });
+    if (items_.empty()) return;
+    const Item item = std::move(items_.front());
+    items_.pop_front();
     is_busy_ = true;
     lock.unlock();
     if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
-    work();
+    running() = &item.order;
+    item.run();
+    running() = nullptr;
     lock.lock();
     is_busy_ = false;
     changed_.notify_all();

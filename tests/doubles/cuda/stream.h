@@ -11,38 +11,51 @@
 #include <thread>
 
 #include "plugins/base/cuda/types.h"
+#include "tests/doubles/cuda/order.h"
 
 namespace roda::cuda_double {
 
-// What cuStreamBeginCapture would set and lead to, and the error that a context is left in; for tests.
-struct Condition {
-  std::atomic<cuda::Result> sticky{cuda::kSuccess};
-  std::atomic<int> captures{0};  // as roda_cuda_double_set_capturing
-  std::atomic<unsigned> captured{0};
-  std::atomic<unsigned long long> kernels{0}, events{0}, waits{0};  // as roda_cuda_double_puts
+// The error that contexts are left in; for tests.
+std::atomic<cuda::Result>& sticky_error();
+
+// What was put on streams, as roda_cuda_double_puts.
+struct Puts {
+  std::atomic<unsigned long long> kernels{0}, events{0}, waits{0};
 };
-Condition& condition();
+Puts& puts();
 
 // Any thread. RODA_CUDA_DOUBLE_DELAY_US, when it is made: each piece of work takes that long, at least.
 class WorkQueue {
  public:
-  WorkQueue();
+  explicit WorkQueue(int device);
   // Does what is queued first.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  void add(std::function<void()> work);
+  // Kernels touch memory of their device alone.
+  void add(const char* what, std::function<void()> work, bool is_kernel);
+  // An event: its clock, and that without the last piece of work.
+  void add_event(std::function<void()> work, Clock* clock, Clock* early);
+  // What comes next is behind the event, unless that is null.
+  void add_wait(std::function<void()> work, const Clock* event);
   bool is_idle();
   void wait_idle();
+  Actor actor() const { return actor_; }
 
  private:
+  struct Item {
+    Work order;
+    std::function<void()> run;
+  };
   void run();
 
+  const int device_;
+  const Actor actor_ = Order::get().add_stream();
   const std::chrono::microseconds delay_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
+  std::deque<Item> items_;
   bool is_busy_ = false;
   bool is_ending_ = false;
   std::thread thread_;

@@ -25,7 +25,7 @@ class Board {
  public:
   static constexpr int kMaxRanks = 64;
 
-  // All ranks name the same board; the last to come takes the name away.
+  // All ranks name the same board; the last to come takes the name away. `device`: a number of the host's and device's.
   Board(const std::string& name, int rank, int size, int device);
   ~Board();
   Board(const Board&) = delete;

@@ -1,7 +1,9 @@
 #include "tests/doubles/nccl/communicator.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 namespace cuda = roda::cuda;
@@ -53,6 +55,7 @@ void run_hosted(void* argument) {
   traffic().started_bytes += hosted->work->bytes();
   {
     const std::lock_guard lock(comm.order);
+    hosted->work->announce(comm.number);
     const char* rest = nullptr;
     const char* hang = setting("RODA_NCCL_DOUBLE_HANG", comm.rank);
     const char* error = setting("RODA_NCCL_DOUBLE_ASYNC_ERROR", comm.rank);
@@ -92,7 +95,10 @@ void form(nccl::CommObject* comm) {
     const long result = number(text, &words);
     return fail(comm, static_cast<Result>(result), words);
   }
-  comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, comm->device);
+  // As NCCL, which takes ranks of another host id for those of another host.
+  const char* host = std::getenv("NCCL_HOSTID");
+  const int host_number = host == nullptr ? 0 : 1 + static_cast<int>(std::hash<std::string>()(host) % 1000000);
+  comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, host_number * 1024 + comm->device);
   if (setting("RODA_NCCL_DOUBLE_INIT_HANG", comm->rank) != nullptr) wait_until_given_up(*comm);
   while (!comm->board->is_complete() && !comm->is_aborted.load()) std::this_thread::sleep_for(microseconds(200));
   if (comm->is_aborted.load()) {
@@ -132,6 +138,8 @@ Result put_on_stream(nccl::CommObject* comm, std::unique_ptr<Work> work, Stream 
 
 nccl::CommObject* make(int size, const nccl::UniqueId& id, int rank) {
   auto comm = std::make_unique<nccl::CommObject>();
+  static std::atomic<std::uintptr_t> made{0};
+  comm->number = reinterpret_cast<const void*>(++made);
   comm->name = id.bytes;
   comm->rank = rank;
   comm->size = size;

@@ -27,7 +27,8 @@ struct CommObject {
   std::atomic<bool> is_aborted{false};
   std::atomic<int> hosted{0};  // operations on streams
   int operations = 0;
-  std::mutex order;  // operations of one communicator run one after another, whatever their streams
+  const void* number = nullptr;  // what the CUDA double knows it by; no other one gets the same
+  std::mutex order;              // operations of one communicator run one after another, whatever their streams
   roda::nccl_double::Registrations registrations;
   std::thread former, launcher;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/doubles/cuda/double.h"
 #include "tests/doubles/nccl/arithmetic.h"
 #include "transports/nccl/library.h"
 
@@ -13,15 +14,26 @@ char* Work::scratch(std::size_t bytes) {
   return scratch_.back().get();
 }
 
+void Work::announce(const void* communicator) const {
+  roda_cuda_double_take_turn(communicator, "NCCL");
+  for (const Use& use : uses_) roda_cuda_double_touch(use.data, use.bytes, use.writes ? 1 : 0, "NCCL");
+}
+
 // To itself, too: that box is one like any other.
 void Work::send(int peer, const char* from, std::size_t bytes) {
+  uses_.push_back({from, bytes, false});
   sends_[peer].push_back({const_cast<char*>(from), bytes});
 }
 
-void Work::receive(int peer, char* to, std::size_t bytes) { receives_[peer].push_back({to, bytes}); }
+void Work::receive(int peer, char* to, std::size_t bytes) {
+  uses_.push_back({to, bytes, true});
+  receives_[peer].push_back({to, bytes});
+}
 
 void Work::gather_and_combine(const char* own, char* to, std::size_t count, int dtype, int op) {
   const std::size_t bytes = count * size_of(dtype);
+  uses_.push_back({own, bytes, false});
+  uses_.push_back({to, bytes, true});
   std::vector<const char*> parts;
   for (int rank = 0; rank < board_.size(); ++rank) {
     if (rank == board_.rank()) {
@@ -60,6 +72,7 @@ void Work::broadcast(const char* from, char* to, std::size_t bytes, int root) {
   for (int rank = 0; rank < board_.size(); ++rank) {
     if (rank != root) send(rank, from, bytes);
   }
+  uses_.push_back({to, bytes, true});
   if (from != to) finish_.push_back([=] { std::memcpy(to, from, bytes); });
 }
 
@@ -75,6 +88,8 @@ void Work::all_gather(const char* from, char* to, std::size_t bytes) {
       send(rank, from, bytes);
       receive(rank, part, bytes);
     } else if (from != part) {
+      uses_.push_back({from, bytes, false});
+      uses_.push_back({part, bytes, true});
       finish_.push_back([=] { std::memcpy(part, from, bytes); });
     }
   }

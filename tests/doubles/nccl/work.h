@@ -27,6 +27,8 @@ class Work {
   // Input of the reductions.
   std::size_t bytes() const { return bytes_; }
 
+  // Tells the CUDA double what it reads and writes, and that it works on `communicator`.
+  void announce(const void* communicator) const;
   // Until all is done; false: `given_up` said so before.
   bool run(const std::function<bool()>& given_up);
 
@@ -34,6 +36,11 @@ class Work {
   struct Transfer {
     char* data;
     std::size_t left;
+  };
+  struct Use {
+    const char* data;
+    std::size_t bytes;
+    bool writes;
   };
   char* scratch(std::size_t bytes);
   // Takes every rank's part and combines them in the order of the ranks, this rank's own being `own`.
@@ -43,6 +50,7 @@ class Work {
   Board& board_;
   std::size_t bytes_ = 0;
   std::map<int, std::deque<Transfer>> sends_, receives_;  // by peer, in order
+  std::vector<Use> uses_;
   std::vector<std::unique_ptr<char[]>> scratch_;
   std::vector<std::function<void()>> finish_;
 };

@@ -1,6 +1,7 @@
 // A DOUBLE of a transport whose messages take a GPU's memory, for tests without one: the tcp transport under another
 // name, which says that it does. What lies on a GPU of the CUDA double is host memory, so its sockets can read it. It
-// checks that callers say of every range in what kind of memory it lies. It proves our logic only: nothing that runs on
+// checks that callers say of every range in what kind of memory it lies, and tells the CUDA double when the range is
+// read and written, pinned memory as well. It proves our logic only: nothing that runs on
 // it says anything about a GPU or a network.
 //
 // RODA_TCP_CUDA_DOUBLE, by environment: 0 takes host memory alone, odd takes a GPU's on odd ranks; else on all.
@@ -8,9 +9,12 @@
 #include <roda/sdk/plugin.hpp>
 
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "plugins/base/cuda/types.h"
+#include "tests/doubles/cuda/double.h"
 #include "transports/tcp/tcp.h"
 
 extern "C" roda::cuda::Result cuPointerGetAttribute(void* value, int attribute, roda::cuda::Address pointer);
@@ -46,16 +50,55 @@ std::int32_t check(const void* data, std::size_t bytes, const roda_memory* memor
   });
 }
 
+// Messages under way: what the host's processor reads or writes until they are over.
+struct Use {
+  const void* data;
+  std::size_t bytes;
+  bool writes;
+};
+std::mutex guard;
+std::map<roda_request*, Use> uses;  // guarded
+
+void touch(const Use& use) {
+  roda_cuda_double_touch(use.data, use.bytes, use.writes ? 1 : 0, use.writes ? "a receipt" : "a sending");
+}
+
+// `begin` starts the message.
+template <typename Begin>
+std::int32_t start(const Use& use, const roda_memory* memory, roda_request** request, roda_error* error,
+                   Begin&& begin) {
+  if (const std::int32_t code = check(use.data, use.bytes, memory, error); code != RODA_OK) return code;
+  touch(use);
+  *request = nullptr;
+  const std::int32_t code = begin();
+  if (code != RODA_OK || *request == nullptr) return code;
+  const std::lock_guard lock(guard);
+  uses[*request] = use;
+  return code;
+}
+
 std::int32_t send(roda_group* group, std::int32_t peer, std::uint64_t tag, const void* data, std::size_t bytes,
                   const roda_memory* memory, roda_request** request, roda_error* error) {
-  if (const std::int32_t code = check(data, bytes, memory, error); code != RODA_OK) return code;
-  return roda_tcp_transport()->send(group, peer, tag, data, bytes, nullptr, request, error);
+  return start({data, bytes, false}, memory, request, error,
+               [&] { return roda_tcp_transport()->send(group, peer, tag, data, bytes, nullptr, request, error); });
 }
 
 std::int32_t receive(roda_group* group, std::int32_t peer, std::uint64_t tag, void* data, std::size_t bytes,
                      const roda_memory* memory, roda_request** request, roda_error* error) {
-  if (const std::int32_t code = check(data, bytes, memory, error); code != RODA_OK) return code;
-  return roda_tcp_transport()->recv(group, peer, tag, data, bytes, nullptr, request, error);
+  return start({data, bytes, true}, memory, request, error,
+               [&] { return roda_tcp_transport()->recv(group, peer, tag, data, bytes, nullptr, request, error); });
+}
+
+// The request is gone when it is over.
+std::int32_t test(roda_group* group, roda_request* request, roda_error* error) {
+  const std::int32_t code = roda_tcp_transport()->request_test(group, request, error);
+  if (code == RODA_IN_PROGRESS) return code;
+  const std::lock_guard lock(guard);
+  const auto found = uses.find(request);
+  if (found == uses.end()) return code;
+  if (code == RODA_OK) touch(found->second);
+  uses.erase(found);
+  return code;
 }
 
 const roda_transport* table() {
@@ -65,6 +108,7 @@ const roda_transport* table() {
     t.description = "a DOUBLE: tcp on the CUDA double's memory";
     t.send = &send;
     t.recv = &receive;
+    t.request_test = &test;
     t.memory_kinds = &memory_kinds;
     return t;
   }();

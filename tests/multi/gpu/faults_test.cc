@@ -104,6 +104,7 @@ TEST(GpuFaults, AKernelOfTheProgramFailsInMidCollective) {
     fail_kernels(719);
     ASSERT_EQ(run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr)).code, RODA_OK);
     const Outcome o = wait(handle);
+    wait_for_engine();
     expect_cause(o);
     fail_kernels(0);
     return;

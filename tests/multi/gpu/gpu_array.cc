@@ -33,6 +33,29 @@ const roda_device* open_device() {
   return reinterpret_cast<roda_device_entry>(dlsym(library, RODA_DEVICE_SYMBOL))();
 }
 
+// A function of the CUDA double's; null on a card.
+template <typename Function>
+Function of_double(const char* name) {
+  const char* file = std::getenv("RODA_TEST_CUDA_LIBRARY");
+  void* driver = file != nullptr ? dlopen(file, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  return driver != nullptr ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
+}
+
+// What this thread does meanwhile is the program's: to the double it relies on no wait of the engine's.
+class ProgramScope {
+ public:
+  ProgramScope() { set(1); }
+  ~ProgramScope() { set(0); }
+  ProgramScope(const ProgramScope&) = delete;
+  ProgramScope& operator=(const ProgramScope&) = delete;
+
+ private:
+  static void set(int is_program) {
+    static const auto tell = of_double<void (*)(int)>("roda_cuda_double_set_program");
+    if (tell != nullptr) tell(is_program);
+  }
+};
+
 void synchronise(void* stream) {
   roda_error error = no_error();
   void* event = nullptr;
@@ -65,6 +88,7 @@ void* own_stream(std::int32_t gpu) {
 
 GpuArray::GpuArray(const void* data, std::size_t bytes, std::int32_t gpu)
     : source_(static_cast<const char*>(data), static_cast<const char*>(data) + bytes), bytes_(bytes), gpu_(gpu) {
+  const ProgramScope program;
   roda_error error = no_error();
   memory_.struct_size = sizeof memory_;
   expect_ok(gpu_device().alloc(gpu, std::max<std::size_t>(bytes, 1), &memory_, &error), error);
@@ -72,26 +96,35 @@ GpuArray::GpuArray(const void* data, std::size_t bytes, std::int32_t gpu)
 }
 
 GpuArray::~GpuArray() {
+  const ProgramScope program;
   synchronise(own_stream(gpu_));
   gpu_device().free(&memory_);
 }
 
 void GpuArray::read_to(void* to) const {
+  const ProgramScope program;
   roda_error error = no_error();
   expect_ok(gpu_device().copy(to, memory_.address, bytes_, own_stream(gpu_), &error), error);
   synchronise(own_stream(gpu_));
 }
 
 void read_gpu(const void* address, std::size_t bytes, std::int32_t gpu, void* to) {
+  const ProgramScope program;
   roda_error error = no_error();
   expect_ok(gpu_device().copy(to, address, bytes, own_stream(gpu), &error), error);
   synchronise(own_stream(gpu));
+}
+
+void wait_for_engine() {
+  const auto tell = of_double<void (*)()>("roda_cuda_double_join");
+  if (tell != nullptr) tell();
 }
 
 Outcome wait_on_stream(roda_handle handle, std::int32_t gpu) {
   roda_error error = no_error();
   const int code = roda_wait_on_stream(handle, own_stream(gpu), &error);
   roda_release(handle);
+  if (code != RODA_OK) wait_for_engine();
   return {code, code == RODA_OK ? "" : error.message};
 }
 

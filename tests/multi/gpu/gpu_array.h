@@ -63,6 +63,9 @@ roda_op gpu_op(int collective, const Name& name, const std::vector<std::int64_t>
   return op;
 }
 
+// After a wait of the host's, or an error: what the engine has seen to be over the program may use. For the double.
+void wait_for_engine();
+
 // As wait() and run(); own_stream is told to wait, and what is read in its order is complete.
 Outcome wait_on_stream(roda_handle handle, std::int32_t gpu = own_gpu());
 Outcome run_gpu(const roda_op& op, std::int32_t gpu = own_gpu());

@@ -84,6 +84,8 @@ def on_gpu(values):
 
 
 def host(tensor):
+    for stream in streams:
+        assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream.cuda_stream or 1)) == 0
     return tensor.as_subclass(torch.Tensor)
 
 
@@ -149,12 +151,21 @@ def test_every_collective(horovodrun: Launch, operations: str) -> None:
 
 def test_completion_on_the_stream(horovodrun: Launch) -> None:
     code = """
+import threading
+gate = threading.Event()
+at_gate = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gate.wait())
 x = on_gpu(torch.full((100,), rank + 1.0))
-hvd.allreduce_(x, op=hvd.Sum)
-assert cuda.cuStreamSynchronize(ctypes.c_void_p(streams[0].cuda_stream or 1)) == 0
+assert cuda.cuLaunchHostFunc(ctypes.c_void_p(streams[0].cuda_stream or 1), at_gate, None) == 0
+hvd.allreduce_(x, op=hvd.Sum)  # returns before the stream has come to it
+gate.set()
 assert host(x).eq(3).all()
+hvd.shutdown()
+os.environ["HOROVOD_ENABLE_ASYNC_COMPLETION"] = "0"
+hvd.init()
+hvd.allreduce_(x, op=hvd.Sum)
+assert x.as_subclass(torch.Tensor).eq(6).all()  # there already
 """
-    launch(horovodrun, code, HOROVOD_ENABLE_ASYNC_COMPLETION="1", RODA_CUDA_DOUBLE_DELAY_US="2000")
+    launch(horovodrun, code, RODA_CUDA_DOUBLE_DELAY_US="2000")
 
 
 def test_a_tensor_on_a_gpu_here_and_on_the_host_there(horovodrun: Launch) -> None:

@@ -22,9 +22,9 @@ void after_one_allreduce(const char* gpu_timeout, Body&& body) {
   run_ranks(2, [&](int rank) {
     Knobs knobs = knobs_of(rank);
     knobs["RODA_GPU_TIMEOUT_SECONDS"] = gpu_timeout;
+    Floats data(rank, std::vector<float>(1000, 1.0f));  // goes after the group, which may use it until its end
     Member member(table(), board, rank, 2, knobs);
     ASSERT_EQ(member.form(), RODA_OK) << member.text();
-    Floats data(rank, std::vector<float>(1000, 1.0f));
     const End first = allreduce(member, data);
     ASSERT_EQ(first.code, RODA_OK) << first.text;
     EXPECT_EQ(data.read()[999], 2.0f);
@@ -90,6 +90,7 @@ TEST(NcclFaults, AnAbortThatHangsIsLeftBehind) {
     ASSERT_EQ(start_allreduce(member, data.data(), data.count(), &request).code, RODA_OK);
     member.abort(RODA_ERR_ABORTED, -1, "enough");
     EXPECT_EQ(finish(member, request).code, RODA_ERR_ABORTED);
+    data.keep();
   });
 }
 

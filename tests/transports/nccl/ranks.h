@@ -69,6 +69,8 @@ class Floats {
   Floats(const Floats&) = delete;
   Floats& operator=(const Floats&) = delete;
 
+  // It stays in use, and is never given back.
+  void keep() { memory_.owner = nullptr; }
   float* data() { return static_cast<float*>(memory_.address); }
   std::size_t count() const { return count_; }
   std::vector<float> read() {

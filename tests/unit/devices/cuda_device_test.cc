@@ -17,6 +17,8 @@ extern "C" {
 roda::cuda::Result cuDevicePrimaryCtxRetain(roda::cuda::Context* context, roda::cuda::Ordinal device);
 roda::cuda::Result cuCtxPushCurrent_v2(roda::cuda::Context context);
 roda::cuda::Result cuCtxPopCurrent_v2(roda::cuda::Context* context);
+roda::cuda::Result cuStreamBeginCapture_v2(roda::cuda::Stream stream, int mode);
+roda::cuda::Result cuStreamEndCapture(roda::cuda::Stream stream, void** graph);
 }
 
 namespace {
@@ -49,7 +51,6 @@ class CudaDevice : public testing::Test {
   }
   void TearDown() override {
     roda_cuda_double_set_error(0);
-    roda_cuda_double_set_capturing(0);
     for (roda_memory& memory : memory_) device_.free(&memory);
   }
   char* alloc(std::size_t bytes, int number = 0) {
@@ -219,41 +220,64 @@ TEST_F(CudaDevice, StreamsWaitForEvents) {
   device_.stream_destroy(quick);
 }
 
+// A stream that records a graph for as long as it lives; `result` is what the end says.
+class Recording {
+ public:
+  Recording(void* stream, int mode) : stream_(static_cast<roda::cuda::Stream>(stream)) {
+    EXPECT_EQ(cuStreamBeginCapture_v2(stream_, mode), 0);
+  }
+  ~Recording() {
+    void* graph = nullptr;
+    EXPECT_EQ(cuStreamEndCapture(stream_, &graph), 0) << "it was spoilt, or another stream was drawn into it";
+    EXPECT_EQ(roda_cuda_double_captured(), before_);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  const roda::cuda::Stream stream_;
+  const unsigned before_ = roda_cuda_double_captured();
+};
+
 // An event would become a part of the graph, and make what waits for it one.
 TEST_F(CudaDevice, PutsNothingOnAStreamThatRecordsAGraph) {
   void *stream = nullptr, *event = nullptr, *before = nullptr;
   ASSERT_EQ(device_.stream_create(0, &stream, &error_), RODA_OK);
   ASSERT_EQ(device_.event_record(stream, &before, &error_), RODA_OK);
-  roda_cuda_double_set_capturing(1);
-  EXPECT_EQ(device_.event_record(stream, &event, &error_), RODA_ERR_UNSUPPORTED);
-  EXPECT_TRUE(says(error_, "recording a CUDA graph")) << error_.message;
-  EXPECT_EQ(device_.event_record_on(0, stream, &event, &error_), RODA_ERR_UNSUPPORTED);
-  EXPECT_EQ(device_.event_wait(stream, before, &error_), RODA_ERR_UNSUPPORTED);
-  EXPECT_EQ(roda_cuda_double_captured(), 0u);
-  roda_cuda_double_set_capturing(0);
+  char* buffer = alloc(100);
+  {
+    const Recording recording(stream, roda::cuda::kCaptureGlobal);
+    EXPECT_EQ(device_.event_record(stream, &event, &error_), RODA_ERR_UNSUPPORTED);
+    EXPECT_TRUE(says(error_, "recording a CUDA graph")) << error_.message;
+    EXPECT_EQ(device_.event_record_on(0, stream, &event, &error_), RODA_ERR_UNSUPPORTED);
+    EXPECT_EQ(device_.event_wait(stream, before, &error_), RODA_ERR_UNSUPPORTED);
+    EXPECT_EQ(device_.copy(buffer, buffer + 50, 50, stream, &error_), RODA_ERR_UNSUPPORTED);
+  }
   device_.event_release(before);
   device_.stream_destroy(stream);
 }
 
-TEST_F(CudaDevice, AnotherThreadsRecordingForbidsNothing) {
-  void *stream = nullptr, *event = nullptr;
+TEST_F(CudaDevice, RecordingsOnOtherStreamsForbidNothing) {
+  void *recorded = nullptr, *stream = nullptr, *event = nullptr;
+  ASSERT_EQ(device_.stream_create(0, &recorded, &error_), RODA_OK);
   ASSERT_EQ(device_.stream_create(0, &stream, &error_), RODA_OK);
-  roda_cuda_double_set_capturing(2);
-  char *tensors = alloc(noise(1000)), *buffer = alloc(1000);
-  const roda_pack_item items[2] = {{tensors, 500, 500}, {tensors + 500, 0, 500}};
-  for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(device_.pack(buffer, items, 2, stream, &error_), RODA_OK) << error_.message;
-    ASSERT_EQ(device_.event_record(stream, &event, &error_), RODA_OK) << error_.message;
-    int code = RODA_IN_PROGRESS;
-    while (code == RODA_IN_PROGRESS) code = device_.event_test(event, &error_);
-    EXPECT_EQ(code, RODA_OK) << error_.message;
-    device_.event_release(event);
+  for (const int mode : {roda::cuda::kCaptureGlobal, 1, roda::cuda::kCaptureRelaxed}) {
+    const Recording recording(recorded, mode);
+    char *tensors = alloc(noise(1000)), *buffer = alloc(1000);
+    const roda_pack_item items[2] = {{tensors, 500, 500}, {tensors + 500, 0, 500}};
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(device_.pack(buffer, items, 2, stream, &error_), RODA_OK) << error_.message;
+      ASSERT_EQ(device_.event_record(stream, &event, &error_), RODA_OK) << error_.message;
+      int code = RODA_IN_PROGRESS;
+      while (code == RODA_IN_PROGRESS) code = device_.event_test(event, &error_);
+      EXPECT_EQ(code, RODA_OK) << error_.message;
+      device_.event_release(event);
+    }
+    for (roda_memory& memory : memory_) device_.free(&memory);
+    memory_.clear();
   }
-  for (roda_memory& memory : memory_) device_.free(&memory);
-  memory_.clear();
-  EXPECT_EQ(roda_cuda_double_captured(), 0u);
-  roda_cuda_double_set_capturing(0);
   device_.stream_destroy(stream);
+  device_.stream_destroy(recorded);
 }
 
 // Their handles are the same for all devices: the tensor's counts, whichever is current to the thread, if any.

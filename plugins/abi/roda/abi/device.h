@@ -65,6 +65,8 @@ typedef struct roda_device {
   /* event_record on a stream of that device: default streams, which have one handle for all devices, are those of the
    * device that is current to the thread without it. The thread needs no context. */
   int32_t (*event_record_on)(int32_t device, void* stream, void** event, roda_error* error);
+  /* Whether event_record_on would record on that stream now. RODA_ERR_UNSUPPORTED: it records a graph. */
+  int32_t (*stream_check)(int32_t device, void* stream, roda_error* error);
 } roda_device;
 
 typedef const roda_device* (*roda_device_entry)(void);
