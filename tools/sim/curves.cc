@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <tuple>
 
+#include "tools/sim/choice.h"
 #include "tools/sim/plot.h"
 #include "tools/sim/train.h"
 
@@ -20,17 +22,18 @@ constexpr double kSmall = 4096;
 
 struct Candidate {
   const char* curve;
-  const char* large;  // what runs it at 256 MB
-  const char* small;  // and at 4 KB
-  double slice;       // that the 256 MB are cut in; 0: whole
+  const char* large;   // what runs it at 256 MB
+  const char* small;   // and at 4 KB
+  std::int32_t ranks;  // up to which that takes seconds
 };
 
 constexpr Candidate kCandidates[] = {
-    {"flat ring", "ring", "ring", 0},
-    {"tree", "double_binary_tree", "binomial", 1 << 20},
+    {"what the engine runs", kEngine, kEngine, 4000},
+    {"flat ring", "ring", "ring", 100000},
+    {"tree", "double_binary_tree", "binomial", 100000},
     {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck",
-     16 << 20},
-    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring", 16 << 20},
+     10000},
+    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring", 100000},
 };
 
 // One figure: a plot, and its points as JSON lines.
@@ -79,12 +82,13 @@ json point_of(const Row& row) {
 }
 
 void add_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
-               std::int32_t ranks, double bytes, double slice, Figure* figure) {
+               std::int32_t ranks, double bytes, Figure* figure) {
   sim::Options how;
-  how.in_flight = options.in_flight;
   how.most_steps = options.most_steps;
-  const auto scenario = scenario_of(cluster, schedule::Collective::kAllreduce, name, ranks, bytes);
-  const Row row = simulate(scenario, name, how, slice);
+  constexpr auto kAllreduce = schedule::Collective::kAllreduce;
+  const Row row = std::string_view(name) == kEngine
+                      ? simulate_choice(cluster, kAllreduce, ranks, bytes, how)
+                      : simulate(scenario_of(cluster, kAllreduce, name, ranks, bytes), name, how);
   if (!row.refused.empty()) {
     std::printf("%s of %d ranks: %s\n", name, ranks, row.refused.c_str());
     return;
@@ -101,8 +105,8 @@ void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& c
                 std::string("allreduce of ") + (large ? "256 MB" : "4 KB") + " on " + cluster.name + ", simulated");
   for (const Candidate& candidate : kCandidates) {
     for (const std::int32_t ranks : kRanks) {
-      add_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes,
-                candidate.slice, &figure);
+      if (ranks > candidate.ranks) break;
+      add_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes, &figure);
     }
   }
   figure.end();
@@ -113,8 +117,8 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   const sim::Cluster cluster = load_cluster("");
   Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
   for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
-    add_point(cluster, options, "ring", "ring", ranks, 64 << 10, 0, &figure);
-    add_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, 0, &figure);
+    add_point(cluster, options, "ring", "ring", ranks, 64 << 10, &figure);
+    add_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, &figure);
   }
   figure.end();
 }
