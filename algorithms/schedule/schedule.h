@@ -212,6 +212,9 @@ enum Needs : std::uint32_t {
 std::uint32_t needs_of(StepKind kind);
 std::uint32_t needs_of(const Schedule& schedule);
 
+// Whether a schedule with these Needs works on its peers' memory.
+constexpr bool is_one_sided(std::uint32_t needs) { return (needs & (kNeedsGet | kNeedsPut | kNeedsSignals)) != 0; }
+
 // Whether the kind of step has no peer, is a signal or a wait, reads a peer's memory, or writes this rank's own dst.
 inline bool is_local(StepKind kind) { return needs_of(kind) == 0; }
 inline bool is_signal(StepKind kind) { return needs_of(kind) == kNeedsSignals; }

@@ -19,6 +19,8 @@
 namespace roda::control {
 namespace {
 
+constexpr int kAttemptsPerLook = 100;  // at a peer's mailbox, each about a millisecond: the store is asked seldom
+
 constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
 static_assert(LogRing::max_record(std::min(kLogCells, kUpCells)) >= wire::kMostRecordBytes);
@@ -155,47 +157,59 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     return silent < 0 ? status : timed_out(world_rank(silent), "to say where it can be reached");
   }
   RODA_RETURN_IF_ERROR(status);
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == local_rank_) continue;
-    RODA_RETURN_IF_ERROR(send_to(peer, addresses[static_cast<std::size_t>(peer)], store, base, &mailbox, deadline));
+  missing_ = size() - 1;
+  // The right neighbour first, so that no mailbox is filled by all at once.
+  for (int i = 1; i < size(); ++i) {
+    const int peer = (local_rank_ + i) % size();
+    RODA_RETURN_IF_ERROR(send_to(peer, addresses[static_cast<std::size_t>(peer)], store, key, &mailbox, deadline));
   }
-  int missing = size() - 1;
-  while (missing > 0) {
-    FdMailbox::Message message;
-    bool received = false;
-    RODA_RETURN_IF_ERROR(mailbox.receive(&message, &received));
-    if (!received) {
-      RODA_RETURN_IF_ERROR(look_for_failures(store, key));
-      if (std::chrono::steady_clock::now() > deadline) {
-        int silent = 0;
-        while (doorbells_[static_cast<std::size_t>(silent)]) ++silent;
-        return timed_out(world_rank(silent), "to pass its descriptors");
-      }
-      pollfd p{mailbox.fd(), POLLIN, 0};
-      ::poll(&p, 1, 100);
-      continue;
+  while (missing_ > 0) {
+    RODA_RETURN_IF_ERROR(take_all(&mailbox));
+    if (missing_ == 0) break;
+    RODA_RETURN_IF_ERROR(look_for_failures(store, key));
+    if (std::chrono::steady_clock::now() > deadline) {
+      int silent = 0;
+      while (doorbells_[static_cast<std::size_t>(silent)]) ++silent;
+      return timed_out(world_rank(silent), "to pass its descriptors");
     }
-    if (message.tag != kMailTag) continue;
-    Status taken = take(std::move(message));
-    if (taken.code() == RODA_ERR_AUTH) continue;  // not of this job
-    RODA_RETURN_IF_ERROR(taken);
-    --missing;
+    pollfd p{mailbox.fd(), POLLIN, 0};
+    ::poll(&p, 1, 100);
   }
   return {};
 }
 
-Status HostSegment::send_to(int peer, const std::string& address, Store& store, const std::string& base,
+// What the mailbox holds.
+Status HostSegment::take_all(FdMailbox* mailbox) {
+  while (true) {
+    FdMailbox::Message message;
+    bool received = false;
+    RODA_RETURN_IF_ERROR(mailbox->receive(&message, &received));
+    if (!received) return {};
+    if (message.tag != kMailTag) continue;
+    Status taken = take(std::move(message));
+    if (taken.code() == RODA_ERR_AUTH) continue;  // not of this job
+    RODA_RETURN_IF_ERROR(taken);
+    --missing_;
+  }
+}
+
+Status HostSegment::send_to(int peer, const std::string& address, Store& store, const std::string& key,
                             FdMailbox* mailbox, Deadline deadline) {
   const Mail mail{nonce_, local_rank_};
   std::vector<int> fds{doorbell()};
   if (local_rank_ == 0) fds.push_back(segment_.fd());
+  int attempts = 0;
   for (bool sent = false; !sent;) {
     RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
     if (!sent && std::chrono::steady_clock::now() > deadline) {
       return timed_out(world_rank(peer), "to take descriptors");
     }
-    if (!sent) RODA_RETURN_IF_ERROR(look_for_failures(store, base));
-    if (!sent) std::this_thread::yield();
+    if (sent) break;
+    // A mailbox holds ten messages (net.unix.max_dgram_qlen): ranks that only sent would wait for each other for ever.
+    RODA_RETURN_IF_ERROR(take_all(mailbox));
+    if (++attempts % kAttemptsPerLook == 0) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
+    pollfd p{mailbox->fd(), POLLIN, 0};
+    ::poll(&p, 1, 1);
   }
   return {};
 }

@@ -79,8 +79,9 @@ class HostSegment {
   std::size_t total_bytes() const;
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
-  Status send_to(int local, const std::string& address, Store& store, const std::string& base, FdMailbox* mailbox,
+  Status send_to(int local, const std::string& address, Store& store, const std::string& key, FdMailbox* mailbox,
                  Deadline deadline);
+  Status take_all(FdMailbox* mailbox);
   Status take(FdMailbox::Message message);
   void layout();
   Status wait_for_all(Store& store, const std::string& key, Deadline deadline);
@@ -92,6 +93,7 @@ class HostSegment {
   std::string hosts_;
   SharedSegment segment_;
   std::uint64_t nonce_ = 0;
+  int missing_ = 0;  // peers that have not sent while the segment forms
   bool armed_ = false;
   bool rung_ = false;  // the doorbell may be readable
   int core_ = 0;       // what was published last, 1 + the core's number; 0: none

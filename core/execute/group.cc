@@ -107,7 +107,7 @@ void TransportGroup::count_slots() {
   const std::uint32_t by_signals = table_->signal_count(group_) / (schedule::kMaxSignals + 1);
   const std::uint32_t by_windows = table_->window_count(group_) / 2;
   const std::uint32_t blocks = std::min(by_signals, by_windows);
-  blocks_per_slot_ = std::min(blocks, kBlocksPerSlot);
+  blocks_per_slot_ = std::min(blocks, plan::kBlocksPerSlot);
   if (blocks_per_slot_ == 0) return;
   slots_ = std::min(blocks / blocks_per_slot_, kMaxSlots);
   blocks_.resize(std::size_t{slots_} * blocks_per_slot_);

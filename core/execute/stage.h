@@ -6,12 +6,12 @@
 
 #include <roda/abi/types.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "algorithms/plan/slices.h"
 #include "core/execute/trace.h"
 #include "plugins/base/status.h"
 
@@ -22,34 +22,11 @@ struct DeviceQueue;
 struct Program;
 class TransportGroup;
 
-// The sizes that shape execution, in bytes. All but far_bytes and test_bytes must be equal on all ranks of a group.
-struct ExecuteOptions {
-  std::size_t slice_bytes = 1 << 20;         // of the whole tensor: messages are pipelined in slices of it
-  std::uint32_t slices_in_flight = 4;        // W
-  std::size_t segment_bytes = 256 << 10;     // longest message; longer ones go in parts
-  std::size_t block_bytes = 256 << 10;       // staging block per rank (one-sided schedules)
-  std::size_t get_bytes = 256 << 10;         // longest transport get or put
-  std::size_t level_bytes = 2 << 20;         // slice of composed schedules: levels work on different slices at a time
-  std::size_t device_level_bytes = 8 << 20;  // on a device: its collectives cost more to begin and less to move
-  std::size_t far_bytes = 2 << 10;           // slices from here on are stored for far cores where peers are far
-  std::size_t test_bytes = 1 << 20;          // data moved by one test()
+// The sizes that shape execution.
+struct ExecuteOptions : plan::SliceSizes {
+  std::size_t far_bytes = 2 << 10;   // slices from here on are stored for far cores where peers are far
+  std::size_t test_bytes = 1 << 20;  // data moved by one test()
 };
-
-// Blocks that one slot of a group has, where the transport's signals and windows suffice: a one-sided schedule works
-// through its data with that many slices in flight.
-inline constexpr std::uint32_t kBlocksPerSlot = 3;
-
-// How one stage cuts data in host memory. What is predicted goes by the same.
-struct Slices {
-  std::size_t bytes = 0;          // of each
-  std::uint32_t in_flight = 0;    // at most
-  std::size_t segment_bytes = 0;  // longest message, or transport get or put
-};
-inline Slices slices_of(const ExecuteOptions& options, bool one_sided) {
-  const std::uint32_t width = std::max(options.slices_in_flight, 1u);
-  if (one_sided) return {options.block_bytes, std::min(width, kBlocksPerSlot), options.get_bytes};
-  return {options.slice_bytes, width, options.segment_bytes};
-}
 
 // What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
 // ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.

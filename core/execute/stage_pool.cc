@@ -38,7 +38,7 @@ Status StagePool::make(int collective, const std::string& algorithm, int root, s
   if ((found->needs & ~group_.context().needs_met()) != 0) {
     return Status::unsupported(transport + " lacks what " + algorithm + " needs");
   }
-  if (one_sided(found->needs) && group_.slots() == 0) {
+  if (schedule::is_one_sided(found->needs) && group_.slots() == 0) {
     return Status::unsupported(transport + " has too few signals or windows");
   }
   Program program;

@@ -119,7 +119,7 @@ StepData PlanBinding::find_data(const PlanStage& stage, execute::StagePool* pool
   if (pool == nullptr) return StepData::kDirect;
   const auto* algorithm =
       schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
-  if (algorithm == nullptr || execute::one_sided(algorithm->needs)) return StepData::kStaged;
+  if (algorithm == nullptr || schedule::is_one_sided(algorithm->needs)) return StepData::kStaged;
   if (stage.collective == RODA_ADASUM_ALLREDUCE) return StepData::kStaged;
   if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return StepData::kStaged;
   const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();

@@ -98,26 +98,14 @@ Links links_of(const Topology& topology) {
   return links;
 }
 
-execute::Slices slices_of(const Plan& plan) {
-  const execute::ExecuteOptions execute;
-  const schedule::Algorithm* algorithm = plan.is_composed() ? nullptr : plan.stages.front().find_algorithm();
-  execute::Slices slices = execute::slices_of(execute, algorithm != nullptr && execute::one_sided(algorithm->needs));
-  if (plan.is_composed()) slices.bytes = execute.level_bytes;
-  return slices;
-}
-
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
     if (stage.find_algorithm() == nullptr) return std::nullopt;
   }
   const sim::Scenario scenario = scenario_of(plan, q, links);
-  sim::Options options;
+  sim::Options options = sim::executed(scenario);
   options.most_steps = kMostSteps;
-  const execute::Slices slices = slices_of(plan);
-  options.slice_bytes = static_cast<double>(slices.bytes);
-  options.in_flight = static_cast<std::int32_t>(slices.in_flight);
-  options.segment_bytes = static_cast<double>(slices.segment_bytes);
   sim::Outcome outcome;
   if (sim::simulate(scenario, options, &outcome)) return std::nullopt;
   Prediction cost;

@@ -109,9 +109,7 @@ nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q) {
     for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
       j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
     }
-    const execute::Slices slices = slices_of(best->plan);
     j["runs"] = {{"transport", best->verdict.option.transport}, {"algorithm", best->verdict.option.algorithm}};
-    j["slices"] = {{"bytes", slices.bytes}, {"in_flight", slices.in_flight}, {"segment_bytes", slices.segment_bytes}};
   }
   return j;
 }

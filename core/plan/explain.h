@@ -11,7 +11,6 @@
 
 #include "algorithms/schedule/sim/cluster.h"
 #include "algorithms/topology/topology.h"
-#include "core/execute/stage.h"
 #include "core/plan/planner.h"
 
 namespace roda::engine {
@@ -39,10 +38,7 @@ struct Prediction {
 // nullopt: it can't be predicted (a library's own collective, or more than about a second of one core).
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& query, const Links& links);
 
-// How the executor cuts what a plan runs on, in host memory; a composition's stages cut its slices once more.
-execute::Slices slices_of(const Plan& plan);
-
-// kChoice: JSON of what runs and its slices alone; nothing is predicted.
+// kChoice: JSON of what runs alone; nothing is predicted.
 enum class Form { kWords, kJson, kChoice };
 
 // `links`: that predictions go by.

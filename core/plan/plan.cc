@@ -23,7 +23,7 @@ std::uint64_t hash_of(const std::vector<topology::Level>& levels) {
 // What may keep a stage from being staged is found where it runs.
 std::string unless(const PlanStage& stage) {
   const schedule::Algorithm* algorithm = stage.find_algorithm();
-  const bool has_messages_alone = algorithm != nullptr && !execute::one_sided(algorithm->needs);
+  const bool has_messages_alone = algorithm != nullptr && !schedule::is_one_sided(algorithm->needs);
   if (!has_messages_alone || stage.transport->memory_kinds == nullptr) return "";
   return std::string(" where ") + stage.transport->name + " does not take the devices'";
 }

@@ -11,7 +11,7 @@ namespace {
 
 bool is_by_messages(int collective, const std::string& name) {
   const auto* algorithm = schedule::find_algorithm(static_cast<schedule::Collective>(collective), name);
-  return algorithm != nullptr && !execute::one_sided(algorithm->needs);
+  return algorithm != nullptr && !schedule::is_one_sided(algorithm->needs);
 }
 
 // A transport whose messages may take devices' memory has its schedules of messages first: windows would have to be

@@ -27,7 +27,7 @@ from pathlib import Path
 WIRE = "wire0"  # every host's only interface but the loopback and what comes before it
 DEAD_END = ("docker0", "172.17.0.1/16")  # what each host may have first, with an address that all of them have
 _PREFIX = "roda-host"
-_NAMES = ("alder", "birch", "cedar", "dogwood")
+_NAMES = ("alder", "birch", "cedar", "dogwood", "elm", "fir", "hazel", "juniper")
 
 # Called as `<agent> <host> <shell command>`, like ssh.
 _AGENT = """#!/bin/sh

@@ -84,8 +84,7 @@ def predict(options, description, ranks, plan, size):
         json.dump(description, file)
         file.flush()
         (row,) = rows_of([
-            options.build / "tools/sim/roda-sim", "-t", file.name, "-n", ranks, "-s", size, "-a", plan,
-            "--slice", "2M" if plan.startswith("hierarchical") else "1M", "--json",
+            options.build / "tools/sim/roda-sim", "-t", file.name, "-n", ranks, "-s", size, "-a", plan, "--json",
         ])  # fmt: skip
     return row["time_us"] * 1e-6
 
@@ -114,7 +113,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build/native", help="the build folder")
     parser.add_argument("--bin", type=Path, default=ROOT / ".venv/bin", help="where horovodrun is")
     parser.add_argument("--mbit", type=int, default=1000, help="what each host may send, in Mbit/s")
-    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3], choices=(2, 3, 4))
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3], choices=range(2, 9))
     parser.add_argument("--per-host", type=int, nargs="+", default=[1, 2], help="ranks")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1 << 16, 1 << 20, 1 << 24])
     parser.add_argument("--rounds", type=int, default=3)

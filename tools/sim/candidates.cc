@@ -10,8 +10,6 @@
 namespace roda::simtool {
 namespace {
 
-constexpr double kSlices[] = {1 << 20, 4 << 20, 16 << 20, 0};  // 0: whole
-
 plan::Grid grid_of(const Topology& topology) {
   return topology.levels.empty() ? plan::flat_grid(topology.size()) : plan::nested_grid(topology.levels);
 }
@@ -95,17 +93,16 @@ std::vector<std::string> default_candidates(schedule::Collective collective) {
 }
 
 Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
-             std::optional<double> slice_bytes) {
-  std::vector<double> slices(std::begin(kSlices), std::end(kSlices));
-  if (slice_bytes) slices = {*slice_bytes};
+             const std::vector<double>& slices, std::int32_t in_flight) {
+  sim::Options with = sim::executed(scenario, options);
+  if (in_flight > 0) with.in_flight = in_flight;
   Row best;
   best.name = name;
   best.bytes = scenario.bytes;
   bool found = false;
-  for (const double slice : slices) {
-    const bool same_as_whole = !slice_bytes && slice > 0 && slice >= scenario.bytes;
-    if (same_as_whole) continue;
-    sim::Options with = options;
+  for (const double slice : slices.empty() ? std::vector<double>{with.slice_bytes} : slices) {
+    const bool is_whole_too = slices.size() > 1 && slice > 0 && slice >= scenario.bytes;
+    if (is_whole_too) continue;
     with.slice_bytes = slice;
     sim::Outcome outcome;
     if (auto wrong = sim::simulate(scenario, with, &outcome)) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,8 +35,9 @@ struct Row {
   std::string refused;  // why there is no outcome
 };
 
-// Without `slice_bytes` several slices are tried and the fastest is kept.
+// In the executor's slices; of `slices`, where there are any, the fastest is kept (0: whole). Of what `options` say
+// tracing and limits count, and `in_flight`, where it is not 0.
 Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
-             std::optional<double> slice_bytes);
+             const std::vector<double>& slices = {}, std::int32_t in_flight = 0);
 
 }  // namespace roda::simtool

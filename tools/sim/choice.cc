@@ -88,9 +88,7 @@ Row simulate_choice(const sim::Cluster& cluster, schedule::Collective collective
     if (scenario.plan.stages[i].algorithm != schedule::kNative) continue;
     throw Failure("the engine would run " + text + ": what a library's own collective does is not known here");
   }
-  how.in_flight = told["slices"]["in_flight"];
-  how.segment_bytes = told["slices"]["segment_bytes"];
-  return simulate(scenario, "engine: " + text, how, told["slices"]["bytes"].get<double>());
+  return simulate(scenario, "engine: " + text, how);
 }
 
 }  // namespace roda::simtool

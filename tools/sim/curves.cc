@@ -1,11 +1,14 @@
 #include "tools/sim/curves.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <tuple>
 
+#include "tools/sim/choice.h"
 #include "tools/sim/plot.h"
 #include "tools/sim/train.h"
 
@@ -17,20 +20,20 @@ using nlohmann::json;
 constexpr std::int32_t kRanks[] = {10, 40, 100, 400, 1000, 4000, 10000, 40000, 100000};
 constexpr double kLarge = 256e6;
 constexpr double kSmall = 4096;
+constexpr double kMostSteps = 4e6;  // of a point; what needs more is told and left out
 
 struct Candidate {
   const char* curve;
   const char* large;  // what runs it at 256 MB
   const char* small;  // and at 4 KB
-  double slice;       // that the 256 MB are cut in; 0: whole
 };
 
 constexpr Candidate kCandidates[] = {
-    {"flat ring", "ring", "ring", 0},
-    {"tree", "double_binary_tree", "binomial", 1 << 20},
-    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck",
-     16 << 20},
-    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring", 16 << 20},
+    {"what the engine runs", kEngine, kEngine},
+    {"flat ring", "ring", "ring"},
+    {"tree", "double_binary_tree", "binomial"},
+    {"hierarchical", "hierarchical:ring/double_binary_tree/ring", "hierarchical:recursive_halving/binomial/bruck"},
+    {"torus", "torus:ring/ring/ring", "torus:ring/ring/ring"},
 };
 
 // One figure: a plot, and its points as JSON lines.
@@ -45,6 +48,7 @@ class Figure {
 
   void y_title(const std::string& title) { plot_.y_title = title; }
   void percent(const std::string& title) {
+    plot_.x_title = "GPUs";
     plot_.y_title = title;
     plot_.is_percent = true;
   }
@@ -79,12 +83,13 @@ json point_of(const Row& row) {
 }
 
 void add_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
-               std::int32_t ranks, double bytes, double slice, Figure* figure) {
+               std::int32_t ranks, double bytes, Figure* figure) {
   sim::Options how;
-  how.in_flight = options.in_flight;
-  how.most_steps = options.most_steps;
-  const auto scenario = scenario_of(cluster, schedule::Collective::kAllreduce, name, ranks, bytes);
-  const Row row = simulate(scenario, name, how, slice);
+  how.most_steps = std::min(options.most_steps, kMostSteps);
+  constexpr auto kAllreduce = schedule::Collective::kAllreduce;
+  const Row row = std::string_view(name) == kEngine
+                      ? simulate_choice(cluster, kAllreduce, ranks, bytes, how)
+                      : simulate(scenario_of(cluster, kAllreduce, name, ranks, bytes), name, how);
   if (!row.refused.empty()) {
     std::printf("%s of %d ranks: %s\n", name, ranks, row.refused.c_str());
     return;
@@ -101,8 +106,7 @@ void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& c
                 std::string("allreduce of ") + (large ? "256 MB" : "4 KB") + " on " + cluster.name + ", simulated");
   for (const Candidate& candidate : kCandidates) {
     for (const std::int32_t ranks : kRanks) {
-      add_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes,
-                candidate.slice, &figure);
+      add_point(cluster, options, candidate.curve, large ? candidate.large : candidate.small, ranks, bytes, &figure);
     }
   }
   figure.end();
@@ -113,8 +117,8 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   const sim::Cluster cluster = load_cluster("");
   Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
   for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
-    add_point(cluster, options, "ring", "ring", ranks, 64 << 10, 0, &figure);
-    add_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, 0, &figure);
+    add_point(cluster, options, "ring", "ring", ranks, 64 << 10, &figure);
+    add_point(cluster, options, "double binary tree", "double_binary_tree", ranks, 64 << 10, &figure);
   }
   figure.end();
 }

@@ -16,7 +16,6 @@ namespace {
 
 sim::Options sim_options(const Options& options) {
   sim::Options out;
-  out.in_flight = options.in_flight;
   out.trace = options.path;
   out.most_steps = options.most_steps;
   return out;
@@ -31,7 +30,8 @@ int simulate_schedule(const Options& options) {
   Report report(options.json, options.path);
   for (const double bytes : options.sizes) {
     scenario.bytes = bytes;
-    const Row row = simulate(scenario, scenario.schedules.front().algorithm, sim_options(options), options.slice_bytes);
+    const Row row = simulate(scenario, scenario.schedules.front().algorithm, sim_options(options), options.slices,
+                             options.in_flight);
     report.add(row, scenario.cluster);
     if (!row.refused.empty()) return 1;
   }
@@ -87,7 +87,7 @@ int compare(const Options& options) {
         rows.push_back(name == kEngine
                            ? simulate_choice(cluster, options.collective, ranks, bytes, sim_options(options))
                            : simulate(scenario_of(cluster, options.collective, name, ranks, bytes), name,
-                                      sim_options(options), options.slice_bytes));
+                                      sim_options(options), options.slices, options.in_flight));
         report.add(rows.back(), cluster);
       }
     }

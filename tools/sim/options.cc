@@ -13,7 +13,7 @@ constexpr const char* kDescription =
     "measurement. docs/notes/simulator.md has the model and the format of cluster files.";
 
 struct Lists {
-  std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "1M";
+  std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "engine";
 };
 
 void read_ranks(const std::string& text, Options* options) {
@@ -43,10 +43,14 @@ void resolve(const Lists& lists, Options* options) {
   if (!collective) throw CLI::ValidationError("-c", tools::no_collective(lists.collective));
   options->collective = static_cast<schedule::Collective>(*collective);
   options->candidates = tools::split_list(lists.candidates);
-  if (lists.slice == "best") return;
+  if (lists.slice == "engine") return;
+  if (lists.slice == "best") {
+    options->slices = {1 << 20, 4 << 20, 16 << 20, 0};
+    return;
+  }
   const auto slice = lists.slice == "whole" ? std::optional<std::size_t>(0) : tools::parse_size(lists.slice);
   if (!slice) throw CLI::ValidationError("--slice", tools::no_size(lists.slice));
-  options->slice_bytes = static_cast<double>(*slice);
+  options->slices = {static_cast<double>(*slice)};
 }
 
 void add_what(CLI::App* app, Lists* lists, Options* options) {
@@ -58,11 +62,11 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
   app->add_option("-a,--algorithms", lists->candidates,
                   "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
                   "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-                  "engine: what the engine would run, in its own slices. Default: all that run over messages");
-  app->add_option("--slice", lists->slice, "piece that the data is pipelined in: a size, whole, or best of several")
+                  "engine: what the engine would run. Default: all that run over messages");
+  app->add_option("--slice", lists->slice,
+                  "pieces that the data is pipelined in: as the engine cuts it, a size, whole, or best of several")
       ->capture_default_str();
-  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank")
-      ->capture_default_str()
+  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank (default: as many as in the engine)")
       ->check(CLI::Range(1, 64));
 }
 

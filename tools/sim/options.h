@@ -16,15 +16,15 @@ struct Options {
   std::vector<double> sizes = {64 << 20};
   schedule::Collective collective = schedule::Collective::kAllreduce;
   std::vector<std::string> candidates;  // algorithms and plans; empty: all of the collective that need only messages
-  std::optional<double> slice_bytes;    // nullopt: the best of several; 0: whole
-  std::int32_t in_flight = 4;
-  std::string schedule;  // a user's, in place of candidates
-  std::string write;     // write this algorithm's schedule file
-  std::string plot;      // file
-  std::string curves;    // folder
-  std::string train;     // model, in place of collectives
-  double rate = 0;       // of one GPU, images or tokens a second; 0: as published for the model
-  double batch = 0;      // images or tokens of one GPU in a step; 0: as in what was published
+  std::vector<double> slices;           // of which the best is kept, 0: whole; empty: the engine's
+  std::int32_t in_flight = 0;           // 0: the engine's
+  std::string schedule;                 // a user's, in place of candidates
+  std::string write;                    // write this algorithm's schedule file
+  std::string plot;                     // file
+  std::string curves;                   // folder
+  std::string train;                    // model, in place of collectives
+  double rate = 0;                      // of one GPU, images or tokens a second; 0: as published for the model
+  double batch = 0;                     // images or tokens of one GPU in a step; 0: as in what was published
   double most_steps = 150e6;
   bool control = false;
   bool path = false;

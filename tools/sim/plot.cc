@@ -64,6 +64,12 @@ Axis axis_over(std::vector<double> values, double low, double high) {
   return axis;
 }
 
+// The mark below the least value.
+double least_percent(const std::vector<double>& values) {
+  const auto least = std::min_element(values.begin(), values.end());
+  return least == values.end() ? 0 : std::clamp(std::floor(*least / 20) * 20, 0.0, 80.0);
+}
+
 std::string grid(const Axis& x, const Axis& y) {
   std::string svg;
   for (const double mark : x.marks()) {
@@ -111,7 +117,8 @@ std::string to_svg(const Plot& plot) {
     }
   }
   const Axis x = axis_over(xs, kLeft, kWidth - kRight);
-  const Axis y = plot.is_percent ? Axis{0, 100, kHeight - kBottom, kTop, true} : axis_over(ys, kHeight - kBottom, kTop);
+  Axis y = axis_over(ys, kHeight - kBottom, kTop);
+  if (plot.is_percent) y = {least_percent(ys), 100, kHeight - kBottom, kTop, true};
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kWidth) + " " +
                     number(kHeight) + "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +

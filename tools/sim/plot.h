@@ -16,7 +16,7 @@ struct Plot {
   std::string title;
   std::string x_title;
   std::string y_title;
-  bool is_percent = false;  // the y axis is linear, from 0 to 100
+  bool is_percent = false;  // the y axis is linear, up to 100
   std::vector<Curve> curves;
 
   void add(const std::string& name, double x, double y);

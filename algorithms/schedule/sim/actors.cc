@@ -36,6 +36,7 @@ struct Behaviour {
  private:
   void add_stage(const StagePart& part) {
     auto& lanes = actor.stages.emplace_back();
+    actor.shares.push_back(part.fraction);
     if (part.program == nullptr) return;
     for (const LaneProgram& lane : part.program->lanes) {
       auto& blocks = lanes.emplace_back();
@@ -65,9 +66,11 @@ std::uint64_t hash_of(const Actor& actor) {
   for (const ActorOp& op : actor.ops) {
     hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.signal) << 16 |
                          static_cast<std::uint64_t>(op.op.blocked_by) << 24 |
+                         static_cast<std::uint64_t>(op.op.follows) << 31 |
                          static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.slot)) << 32);
     hash = mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
   }
+  for (const double share : actor.shares) hash = mix(hash, std::bit_cast<std::uint64_t>(share));
   for (const auto& stage : actor.stages) {
     hash = mix(hash, stage.size());
     for (const auto& lane : stage) {

@@ -58,6 +58,7 @@ struct Actor {
   std::vector<Slot> slots;
   std::vector<ActorOp> ops;
   std::vector<std::vector<std::vector<ActorBlock>>> stages;  // [stage][lane]; no lanes: sits it out
+  std::vector<double> shares;                                // [stage] of a piece that its group works on
 };
 
 struct Actors {

@@ -18,9 +18,13 @@ Engine::Engine(const Actors& actors, const Cluster& cluster, const EngineOptions
   const std::size_t stages = actors.actors.front().stages.size();
   for (std::size_t stage = 0; stage < stages; ++stage) {
     std::size_t lanes = 1;
-    for (const Actor& actor : actors.actors) lanes = std::max(lanes, actor.stages[stage].size());
-    stage_tags_.push_back(tags_);
-    tags_ += static_cast<std::int32_t>(lanes) + schedule::kMaxSignals;
+    std::int32_t parts = 1;
+    for (const Actor& actor : actors.actors) {
+      lanes = std::max(lanes, actor.stages[stage].size());
+      parts = std::max(parts, parts_of(actor, stage, options_));
+    }
+    stage_tags_.push_back({tags_, static_cast<std::int32_t>(lanes) + schedule::kMaxSignals});
+    tags_ += parts * stage_tags_.back().each;
   }
   connect();
 }
@@ -109,21 +113,21 @@ void Engine::handle_departure(const Departure& departure) {
   const Time arrival = now_ + picoseconds(cluster_.levels[at(slot.level)].latency_us);
   Message message = departure.message;
   const std::int32_t piece = message.tag / tags_;
-  const std::int32_t tag = message.tag % tags_;
-  const auto above = std::upper_bound(stage_tags_.begin(), stage_tags_.end(), tag);
-  const auto stage = static_cast<std::int32_t>(above - stage_tags_.begin()) - 1;
+  const Place place = place_of(message.tag % tags_);
   if (trace_ != nullptr) {
     // It waited for the message before it, unless it began when it was handed over.
-    const Time handed = message.cause < 0 ? 0 : trace_->records[at(message.cause)].end;
+    const Time handed =
+        (owner.pulls ? request_time(slot) : 0) + (message.cause < 0 ? 0 : trace_->records[at(message.cause)].end);
     const bool queued = departure.began > handed && owner.last_wire >= 0;
     const std::int32_t cause = queued ? owner.last_wire : message.cause;
-    message.cause = trace_->add({true, owner.actor, piece, stage, -1, owner.slot, departure.began, arrival, cause});
+    message.cause = trace_->add({true, owner.actor, piece, static_cast<std::int32_t>(place.stage), -1, owner.slot,
+                                 departure.began, arrival, cause});
     owner.last_wire = message.cause;
   }
   add_event(arrival, What::kArrival, departure.connection, message);
-  const std::int32_t lane = tag - stage_tags_[at(stage)] - schedule::kMaxSignals;
-  if (owner.pulls || lane < 0) return;
+  if (owner.pulls || place.lane < 0) return;
   const std::int32_t run = piece % options_.in_flight;
+  const std::int32_t lane = index_of(owner.actor, place);
   LaneState& state = states_[at(owner.actor)].runs[at(run)].lanes[at(lane)];
   const auto send = std::find_if(state.sends.begin(), state.sends.end(),
                                  [&](const PendingSend& pending) { return pending.slot == owner.slot; });
@@ -140,11 +144,17 @@ void Engine::handle_arrival(std::int32_t connection, const Message& message) {
   Owner& owner = owners_[at(connection)];
   const std::int32_t piece = message.tag / tags_;
   const std::int32_t run = piece % options_.in_flight;
+  const Place place = place_of(message.tag % tags_);
   if (owner.pulls) {
-    PieceRun& puller = states_[at(owner.actor)].runs[at(run)];
-    const std::int32_t lane = message.tag % tags_ - stage_tags_[puller.stage] - schedule::kMaxSignals;
-    LaneState& state = puller.lanes[at(lane)];
-    ++state.pulled;
+    const std::int32_t lane = index_of(owner.actor, place);
+    LaneState& state = states_[at(owner.actor)].runs[at(run)].lanes[at(lane)];
+    const auto known = std::find_if(state.pulled.begin(), state.pulled.end(),
+                                    [&](const auto& pulled) { return pulled.first == owner.slot; });
+    if (known != state.pulled.end()) {
+      ++known->second;
+    } else {
+      state.pulled.emplace_back(owner.slot, 1);
+    }
     if (!state.working) state.cause = message.cause;
     advance(owner.actor, run, lane);
     return;
@@ -154,9 +164,13 @@ void Engine::handle_arrival(std::int32_t connection, const Message& message) {
   if (trace_ != nullptr) owner.causes[message.tag].push_back(message.cause);
   for (const auto& [actor, slot] : owner.readers) {
     const PieceRun& reader = states_[at(actor)].runs[at(run)];
-    if (reader.piece != piece) continue;
-    for (std::size_t lane = 0; lane < reader.lanes.size(); ++lane) {
-      advance(actor, run, static_cast<std::int32_t>(lane));
+    const auto is_there = [&] { return reader.piece == piece && reader.stage == place.stage; };
+    if (place.lane >= 0) {
+      if (is_there() && place.lane < lanes_of(actor, place.stage)) advance(actor, run, index_of(actor, place));
+      continue;
+    }
+    for (std::int32_t lane = 0; is_there() && lane < lanes_of(actor, place.stage); ++lane) {
+      advance(actor, run, index_of(actor, {place.stage, place.part, lane}));
     }
   }
 }
@@ -171,7 +185,8 @@ void Engine::enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lan
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
   state.working = true;
-  const std::int64_t key = static_cast<std::int64_t>(piece.piece) * 64 + lane;
+  const std::int64_t part = static_cast<std::int64_t>(piece.piece) * tags_ + state.part;
+  const std::int64_t key = part * 64 + lane % lanes_of(actor, piece.stage);
   states_[at(actor)].ready.push_back({key, run, lane, now_, duration, state.cause});
   wake(actor);
 }

@@ -1,5 +1,6 @@
 // Engine: how lanes go through their steps.
 #include <algorithm>
+#include <cmath>
 
 #include "algorithms/index.h"
 #include "algorithms/schedule/sim/engine.h"
@@ -16,22 +17,42 @@ bool receives(StepKind kind) { return kind == StepKind::kRecv || kind == StepKin
 
 }  // namespace
 
-// Signals before lanes.
-std::int32_t Engine::signal_tag(std::size_t stage, std::int32_t signal) const { return stage_tags_[stage] + signal; }
-std::int32_t Engine::lane_tag(std::size_t stage, std::int32_t lane) const {
-  return stage_tags_[stage] + schedule::kMaxSignals + lane;
+std::int32_t parts_of(const Actor& actor, std::size_t stage, const EngineOptions& options) {
+  const double bytes = options.stages[stage].bytes;
+  if (bytes <= 0) return 1;
+  return std::max(1, static_cast<std::int32_t>(std::ceil(actor.shares[stage] * options.piece_bytes / bytes - 1e-9)));
 }
 
-std::int32_t Engine::segments(double bytes) const {
-  const double count = bytes / options_.segment_bytes;
+// Signals before lanes.
+std::int32_t Engine::signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const {
+  return stage_tags_[stage].first + part * stage_tags_[stage].each + signal;
+}
+std::int32_t Engine::lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const {
+  return signal_tag(stage, state.part, schedule::kMaxSignals) + lane;
+}
+Engine::Place Engine::place_of(std::int32_t tag) const {
+  std::size_t stage = stage_tags_.size() - 1;
+  while (stage_tags_[stage].first > tag) --stage;
+  const std::int32_t rest = tag - stage_tags_[stage].first;
+  return {stage, rest / stage_tags_[stage].each, rest % stage_tags_[stage].each - schedule::kMaxSignals};
+}
+
+std::int32_t Engine::segments(std::size_t stage, double bytes) const {
+  const double count = bytes / options_.stages[stage].segment_bytes;
   return count <= 1 ? 1 : count >= kMostSegments ? kMostSegments : static_cast<std::int32_t>(count + 0.999999);
 }
 
 // Of all of the op's messages.
-Time Engine::overhead(const Actor& actor, const ActorOp& op, double bytes) const {
-  const double messages = std::max(1.0, bytes / options_.segment_bytes);
+Time Engine::overhead(const Actor& actor, std::size_t stage, const ActorOp& op, double bytes) const {
+  const double messages = std::max(1.0, bytes / options_.stages[stage].segment_bytes);
   const Level& level = cluster_.levels[at(actor.slots[at(op.slot)].level)];
   return rounded(level.overhead_us * kPicosecondsPerMicrosecond * messages);
+}
+
+// Until the peer's memory hears of a get: what is mapped is read at once.
+Time Engine::request_time(const Slot& slot) const {
+  const Level& level = cluster_.levels[at(slot.level)];
+  return level.name == topology::kHost ? 0 : rounded(level.latency_us * kPicosecondsPerMicrosecond);
 }
 
 Time Engine::work(const ActorOp& op, double bytes) const {
@@ -48,7 +69,8 @@ std::int64_t Engine::turns(const ActorBlock& block) const {
 const ActorOp* Engine::current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
   const Actor& about = actors_.actors[at(actor)];
   const LaneState& state = run.lanes[at(lane)];
-  const auto& blocks = about.stages[run.stage][at(lane)];
+  const auto& lanes = about.stages[run.stage];
+  const auto& blocks = lanes[at(lane) % lanes.size()];
   if (at(state.block) == blocks.size()) return nullptr;
   return &about.ops[at(blocks[at(state.block)].begin + state.op)];
 }
@@ -81,23 +103,49 @@ void Engine::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t caus
     }
     return begin_pieces(actor, cause);
   }
-  piece.lanes.assign(stages[piece.stage].size(), LaneState());
-  for (LaneState& lane : piece.lanes) lane.cause = cause;
+  piece.parts = parts_of(actors_.actors[at(actor)], piece.stage, options_);
+  piece.begun = piece.ended = 0;
+  LaneState none;
+  none.done = true;
+  piece.lanes.assign(stages[piece.stage].size() * at(options_.stages[piece.stage].in_flight), none);
+  begin_parts(actor, run, cause);
+}
+
+// What begins may end at once, and others with it.
+void Engine::begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause) {
+  PieceRun& piece = states_[at(actor)].runs[at(run)];
   const std::int32_t number = piece.piece;
   const std::size_t stage = piece.stage;
-  for (std::size_t lane = 0; lane < stages[stage].size(); ++lane) {
-    if (piece.piece != number || piece.stage != stage) return;
-    advance(actor, run, static_cast<std::int32_t>(lane));
+  const auto is_there = [&] { return piece.piece == number && piece.stage == stage; };
+  while (is_there() && piece.begun < piece.parts && piece.begun - piece.ended < options_.stages[stage].in_flight) {
+    const Place first{stage, piece.begun++, 0};
+    const std::int32_t begin = index_of(actor, first), end = begin + lanes_of(actor, stage);
+    for (std::int32_t lane = begin; lane < end; ++lane) {
+      piece.lanes[at(lane)] = LaneState();
+      piece.lanes[at(lane)].part = first.part;
+      piece.lanes[at(lane)].cause = cause;
+    }
+    for (std::int32_t lane = begin; is_there() && lane < end; ++lane) advance(actor, run, lane);
   }
 }
 
+// Parts end in order, as pieces do.
 void Engine::end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   piece.lanes[at(lane)].done = true;
   const std::int32_t cause = piece.lanes[at(lane)].cause;
-  if (!std::all_of(piece.lanes.begin(), piece.lanes.end(), [](const LaneState& each) { return each.done; })) return;
-  ++piece.stage;
-  begin_stage(actor, run, cause);
+  const std::int32_t before = piece.ended;
+  for (; piece.ended < piece.begun; ++piece.ended) {
+    const auto first = piece.lanes.begin() + index_of(actor, {piece.stage, piece.ended, 0});
+    if (!std::all_of(first, first + lanes_of(actor, piece.stage), [](const LaneState& each) { return each.done; }))
+      break;
+  }
+  if (piece.ended == piece.parts) {
+    ++piece.stage;
+    begin_stage(actor, run, cause);
+  } else if (piece.ended != before) {
+    begin_parts(actor, run, cause);
+  }
 }
 
 void Engine::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
@@ -118,9 +166,10 @@ void Engine::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
 void Engine::next_op(std::int32_t actor, std::int32_t run, LaneState* lane) {
   const PieceRun& piece = states_[at(actor)].runs[at(run)];
   const auto number = static_cast<std::size_t>(lane - piece.lanes.data());
-  const ActorBlock& block = actors_.actors[at(actor)].stages[piece.stage][number][at(lane->block)];
-  lane->segment = lane->pulled = 0;
-  lane->issued = false;
+  const auto& lanes = actors_.actors[at(actor)].stages[piece.stage];
+  const ActorBlock& block = lanes[number % lanes.size()][at(lane->block)];
+  lane->segment = 0;
+  lane->issued = std::max(0, lane->issued - 1);
   if (++lane->op < block.end - block.begin) return;
   lane->op = 0;
   if (++lane->turn < turns(block)) return;
@@ -138,32 +187,44 @@ bool Engine::blocked(const LaneState& lane, const ActorOp& op) const {
 
 // True: nothing more to do. False: it waits, or the processor has work to do for it.
 bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op) {
-  LaneState& state = states_[at(actor)].runs[at(run)].lanes[at(lane)];
-  const Actor& about = actors_.actors[at(actor)];
-  const double bytes = bytes_of(op);
+  const PieceRun& piece = states_[at(actor)].runs[at(run)];
+  const LaneState& state = piece.lanes[at(lane)];
+  const double bytes = bytes_of(piece, op);
   if (blocked(state, op)) return false;
   switch (op.op.kind) {
     case StepKind::kSend:
     case StepKind::kSignal:
       break;
     case StepKind::kPut:
-      if (state.issued) return state.sends.empty();
+      if (state.issued > 0) return state.sends.empty();
       break;
     case StepKind::kGet:
     case StepKind::kGetReduce:
-      if (state.issued) return try_receive(actor, run, lane, op);
+      if (state.issued > 0) return try_receive(actor, run, lane, op);
       break;
     case StepKind::kRecv:
     case StepKind::kRecvReduce:
       return try_receive(actor, run, lane, op);
     case StepKind::kWait:
-      return take_arrival(actor, run, lane, op, signal_tag(states_[at(actor)].runs[at(run)].stage, op.op.signal));
+      return take_arrival(actor, run, lane, op, signal_tag(piece.stage, state.part, op.op.signal));
     default:
       enqueue_task(actor, run, lane, work(op, bytes));
       return false;
   }
-  enqueue_task(actor, run, lane, overhead(about, op, bytes));
+  const Time each = op.op.follows ? 0 : overhead(actors_.actors[at(actor)], piece.stage, op, bytes);
+  enqueue_task(actor, run, lane, gets(op.op.kind) ? each * gets_from(actor, piece, lane) : each);
   return false;
+}
+
+// How many gets stand in a row from the lane's op on.
+std::int32_t Engine::gets_from(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
+  const Actor& about = actors_.actors[at(actor)];
+  const auto& lanes = about.stages[run.stage];
+  const LaneState& state = run.lanes[at(lane)];
+  const ActorBlock& block = lanes[at(lane) % lanes.size()][at(state.block)];
+  std::int32_t end = block.begin + state.op;
+  while (end < block.end && gets(about.ops[at(end)].op.kind)) ++end;
+  return end - block.begin - state.op;
 }
 
 // The next message or signal from the op's peer with that tag, if it is here.
@@ -187,16 +248,21 @@ bool Engine::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lan
 
 // Takes the next segment if it is here.
 bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op) {
-  const PieceRun& piece = states_[at(actor)].runs[at(run)];
-  const LaneState& state = piece.lanes[at(lane)];
-  const double bytes = bytes_of(op);
-  const std::int32_t count = segments(bytes);
+  PieceRun& piece = states_[at(actor)].runs[at(run)];
+  LaneState& state = piece.lanes[at(lane)];
+  const double bytes = bytes_of(piece, op);
+  const std::int32_t count = segments(piece.stage, bytes);
   Time duration = work(op, bytes / count);
   if (gets(op.op.kind)) {
-    if (state.pulled <= state.segment) return false;
+    const auto pulled = std::find_if(state.pulled.begin(), state.pulled.end(),
+                                     [&](const auto& some) { return some.first == op.slot && some.second > 0; });
+    if (pulled == state.pulled.end()) return false;
+    --pulled->second;
   } else {
-    if (!take_arrival(actor, run, lane, op, lane_tag(piece.stage, lane))) return false;
-    duration += overhead(actors_.actors[at(actor)], op, bytes) / count;
+    if (!take_arrival(actor, run, lane, op, lane_tag(piece.stage, state, lane % lanes_of(actor, piece.stage)))) {
+      return false;
+    }
+    duration += overhead(actors_.actors[at(actor)], piece.stage, op, bytes) / count;
   }
   enqueue_task(actor, run, lane, duration);
   return false;
@@ -208,13 +274,13 @@ void Engine::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const
   PieceRun& piece = self.runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
   const bool signal = op.op.kind == StepKind::kSignal;
-  const double bytes = bytes_of(op);
-  const std::int32_t count = signal ? 1 : segments(bytes);
-  const std::int32_t tag = signal ? signal_tag(piece.stage, op.op.signal) : lane_tag(piece.stage, lane);
+  const double bytes = bytes_of(piece, op);
+  const std::int32_t count = signal ? 1 : segments(piece.stage, bytes);
+  const std::int32_t tag = signal ? signal_tag(piece.stage, state.part, op.op.signal)
+                                  : lane_tag(piece.stage, state, lane % lanes_of(actor, piece.stage));
   const Message message{bytes / count, piece.piece * tags_ + tag, cause};
   if (gets(op.op.kind)) {
-    const Level& level = cluster_.levels[at(actors_.actors[at(actor)].slots[at(op.slot)].level)];
-    const Time arrival = now_ + rounded(level.latency_us * kPicosecondsPerMicrosecond);
+    const Time arrival = now_ + request_time(actors_.actors[at(actor)].slots[at(op.slot)]);
     for (std::int32_t i = 0; i < count; ++i) add_event(arrival, What::kRequest, self.in[at(op.slot)], message);
     return;
   }
@@ -230,13 +296,14 @@ void Engine::complete(std::int32_t actor, const Task& task) {
   const std::int32_t record = note_task(actor, task);
   lane.working = false;
   lane.cause = record;
-  const bool issues = !lane.issued && (gets(op.op.kind) || op.op.kind == StepKind::kPut);
-  if (issues || op.op.kind == StepKind::kSend || op.op.kind == StepKind::kSignal) {
-    post(actor, task.run, task.lane, op, record);
-  }
+  const bool issues = lane.issued == 0 && (gets(op.op.kind) || op.op.kind == StepKind::kPut);
   if (issues) {
-    lane.issued = true;
-  } else if (!receives(op.op.kind) || ++lane.segment == segments(bytes_of(op))) {
+    lane.issued = std::max(1, gets_from(actor, piece, task.lane));
+    for (std::int32_t i = 0; i < lane.issued; ++i) post(actor, task.run, task.lane, (&op)[i], record);
+    return advance(actor, task.run, task.lane);
+  }
+  if (op.op.kind == StepKind::kSend || op.op.kind == StepKind::kSignal) post(actor, task.run, task.lane, op, record);
+  if (!receives(op.op.kind) || ++lane.segment == segments(piece.stage, bytes_of(piece, op))) {
     next_op(actor, task.run, &lane);
   }
   advance(actor, task.run, task.lane);

@@ -10,15 +10,19 @@ namespace roda::sim {
 namespace {
 
 constexpr double kRounding = 1e-6;  // of a picosecond: sums in another order are the same sum
+constexpr double kSame = 1e-12;     // relative, of rates
 
 }  // namespace
 
 Network::Network(const std::vector<LinkClass>& links) {
-  for (const LinkClass& link : links) links_.push_back({link.capacity, {}, 0, 0, 0});
+  for (const LinkClass& link : links) links_.emplace_back().capacity = link.capacity;
 }
 
 std::int32_t Network::connect(const std::vector<Hop>& route) {
-  connections_.emplace_back().route = &route;
+  Connection& connection = connections_.emplace_back();
+  connection.route = &route;
+  connection.most = std::numeric_limits<double>::infinity();
+  for (const Hop& hop : route) connection.most = std::min(connection.most, links_[at(hop.link)].capacity / hop.flows);
   return static_cast<std::int32_t>(connections_.size()) - 1;
 }
 
@@ -54,42 +58,58 @@ void Network::begin(std::int32_t number, Time now) {
     push({now, number, connection.version});
     return;
   }
+  fresh_.push_back(number);
   for (const Hop& hop : *connection.route) {
-    links_[at(hop.link)].users.emplace_back(number, hop.flows);
+    LinkState& link = links_[at(hop.link)];
+    link.users.emplace_back(number, hop.flows);
+    link.demand += connection.most * hop.flows;
     disturbed_.push_back(hop.link);
   }
 }
 
 void Network::leave(std::int32_t number) {
   for (const Hop& hop : *connections_[at(number)].route) {
-    auto& users = links_[at(hop.link)].users;
+    LinkState& link = links_[at(hop.link)];
+    auto& users = link.users;
     const auto user = std::find_if(users.begin(), users.end(), [&](const auto& u) { return u.first == number; });
     if (user == users.end()) continue;
     *user = users.back();
     users.pop_back();
+    link.demand = users.empty() ? 0 : link.demand - connections_[at(number)].most * hop.flows;
     disturbed_.push_back(hop.link);
   }
 }
 
-// Everything that shares a link, directly or through others, with `first`.
-void Network::collect(std::int32_t first) {
-  found_links_.assign(1, first);
-  found_.clear();
-  links_[at(first)].seen = epoch_;
-  for (std::size_t i = 0; i < found_links_.size(); ++i) {
-    for (const auto& [number, flows] : links_[at(found_links_[i])].users) {
-      Connection& connection = connections_[at(number)];
-      if (connection.seen == epoch_) continue;
-      connection.seen = epoch_;
-      connection.fixed = false;
-      found_.push_back(number);
-      for (const Hop& hop : *connection.route) {
-        if (links_[at(hop.link)].seen == epoch_) continue;
-        links_[at(hop.link)].seen = epoch_;
-        found_links_.push_back(hop.link);
-      }
-    }
+// Whether its users could want more than it has. What is not scarce decides about nobody, and ties nobody together.
+bool Network::is_scarce(const LinkState& link) { return link.demand > link.capacity * (1 + 1e-9); }
+
+// One of those whose rates are to be found, and the scarce links that it crosses.
+void Network::add(std::int32_t number) {
+  Connection& connection = connections_[at(number)];
+  if (connection.seen == epoch_) return;
+  connection.seen = epoch_;
+  connection.fixed = false;
+  found_.push_back(number);
+  for (const Hop& hop : *connection.route) {
+    if (is_scarce(links_[at(hop.link)])) add_link(hop.link);
   }
+}
+
+void Network::add_link(std::int32_t number) {
+  if (links_[at(number)].seen == epoch_) return;
+  links_[at(number)].seen = epoch_;
+  found_links_.push_back(number);
+}
+
+// Finds the rates of what was added, and of all that shares scarce links with it, directly or through others.
+void Network::share_out(Time now) {
+  for (std::size_t i = 0; i < found_links_.size(); ++i) {
+    for (const auto& user : links_[at(found_links_[i])].users) add(user.first);
+  }
+  fill();
+  for (const std::int32_t number : found_) apply(number, now);
+  found_links_.clear();
+  found_.clear();
 }
 
 void Network::fix(std::int32_t number, double rate) {
@@ -103,7 +123,8 @@ void Network::fix(std::int32_t number, double rate) {
   }
 }
 
-// Progressive filling: the link that gives its users least decides about them, then the next.
+// Progressive filling: the link that gives its users least decides about them, then the next. Whom the rest of its
+// route gives less than that has less.
 void Network::fill() {
   constexpr double kNoFlows = 1e-9;
   for (const std::int32_t number : found_links_) {
@@ -112,30 +133,35 @@ void Network::fill() {
     link.flows = 0;
     for (const auto& user : link.users) link.flows += user.second;
   }
-  std::size_t open = found_.size();
-  while (open > 0) {
+  const auto most = [&](std::int32_t number) { return connections_[at(number)].most; };
+  std::sort(found_.begin(), found_.end(),
+            [&](auto a, auto b) { return std::pair(most(a), a) < std::pair(most(b), b); });
+  for (std::size_t next = 0; next < found_.size();) {
     double least = std::numeric_limits<double>::infinity();
     for (const std::int32_t number : found_links_) {
       const LinkState& link = links_[at(number)];
       if (link.flows > kNoFlows) least = std::min(least, std::max(link.room, 0.0) / link.flows);
     }
-    const std::size_t before = open;
+    const std::size_t before = next;
+    for (; next < found_.size(); ++next) {
+      const bool is_fixed = connections_[at(found_[next])].fixed;
+      if (!is_fixed && most(found_[next]) > least * (1 + kSame)) break;
+      if (!is_fixed) fix(found_[next], most(found_[next]));
+    }
+    if (next != before) continue;
     for (const std::int32_t number : found_links_) {
       const LinkState& link = links_[at(number)];
-      if (link.flows <= kNoFlows || std::max(link.room, 0.0) / link.flows > least * (1 + 1e-12)) continue;
+      if (link.flows <= kNoFlows || std::max(link.room, 0.0) / link.flows > least * (1 + kSame)) continue;
       for (const auto& user : link.users) {
-        if (connections_[at(user.first)].fixed) continue;
-        fix(user.first, least);
-        --open;
+        if (!connections_[at(user.first)].fixed) fix(user.first, least);
       }
     }
-    if (open == before) break;
   }
 }
 
 void Network::apply(std::int32_t number, Time now) {
   Connection& connection = connections_[at(number)];
-  if (connection.rate > 0 && std::abs(connection.fresh - connection.rate) <= 1e-12 * connection.rate) return;
+  if (connection.rate > 0 && std::abs(connection.fresh - connection.rate) <= kSame * connection.rate) return;
   if (connection.rate > 0) connection.left -= connection.rate * static_cast<double>(now - connection.updated);
   connection.left = std::max(connection.left, 0.0);
   connection.updated = now;
@@ -148,12 +174,23 @@ void Network::settle(Time now) {
   for (const std::int32_t number : started_) begin(number, now);
   started_.clear();
   ++epoch_;
-  for (const std::int32_t link : disturbed_) {
-    if (links_[at(link)].seen == epoch_ || links_[at(link)].users.empty()) continue;
-    collect(link);
-    fill();
-    for (const std::int32_t number : found_) apply(number, now);
+  for (const std::int32_t number : disturbed_) {
+    LinkState& link = links_[at(number)];
+    const bool was_scarce = link.was_scarce;
+    link.was_scarce = is_scarce(link);
+    if (link.was_scarce) {
+      if (link.seen == epoch_) continue;
+      add_link(number);
+    } else if (was_scarce) {
+      for (const auto& user : link.users) add(user.first);
+    }
+    share_out(now);
   }
+  for (const std::int32_t number : fresh_) {
+    add(number);
+    share_out(now);
+  }
+  fresh_.clear();
   disturbed_.clear();
   while (!heap_.empty() && connections_[at(heap_.front().connection)].version != heap_.front().version) {
     std::pop_heap(heap_.begin(), heap_.end(), [](const Entry& a, const Entry& b) { return a.time > b.time; });

@@ -52,6 +52,7 @@ class Network {
  private:
   struct Connection {
     const std::vector<Hop>* route = nullptr;
+    double most = 0;  // bytes per picosecond, if nobody else were there
     std::vector<Message> waiting;
     std::size_t head = 0;  // of waiting
     Message current;
@@ -74,6 +75,8 @@ class Network {
   struct LinkState {
     double capacity = 0;
     std::vector<std::pair<std::int32_t, double>> users;  // connection, flows
+    double demand = 0;                                   // of the users, each as if nobody else were there
+    bool was_scarce = false;                             // when rates were last found
     std::uint32_t seen = 0;
     double room = 0;
     double flows = 0;
@@ -83,7 +86,10 @@ class Network {
   void begin(std::int32_t number, Time now);
   bool goes_on(std::int32_t number, Time now);
   void leave(std::int32_t number);
-  void collect(std::int32_t first);
+  static bool is_scarce(const LinkState& link);
+  void add(std::int32_t number);
+  void add_link(std::int32_t number);
+  void share_out(Time now);
   void fill();
   void fix(std::int32_t number, double rate);
   void apply(std::int32_t number, Time now);
@@ -92,6 +98,7 @@ class Network {
   std::vector<LinkState> links_;
   std::vector<Connection> connections_;
   std::vector<std::int32_t> started_;    // connections to begin their next message
+  std::vector<std::int32_t> fresh_;      // that have begun and have no rate yet
   std::vector<std::int32_t> disturbed_;  // links whose users changed
   std::vector<std::int32_t> found_links_, found_;
   std::vector<Entry> heap_;

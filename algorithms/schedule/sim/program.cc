@@ -86,6 +86,7 @@ class Translator {
     const std::int32_t count = all ? schedule_.size - 1 : 1;
     for (std::int32_t i = 0; i < count; ++i) {
       const std::int32_t peer = all ? (schedule_.rank + 1 + i) % schedule_.size : step.peer;
+      op.follows = i > 0;
       op.peer = local ? 0 : relative_ ? (peer - schedule_.rank + schedule_.size) % schedule_.size : peer;
       ops->push_back(op);
     }

@@ -24,6 +24,7 @@ struct Op {
   std::int8_t blocked_by = 0;  // 1: not before the lane's last send has left, 2: the one before that, ...; 0: at once
   std::int32_t peer = 0;       // in the group; or how far ahead of the rank, see Program::relative
   double fraction = 0;         // of the stage's data
+  bool follows = false;        // to or from another peer in the same step as the op before
 
   friend bool operator==(const Op&, const Op&) = default;
 };

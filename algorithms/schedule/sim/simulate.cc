@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "algorithms/plan/slices.h"
 #include "algorithms/schedule/sim/actors.h"
 #include "algorithms/schedule/sim/engine.h"
 #include "algorithms/schedule/sim/program.h"
@@ -52,7 +53,7 @@ constexpr std::int64_t kManyRepeats = 96;
 // Pieces that share links beat against each other; rounds do not.
 constexpr double kSamePiece = 2e-3;
 constexpr double kSamePieceRoughly = 5e-2;  // where the whole would cost more steps than this:
-constexpr double kCostly = 2e7;
+constexpr double kCostly = 2e6;
 
 class Simulation {
  public:
@@ -81,6 +82,11 @@ class Simulation {
     return from_user() ? scenario_.schedules.front().collective : scenario_.plan.collective;
   }
 
+  bool may_be_cut() const {
+    if (from_user()) return schedule::is_cut(collective());
+    return plan::cut_of(scenario_.plan).whole.bytes > 0;
+  }
+
   std::optional<std::string> prepare() {
     if (auto wrong = wrong_with(scenario_.cluster)) return wrong;
     const std::int32_t ranks =
@@ -103,7 +109,7 @@ class Simulation {
     if (programs.wrong()) return programs.wrong();
     actors_ = actors_for(programs, routes);
     outcome_.classes = static_cast<std::int32_t>(actors_.actors.size());
-    if (schedule::is_cut(collective()) && collective() != Collective::kAdasum && options_.slice_bytes > 0) {
+    if (may_be_cut() && options_.slice_bytes > 0) {
       outcome_.pieces = std::max<std::int64_t>(1, std::llround(std::ceil(scenario_.bytes / options_.slice_bytes)));
     }
     find_repeats();
@@ -138,8 +144,8 @@ class Simulation {
     if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
     std::vector<std::int64_t> whole = {outcome_.pieces};
     whole.insert(whole.end(), repeats_.begin(), repeats_.end());
-    if (steps(engine_options(whole)) > kCostly) return {outcome_.pieces, stride, stride, kSamePieceRoughly};
-    return {outcome_.pieces, 2 * stride, stride, kSamePiece};
+    const bool is_costly = steps(engine_options(whole)) > kCostly;
+    return {outcome_.pieces, 2 * stride, stride, is_costly ? kSamePieceRoughly : kSamePiece};
   }
 
   // What happens to one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are
@@ -154,7 +160,8 @@ class Simulation {
     engine.pieces = static_cast<std::int32_t>(lengths[0]);
     engine.piece_bytes = scenario_.bytes / static_cast<double>(outcome_.pieces);
     engine.in_flight = options_.in_flight;
-    engine.segment_bytes = options_.segment_bytes;
+    engine.stages = options_.stages;
+    engine.stages.resize(actors_.actors.front().stages.size(), {0, 1, options_.segment_bytes});
     for (std::size_t i = 0; i < repeats_.size(); ++i) engine.shortened[repeats_[i]] = lengths[i + 1];
     return engine;
   }
@@ -163,12 +170,14 @@ class Simulation {
   double steps(const EngineOptions& engine) const {
     double steps = 0;
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](const ActorBlock& block) {
+      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
         const auto found = engine.shortened.find(block.repeat);
         const auto turns = static_cast<double>(found == engine.shortened.end() ? block.repeat : found->second);
+        const double parts = parts_of(actor, stage, engine);
+        const double segment = engine.stages[stage].segment_bytes;
         for (std::int32_t i = block.begin; i < block.end; ++i) {
-          const double bytes = actor.ops[static_cast<std::size_t>(i)].bytes * engine.piece_bytes;
-          steps += turns * std::clamp(bytes / engine.segment_bytes, 1.0, static_cast<double>(kMostSegments));
+          const double bytes = actor.ops[static_cast<std::size_t>(i)].bytes * engine.piece_bytes / parts;
+          steps += turns * parts * std::clamp(bytes / segment, 1.0, static_cast<double>(kMostSegments));
         }
       });
     }
@@ -204,19 +213,21 @@ class Simulation {
 
   template <typename F>
   static void for_each_block(const Actor& actor, F f) {
-    for (const auto& stage : actor.stages) {
-      for (const auto& lane : stage) {
-        for (const ActorBlock& block : lane) f(block);
+    for (std::size_t stage = 0; stage < actor.stages.size(); ++stage) {
+      for (const auto& lane : actor.stages[stage]) {
+        for (const ActorBlock& block : lane) f(stage, block);
       }
     }
   }
 
   void count_traffic() {
     for (const Level& level : scenario_.cluster.levels) outcome_.levels.push_back({level.name, 0, 0});
-    const double piece = scenario_.bytes / static_cast<double>(outcome_.pieces);
+    const EngineOptions engine = engine_options(std::vector<std::int64_t>(1 + repeats_.size(), outcome_.pieces));
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](const ActorBlock& block) {
-        const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces);
+      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
+        const double parts = parts_of(actor, stage, engine);
+        const double part = engine.piece_bytes / parts;
+        const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces) * parts;
         for (std::int32_t i = block.begin; i < block.end; ++i) {
           const ActorOp& op = actor.ops[static_cast<std::size_t>(i)];
           const StepKind kind = op.op.kind;
@@ -224,8 +235,9 @@ class Simulation {
           if (receives || schedule::is_local(kind)) continue;
           const Slot& slot = actor.slots[static_cast<std::size_t>(op.slot)];
           LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
-          level.bytes += times * op.bytes * piece;
-          level.messages += times * std::max(1.0, std::ceil(op.bytes * piece / options_.segment_bytes - 1e-9));
+          level.bytes += times * op.bytes * part;
+          level.messages +=
+              times * std::max(1.0, std::ceil(op.bytes * part / engine.stages[stage].segment_bytes - 1e-9));
         }
       });
     }
@@ -240,6 +252,25 @@ class Simulation {
 };
 
 }  // namespace
+
+Options executed(const Scenario& scenario, Options how) {
+  plan::Cut cut;
+  if (scenario.schedules.empty()) {
+    cut = plan::cut_of(scenario.plan);
+  } else {
+    const schedule::Schedule& first = scenario.schedules.front();
+    cut.whole = plan::stage_slices({}, first.collective, schedule::needs_of(first));
+  }
+  how.slice_bytes = static_cast<double>(cut.whole.bytes);
+  how.in_flight = static_cast<std::int32_t>(cut.whole.in_flight);
+  how.segment_bytes = static_cast<double>(cut.whole.segment_bytes);
+  how.stages.clear();
+  for (const plan::Slices& stage : cut.stages) {
+    how.stages.push_back({static_cast<double>(stage.bytes), static_cast<std::int32_t>(stage.in_flight),
+                          static_cast<double>(stage.segment_bytes)});
+  }
+  return how;
+}
 
 std::optional<double> extrapolate(const std::vector<Dimension>& dimensions, const Measure& measure, bool* whole) {
   *whole = true;

@@ -35,15 +35,25 @@ enum class Folding : std::uint8_t {
   kAlways,  // also where there are few ranks
 };
 
+// How one stage cuts its share of a piece into parts.
+struct StageCut {
+  double bytes = 0;  // of a part; 0: it is not cut
+  std::int32_t in_flight = 1;
+  double segment_bytes = 256 << 10;
+};
+
 struct Options {
   Folding folding = Folding::kAuto;
-  // As the executor's; see core/execute/options.h.
-  double slice_bytes = 1 << 20;  // 0: the whole in one piece
-  std::int32_t in_flight = 4;
+  double slice_bytes = 1 << 20;  // of a piece; 0: the whole in one
+  std::int32_t in_flight = 4;    // pieces
   double segment_bytes = 256 << 10;
+  std::vector<StageCut> stages = {};  // one for each of the plan's; none: they cut nothing
   bool trace = false;
   double most_steps = 150e6;  // that may be simulated; more is refused with its estimate
 };
+
+// `how`, with the slices that the executor would run it in (plan/slices.h).
+Options executed(const Scenario& scenario, Options how = {});
 
 struct LevelTraffic {
   std::string name;

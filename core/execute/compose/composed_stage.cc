@@ -11,19 +11,6 @@ using schedule::Schedule;
 using schedule::Step;
 using schedule::StepKind;
 
-namespace {
-
-// More gain nothing: while one slice is between hosts, one is on its way there and one on its way back.
-constexpr std::uint32_t kMostSlices = 3;
-
-// StageArgs::stage, of which there are 16, tells slice and stage apart. The same on every rank, whatever groups it is
-// in.
-std::size_t slices_for(std::int32_t stages) {
-  return std::clamp<std::size_t>(16 / static_cast<std::size_t>(std::max(stages, 1)), 1, kMostSlices);
-}
-
-}  // namespace
-
 ComposedStage::ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule,
                              const std::vector<StagePool*>& pools, Options options)
     : name_(std::move(name)),
@@ -31,8 +18,8 @@ ComposedStage::ComposedStage(std::string name, std::shared_ptr<const Schedule> s
       options_(std::move(options)),
       map_(*schedule_, options_.slice_bytes),
       parts_(lay_out(*schedule_, pools, &tail_)),
-      order_(slices_for(schedule_->stages), rivals()) {
-  for (std::size_t i = 0; i < slices_for(schedule_->stages); ++i) {
+      order_(plan::level_slices_in_flight(schedule_->stages), rivals()) {
+  for (std::size_t i = 0; i < plan::level_slices_in_flight(schedule_->stages); ++i) {
     slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
   }
 }
@@ -67,7 +54,8 @@ std::uint32_t ComposedStage::slots_per_launch(const Part& part) const {
 // Whether the group tells calls apart by their order, or has too few slots for all slices.
 bool ComposedStage::needs_order(const Part& part) const {
   const std::uint32_t slots = slots_per_launch(part);
-  return part.call->algorithm == schedule::kNative || (slots != 0 && slots < slices_for(schedule_->stages));
+  return part.call->algorithm == schedule::kNative ||
+         (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
 }
 
 // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its

@@ -31,6 +31,7 @@ void resize(SpaceMap* map, std::size_t chunks) {
 // Slices of whole lines, no longer than wanted and alike in length.
 void Layout::cut(std::size_t whole, std::size_t wanted) {
   const std::size_t line = kLine / element_;
+  if (wanted == 0) wanted = (whole + line) * element_;
   const std::size_t limit = std::max(wanted / element_ / line * line, line);
   slices_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
   unit_ = std::max(line, ((whole + slices_ - 1) / slices_ + line - 1) / line * line);
@@ -58,7 +59,7 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   if (data.input == RODA_NOTHING) {
     slices_ = unit_ = 1;
   } else if (data.input == RODA_WHOLE) {
-    cut(count_, collective_ == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes);  // products are of whole vectors
+    cut(count_, slice_bytes);
   } else if (schedule::is_between_pairs(collective_)) {
     const std::size_t longest = std::max(largest(send_counts_, size), largest(recv_counts_, size));
     cut_chunks(in_blocks ? args.max_count : longest, slice_bytes);

@@ -31,7 +31,7 @@ struct SpaceMap {
 class Layout {
  public:
   // `in_blocks`: `slice_bytes` are a staging block's, for all chunks together; otherwise only allreduce and broadcast
-  // are cut. An Adasum is one slice.
+  // are cut. 0: nothing is.
   void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks);
 
   std::size_t slices() const { return slices_; }

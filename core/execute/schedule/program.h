@@ -59,11 +59,6 @@ struct ChunkRun {
   std::int32_t count = 0;
 };
 
-// Whether a schedule with these schedule::Needs bits works on its peers' memory.
-constexpr bool one_sided(std::uint32_t needs) {
-  return (needs & (schedule::kNeedsGet | schedule::kNeedsPut | schedule::kNeedsSignals)) != 0;
-}
-
 inline constexpr std::int32_t kNobody = -2;  // beside schedule::kAllPeers
 
 struct Program {
@@ -104,14 +99,14 @@ struct Program {
   std::vector<ChunkRun> carry;
   std::vector<ChunkRun> copy_out;
 
-  bool one_sided() const { return execute::one_sided(needs); }
+  bool one_sided() const { return schedule::is_one_sided(needs); }
 };
 
 // Whether stages that run a schedule take buckets (see StageArgs::bucket): the one-sided allreduces do. `of`: an
 // Algorithm or a Program.
 template <typename Schedule>
 bool takes_buckets(const Schedule& of) {
-  return of.collective == schedule::Collective::kAllreduce && one_sided(of.needs);
+  return of.collective == schedule::Collective::kAllreduce && schedule::is_one_sided(of.needs);
 }
 
 // Chunks of Input or Output.

@@ -25,7 +25,7 @@ class ScheduleStage final : public Stage {
  public:
   ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
       : group_(group), options_(options), program_(std::move(program)) {
-    std::uint32_t width = slices_of(options, program_.one_sided()).in_flight;
+    std::uint32_t width = slices().in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
     began_.resize(width);
@@ -36,6 +36,7 @@ class ScheduleStage final : public Stage {
   std::string describe() const override;
 
  private:
+  plan::Slices slices() const { return plan::stage_slices(options_, program_.collective, program_.needs); }
   Status check(const StageArgs& args) const;
   Status begin(const StageArgs& args) override;
   Status advance(bool* done) override;
@@ -87,7 +88,7 @@ Status ScheduleStage::begin(const StageArgs& args) {
   RODA_RETURN_IF_ERROR(check(args));
   args_ = args;
   const bool in_blocks = program_.one_sided();
-  layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices_of(options_, in_blocks).bytes, in_blocks);
+  layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
   begun_ = ended_ = 0;
   idle_tests_ = 0;
   return {};

@@ -317,22 +317,9 @@ TEST(Planner, ExplainsWhatIsComposed) {
   const auto choice = nlohmann::json::parse(explain(p, allreduce(64 << 20, {2, 2}), Links(), Form::kChoice));
   EXPECT_EQ(choice["stages"], j["stages"]);
   EXPECT_EQ(choice["runs"]["algorithm"], "hierarchical");
-  EXPECT_EQ(choice["slices"]["bytes"], execute::ExecuteOptions().level_bytes);
   EXPECT_FALSE(choice.contains("candidates"));
   const std::string words = explain(p, allreduce(64 << 20, {4}), Links(), Form::kWords);
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
-}
-
-TEST(Planner, TellsTheSlicesThatStagesRunIn) {
-  const execute::ExecuteOptions options;
-  const auto slices = [](const char* rules, const std::vector<int>& hosts) {
-    return nlohmann::json::parse(explain(planner(rules), allreduce(64 << 20, hosts), Links(), Form::kChoice))["slices"];
-  };
-  EXPECT_EQ(slices("", {4})["bytes"], options.block_bytes);  // near/direct reads its peers' memory
-  EXPECT_EQ(slices("", {4})["in_flight"], execute::kBlocksPerSlot);
-  EXPECT_EQ(slices("allreduce = near/ring", {4})["bytes"], options.slice_bytes);
-  EXPECT_EQ(slices("allreduce = near/ring", {4})["in_flight"], options.slices_in_flight);
-  EXPECT_EQ(slices("", {2, 2})["bytes"], options.level_bytes);
 }
 
 // The model's bytes are the plan's arithmetic: each of two hosts sends half of the ring's 2 (h-1)/h parts.

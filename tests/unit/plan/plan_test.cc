@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "algorithms/plan/compile.h"
+#include "algorithms/plan/slices.h"
 #include "algorithms/schedule/schedule.h"
 #include "tests/unit/plan/expand.h"
 
@@ -250,6 +251,43 @@ TEST(Compiled, InputAndOutputMayBeOneMemory) {
   EXPECT_EQ(verdict(ranks), "");
   ranks[0].lanes[0].steps.back().src.space = schedule::Space::kInput;
   EXPECT_EQ(verdict(ranks), "reads input, which output may have overwritten");
+}
+
+// How plans are cut: messages in slices, memory of peers in blocks, a composition's slices once more by its stages.
+Cut cut_of_one(Collective collective, const char* algorithm) {
+  return cut_of({algorithm, collective, {{collective, algorithm, 0}}});
+}
+
+TEST(Slices, OfOneStage) {
+  const SliceSizes sizes;
+  const Cut ring = cut_of_one(Collective::kAllreduce, "ring");
+  EXPECT_EQ(ring.whole.bytes, sizes.slice_bytes);
+  EXPECT_EQ(ring.whole.in_flight, sizes.slices_in_flight);
+  EXPECT_TRUE(ring.stages.empty());
+  const Cut direct = cut_of_one(Collective::kAllreduce, "direct");  // reads its peers' memory
+  EXPECT_EQ(direct.whole.bytes, sizes.block_bytes);
+  EXPECT_EQ(direct.whole.in_flight, kBlocksPerSlot);
+  EXPECT_EQ(cut_of_one(Collective::kAllgather, "ring").whole.bytes, 0u);
+  EXPECT_EQ(cut_of_one(Collective::kAllgather, "direct").whole.bytes, sizes.block_bytes);
+  EXPECT_EQ(cut_of_one(Collective::kAdasum, "vector_halving").whole.bytes, 0u);
+}
+
+TEST(Slices, AreCutOnceMoreByStages) {
+  const SliceSizes sizes;
+  const Grid grid = nested_grid({{"host", {0, 0, 1, 1}}});
+  const Cut cut = cut_of(hierarchical(grid, {{"direct", "ring", "direct"}}));
+  EXPECT_EQ(cut.whole.bytes, sizes.level_bytes);
+  EXPECT_EQ(cut.whole.in_flight, 3u);
+  ASSERT_EQ(cut.stages.size(), 3u);
+  EXPECT_EQ(cut.stages[0].bytes, sizes.block_bytes);
+  EXPECT_EQ(cut.stages[1].bytes, sizes.slice_bytes);
+  EXPECT_EQ(cut.stages[2].in_flight, kBlocksPerSlot);
+}
+
+TEST(Slices, OfManyStagesFewAreUnderWay) {
+  EXPECT_EQ(level_slices_in_flight(1), 3u);
+  EXPECT_EQ(level_slices_in_flight(7), 2u);
+  EXPECT_EQ(level_slices_in_flight(16), 1u);
 }
 
 }  // namespace

@@ -121,6 +121,45 @@ TEST(Engine, OneSidedAlgorithmsRun) {
   }
 }
 
+// Inside a host memory is mapped: signal 1 + latency 2, the other's half read (1 + wire 1 + latency 2) and added 0.5,
+// announced (1 + 2), read (1 + 1 + 2).
+TEST(Engine, WhatIsMappedIsReadWithoutARequest) {
+  Scenario scenario = flat_allreduce(one_switch(), "direct", 2, 2000);
+  const double with_requests = microseconds(scenario);
+  scenario.cluster.levels[0].name = topology::kHost;
+  EXPECT_NEAR(microseconds(scenario), with_requests - 2 * 2, kExact);
+}
+
+// 8 MiB in one piece, whose stage has two parts of 1 MiB under way: it takes as long as eight pieces, of which two are.
+TEST(Engine, StagesCutTheirPieces) {
+  const Scenario scenario = flat_allreduce(one_switch(), "ring", 4, 8 << 20);
+  Options pieces;
+  pieces.in_flight = 2;
+  pieces.folding = Folding::kNever;
+  Options parts = pieces;
+  parts.slice_bytes = 0;
+  parts.stages = {{1 << 20, 2, parts.segment_bytes}};
+  const Outcome outcome = outcome_of(scenario, parts);
+  EXPECT_EQ(outcome.pieces, 1);
+  EXPECT_NEAR(outcome.seconds * 1e6, microseconds(scenario, pieces), kExact);
+  EXPECT_DOUBLE_EQ(outcome.levels[0].messages, outcome_of(scenario, pieces).levels[0].messages);
+}
+
+// What runs cuts a composition's stages too: blocks of the hosts' memory, which cost more than the slice in one.
+TEST(Engine, ACompositionRunsInTheExecutorsSlices) {
+  Scenario scenario = flat_allreduce(hosts_of(4), "ring", 12, 16 << 20);
+  scenario.grid = plan::nested_grid(lay_out(hosts_of(4), 12).levels);
+  scenario.plan = plan::hierarchical(scenario.grid, {{"direct", "ring", "direct"}});
+  const Options options = executed(scenario);
+  const Outcome outcome = outcome_of(scenario, options);
+  EXPECT_EQ(outcome.pieces, 8);
+  Options uncut = options;
+  uncut.stages.clear();
+  const Outcome as_one = outcome_of(scenario, uncut);
+  EXPECT_GT(outcome.levels[0].messages, 2 * as_one.levels[0].messages);
+  EXPECT_NEAR(outcome.levels[0].bytes, as_one.levels[0].bytes, 1);
+}
+
 TEST(Engine, EveryAlgorithmEnds) {
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
     for (const int ranks : {1, 2, 3, 7, 16, 23}) {

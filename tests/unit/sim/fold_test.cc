@@ -83,6 +83,14 @@ TEST(Fold, CompositionsFoldToo) {
   EXPECT_EQ(expect_same(composed(hosts_of(8), 1024, 4e6, {"ring", "rabenseifner", "ring"}), 0), 1);
 }
 
+TEST(Fold, StagesThatCutTheirPiecesToo) {
+  const Scenario scenario = composed(hosts_of(4), 64, 32 << 20, {"direct", "rabenseifner", "direct"});
+  Options options = executed(scenario);
+  const double folded = microseconds(scenario, options);
+  options.folding = Folding::kNever;
+  EXPECT_NEAR(folded / microseconds(scenario, options), 1, kSamePieces);
+}
+
 TEST(Fold, OfATorus) {
   Scenario scenario = flat_allreduce(hosts_of(4), "ring", 64, 8e6);
   scenario.grid = plan::torus_grid({8, 8});

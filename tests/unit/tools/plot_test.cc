@@ -68,8 +68,8 @@ TEST(Candidates, AreUnderstoodByName) {
 TEST(Candidates, TheBestSliceIsKept) {
   const auto scenario =
       scenario_of(load_cluster(""), schedule::Collective::kAllreduce, "double_binary_tree", 16, 64 << 20);
-  const Row best = simulate(scenario, "tree", {}, std::nullopt);
-  const Row whole = simulate(scenario, "tree", {}, 0.0);
+  const Row best = simulate(scenario, "tree", {}, {1 << 20, 16 << 20, 0});
+  const Row whole = simulate(scenario, "tree", {}, {0});
   EXPECT_GT(best.slice_bytes, 0);
   EXPECT_LT(best.outcome.seconds, whole.outcome.seconds);
 }
