@@ -47,8 +47,15 @@ class Stream:
             assert cuda.cuStreamCreateWithPriority(ctypes.byref(handle), 1, 0) == 0
         self.cuda_stream = handle.value or 0
 
+    def handle(self):
+        return ctypes.c_void_p(self.cuda_stream or 1)
+
     def wait_stream(self, other):
         self.waited_for.append(other)
+        event = ctypes.c_void_p()
+        assert cuda.cuEventCreate(ctypes.byref(event), 2) == 0
+        assert cuda.cuEventRecord(event, other.handle()) == 0
+        assert cuda.cuStreamWaitEvent(self.handle(), event, 0) == 0
 
 
 streams = [Stream(True), Stream(False)]
@@ -85,7 +92,7 @@ def on_gpu(values):
 
 def host(tensor):
     for stream in streams:
-        assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream.cuda_stream or 1)) == 0
+        assert cuda.cuStreamSynchronize(stream.handle()) == 0
     return tensor.as_subclass(torch.Tensor)
 
 
@@ -155,7 +162,7 @@ import threading
 gate = threading.Event()
 at_gate = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gate.wait())
 x = on_gpu(torch.full((100,), rank + 1.0))
-assert cuda.cuLaunchHostFunc(ctypes.c_void_p(streams[0].cuda_stream or 1), at_gate, None) == 0
+assert cuda.cuLaunchHostFunc(streams[0].handle(), at_gate, None) == 0
 hvd.allreduce_(x, op=hvd.Sum)  # returns before the stream has come to it
 gate.set()
 assert host(x).eq(3).all()
