@@ -53,12 +53,13 @@ build_folder() {
 # A target's sources go through the compiler together, as in the package (pyproject.toml): a third of the time.
 UNITY=(-Dunity=on -Dunity_size=20)
 
-# meson_tests NAME DIR OPTIONS…: runs a build folder's tests and keeps its reports.
+# meson_tests NAME DIR OPTIONS…: runs a build folder's tests and keeps its reports. Twice as many as there are cores, since
+# most of them wait much of the time.
 meson_tests() {
   local name=$1 dir=$2 status=0
   shift 2
   rm -f "$dir"/*.xml "$dir/meson-logs/$name".*  # a crashed test leaves the report of the run before
-  meson test -C "$dir" --no-rebuild --logbase "$name" --num-processes "$JOBS" --print-errorlogs "$@" </dev/null || status=$?
+  meson test -C "$dir" --no-rebuild --logbase "$name" --num-processes $((2 * JOBS)) --print-errorlogs "$@" </dev/null || status=$?
   cp "$dir/meson-logs/$name.json" "$RESULTS/$name.json" 2>/dev/null || { step_failed "$name: no report" && return; }
   cp "$dir/meson-logs/$name.junit.xml" "$RESULTS/$name.xml" 2>/dev/null || true
   [[ $status -eq 0 ]] || printf 'meson test ended with %d for %s\n' "$status" "$name" >&2
@@ -95,7 +96,7 @@ suite_sanitizers() {
   stop_beside builds
   build_sanitizers || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    meson_tests sanitizers build/asan --timeout-multiplier 4 --suite engine --no-suite plain
+    meson_tests sanitizers build/asan --timeout-multiplier 4 --num-processes "$JOBS" --suite engine --no-suite plain
 }
 
 # Data races: the same tests under the thread sanitizer, half an hour, and so not part of every run. Of the libraries only
@@ -104,7 +105,8 @@ suite_sanitizers() {
 suite_threads() {
   build_folder build/tsan engine-tests -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 \
     -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo "${UNITY[@]}" || { step_failed "threads: build" && return; }
-  TSAN_OPTIONS=report_thread_leaks=0:suppressions=$ROOT/tests/tsan.supp meson_tests threads build/tsan --timeout-multiplier 4 --suite engine
+  TSAN_OPTIONS=report_thread_leaks=0:suppressions=$ROOT/tests/tsan.supp meson_tests threads build/tsan --timeout-multiplier 4 \
+    --num-processes "$JOBS" --suite engine
 }
 
 # What tests, and the ranks of their jobs, are run by.

@@ -79,7 +79,7 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
   static std::atomic<int> worlds{0};
   const std::string name = "world" + std::to_string(++worlds);
   Exchange exchange(size);
-  std::barrier<> left(size);
+  std::barrier<> together(size);
   std::vector<std::int32_t> world_ranks;
   for (int r = 0; r < size; ++r) world_ranks.push_back(r);
   const auto thread = [&](int rank) {
@@ -95,8 +95,9 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
     {
       StagePool pool(*group, options);
       Rank self{rank, size, *context, *group, pool};
+      together.arrive_and_wait();  // a fault of the body's is not to meet who forms the group still
       body(self);
-      left.arrive_and_wait();
+      together.arrive_and_wait();
     }
     group.reset();
   };
