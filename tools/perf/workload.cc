@@ -34,17 +34,12 @@ bool has_both_places(std::int32_t collective) {
 
 std::string what_runs(const Case& what) {
   const bool is_adasum = what.collective == RODA_ALLREDUCE && what.op == RODA_ADASUM;
-  char* text = roda_explain(is_adasum ? int{RODA_ADASUM_ALLREDUCE} : what.collective, what.bytes, 0, 1, nullptr);
+  char* text = roda_explain(is_adasum ? int{RODA_ADASUM_ALLREDUCE} : what.collective, what.bytes, 0, 2, nullptr);
   if (text == nullptr) return "?";
   const auto plan = nlohmann::json::parse(text, nullptr, false);
   roda_free_text(text);
-  if (!plan.is_object()) return "?";
-  for (const auto& candidate : plan.value("candidates", nlohmann::json::array())) {
-    if (candidate.value("chosen", false)) {
-      return candidate.value("transport", "?") + "/" + candidate.value("algorithm", "?");
-    }
-  }
-  return "?";
+  if (!plan.is_object() || !plan.contains("runs")) return "?";
+  return plan["runs"].value("transport", "?") + "/" + plan["runs"].value("algorithm", "?");
 }
 
 Workload::Workload(const Session& session, const Case& what)
