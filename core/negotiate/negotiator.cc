@@ -253,13 +253,6 @@ bool Negotiator::is_disputed(Set* set, int bit, Outcome* outcome) {
   return set->pending.count(agreed->name) != 0;
 }
 
-bool Negotiator::Set::is_complete(const wire::RankRanges& arrived) const {
-  if (arrived.empty() || arrived.count() == size() || joined.empty()) return arrived.count() == size();
-  wire::RankRanges both = arrived;
-  both.add(joined.ranges());
-  return both.count() == size();
-}
-
 void Negotiator::complete_cached(Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
   const bool takes_zeros = roda_collective_is(slot.agreed->collective, RODA_JOINS) != 0;

@@ -132,7 +132,12 @@ class Negotiator {
         : id(i), members(std::move(ranks)), cache(cache_capacity) {}
     int size() const { return members.size(); }
     // Whether all members but those that have joined have arrived, and any has.
-    bool is_complete(const wire::RankRanges& arrived) const;
+    bool is_complete(const wire::RankRanges& arrived) const {
+      if (arrived.empty() || arrived.count() == size() || joined.empty()) return arrived.count() == size();
+      wire::RankRanges both = arrived;
+      both.add(joined.ranges());
+      return both.count() == size();
+    }
     std::int32_t id;
     Members members;
     Cache cache;

@@ -249,8 +249,7 @@ class Agent:
     def bind_to_agent(self):
         """Die with the agent, and lead a process group (runs in the child before the command).
 
-        Not a session: Linux schedules sessions as groups (autogroup), and where ranks share cores, one that yields its
-        core to the rank it waits for would yield to its own session alone.
+        Not a session: Linux schedules those as groups (autogroup), and a rank would yield its core to its own alone.
         """
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setpgid(0, 0)
@@ -437,10 +436,8 @@ class Agent:
 
     def pause(self):
         """Seconds until something must be done that no descriptor announces."""
-        if self.kill_at is None:
-            next_kill = min(self.kill_one_at.values(), default=None)
-            return None if next_kill is None else max(0.05, next_kill - time.monotonic())
-        return max(0.05, self.kill_at - time.monotonic()) if self.kill_at else 0.05
+        next_kill = min(self.kill_one_at.values(), default=None) if self.kill_at is None else self.kill_at
+        return None if next_kill is None else max(0.05, next_kill - time.monotonic())
 
 
 def main():
