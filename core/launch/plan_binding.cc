@@ -17,7 +17,7 @@ bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNa
 }  // namespace
 
 void PlanBinding::begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
-  head_ = launch.tensors.front();
+  head_ = launch.tensors.front().get();
   bytes_ = launch.bytes;
   rules_ = launch.rules;
   set_ = set;
@@ -29,7 +29,6 @@ void PlanBinding::begin(const negotiate::Launch& launch, SetRuntime* set, const 
 }
 
 void PlanBinding::release() {
-  head_.reset();
   route_ = nullptr;
   needs_whole_group_ = needs_whole_device_ = is_in_stream_order_ = false;
 }

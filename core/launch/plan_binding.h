@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kLaunchesInFlight = 2;
 
 class PlanBinding {
  public:
-  // Of another launch from now on. The set outlives it.
+  // Of another launch from now on. Set and launch outlive it.
   void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue);
   // Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
   Status connect(Planner* planner, Contexts* contexts, bool* ready);
@@ -61,7 +61,7 @@ class PlanBinding {
   void find_needs();
   std::unique_ptr<execute::Stage> make_stage() const;
 
-  negotiate::AgreedPtr head_;
+  const negotiate::Agreed* head_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint32_t rules_ = 0;
   SetRuntime* set_ = nullptr;

@@ -33,7 +33,8 @@ bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
 }  // namespace
 
 std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules) {
-  std::vector<AgreedPtr> bucket{ready->front()};
+  std::vector<AgreedPtr> bucket;
+  bucket.push_back(std::move(ready->front()));
   ready->pop_front();
   const Agreed& head = *bucket.front();
   if (!fuses(head, rules) || ready->empty()) return bucket;
