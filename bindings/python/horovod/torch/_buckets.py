@@ -55,6 +55,11 @@ class Bucket:
             self._flat = torch.zeros(self._elements, dtype=first.dtype, device=first.device)
         return self._flat
 
+    def holds(self, parameter: torch.Tensor) -> bool:
+        """Tell whether the parameter's gradient is a part of the bucket already."""
+        kept = self._views.get(parameter)
+        return kept is not None and parameter.grad is kept[0] and kept[1] == (kept[0].data_ptr(), parameter.stride())
+
     def can_hold(self, gradient: torch.Tensor) -> bool:
         """Tell whether a gradient is of the bucket's kind: it is not when it is sparse, or its parameter was moved."""
         flat = self.flat
@@ -65,8 +70,6 @@ class Bucket:
     def take_in(self, parameter: torch.Tensor) -> None:
         """Make ``parameter.grad`` a part of the bucket, with the value that it has; zeros for None."""
         view, gradient = self._view(parameter), parameter.grad
-        if gradient is view:
-            return
         if gradient is None:
             view.zero_()
         else:  # with other strides it may lie in the same place, in another order

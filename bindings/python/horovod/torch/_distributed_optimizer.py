@@ -115,7 +115,10 @@ class DistributedMixin:
             self._reduce_group(members)
 
     def _keep_in_bucket(self, parameter: torch.Tensor) -> None:
-        bucket, gradient = self._bucket_of[parameter], parameter.grad
+        bucket = self._bucket_of[parameter]
+        if bucket.holds(parameter):
+            return None
+        gradient = parameter.grad
         if gradient is None or bucket.can_hold(gradient):
             return bucket.take_in(parameter)
         kind = "sparse" if gradient.is_sparse else f"{gradient.dtype} on {gradient.device}"
@@ -231,12 +234,14 @@ class DistributedMixin:
 
     def _reduce_the_others(self) -> None:
         for parameter in self._trained:
-            if parameter in self._bucket_of and parameter not in self._handles:
-                self._keep_in_bucket(parameter)
-        for parameter in self._trained:
             if parameter in self._handles:
                 continue
             members = self._group_of.get(parameter, [parameter])
+            for member in members:
+                if member in self._bucket_of:
+                    self._keep_in_bucket(member)
+            if parameter in self._handles:  # its bucket could not hold one of them
+                continue
             for member in members:
                 if member.grad is None:
                     member.grad = zero_gradient(member, member in self._sparse)
@@ -246,15 +251,16 @@ class DistributedMixin:
                 self._reduce(parameter)
 
     def _wait_for_all(self) -> None:
-        # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards.
-        finishes = list(dict.fromkeys(self._handles.values()))
+        # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards. The last
+        # comes first: this thread drives the engine until that has ended, and mostly finds the others ended too.
+        finishes = list(dict.fromkeys(reversed(self._handles.values())))
         self._handles.clear()
         first_error: Exception | None = None
         for finish in finishes:
             try:
                 finish()
             except Exception as error:  # noqa: BLE001 (raised below)
-                first_error = first_error or error
+                first_error = error
         if first_error is not None:
             self._reset_delays()
             raise first_error
