@@ -21,6 +21,7 @@ import ctypes
 import gc
 import inspect
 import json
+import os
 import re
 import socket
 import time
@@ -112,7 +113,8 @@ def by_ddp(group: dist.ProcessGroup | None = None) -> Callable[[nn.Module], tupl
 def ways() -> dict[str, Callable[[nn.Module], tuple[nn.Module, torch.optim.Optimizer]]]:
     """Return those that are there, by name; collective."""
     with socket.create_server(("", 0)) as free:
-        address = f"{socket.gethostbyname(socket.gethostname())}:{free.getsockname()[1]}"
+        host = os.environ.get("MASTER_ADDR") or socket.gethostbyname(socket.gethostname())
+        address = f"{host}:{free.getsockname()[1]}"
     address = hvd.broadcast_object(address)
     dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=hvd.rank(), world_size=hvd.size())
     found = {BASE: lambda model: (model, adam(model)), PEER: by_ddp()}
