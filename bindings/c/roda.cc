@@ -193,6 +193,7 @@ int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error)
   if (!state->first_error.ok()) return state->first_error.to(error);
   roda::execute::DeviceEvent* last = nullptr;
   for (const Operation& op : state->operations) {
+    if (op.result != nullptr) op.result->used_on(stream);
     if (op.completion == nullptr || op.completion.get() == last) continue;
     last = op.completion.get();
     // That stream the caller has kept since the operation began: what others of its bucket told it holds for this one.

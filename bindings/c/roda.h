@@ -93,8 +93,9 @@ typedef enum roda_op_flags {
  * together, or HOROVOD_ENABLE_ASYNC_COMPLETION=1, it is done as soon as all work lies on a stream of the engine's; with
  * the flag the collective may also wait for what comes on `stream` after roda_submit, and ENABLE_ASYNC_COMPLETION=0
  * turns the early end off. The outputs have their values, and buffers may be given back or written to,
- * only in the order of a stream that was told to wait by roda_wait_on_stream. An error that the GPU meets after that
- * ends the job: the next operation returns it. */
+ * only in the order of a stream that was told to wait by roda_wait_on_stream. What the engine owns goes in the order of
+ * the stream that waited last, which lives until then and waits for what others do with it. An error that the GPU meets
+ * after that ends the job: the next operation returns it. */
 typedef struct roda_op {
   uint32_t struct_size;
   int32_t collective; /* ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, BARRIER, JOIN */

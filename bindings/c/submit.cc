@@ -149,13 +149,11 @@ Status check_places(const Engine& engine, const roda_op* ops, const std::vector<
   return {};
 }
 
-// CUDA's handle of the stream that every thread has of its own: only the thread itself can mark a point of it.
-constexpr std::uintptr_t kPerThread = 2;
-
 // The point of its stream at which a tensor has its value may be marked later than now, for several at once.
 bool may_wait(const Engine& engine, const roda_op& op) {
   return (op.flags & RODA_OP_IN_STREAM_ORDER) != 0 && (op.flags & RODA_OP_WILL_WAIT) == 0 &&
-         reinterpret_cast<std::uintptr_t>(op.stream) != kPerThread && engine.device()->stream_check != nullptr;
+         reinterpret_cast<std::uintptr_t>(op.stream) != execute::kPerThreadStream &&
+         engine.device()->stream_check != nullptr;
 }
 
 // When the inputs are complete, as their producers' streams tell. One point for neighbours of one stream.

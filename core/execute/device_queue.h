@@ -27,6 +27,11 @@ Status invoke(Entry entry, Arguments... arguments) {
 
 class DeviceEvent;
 
+// CUDA's handles of the default streams: the one of all threads, and the one that every thread has of its own, of which
+// only the thread itself can mark a point, or say what comes behind it.
+inline constexpr std::uintptr_t kLegacyStream = 1;
+inline constexpr std::uintptr_t kPerThreadStream = 2;
+
 // A value. Threads: any, as the device's entries.
 struct DeviceQueue {
   const roda_device* device = roda_cpu_device();

@@ -99,7 +99,9 @@ Status LaunchRun::end_on_stream() {
   RODA_RETURN_IF_ERROR(execute::DeviceEvent::record(queue_, &completion_));
   if (!is_local_) payload_.used_until(completion_);
   for (Operation* op : operations_) {
-    if (op != nullptr) op->completion = completion_;
+    if (op == nullptr) continue;
+    op->completion = completion_;
+    if (op->result != nullptr) op->result->completion = completion_;
   }
   return {};
 }

@@ -42,8 +42,10 @@ Status Payload::allocate_result(Operation* op, std::size_t bytes) {
     return Status::no_memory("The caller has no memory for the " + std::to_string(bytes) + "-byte output of " +
                              std::string(roda_collective_name(head().collective)) + " '" + head().name + "'.");
   }
+  // Networks can't reach memory of a stream's order.
+  const bool stays_here = means_.buffers != nullptr || size() == 1;
   OutputBlock* block = nullptr;
-  if (const Status s = OutputBlock::allocate(queue_, bytes, &block); !s.ok()) {
+  if (const Status s = OutputBlock::allocate(queue_, bytes, stays_here && op->in_stream_order, &block); !s.ok()) {
     return {s.code(), "No memory for the " + std::to_string(bytes) + "-byte output of " +
                           std::string(roda_collective_name(head().collective)) + " '" + head().name +
                           "': " + s.message()};

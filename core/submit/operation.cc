@@ -8,14 +8,23 @@
 
 namespace roda::engine {
 
-Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block) {
+Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t bytes, bool has_order,
+                             OutputBlock** block) {
   const std::size_t behind = queue.is_host() ? bytes : 0;
   void* memory = std::aligned_alloc(64, (kHeader + behind + 63) / 64 * 64);
   if (memory == nullptr) return Status::no_memory("there is not so much host memory");
   OutputRef made(new (memory) OutputBlock);
   if (!queue.is_host()) {
     made->memory.struct_size = sizeof made->memory;
-    RODA_RETURN_IF_ERROR(execute::invoke(queue.device->alloc, queue.number, bytes, &made->memory));
+    const roda_device& device = *queue.device;
+    const bool can = has_order && device.alloc_on != nullptr && device.free_on != nullptr;
+    Status status = Status::unsupported("");
+    if (can) status = execute::invoke(device.alloc_on, queue.number, bytes, queue.stream, &made->memory);
+    made->has_order = status.ok();
+    if (status.code() == RODA_ERR_UNSUPPORTED) {
+      status = execute::invoke(device.alloc, queue.number, bytes, &made->memory);
+    }
+    RODA_RETURN_IF_ERROR(status);
     made->device = queue.device;
   }
   *block = made.release();
@@ -25,7 +34,17 @@ Status OutputBlock::allocate(const execute::DeviceQueue& queue, std::size_t byte
 void OutputBlock::release() {
   static_assert(sizeof(OutputBlock) <= kHeader);
   if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (device != nullptr) device->free(&memory);
+  // Where no stream has waited for it nobody uses it, but for what writes the contents.
+  void* stream = user.load(std::memory_order_acquire);
+  if (has_order && stream == nullptr && completion != nullptr) {
+    stream = reinterpret_cast<void*>(execute::kLegacyStream);
+    if (!completion->hold(stream).ok()) stream = nullptr;
+  }
+  if (has_order && stream != nullptr) {
+    device->free_on(&memory, stream);
+  } else if (device != nullptr) {
+    device->free(&memory);
+  }
   this->~OutputBlock();
   std::free(this);
 }

@@ -27,11 +27,20 @@ struct OutputBlock {
   std::atomic<std::uint32_t> references{1};
   const roda_device* device = nullptr;  // that `memory` is of; null: the contents lie behind this header
   roda_memory memory{};
+  bool has_order = false;                              // it goes in the order of a stream
+  std::shared_ptr<execute::DeviceEvent> completion{};  // of its contents
+  std::atomic<void*> user{nullptr};                    // the stream that waited for them last
   void* data() { return device == nullptr ? reinterpret_cast<std::byte*>(this) + kHeader : memory.address; }
   static constexpr std::size_t kHeader = 128;
 
-  // Where the queue's work goes.
-  static Status allocate(const execute::DeviceQueue& queue, std::size_t bytes, OutputBlock** block);
+  // Where the queue's work goes. `has_order`: it goes in the order of the stream that waits for it, where the device
+  // can.
+  static Status allocate(const execute::DeviceQueue& queue, std::size_t bytes, bool has_order, OutputBlock** block);
+  // The caller has made that stream wait for the contents. A thread's own stream is not any thread's to put things on.
+  void used_on(void* stream) {
+    const bool is_shared = reinterpret_cast<std::uintptr_t>(stream) != execute::kPerThreadStream;
+    user.store(is_shared ? stream : nullptr, std::memory_order_release);
+  }
   void retain() { references.fetch_add(1, std::memory_order_relaxed); }
   void release();
 };

@@ -47,13 +47,14 @@ Status Devices::context(int device, Context* context) {
   return {};
 }
 
+// One call, so that nothing is remembered of memory that may go.
 int Devices::device_of(const void* pointer) const {
-  const auto address = reinterpret_cast<Address>(pointer);
   unsigned kind = 0;
-  if (driver_.PointerGetAttribute(&kind, kPointerMemoryType, address) != kSuccess || kind != kMemoryDevice) return -1;
   int device = -1;
-  if (driver_.PointerGetAttribute(&device, kPointerDeviceOrdinal, address) != kSuccess) return -1;
-  return device;
+  int attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
+  void* values[] = {&kind, &device};
+  const Result asked = driver_.PointerGetAttributes(2, attributes, values, reinterpret_cast<Address>(pointer));
+  return asked == kSuccess && kind == kMemoryDevice ? device : -1;
 }
 
 int Devices::current_device() const {

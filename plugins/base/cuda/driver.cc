@@ -37,6 +37,9 @@ Status fill(const char* file, Driver* driver) {
   }
   RODA_CUDA_FUNCTIONS(X)
 #undef X
+#define X(member, symbol, parameters) look_up(handle, #symbol, &driver->member);
+  RODA_CUDA_POOL_FUNCTIONS(X)
+#undef X
   RODA_RETURN_IF_ERROR(driver->check(driver->DriverGetVersion(&driver->version), "cuDriverGetVersion"));
   if (driver->version >= kOldestVersion) return {};
   if (driver->version == 0) return Status::unavailable(std::string(file) + " finds no CUDA driver in the kernel");

@@ -32,6 +32,7 @@ inline constexpr Result kNotFound = 500;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchFailed = 719;
+inline constexpr Result kNotSupported = 801;
 inline constexpr Result kCaptureUnsupported = 900;
 inline constexpr Result kCaptureImplicit = 906;
 

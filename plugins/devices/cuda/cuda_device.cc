@@ -46,6 +46,8 @@ roda_device make_table() {
   table.device_of = device_of;
   table.event_record_on = event_record_on;
   table.stream_check = stream_check;
+  table.alloc_on = alloc_on;
+  table.free_on = release_on;
   return table;
 }
 

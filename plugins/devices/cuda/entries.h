@@ -7,8 +7,10 @@ namespace roda::cuda_device {
 
 // --- memory.cc ---
 int32_t alloc(int32_t device, size_t bytes, roda_memory* memory, roda_error* error);
+int32_t alloc_on(int32_t device, size_t bytes, void* stream, roda_memory* memory, roda_error* error);
 int32_t alloc_staging(int32_t device, size_t bytes, roda_memory* memory, roda_error* error);
 void release(roda_memory* memory);
+void release_on(roda_memory* memory, void* stream);
 int32_t device_of(const void* address);
 
 // --- compute.cc ---

@@ -18,8 +18,13 @@ Status no_memory(Gpu& gpu, const cuda::Driver& driver, std::uint64_t bytes, cons
                            "it caches (torch.cuda.empty_cache())");
 }
 
-Status alloc_on(Gpu& gpu, std::size_t bytes, roda_memory* memory) {
+// `take` gets where to put the address.
+template <typename Take>
+Status take_memory(int32_t device, std::size_t bytes, roda_memory* memory, Take&& take) {
   State& state = State::get();
+  Gpu* found = nullptr;
+  RODA_RETURN_IF_ERROR(state.gpu(device, &found));
+  Gpu& gpu = *found;
   const cuda::Driver& driver = *state.driver();
   const std::size_t size = bytes > 0 ? bytes : 1;
   if (!gpu.hold(size, state.limit())) {
@@ -28,7 +33,7 @@ Status alloc_on(Gpu& gpu, std::size_t bytes, roda_memory* memory) {
   }
   const cuda::ContextScope scope(driver, gpu.context());
   cuda::Address address = 0;
-  const Status status = driver.check(driver.MemAlloc(&address, size), "cuMemAlloc_v2");
+  const Status status = take(driver, size, &address);
   if (!status.ok()) {
     gpu.let_go(size);
     return no_memory(gpu, driver, bytes, status);
@@ -38,13 +43,42 @@ Status alloc_on(Gpu& gpu, std::size_t bytes, roda_memory* memory) {
   return {};
 }
 
+// `give` gives it back.
+template <typename Give>
+void give_memory(roda_memory* memory, Give&& give) {
+  Gpu* gpu = nullptr;
+  if (memory->owner != nullptr && State::get().gpu(memory->device, &gpu).ok()) {
+    const cuda::Driver& driver = *State::get().driver();
+    const cuda::ContextScope scope(driver, gpu->context());
+    give(driver, reinterpret_cast<cuda::Address>(memory->owner));
+    if (memory->kind != RODA_MEMORY_HOST) gpu->let_go(memory->length > 0 ? memory->length : 1);
+  }
+  memory->address = memory->owner = nullptr;
+  memory->length = 0;
+}
+
 }  // namespace
 
 int32_t alloc(int32_t device, size_t bytes, roda_memory* memory, roda_error* error) {
-  Gpu* gpu = nullptr;
-  Status status = State::get().gpu(device, &gpu);
-  if (status.ok()) status = alloc_on(*gpu, bytes, memory);
-  return status.to(error);
+  return take_memory(device, bytes, memory,
+                     [](const cuda::Driver& driver, std::size_t size, cuda::Address* address) {
+                       return driver.check(driver.MemAlloc(address, size), "cuMemAlloc_v2");
+                     })
+      .to(error);
+}
+
+int32_t alloc_on(int32_t device, size_t bytes, void* stream, roda_memory* memory, roda_error* error) {
+  return take_memory(device, bytes, memory,
+                     [&](const cuda::Driver& driver, std::size_t size, cuda::Address* address) {
+                       const bool has_pools = driver.MemAllocAsync != nullptr && driver.MemFreeAsync != nullptr;
+                       const cuda::Result result =
+                           has_pools ? driver.MemAllocAsync(address, size, static_cast<cuda::Stream>(stream))
+                                     : cuda::kNotSupported;
+                       if (result == cuda::kNotSupported)
+                         return Status::unsupported("CUDA: no memory in a stream's order");
+                       return driver.check(result, "cuMemAllocAsync");
+                     })
+      .to(error);
 }
 
 int32_t alloc_staging(int32_t device, size_t bytes, roda_memory* memory, roda_error* error) {
@@ -61,19 +95,15 @@ int32_t alloc_staging(int32_t device, size_t bytes, roda_memory* memory, roda_er
 }
 
 void release(roda_memory* memory) {
-  Gpu* gpu = nullptr;
-  if (memory->owner != nullptr && State::get().gpu(memory->device, &gpu).ok()) {
-    const cuda::Driver& driver = *State::get().driver();
-    const cuda::ContextScope scope(driver, gpu->context());
-    if (memory->kind == RODA_MEMORY_HOST) {
-      driver.MemFreeHost(memory->owner);
-    } else {
-      driver.MemFree(reinterpret_cast<cuda::Address>(memory->owner));
-      gpu->let_go(memory->length > 0 ? memory->length : 1);
-    }
-  }
-  memory->address = memory->owner = nullptr;
-  memory->length = 0;
+  give_memory(memory, [memory](const cuda::Driver& driver, cuda::Address address) {
+    memory->kind == RODA_MEMORY_HOST ? driver.MemFreeHost(memory->owner) : driver.MemFree(address);
+  });
+}
+
+void release_on(roda_memory* memory, void* stream) {
+  give_memory(memory, [stream](const cuda::Driver& driver, cuda::Address address) {
+    if (driver.MemFreeAsync(address, static_cast<cuda::Stream>(stream)) != cuda::kSuccess) driver.MemFree(address);
+  });
 }
 
 int32_t device_of(const void* address) {

@@ -11,6 +11,7 @@ namespace {
 #define X(member, symbol, parameters) \
   static_assert(doubles::CallAlike<decltype(Driver::member), decltype(&::symbol)>::value, #symbol);
 RODA_CUDA_FUNCTIONS(X)
+RODA_CUDA_POOL_FUNCTIONS(X)
 #undef X
 
 static_assert(kInvalidValue == CUDA_ERROR_INVALID_VALUE && kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
@@ -27,6 +28,7 @@ static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kRdmaWritesOrdering == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
 static_assert(kOrderedForOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
 static_assert(kMemoryHost == CU_MEMORYTYPE_HOST && kMemoryDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 static_assert(kCaptureGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL && kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);

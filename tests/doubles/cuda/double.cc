@@ -15,7 +15,7 @@ using namespace roda::cuda_double;
 RODA_DOUBLE void roda_cuda_double_set_error(int result) { sticky_error().store(result); }
 RODA_DOUBLE unsigned roda_cuda_double_captured() { return captured(); }
 RODA_DOUBLE void roda_cuda_double_count(roda_cuda_double_puts* counts) {
-  *counts = {puts().kernels.load(), puts().events.load(), puts().waits.load()};
+  *counts = {puts().kernels.load(), puts().events.load(), puts().waits.load(), puts().questions.load()};
 }
 RODA_DOUBLE unsigned long long roda_cuda_double_staged_bytes() { return staged_bytes(); }
 RODA_DOUBLE unsigned roda_cuda_double_contexts() {
@@ -102,13 +102,14 @@ RODA_DOUBLE Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return device_state();
 }
 
-RODA_DOUBLE Result cuPointerGetAttribute(void* value, int attribute, Address pointer) {
+// As the real one: of memory that it does not know everything is 0.
+RODA_DOUBLE Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address pointer) {
+  ++puts().questions;
   const int owner = owner_of(reinterpret_cast<const void*>(pointer));
-  if (owner == -2) return cuda::kInvalidValue;
-  if (attribute == cuda::kPointerMemoryType) {
-    *static_cast<unsigned*>(value) = owner >= 0 ? cuda::kMemoryDevice : cuda::kMemoryHost;
-  } else {
-    *static_cast<int*>(value) = std::max(owner, 0);
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned type = owner == -2 ? 0 : owner >= 0 ? cuda::kMemoryDevice : cuda::kMemoryHost;
+    const bool asks_type = attributes[i] == cuda::kPointerMemoryType;
+    *static_cast<unsigned*>(values[i]) = asks_type ? type : static_cast<unsigned>(std::max(owner, 0));
   }
   return cuda::kSuccess;
 }
@@ -130,6 +131,17 @@ RODA_DOUBLE Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
 RODA_DOUBLE Result cuMemFree_v2(Address address) {
   const Result result = unsafe_state();
   return result != cuda::kSuccess ? result : release(reinterpret_cast<void*>(address), true, "cuMemFree");
+}
+RODA_DOUBLE Result cuMemAllocAsync(Address* address, std::size_t bytes, cuda::Stream stream) {
+  void* memory = nullptr;
+  if (const Result result = device_state(); result != cuda::kSuccess) return result;
+  const Result result = allocate(resolve(stream)->context->device, bytes, &memory);
+  *address = reinterpret_cast<Address>(memory);
+  if (result != cuda::kSuccess) return result;
+  return put(stream, "cuMemAllocAsync", [=] { touch(memory, bytes, true, ""); });
+}
+RODA_DOUBLE Result cuMemFreeAsync(Address address, cuda::Stream stream) {
+  return put(stream, "cuMemFreeAsync", [=] { release(reinterpret_cast<void*>(address), true, ""); });
 }
 RODA_DOUBLE Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   const Result result = unsafe_state();

@@ -22,9 +22,9 @@ void roda_cuda_double_set_error(int result);
 unsigned roda_cuda_double_captured();
 // Contexts that were made for devices, one bit each.
 unsigned roda_cuda_double_contexts();
-// What was put on streams since the process began.
+// What was put on streams since the process began, and how often it was asked where a pointer points.
 struct roda_cuda_double_puts {
-  unsigned long long kernels, events, waits;
+  unsigned long long kernels, events, waits, questions;
 };
 void roda_cuda_double_count(roda_cuda_double_puts* counts);
 // Bytes that were copied between devices' memory and pinned host memory since the process began.

@@ -20,7 +20,7 @@ std::atomic<cuda::Result>& sticky_error();
 
 // What was put on streams, as roda_cuda_double_puts.
 struct Puts {
-  std::atomic<unsigned long long> kernels{0}, events{0}, waits{0};
+  std::atomic<unsigned long long> kernels{0}, events{0}, waits{0}, questions{0};
 };
 Puts& puts();
 

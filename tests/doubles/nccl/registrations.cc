@@ -9,17 +9,19 @@
 namespace cuda = roda::cuda;
 namespace nccl = roda::nccl;
 
-extern "C" cuda::Result cuPointerGetAttribute(void* value, int attribute, cuda::Address pointer);
+extern "C" cuda::Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, cuda::Address pointer);
 
 namespace roda::nccl_double {
 namespace {
 
 std::atomic<int> made{0}, undone{0}, stale{0}, left{0}, used{0}, halves{0}, communicators{0};
 
-bool is_there(const void* memory) {
+bool is_there(const void* address) {
   unsigned type = 0;
-  return cuPointerGetAttribute(&type, cuda::kPointerMemoryType, reinterpret_cast<cuda::Address>(memory)) ==
-         cuda::kSuccess;
+  int attribute = cuda::kPointerMemoryType;
+  void* value = &type;
+  cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<cuda::Address>(address));
+  return type != 0;
 }
 
 }  // namespace

@@ -17,7 +17,8 @@
 #include "tests/doubles/cuda/double.h"
 #include "transports/tcp/tcp.h"
 
-extern "C" roda::cuda::Result cuPointerGetAttribute(void* value, int attribute, roda::cuda::Address pointer);
+extern "C" roda::cuda::Result cuPointerGetAttributes(unsigned count, int* attributes, void** values,
+                                                     roda::cuda::Address pointer);
 
 namespace {
 
@@ -34,9 +35,10 @@ std::uint32_t memory_kinds(roda_context*, std::int32_t) {
 
 int kind_at(const void* address) {
   unsigned type = 0;
-  const auto pointer = reinterpret_cast<cuda::Address>(address);
-  const bool is_known = cuPointerGetAttribute(&type, cuda::kPointerMemoryType, pointer) == cuda::kSuccess;
-  return is_known && type == cuda::kMemoryDevice ? int{RODA_MEMORY_CUDA} : int{RODA_MEMORY_HOST};
+  int attribute = cuda::kPointerMemoryType;
+  void* value = &type;
+  cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<cuda::Address>(address));
+  return type == cuda::kMemoryDevice ? int{RODA_MEMORY_CUDA} : int{RODA_MEMORY_HOST};
 }
 
 // The range is what the caller says, and something that is taken.

@@ -175,6 +175,38 @@ TEST(GpuOverlap, MostOfTheGradientsTravelBeforeTheLastIsThere) {
   EXPECT_LE(after.kernels - puts_before.kernels, 12u);
   EXPECT_LE(after.events - puts_before.events, 30u);
   EXPECT_LE(after.waits - puts_before.waits, 12u);
+  EXPECT_LE(after.questions - puts_before.questions, step.tensors() + 2 * calls) << "one for each pointer";
+}
+
+// The program gives up a result while its stream has not come to it yet.
+TEST(GpuOverlap, ResultsGoInTheOrderOfTheProgramsStream) {
+  if (std::getenv("OVERLAP_TEST_COUNTS") == nullptr) GTEST_SKIP() << "results that networks reach are freed at once";
+  constexpr std::size_t kRows = 1000;
+  const std::vector<std::int64_t> shape{kRows};
+  const auto bytes = kRows * static_cast<std::size_t>(size()) * sizeof(float);
+  const std::vector<float> ones(kRows, 1), zeros(kRows * static_cast<std::size_t>(size()), 0);
+  const GpuArray in(ones.data(), kRows * sizeof(float)), copy(zeros.data(), bytes);
+  copy.read<float>();  // it has its value
+  void* const stream = own_stream(own_gpu());
+  for (int round = 0; round < 3; ++round) {
+    Backward backward(stream);
+    roda_op op = gpu_op(RODA_ALLGATHER, "result", shape, in.data(), nullptr);
+    op.flags = RODA_OP_IN_STREAM_ORDER;
+    roda_handle handle = 0;
+    ASSERT_EQ(submit({op}, &handle).code, RODA_OK);
+    roda_error error{};
+    error.struct_size = sizeof error;
+    ASSERT_EQ(roda_wait_on_stream(handle, stream, &error), RODA_OK) << error.message;
+    roda_output output{};
+    output.struct_size = sizeof output;
+    ASSERT_EQ(roda_get_output(handle, 0, &output, &error), RODA_OK) << error.message;
+    backward.put(0);
+    ASSERT_EQ(gpu_device().copy(copy.data(), output.data, bytes, stream, nullptr), RODA_OK);
+    roda_release(handle);
+    roda_output_release(output.owner);
+    backward.open(1);
+    EXPECT_EQ(copy.read<float>(), std::vector<float>(kRows * static_cast<std::size_t>(size()), 1));
+  }
 }
 
 // Nothing is ever complete by its bytes here, and no clock ends a wait in this test's time.

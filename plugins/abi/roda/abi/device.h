@@ -67,6 +67,11 @@ typedef struct roda_device {
   int32_t (*event_record_on)(int32_t device, void* stream, void** event, roda_error* error);
   /* Whether event_record_on would record on that stream now. RODA_ERR_UNSUPPORTED: it records a graph. */
   int32_t (*stream_check)(int32_t device, void* stream, roda_error* error);
+  /* alloc and free in the order of a stream: the memory is there for what is put on that stream, and on others behind
+   * an event of it, and goes once what the stream holds is done. Both or none; free() takes it, too.
+   * RODA_ERR_UNSUPPORTED: the device or its driver has no such memory. */
+  int32_t (*alloc_on)(int32_t device, size_t bytes, void* stream, roda_memory* memory, roda_error* error);
+  void (*free_on)(roda_memory* memory, void* stream);
 } roda_device;
 
 typedef const roda_device* (*roda_device_entry)(void);
