@@ -27,7 +27,11 @@ DeviceMemory::Block::~Block() {
   for (Registration& entry : registrations) {
     if (entry.is_registered) entry.group->deregister_memory(&entry.memory);
   }
-  if (device != nullptr) device->free(&memory);
+  if (lender != nullptr) {
+    lender->free(&memory);
+  } else if (device != nullptr) {
+    device->free(&memory);
+  }
 }
 
 // An error of the device's: it works no more.
@@ -38,26 +42,36 @@ bool DeviceMemory::Block::is_used() const {
 }
 
 bool DeviceMemory::Block::can_go() const {
-  return !is_used() && std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
-    return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
-  });
+  return lender == nullptr && !is_used() &&
+         std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
+           return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
+         });
 }
 
-Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes) {
+Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
   std::erase_if(outgrown_, [](const auto& old) { return old->can_go(); });
   const bool is_there = block_ != nullptr && block_->device == queue.device && block_->memory.device == queue.number;
   if (is_there && block_->memory.length >= bytes) return {};
   if (block_ != nullptr && !block_->can_go()) outgrown_.push_back(std::move(block_));
   block_.reset();
-  const Status status = allocate(queue, place, bytes);
+  const Status status = allocate(queue, place, bytes, lender);
   if (status.ok() || outgrown_.empty()) return status;
-  std::erase_if(outgrown_, [](const auto& old) { return !old->is_used(); });
-  return allocate(queue, place, bytes);
+  std::erase_if(outgrown_, [](const auto& old) { return old->lender == nullptr && !old->is_used(); });
+  return allocate(queue, place, bytes, lender);
 }
 
-Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t bytes) {
+Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
   auto made = std::make_unique<Block>();
   made->memory.struct_size = sizeof made->memory;
+  if (lender != nullptr) {
+    const Status lent = lender->allocate(bytes, &made->memory);
+    if (lent.ok()) {
+      made->device = queue.device;
+      made->lender = lender;
+      block_ = std::move(made);
+    }
+    if (lent.code() != RODA_ERR_UNSUPPORTED) return lent;
+  }
   const auto take = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
   RODA_RETURN_IF_ERROR(invoke(take, queue.number, bytes, &made->memory));
   made->device = queue.device;
@@ -72,7 +86,9 @@ void DeviceMemory::release() {
 
 void DeviceMemory::register_with(TransportGroup& group) {
   std::vector<Registration>& all = block_->registrations;
-  if (std::any_of(all.begin(), all.end(), [&](const Registration& r) { return r.group == &group; })) return;
+  if (block_->lender == &group ||
+      std::any_of(all.begin(), all.end(), [&](const Registration& r) { return r.group == &group; }))
+    return;
   Registration entry{&group, block_->memory, false};
   const Status status = group.register_memory(&entry.memory);
   entry.is_registered = status.ok();
@@ -88,6 +104,9 @@ void DeviceMemory::forget(TransportGroup& group) {
     if (entry->is_registered) group.deregister_memory(&entry->memory);
     block.registrations.erase(entry);
   };
+  const auto is_lent = [&](const std::unique_ptr<Block>& block) { return block != nullptr && block->lender == &group; };
+  std::erase_if(outgrown_, is_lent);
+  if (is_lent(block_)) block_.reset();
   if (block_ != nullptr) forget_in(*block_);
   for (const auto& old : outgrown_) forget_in(*old);
 }
@@ -120,7 +139,7 @@ Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes, TransportGr
   is_on_device_ = queue != nullptr;
   if (is_on_device_) {
     const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
-    const Status status = on_device_.reserve(*queue, DeviceMemory::Place::kDevice, length);
+    const Status status = on_device_.reserve(*queue, DeviceMemory::Place::kDevice, length, lender);
     data_ = on_device_.data();
     return status;
   }

@@ -32,8 +32,10 @@ class DeviceMemory {
   enum class Place : std::uint8_t { kDevice, kStaging };
 
   // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then, but for what ends before
-  // the event that used_until() was told of last.
-  Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes);
+  // the event that used_until() was told of last. Of the `lender` where that lends memory of the device: then all of
+  // its ranks ask for the same launches and the same bytes, and what it has outgrown stays until the lender is
+  // forgotten.
+  Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender = nullptr);
   void used_until(const std::shared_ptr<DeviceEvent>& event) {
     if (block_ != nullptr) block_->used_until = event;
   }
@@ -62,11 +64,12 @@ class DeviceMemory {
     bool can_go() const;   // without waiting for a library or the device
     bool is_used() const;  // by the device
     const roda_device* device = nullptr;
+    TransportGroup* lender = nullptr;  // null: it is the device's own
     roda_memory memory{};
     std::vector<Registration> registrations;
     std::shared_ptr<DeviceEvent> used_until;
   };
-  Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes);
+  Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender);
 
   std::unique_ptr<Block> block_;
   std::vector<std::unique_ptr<Block>> outgrown_;
@@ -75,8 +78,8 @@ class DeviceMemory {
 // Memory where a queue's work goes: of its device, or of the host.
 class WorkMemory {
  public:
-  // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory, of the
-  // `lender` where that hands out memory, which then outlives this.
+  // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory. Of the
+  // `lender` where that hands out memory; on the host it outlives this.
   Status reserve(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender = nullptr) {
     const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == host_.lender;
     return is_there ? Status() : grow(queue, bytes, lender);

@@ -48,7 +48,7 @@ Status NativeStage::begin(const StageArgs& args) {
   args_.memory_kind = kind;
   args_.input = args.input == nullptr && args.collective == RODA_BROADCAST ? args.output : args.input;
   args_.output = args.output;
-  args_.count = args.count;
+  args_.count = args.collective != RODA_ALLTOALL ? args.count : args.is_even ? args.send_counts[0] : 0;
   args_.send_counts = args.send_counts;
   args_.recv_counts = args.recv_counts;
   args_.tag = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();

@@ -54,6 +54,7 @@ struct StageArgs {
   const std::size_t* recv_counts = nullptr;  // [size] allgather, alltoall: from each rank; reduce-scatter: each rank's
   // alltoall: no entry of any rank's counts is larger. One-sided alltoalls need it, others ignore it.
   std::size_t max_count = 0;
+  bool is_even = false;  // alltoall: all ranks' counts are equal; false also where that isn't known
   // Adasum: the elements at which the tensors of the buffer begin, the first at 0, ascending. Zeros between tensors
   // count as part of the one before.
   const std::size_t* tensor_begins = nullptr;

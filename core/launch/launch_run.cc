@@ -7,7 +7,7 @@
 namespace roda::engine {
 
 void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
-                      const execute::DeviceQueue& queue, PayloadBuffers* of_stream) {
+                      const execute::DeviceQueue& queue, StreamBuffers* of_stream) {
   launch_ = std::move(launch);
   operations_ = std::move(operations);
   set_ = set;
@@ -51,7 +51,10 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
   args.trace = trace;
   RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
   Payload::Means means = binding_.means(*stage_);
-  if (is_in_stream_order()) means.buffers = of_stream_;
+  if (is_in_stream_order()) {
+    const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
+    means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];
+  }
   Status status = payload_.prepare(work, means, &args);
   if (status.ok()) status = stage_->start(args);
   if (!status.ok()) stage_.reset();

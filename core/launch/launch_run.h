@@ -30,7 +30,7 @@ class LaunchRun {
   // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros. `queue`:
   // where the tensors lie, and the stream for the work on them, with its buffers; null in host memory.
   void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
-             const execute::DeviceQueue& queue, PayloadBuffers* of_stream);
+             const execute::DeviceQueue& queue, StreamBuffers* of_stream);
 
   // Prepares and starts the stage when its group is ready; *started stays false until then.
   Status start(Planner* planner, Contexts* contexts, bool* started);
@@ -92,7 +92,7 @@ class LaunchRun {
   SetRuntime* set_ = nullptr;
   std::uint32_t slot_ = 0;
   execute::DeviceQueue queue_;
-  PayloadBuffers* of_stream_ = nullptr;
+  StreamBuffers* of_stream_ = nullptr;
   PlanBinding binding_;
   Payload payload_;
   execute::StageHandle stage_;

@@ -14,26 +14,29 @@ DeviceStreams::~DeviceStreams() {
 
 void DeviceStreams::forget(execute::TransportGroup& group) {
   for (auto& [number, of_device] : devices_) {
-    for (const auto& lane : of_device.lanes) lane->buffers.forget(group);
+    for (const auto& lane : of_device.lanes) {
+      for (auto& [lender, buffers] : lane->buffers) buffers.forget(group);
+      lane->buffers.erase(&group);
+    }
   }
 }
 
 void DeviceStreams::free_buffers() {
   for (auto& [number, of_device] : devices_) {
-    for (const auto& lane : of_device.lanes) lane->buffers = PayloadBuffers();
+    for (const auto& lane : of_device.lanes) lane->buffers.clear();
   }
 }
 
-Status DeviceStreams::next(std::int32_t number, execute::DeviceQueue* queue, PayloadBuffers** buffers) {
+Status DeviceStreams::find(std::int32_t number, std::uint64_t launch, execute::DeviceQueue* queue,
+                           StreamBuffers** buffers) {
   if (device_ == nullptr) return Status::unavailable("no usable plugin for GPUs' memory; `roda-info` says why");
   OfDevice& of_device = devices_[number];
-  const std::size_t turn = of_device.turn % most_;
-  if (turn == of_device.lanes.size()) {
+  const std::size_t turn = launch % most_;
+  while (turn >= of_device.lanes.size()) {
     auto lane = std::make_unique<Lane>();
     RODA_RETURN_IF_ERROR(execute::invoke(device_->stream_create, number, &lane->stream));
     of_device.lanes.push_back(std::move(lane));
   }
-  ++of_device.turn;
   *queue = {device_, number, of_device.lanes[turn]->stream, &of_device.reduces};
   *buffers = &of_device.lanes[turn]->buffers;
   return {};
@@ -95,9 +98,9 @@ Status Launcher::begin_next() {
   next_run_ = std::move(idle_runs_.back());
   idle_runs_.pop_back();
   execute::DeviceQueue queue;
-  PayloadBuffers* buffers = nullptr;
+  StreamBuffers* buffers = nullptr;
   const std::int32_t device = device_of(front);
-  const Status status = device < 0 ? Status() : streams_.next(device, &queue, &buffers);
+  const Status status = device < 0 ? Status() : streams_.find(device, front.launch.sequence, &queue, &buffers);
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
   next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue, buffers);
   next_run_->note_parts(notes_parts_);

@@ -33,8 +33,8 @@ class DeviceStreams {
   DeviceStreams(const DeviceStreams&) = delete;
   DeviceStreams& operator=(const DeviceStreams&) = delete;
 
-  // The next stream of the device, and its buffers.
-  Status next(std::int32_t number, execute::DeviceQueue* queue, PayloadBuffers** buffers);
+  // The stream for the launch of that number in its set, which all ranks of the set agree on, and its buffers.
+  Status find(std::int32_t number, std::uint64_t launch, execute::DeviceQueue* queue, StreamBuffers** buffers);
   // As PayloadBuffers::forget.
   void forget(execute::TransportGroup& group);
   // Nothing is under way, and nothing comes any more.
@@ -43,11 +43,10 @@ class DeviceStreams {
  private:
   struct Lane {
     void* stream = nullptr;
-    PayloadBuffers buffers;
+    StreamBuffers buffers;
   };
   struct OfDevice {
     std::vector<std::unique_ptr<Lane>> lanes;
-    std::size_t turn = 0;
     std::optional<bool> reduces;  // DeviceQueue::can_reduce()
   };
   const roda_device* device_;

@@ -56,16 +56,18 @@ Status Payload::allocate_result(Operation* op, std::size_t bytes) {
 }
 
 // Powers of two, so that launches of many sizes are served by few allocations.
-Status Payload::reserve(execute::WorkMemory* buffer, std::size_t bytes) const {
+Status Payload::reserve(execute::WorkMemory* buffer, std::size_t bytes, execute::TransportGroup* lender) const {
   const std::size_t length = std::bit_ceil(std::max(bytes, std::size_t{64} << 10));
-  const Status status = buffer->reserve(queue_.is_host() ? nullptr : &queue_, length, means_.group);
+  const Status status = buffer->reserve(queue_.is_host() ? nullptr : &queue_, length, lender);
   if (status.code() != RODA_ERR_NO_MEMORY) return status;
   return Status::no_memory("No memory for a fusion buffer: " + status.message() + "; lower HOROVOD_FUSION_THRESHOLD");
 }
 
 // What works on a device's memory is told of it: every rank of a group does that for the same launches.
 Status Payload::reserve_fused(std::size_t bytes) {
-  RODA_RETURN_IF_ERROR(reserve(&fused(), bytes));
+  // On a device a group lends what its own library works on, and no other.
+  const bool may_lend = queue_.is_host() || means_.buffers != nullptr;
+  RODA_RETURN_IF_ERROR(reserve(&fused(), bytes, may_lend ? means_.group : nullptr));
   for (execute::TransportGroup* group : means_.on_device) fused().register_with(*group);
   return {};
 }
@@ -141,7 +143,7 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
 // for it here, since what is registered must be so on every rank.
 Status Payload::prepare_zeros(execute::StageArgs* args) {
   execute::WorkMemory& zeros = queue_.is_host() ? fused() : this->zeros();
-  RODA_RETURN_IF_ERROR(reserve(&zeros, bucket_.bytes()));
+  RODA_RETURN_IF_ERROR(reserve(&zeros, bucket_.bytes(), queue_.is_host() ? means_.group : nullptr));
   RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale()));
   args->input = args->output = zeros.data();
   args->input_memory = args->output_memory = memory_of(zeros);
@@ -199,7 +201,9 @@ Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
     op->received_splits.push_back(from_peer);
     rows += from_peer;
   }
-  const std::int32_t largest = *std::max_element(head().splits.begin(), head().splits.end());
+  const auto [least, most] = std::minmax_element(head().splits.begin(), head().splits.end());
+  const std::int32_t largest = *most;
+  args->is_even = *least == largest;
   op->result_shape[0] = rows;
   RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
   args->send_counts = send_counts_.data();
@@ -323,7 +327,8 @@ Status Payload::pack_allgather(execute::StageArgs* args) {
   bucket_.lay_out_blocks(RODA_ALLGATHER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t element = roda_dtype_size(head().dtype);
   const std::size_t own = execute::align_up(bucket_.bytes());
-  RODA_RETURN_IF_ERROR(reserve_fused(own + bucket_.recv_counts()[self] * element));
+  const std::size_t most = *std::max_element(bucket_.recv_counts(), bucket_.recv_counts() + size());
+  RODA_RETURN_IF_ERROR(reserve_fused(own + most * element));
   char* buffer = fused().data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0));
   RODA_RETURN_IF_ERROR(
@@ -335,13 +340,12 @@ Status Payload::pack_allgather(execute::StageArgs* args) {
   return {};
 }
 
-// The buffer holds this rank's input, and behind that its part of the result.
+// The buffer holds this rank's input, and behind that its part of the result, of which the first rank has the most.
 Status Payload::pack_reducescatter(execute::StageArgs* args) {
-  const auto self = static_cast<std::size_t>(members_.rank);
   bucket_.lay_out_blocks(RODA_REDUCESCATTER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t result = execute::align_up(bucket_.bytes());
   const std::size_t element = roda_dtype_size(head().dtype);
-  RODA_RETURN_IF_ERROR(reserve_fused(result + bucket_.recv_counts()[self] * element));
+  RODA_RETURN_IF_ERROR(reserve_fused(result + bucket_.recv_counts()[0] * element));
   char* buffer = fused().data();
   RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale()));
   args->input = buffer;

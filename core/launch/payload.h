@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct PayloadBuffers {
   }
 };
 
+// The same for what is put on one stream of a device, whose order keeps those who use them apart: of each group that
+// lends memory, and (null) of all others. Lent memory must grow on all ranks of a group for the same launches.
+using StreamBuffers = std::map<execute::TransportGroup*, PayloadBuffers>;
+
 class Payload {
  public:
   // The members of the process set, and which of them this rank is.
@@ -52,7 +57,7 @@ class Payload {
     std::span<execute::TransportGroup* const> on_device;  // they work on the device's memory
     bool takes_buckets = false;                           // packs, scales and unpacks by itself
     bool needs_all_counts = false;                        // of an alltoall: from each rank to each
-    PayloadBuffers* buffers = nullptr;                    // null: its own
+    PayloadBuffers* buffers = nullptr;                    // of its stream; null: its own
   };
   // Takes a launch on: operations of this rank, one per tensor; null where it joined and supplies zeros. All of that
   // outlives the launch; `queue` is where the tensors lie, and the stream for the work on them.
@@ -82,7 +87,7 @@ class Payload {
   double postscale() const;
   execute::WorkMemory& fused() { return (means_.buffers == nullptr ? own_ : *means_.buffers).fused; }
   execute::WorkMemory& zeros() { return (means_.buffers == nullptr ? own_ : *means_.buffers).zeros; }
-  Status reserve(execute::WorkMemory* buffer, std::size_t bytes) const;
+  Status reserve(execute::WorkMemory* buffer, std::size_t bytes, execute::TransportGroup* lender) const;
   Status reserve_fused(std::size_t bytes);
   // What the stage is told of it; of a device's nothing, the groups were told of that when it was registered.
   const roda_memory* memory_of(const execute::WorkMemory& buffer) const {

@@ -164,6 +164,8 @@ void alltoall(Env& env) {
       roda_collective_args args = arguments(env, RODA_ALLTOALL, dtype);
       args.send_counts = send_counts.data();
       args.recv_counts = recv_counts.data();
+      const bool is_even = std::ranges::all_of(share, [&](std::size_t each) { return each == share[0]; });
+      args.count = is_even ? share[0] : 0;
       run(env, group, args, data);
     }
   });

@@ -190,7 +190,7 @@ void allocation(Env& env) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{1u << 20}, std::size_t{16u << 20}}) {
       const roda_memory memory = group.allocate(bytes);
       CHECK(reinterpret_cast<std::uintptr_t>(memory.address) % 64 == 0, "%zu bytes are not aligned to 64", bytes);
-      std::memset(memory.address, round, bytes);
+      if (memory.kind == RODA_MEMORY_HOST) std::memset(memory.address, round, bytes);
       blocks.push_back(memory);
     }
     for (roda_memory& memory : blocks) env.table().memory_free(group.get(), &memory);

@@ -53,7 +53,7 @@ void measure(int rank, int size, Request* request);
 // nothing of this rank.
 inline bool is_empty(const Request& request) { return request.input_bytes == 0 && request.output_bytes == 0; }
 
-// Hands it to NCCL, on the request's stream; what NCCL returned, which may be kInProgress.
+// Hands it to NCCL, on the request's stream; what NCCL returned.
 Result launch(const Library& library, Comm comm, int rank, int size, const Request& request);
 
 }  // namespace roda::nccl

@@ -1,10 +1,14 @@
 // One communicator of NCCL's: its forming, its calls, and its end, none of which blocks the caller.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -94,8 +98,8 @@ class Gpu {
   std::vector<cuda::Event> events_;
 };
 
-// abort() from any thread, the rest from one thread at a time. From NCCL 2.14 on calls return at once and NCCL's own
-// threads do the work; before that a helper thread forms the communicator, and the first use of a connection may block.
+// abort() from any thread, the rest from one thread at a time. NCCL's calls block: forming does until all have come,
+// and so does the first use of a connection. One thread of the communicator's own makes them all, one after the other.
 class Communicator {
  public:
   struct Seat {
@@ -103,56 +107,70 @@ class Communicator {
     int size;
     std::string label;  // "group NAME", for messages
   };
-  // Begins to form it. Throws sdk::Failure.
+  // Begins to form it.
   Communicator(std::shared_ptr<const Library> library, const cuda::Driver& driver, cuda::Context context,
                const UniqueId& id, Seat seat)
       : seat_(std::move(seat)), state_(std::make_shared<State>(std::move(library), driver, context)) {
-    begin(id);
+    state_->what = "forming " + seat_.label;
+    caller_ = start_thread("roda-nccl", [state = state_, id, rank = seat_.rank, size = seat_.size] {
+      make_calls(*state, id, rank, size);
+    });
   }
   // Waits for the end, see retire(), at most as long as it was told there.
   ~Communicator() {
     start_end(patience_);
     {
       std::unique_lock lock(state_->mutex);
-      state_->gone.wait_for(lock, patience_ + kPatienceForCalls * 2, [this] { return is_gone(); });
+      state_->changed.wait_for(lock, patience_ + kPatienceForCalls * 2, [this] { return is_gone(); });
     }
     // A thread that NCCL does not let go of keeps the state alive, and nothing of ours.
     const auto leave = [](std::thread& thread, bool has_ended) {
       if (thread.joinable()) has_ended ? thread.join() : thread.detach();
     };
     leave(ender_, is_gone());
-    leave(former_, state_->is_formed.load(std::memory_order_acquire));
+    leave(caller_, is_gone() && !is_calling());
   }
 
-  // True when no call is under way, so that the next may be made. Throws when forming or a call has failed, and what
-  // NCCL has found out on its own (a lost peer).
+  // True when no call is under way, so that the next may be made. Throws when forming or the last call has failed, and
+  // what NCCL has found out on its own (a lost peer).
   bool poll() {
-    if (!state_->is_formed.load(std::memory_order_acquire)) return false;
-    const std::unique_lock lock(state_->calls, std::try_to_lock);
-    if (!lock.owns_lock() || state_->is_closed) return false;
-    Result found = state_->forming;
-    if (found == kSuccess) {
-      const Result asked = state_->library->CommGetAsyncError(state_->comm, &found);
-      if (asked != kSuccess) found = asked;
-    }
-    if (found == kInProgress) return false;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_closed || state_->is_calling) return false;
+    const Result called = state_->result;
+    if (state_->comm != nullptr) state_->result = kSuccess;
+    if (called != kSuccess) throw failure(called, state_->what);
+    Result found = kSuccess;
+    const Result asked = state_->library->CommGetAsyncError(state_->comm, &found);
+    if (asked != kSuccess) found = asked;
     if (found != kSuccess) throw failure(found, seat_.label);
     return true;
   }
-  // `body` makes one call, or several between NCCL's group calls, and returns the last one's result. It may be under
-  // way when this returns: poll() tells. Throws when it failed, or after the communicator was given up.
-  template <typename Body>
-  void call(const std::string& what, Body&& body) {
-    std::lock_guard lock(state_->calls);
-    if (state_->is_closed) throw sdk::Failure(RODA_ERR_ABORTED, "nccl: " + seat_.label + " was given up");
-    const cuda::ContextScope scope(state_->driver, state_->context);
-    const Result result = body(state_->comm);
-    if (result != kSuccess && result != kInProgress) throw failure(result, what);
+  // After poll() said so. `body` makes one call, or several between NCCL's group calls, and returns the last one's
+  // result; what it works on is there until poll() is true again or the communicator is gone. Throws after the
+  // communicator was given up.
+  void call(std::string what, std::function<Result(Comm)> body) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->is_closed) throw sdk::Failure(RODA_ERR_ABORTED, "nccl: " + seat_.label + " was given up");
+      state_->is_calling = true;
+      state_->what = std::move(what);
+      state_->next = std::move(body);
+    }
+    state_->changed.notify_all();
+  }
+
+  // NCCL_COMM_BLOCKING=0 makes every communicator one whose calls return before they are over.
+  static Result wait(const Library& library, Comm comm, Result result) {
+    while (result == kInProgress) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (const Result asked = library.CommGetAsyncError(comm, &result); asked != kSuccess) return asked;
+    }
+    return result;
   }
 
   // Its kernels and connections end; on a thread of its own, since NCCL's abort may take long. Idempotent.
   void abort() { start_end(milliseconds(0)); }
-  // Gives it back: what is under way is finished first if it is healthy, for as long as `patience`, then it is aborted.
+  // Gives it back: a call that is under way is finished first, within `patience`; else it is aborted.
   void retire(std::chrono::milliseconds patience) {
     patience_ = patience;
     start_end(patience);
@@ -162,9 +180,8 @@ class Communicator {
 
  private:
   using milliseconds = std::chrono::milliseconds;
-  // A call of NCCL's that holds the lock this long hangs, and only an abort beside it can end it.
+  // A call of NCCL's that takes this long hangs, and only an abort beside it can end it.
   static constexpr milliseconds kPatienceForCalls{1000};
-  static constexpr milliseconds kFinishingPause{1};
 
   // Outlives the object when NCCL does not come back from a call.
   struct State {
@@ -173,88 +190,82 @@ class Communicator {
     const std::shared_ptr<const Library> library;
     const cuda::Driver& driver;
     const cuda::Context context;
-    std::timed_mutex calls;  // guards the two below, and every use of the communicator
-    Comm comm = nullptr;
-    bool is_closed = false;
-    std::atomic<bool> is_formed{false};
-    Result forming = kSuccess;  // set before is_formed
     std::atomic<bool> is_gone{false};
-    std::mutex mutex;
-    std::condition_variable gone;
+    std::mutex mutex;  // guards the rest
+    std::condition_variable changed;
+    Comm comm = nullptr;     // null while it forms, and once it ends
+    bool is_closed = false;  // no call is begun any more
+    bool is_calling = true;  // forming, or a call
+    std::function<Result(Comm)> next;
+    std::string what;          // the last call
+    Result result = kSuccess;  // what it returned
   };
 
   sdk::Failure failure(Result result, const std::string& what) const {
     return explain(*state_->library, state_->driver, state_->comm, result, what);
   }
-  void begin(const UniqueId& id) {
-    if (!state_->library->is_non_blocking()) {
-      former_ = start_thread("roda-nccl-form",
-                             [state = state_, id, seat = seat_] { form_blocking(state, id, seat.rank, seat.size); });
-      return;
-    }
-    Config config;
-    call("forming " + seat_.label,
-         [&](Comm) { return state_->library->CommInitRankConfig(&state_->comm, seat_.size, id, seat_.rank, &config); });
-    state_->is_formed.store(true, std::memory_order_release);
+  bool is_calling() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->is_calling;
   }
-  static void form_blocking(const std::shared_ptr<State>& state, UniqueId id, int rank, int size) {
-    const cuda::ContextScope scope(state->driver, state->context);
+  static void make_calls(State& state, const UniqueId& id, int rank, int size) {
+    const cuda::ContextScope scope(state.driver, state.context);
     Comm comm = nullptr;
-    const Result result = state->library->CommInitRank(&comm, size, id, rank);
-    const std::lock_guard lock(state->calls);
-    state->forming = result;
-    if (state->is_closed && comm != nullptr) {
-      state->library->CommAbort(comm);
-    } else {
-      state->comm = comm;
+    Result result = state.library->CommInitRank(&comm, size, id, rank);
+    result = wait(*state.library, comm, result);
+    std::unique_lock lock(state.mutex);
+    if (!state.is_closed) state.comm = std::exchange(comm, nullptr);
+    while (!state.is_closed) {
+      state.result = result;
+      state.is_calling = false;
+      state.changed.notify_all();
+      state.changed.wait(lock, [&state] { return state.is_closed || state.next != nullptr; });
+      if (state.is_closed) break;
+      const auto body = std::exchange(state.next, nullptr);
+      const Comm known = state.comm;
+      lock.unlock();
+      result = wait(*state.library, known, body(known));
+      lock.lock();
     }
-    state->is_formed.store(true, std::memory_order_release);
+    lock.unlock();
+    if (comm != nullptr) state.library->CommAbort(comm);  // given up while it formed: nobody else knows it
+    lock.lock();
+    state.is_calling = false;
+    state.next = nullptr;
+    state.changed.notify_all();
   }
-  static void end(const std::shared_ptr<State>& state, milliseconds patience) {
-    const cuda::ContextScope scope(state->driver, state->context);
-    const bool was_finished = patience > milliseconds(0) && finish_work(*state, patience);
-    if (Comm comm = close(*state)) {
-      was_finished ? state->library->CommDestroy(comm) : state->library->CommAbort(comm);
-    }
-    {
-      const std::lock_guard lock(state->mutex);
-      state->is_gone.store(true, std::memory_order_release);
-    }
-    state->gone.notify_all();
-  }
-  // From here on nobody else uses the communicator.
-  static Comm close(State& state) {
-    const std::unique_lock lock(state.calls, kPatienceForCalls);
+  static void end(State& state, milliseconds patience) {
+    const cuda::ContextScope scope(state.driver, state.context);
+    const auto is_idle = [&state] { return !state.is_calling; };
+    std::unique_lock lock(state.mutex);
+    if (state.comm != nullptr) state.changed.wait_for(lock, std::max(patience, kPatienceForCalls), is_idle);
     state.is_closed = true;
-    return std::exchange(state.comm, nullptr);
-  }
-  // True when NCCL has finished all that was begun.
-  static bool finish_work(State& state, milliseconds patience) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    const std::unique_lock lock(state.calls, patience);
-    if (!lock.owns_lock() || state.comm == nullptr) return false;
-    const Library& library = *state.library;
-    Result result = kSuccess;
-    if (library.CommGetAsyncError(state.comm, &result) != kSuccess || result != kSuccess) return false;
-    if (!library.is_non_blocking() || library.CommFinalize == nullptr) return true;
-    result = library.CommFinalize(state.comm);
-    while (result == kInProgress && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kFinishingPause);
-      if (library.CommGetAsyncError(state.comm, &result) != kSuccess) return false;
+    Comm const comm = std::exchange(state.comm, nullptr);
+    bool is_healthy = patience > milliseconds(0) && is_idle() && state.result == kSuccess;
+    lock.unlock();
+    state.changed.notify_all();
+    if (comm != nullptr) {
+      Result found = kSuccess;
+      is_healthy = is_healthy && state.library->CommGetAsyncError(comm, &found) == kSuccess && found == kSuccess;
+      is_healthy ? state.library->CommDestroy(comm) : state.library->CommAbort(comm);
     }
-    return result == kSuccess;
+    lock.lock();
+    // What a call works on is its until it has returned.
+    if (comm != nullptr) state.changed.wait(lock, is_idle);
+    state.is_gone.store(true, std::memory_order_release);
+    state.changed.notify_all();
   }
   void start_end(milliseconds patience) {
     if (is_ending_.exchange(true)) return;
     const std::lock_guard lock(ender_guard_);
-    ender_ = start_thread("roda-nccl-end", [state = state_, patience] { end(state, patience); });
+    ender_ = start_thread("roda-nccl-end", [state = state_, patience] { end(*state, patience); });
   }
 
   const Seat seat_;
   const std::shared_ptr<State> state_;
   std::atomic<bool> is_ending_{false};
   std::chrono::milliseconds patience_{0};
-  std::thread former_;
+  std::thread caller_;
   std::mutex ender_guard_;
   std::thread ender_;
 };

@@ -14,6 +14,15 @@ namespace {
 
 // Found by the last probe; what the support matrix depends on.
 std::atomic<int> probed_version{0};
+std::atomic<bool> has_memory{false};
+
+constexpr std::uint64_t kCapabilities =
+    RODA_CAP_NATIVE | RODA_CAP_REGISTER | RODA_CAP_ALLOCATE | RODA_CAP_FAULT_TOLERANT;
+
+void note(const Library& library) {
+  probed_version.store(library.version);
+  has_memory.store(library.registers_buffers());
+}
 char described[256] = "NCCL, opened at run time";
 
 std::chrono::milliseconds seconds(double count) {
@@ -42,12 +51,16 @@ void Context::probe(const roda_host* host) {
   const Settings settings = sdk::read_settings(kSettings, host);
   const std::shared_ptr<const Library> library = Library::find(settings.library.c_str());
   const cuda::Driver& driver = open_driver(settings);
-  probed_version.store(library->version);
+  note(*library);
   std::snprintf(described, sizeof described, "%s, CUDA %s by the driver", library->description().c_str(),
                 cuda::version_text(driver.version).c_str());
 }
 
 const char* Context::description() { return described; }
+
+std::uint64_t Context::capabilities() {
+  return has_memory.load() ? kCapabilities : kCapabilities & ~std::uint64_t{RODA_CAP_ALLOCATE};
+}
 
 Context::Context(const roda_host* host)
     : host_(host),
@@ -59,7 +72,7 @@ Context::Context(const roda_host* host)
 const std::shared_ptr<const Library>& Context::library() {
   if (library_ == nullptr) {
     library_ = Library::find(settings_.library.c_str());
-    probed_version.store(library_->version);
+    note(*library_);
     library_->stay_open();
   }
   return library_;
@@ -107,8 +120,7 @@ bool Context::collective_supported(int collective, int dtype, int op, int memory
 const roda_transport* roda_nccl_transport() {
   // The text is filled in by the probe, which knows the library.
   static const roda_transport table =
-      roda::sdk::transport<roda::nccl::Context, roda::nccl::Group,
-                           RODA_CAP_NATIVE | RODA_CAP_REGISTER | RODA_CAP_FAULT_TOLERANT>(
+      roda::sdk::transport<roda::nccl::Context, roda::nccl::Group, roda::nccl::kCapabilities>(
           "nccl", roda::nccl::Context::description(), RODA_PROGRESS_POLL);
   return &table;
 }

@@ -50,6 +50,7 @@ class Context {
   void bury(std::unique_ptr<Communicator> communicator) { ending_.push_back(std::move(communicator)); }
 
   // The entries of the ABI.
+  static std::uint64_t capabilities();
   int progress();
   int event_fd() const { return -1; }
   bool arm() const { return true; }

@@ -12,6 +12,8 @@
 namespace roda::nccl {
 namespace {
 
+constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
+
 std::string rank_text(std::int32_t rank) { return "rank " + std::to_string(rank); }
 
 bool is_same(const cuda::Uuid& a, const cuda::Uuid& b) { return std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
@@ -43,6 +45,29 @@ void write_text(char (&to)[N], const std::string& text) {
   std::snprintf(to, N, "%s", text.c_str());
 }
 
+// What all can.
+template <typename Of>
+Registering least(int size, Of&& of) {
+  Registering least = Registering::kWindows;
+  for (int rank = 0; rank < size; ++rank) least = std::min(least, of(rank));
+  return least;
+}
+
+// Registers the memory and takes that back.
+Registering try_registering(const Library& library, Comm comm, void* memory, Registering most) {
+  const auto is_done = [&](Result result) { return Communicator::wait(library, comm, result) == kSuccess; };
+  void* handle = nullptr;
+  if (most == Registering::kWindows) {
+    if (!is_done(library.CommWindowRegister(comm, memory, kTrialBytes, &handle, kSymmetric))) {
+      return Registering::kNothing;
+    }
+    // None where the GPUs don't reach each other's memory.
+    if (handle != nullptr && is_done(library.CommWindowDeregister(comm, handle))) return Registering::kWindows;
+  }
+  const bool is_registered = is_done(library.CommRegister(comm, memory, kTrialBytes, &handle));
+  return is_registered && is_done(library.CommDeregister(comm, handle)) ? Registering::kBuffers : Registering::kNothing;
+}
+
 bool names_a_device(const roda_group_desc& desc) {
   return desc.struct_size >= offsetof(roda_group_desc, device) + sizeof desc.device && desc.has_device != 0;
 }
@@ -70,7 +95,8 @@ Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
       state_("nccl", desc),
       gather_(desc.exchange, desc.rank, desc.size, "nccl.card"),
-      verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers") {
+      verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers"),
+      trial_(std::make_shared<Trial>()) {
   const Card card = make_card(desc);
   gather_.start(&card, sizeof card);
   context_.join(this);
@@ -89,11 +115,14 @@ Card Group::make_card(const roda_group_desc& desc) {
     // Before NCCL looks: it refuses two ranks on one GPU of one host.
     if (context_.may_share()) ::setenv("NCCL_HOSTID", ("roda-" + std::to_string(::getpid())).c_str(), 0);
     card.shares = context_.may_share() ? 1 : 0;
-    card.registers = library.registers_buffers() && context_.may_register() ? 1 : 0;
     card.device = choose_device(desc);
     gpu_ = &context_.gpu(card.device);
     card.gpu = gpu_->uuid();
     stream_ = gpu_->next_stream(context_.stream_slots());
+    prepare_trial();
+    if (trial_->memory != nullptr) {
+      card.registers = library.has_windows() ? Registering::kWindows : Registering::kBuffers;
+    }
     if (state_.rank() == 0) {
       const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
       const Result result = library.GetUniqueId(&card.id);
@@ -123,21 +152,45 @@ bool Group::test() {
 
 bool Group::step_on() {
   if (step_ == Step::kCards && gather_.test()) read_cards();
-  if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) agree_on_registering();
+  if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) begin_trial();
+  if (step_ == Step::kTrial && communicator_->poll()) end_trial();
   if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
   return state_.is_formed();
 }
 
-void Group::agree_on_registering() {
-  if (!may_register_) return state_.set_formed();
+// As the memory of buffers will be.
+void Group::prepare_trial() {
+  const Library& library = *context_.library();
+  if (!context_.may_register() || !library.registers_buffers()) return;
+  const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+  if (library.MemAlloc(&trial_->memory, kTrialBytes) != kSuccess) trial_->memory = nullptr;
+}
+
+// NCCL wants the buffers of one collective to be registered on every rank or on none. So each member tries it.
+void Group::begin_trial() {
+  if (registers_ == Registering::kNothing) return state_.set_formed();
+  communicator_->call("trying to register memory with " + state_.label(),
+                      [library = context_.library(), trial = trial_, most = registers_](Comm comm) {
+                        trial->found = try_registering(*library, comm, trial->memory, most);
+                        return kSuccess;
+                      });
+  step_ = Step::kTrial;
+}
+
+void Group::free_trial() {
+  if (trial_->memory == nullptr) return;
+  const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+  context_.library()->MemFree(std::exchange(trial_->memory, nullptr));
+}
+
+void Group::end_trial() {
+  free_trial();
+  verdicts_.start(&trial_->found, sizeof trial_->found);
   step_ = Step::kVerdicts;
-  const char can = try_registering() ? 1 : 0;
-  verdicts_.start(&can, sizeof can);
 }
 
 void Group::read_verdicts() {
-  registers_ = true;
-  for (int rank = 0; rank < state_.size(); ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
+  registers_ = least(state_.size(), [this](int rank) { return verdicts_.value_as<Registering>(rank); });
   state_.set_formed();
 }
 
@@ -145,7 +198,7 @@ void Group::read_cards() {
   std::vector<Card> cards;
   for (int rank = 0; rank < state_.size(); ++rank) cards.push_back(gather_.value_as<Card>(rank));
   check_cards(cards, state_.world_ranks());
-  may_register_ = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.registers != 0; });
+  registers_ = least(state_.size(), [&](int rank) { return cards[static_cast<std::size_t>(rank)].registers; });
   auto made = std::make_unique<Communicator>(context_.library(), gpu_->driver(), gpu_->context(), cards[0].id,
                                              Communicator::Seat{state_.rank(), state_.size(), state_.label()});
   const MutexLock lock(communicator_guard_);
@@ -156,7 +209,7 @@ void Group::read_cards() {
 }
 
 sdk::Failure Group::late() const {
-  if (step_ == Step::kConnect) {
+  if (step_ == Step::kConnect || step_ == Step::kTrial) {
     return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
   }
   const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;

@@ -6,7 +6,6 @@ namespace roda::nccl {
 namespace {
 
 constexpr std::chrono::milliseconds kQuietPause{1};
-constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
 constexpr std::chrono::microseconds kPause{100};
 
 }  // namespace
@@ -17,6 +16,7 @@ Group::~Group() {
   context_.leave(this);
   ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
   live_.clear();
+  if (step_ != Step::kTrial) free_trial();
   if (communicator_ == nullptr) return;
   const auto deadline = Clock::now() + context_.patience();
   if (!ghosts_.empty()) communicator_->abort();
@@ -97,9 +97,10 @@ void Group::begin(Request* request) {
   if (tail_ != nullptr && tail_->stream != request->stream) gpu_->hold(request->stream, tail_->end);
   request->begin = gpu_->record(request->stream);
   request->state = Request::State::kLaunching;
-  communicator_->call(describe(*request), [&](Comm comm) {
-    return launch(*context_.library(), comm, state_.rank(), state_.size(), *request);
-  });
+  communicator_->call(describe(*request),
+                      [library = context_.library(), rank = state_.rank(), size = state_.size(), request](Comm comm) {
+                        return launch(*library, comm, rank, size, *request);
+                      });
 }
 
 bool Group::finish_launch(Request* request) {
@@ -180,8 +181,8 @@ bool Group::is_over(Request* request) {
 
 // NCCL has access to a registered buffer until it has been told otherwise, which it can't while a call is under way.
 bool Group::is_quiet(const void* base, std::size_t bytes) {
-  const auto overlaps = [&](const Registered& buffer) {
-    return buffer.is_done && sdk::overlaps(buffer.address, buffer.bytes, base, bytes);
+  const auto overlaps = [&](const RegisteredPtr& buffer) {
+    return buffer->is_done && sdk::overlaps(buffer->address, buffer->bytes, base, bytes);
   };
   if (std::ranges::any_of(buffers_, overlaps) && !can_deregister()) return false;
   std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
@@ -202,42 +203,67 @@ void Group::release(Request* request) {
   pool_.give_back(request);
 }
 
-// Buffers that callers have registered with the group's communicator.
-//
-// NCCL wants the buffers of one collective to be registered on every rank or on none. So the members agree, while the
-// group forms, on whether they register at all: each tries it once. From then on a rank that can't register what it is
-// told to must not go on, and ends the group.
+void Group::check_registers() const {
+  if (registers_ != Registering::kNothing) return;
+  throw sdk::Failure(RODA_ERR_UNSUPPORTED, "nccl: " + state_.label() + " registers no buffers");
+}
+
+// Buffers that callers have registered with the group's communicator. A rank that can't register what it is told to
+// must not go on, and ends the group.
 void Group::memory_register(roda_memory* memory) {
   state_.throw_if_broken();
-  if (!registers_) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "nccl: " + state_.label() + " registers no buffers");
+  check_registers();
   if (memory->kind != RODA_MEMORY_CUDA || memory->device != gpu_->device()) {
     throw sdk::Failure(RODA_ERR_INVALID,
                        "nccl: only memory of " + gpu_->label() + " is registered with " + state_.label());
   }
-  buffers_.push_back({memory->address, memory->length});
+  buffers_.push_back(std::make_shared<Registered>(Registered{memory->address, memory->length, false}));
 }
 
 // NCCL knows nothing of the buffer when this returns, or the communicator is gone. A call of NCCL's that is under way
 // is waited for; callers that must not wait ask quiesced() before.
 void Group::memory_deregister(roda_memory* memory) {
-  const auto found = std::ranges::find(buffers_, memory->address, &Registered::address);
+  const auto is_it = [memory](const RegisteredPtr& buffer) { return buffer->address == memory->address; };
+  const auto found = std::ranges::find_if(buffers_, is_it);
   if (found == buffers_.end()) return;
-  std::list<Registered> gone;  // NCCL may still write into it
-  gone.splice(gone.begin(), buffers_, found);
-  const Registered& buffer = gone.front();
-  if (!buffer.is_done) return;
+  const RegisteredPtr buffer = *found;
+  buffers_.erase(found);
+  if (!buffer->is_done) return;
   go_on([&] {
-    if (wait_for_calls()) deregister(buffer);
-    return true;
+    if (!wait_for_calls()) return true;
+    deregister(buffer);
+    return wait_for_calls();
   });
   const auto deadline = Clock::now() + context_.patience();
   while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
     std::this_thread::sleep_for(kPause);
 }
 
-void Group::deregister(const Registered& buffer) {
-  communicator_->call("ncclCommDeregister of " + state_.label(),
-                      [&](Comm comm) { return context_.library()->CommDeregister(comm, buffer.handle); });
+void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
+  state_.throw_if_broken();
+  check_registers();
+  const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+  void* address = nullptr;
+  const Library& library = *context_.library();
+  if (const Result result = library.MemAlloc(&address, bytes); result != kSuccess) {
+    const std::string what = "ncclMemAlloc of " + std::to_string(bytes) + " bytes on " + gpu_->label();
+    throw sdk::Failure(RODA_ERR_NO_MEMORY, explain(library, gpu_->driver(), nullptr, result, what).what());
+  }
+  *memory = roda_memory{sizeof(roda_memory), RODA_MEMORY_CUDA, gpu_->device(), 0, address, bytes, address};
+  buffers_.push_back(std::make_shared<Registered>(Registered{address, bytes, registers_ == Registering::kWindows}));
+}
+
+void Group::memory_free(roda_memory* memory) {
+  memory_deregister(memory);
+  const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+  context_.library()->MemFree(memory->address);
+}
+
+void Group::deregister(const RegisteredPtr& buffer) {
+  communicator_->call("giving up memory of " + state_.label(), [library = context_.library(), buffer](Comm comm) {
+    return buffer->is_window ? library->CommWindowDeregister(comm, buffer->handle)
+                             : library->CommDeregister(comm, buffer->handle);
+  });
 }
 
 // Whether memory_deregister() would find nothing to wait for.
@@ -260,36 +286,18 @@ bool Group::wait_for_calls() {
 
 // What is due comes before the next collective: NCCL takes one call at a time. True when all is done.
 bool Group::register_buffers() {
-  for (Registered& buffer : buffers_) {
-    if (buffer.is_done) continue;
-    const std::string what = "registering " + std::to_string(buffer.bytes) + " bytes with " + state_.label();
-    communicator_->call(what, [&](Comm comm) {
-      return context_.library()->CommRegister(comm, buffer.address, buffer.bytes, &buffer.handle);
+  for (const RegisteredPtr& buffer : buffers_) {
+    if (buffer->is_done) continue;
+    const std::string what = "registering " + std::to_string(buffer->bytes) + " bytes with " + state_.label();
+    communicator_->call(what, [library = context_.library(), buffer](Comm comm) {
+      return buffer->is_window
+                 ? library->CommWindowRegister(comm, buffer->address, buffer->bytes, &buffer->handle, kSymmetric)
+                 : library->CommRegister(comm, buffer->address, buffer->bytes, &buffer->handle);
     });
-    buffer.is_done = true;
+    buffer->is_done = true;
     if (!communicator_->poll()) return false;
   }
   return true;
-}
-
-// Once, on memory of its own, while the group forms.
-bool Group::try_registering() {
-  const cuda::Driver& driver = gpu_->driver();
-  const cuda::ContextScope scope(driver, gpu_->context());
-  cuda::Address address{};
-  if (driver.MemAlloc(&address, kTrialBytes) != cuda::kSuccess) return false;
-  bool works = false;
-  try {
-    buffers_.push_back({reinterpret_cast<void*>(address), kTrialBytes});
-    works = register_buffers() || wait_for_calls();
-    if (works) deregister(buffers_.back());
-    works = works && wait_for_calls();
-  } catch (const sdk::Failure& failure) {
-    context_.log(RODA_LOG_DEBUG, failure.what());
-  }
-  buffers_.clear();
-  driver.MemFree(address);
-  return works;
 }
 
 }  // namespace roda::nccl

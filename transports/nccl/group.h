@@ -5,7 +5,8 @@
 #include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 
-#include <list>
+#include <memory>
+#include <vector>
 
 #include "plugins/base/mutex.h"
 #include "transports/nccl/collectives.h"
@@ -15,18 +16,22 @@
 
 namespace roda::nccl {
 
+// What NCCL is told of the memory that collectives work on: nothing; buffers, by each rank for itself; or windows, by
+// all ranks together, into which the peers' kernels read and write.
+enum class Registering : std::int32_t { kNothing, kBuffers, kWindows };
+
 // What the members of a group tell each other before they form a communicator, and what must agree.
 //
 // One member's, exchanged as bytes: fixed size, no pointers.
 struct Card {
-  static constexpr std::uint32_t kLayout = 3;
+  static constexpr std::uint32_t kLayout = 4;
   std::uint32_t layout = kLayout;
   std::int32_t failure_code = 0;  // why this rank can't take part; 0: it can
   char failure[400] = {};
   std::int32_t version = 0;  // of NCCL
   std::int32_t device = -1;
-  std::int32_t registers = 0;  // its NCCL registers buffers, and may
-  std::int32_t shares = 0;     // it may share its GPU
+  Registering registers = Registering::kNothing;  // what its NCCL has, and may do
+  std::int32_t shares = 0;                        // it may share its GPU
   cuda::Uuid gpu{};
   char host[64] = {};
   char path[128] = {};  // of NCCL
@@ -61,6 +66,11 @@ class Group {
   // where a member's NCCL is older than 2.19 or can't do it.
   void memory_register(roda_memory* memory);
   void memory_deregister(roda_memory* memory);
+  // Memory of the group's GPU as NCCL wants it, which it is told of before the next collective. All ranks take theirs
+  // for the same collectives, of the same sizes, and give none back before their last one: where NCCL maps a window
+  // follows from those that came and went before. Refused as registering is.
+  void memory_alloc(std::size_t bytes, roda_memory* memory);
+  void memory_free(roda_memory* memory);
 
   // For the context: gives the request to NCCL if it can be now. True when it needs no turn any more.
   bool hand_over(Request* request);
@@ -68,12 +78,19 @@ class Group {
   int watch();
 
  private:
-  enum class Step { kCards, kConnect, kVerdicts };
+  enum class Step { kCards, kConnect, kTrial, kVerdicts };
   struct Registered {
     void* address;
     std::size_t bytes;
-    void* handle = nullptr;  // NCCL's
+    bool is_window;
     bool is_done = false;    // NCCL knows it
+    void* handle = nullptr;  // NCCL's
+  };
+  using RegisteredPtr = std::shared_ptr<Registered>;
+  // Memory to try it with, and what NCCL registered of it.
+  struct Trial {
+    void* memory = nullptr;
+    Registering found = Registering::kNothing;
   };
 
   // What `body` returns; false when it failed, which ends the group.
@@ -91,11 +108,14 @@ class Group {
   int choose_device(const roda_group_desc& desc);
   void read_cards();
   bool step_on();
-  void agree_on_registering();
+  void prepare_trial();
+  void begin_trial();
+  void free_trial();
+  void end_trial();
   void read_verdicts();
-  bool try_registering();
+  void check_registers() const;
   bool register_buffers();
-  void deregister(const Registered& buffer);
+  void deregister(const RegisteredPtr& buffer);
   bool wait_for_calls();
   bool can_deregister();
   sdk::Failure late() const;
@@ -113,10 +133,10 @@ class Group {
 
   Step step_ = Step::kCards;
   sdk::Allgather gather_;
-  sdk::Allgather verdicts_;        // whether each member can register buffers
-  bool may_register_ = false;      // all members' cards say so
-  bool registers_ = false;         // all members can
-  std::list<Registered> buffers_;  // NCCL writes into them
+  sdk::Allgather verdicts_;                        // what each member found in its trial
+  const std::shared_ptr<Trial> trial_;             // NCCL writes into it, as into the buffers
+  Registering registers_ = Registering::kNothing;  // what all members can
+  std::vector<RegisteredPtr> buffers_;
   Gpu* gpu_ = nullptr;
   cuda::Stream stream_ = nullptr;  // for collectives that name none
 

@@ -56,7 +56,6 @@ std::shared_ptr<const Library> load(Handle handle, const std::string& file) {
 #undef X
 #define X(member, symbol, result, parameters) look_up(handle.get(), #symbol, &library.member);
   RODA_NCCL_NEWER_FUNCTIONS(X)
-  RODA_NCCL_REGISTRATION_FUNCTIONS(X)
 #undef X
   library.handle = std::move(handle);
   return opened;

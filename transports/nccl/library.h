@@ -1,5 +1,6 @@
 // NCCL, opened at run time behind a table of its functions, with declarations of our own: what is here has kept its
-// binary form since NCCL 2.8. tests/doubles/nccl/agreement.cc compares it with nccl.h where that is installed.
+// binary form since NCCL 2.8. tests/doubles/nccl/agreement.cc compares it with
+// nccl.h where that is installed.
 #pragma once
 
 #include <roda/sdk/error.hpp>
@@ -48,19 +49,8 @@ struct UniqueId {
   char bytes[128];
 };
 
-// The configuration as 2.14 introduced it. A newer library takes what it does not find here as not set.
-struct Config {
-  std::size_t size = sizeof(Config);
-  unsigned magic = 0xcafebeef;
-  unsigned version = 21400;
-  int blocking = 0;
-  int padding = 0;  // read by no library: to one of this version the struct ends before
-};
-
-inline constexpr int kOldest = 2800;        // 2.8.0, in the coding of its time
-inline constexpr int kAverage = 21000;      // and bfloat16
-inline constexpr int kNonBlocking = 21400;  // configurations, finalising
-inline constexpr int kLastError = 21300;
+inline constexpr int kOldest = 2800;    // 2.8.0, in the coding of its time
+inline constexpr int kAverage = 21000;  // and bfloat16
 
 // Member, exported name, result, parameters.
 #define RODA_NCCL_FUNCTIONS(X)                                                                                    \
@@ -86,24 +76,34 @@ inline constexpr int kLastError = 21300;
   X(Send, ncclSend, Result, (const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream)) \
   X(Recv, ncclRecv, Result, (void* to, std::size_t count, int dtype, int peer, Comm comm, Stream stream))
 
-// Null in libraries that lack them.
-#define RODA_NCCL_NEWER_FUNCTIONS(X)                                \
-  X(CommInitRankConfig, ncclCommInitRankConfig, Result,             \
-    (Comm * comm, int size, UniqueId id, int rank, Config* config)) \
-  X(CommFinalize, ncclCommFinalize, Result, (Comm comm))            \
-  X(GetLastError, ncclGetLastError, const char*, (Comm comm))
-
-// The same, younger still: from 2.19.
+// Null in libraries that lack them: from 2.13, 2.19, 2.27 and 2.28 on.
+#define RODA_NCCL_ERROR_FUNCTIONS(X) X(GetLastError, ncclGetLastError, const char*, (Comm comm))
 #define RODA_NCCL_REGISTRATION_FUNCTIONS(X)                                                              \
+  X(MemAlloc, ncclMemAlloc, Result, (void** memory, std::size_t bytes))                                  \
+  X(MemFree, ncclMemFree, Result, (void* memory))                                                        \
   X(CommRegister, ncclCommRegister, Result, (Comm comm, void* buffer, std::size_t bytes, void** handle)) \
   X(CommDeregister, ncclCommDeregister, Result, (Comm comm, void* handle))
+#define RODA_NCCL_WINDOW_FUNCTIONS(X)                                              \
+  X(CommWindowRegister, ncclCommWindowRegister, Result,                            \
+    (Comm comm, void* buffer, std::size_t bytes, void** window, int window_flags)) \
+  X(CommWindowDeregister, ncclCommWindowDeregister, Result, (Comm comm, void* window))
+#define RODA_NCCL_ALLTOALL_FUNCTIONS(X) \
+  X(AlltoAll, ncclAlltoAll, Result,     \
+    (const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream))
+#define RODA_NCCL_NEWER_FUNCTIONS(X)  \
+  RODA_NCCL_ERROR_FUNCTIONS(X)        \
+  RODA_NCCL_REGISTRATION_FUNCTIONS(X) \
+  RODA_NCCL_WINDOW_FUNCTIONS(X)       \
+  RODA_NCCL_ALLTOALL_FUNCTIONS(X)
+
+// Of a window: on every rank its part that a collective works on lies at the same place.
+inline constexpr int kSymmetric = 1;
 
 // Immutable once found; any thread.
 struct Library {
 #define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
   RODA_NCCL_FUNCTIONS(X)
   RODA_NCCL_NEWER_FUNCTIONS(X)
-  RODA_NCCL_REGISTRATION_FUNCTIONS(X)
 #undef X
   std::shared_ptr<void> handle;  // the dynamic linker's
   std::string path;              // of the file that it came from
@@ -116,8 +116,10 @@ struct Library {
   // Before it is used: NCCL's threads and exit handlers would outlive its code.
   void stay_open() const;
 
-  bool is_non_blocking() const { return version >= kNonBlocking && CommInitRankConfig != nullptr; }
-  bool registers_buffers() const { return CommRegister != nullptr && CommDeregister != nullptr; }
+  bool registers_buffers() const {
+    return MemAlloc != nullptr && MemFree != nullptr && CommRegister != nullptr && CommDeregister != nullptr;
+  }
+  bool has_windows() const { return CommWindowRegister != nullptr && CommWindowDeregister != nullptr; }
   // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"
   std::string description() const;
 };

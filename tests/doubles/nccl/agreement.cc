@@ -1,8 +1,6 @@
 // Our declarations of NCCL agree with nccl.h. Compiled where that is installed; nothing to run.
 #include <nccl.h>
 
-#include <cstddef>
-
 #include "tests/doubles/signatures.h"
 #include "transports/nccl/library.h"
 
@@ -15,17 +13,19 @@ static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && alignof(UniqueId) == a
 #define X(member, symbol, result, parameters) \
   static_assert(doubles::CallAlike<decltype(Library::member), decltype(&::symbol)>::value, #symbol);
 RODA_NCCL_FUNCTIONS(X)
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0)
-RODA_NCCL_NEWER_FUNCTIONS(X)
-static_assert(offsetof(Config, size) == offsetof(ncclConfig_t, size));
-static_assert(offsetof(Config, magic) == offsetof(ncclConfig_t, magic));
-static_assert(offsetof(Config, version) == offsetof(ncclConfig_t, version));
-static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));
-static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 13, 0)
+RODA_NCCL_ERROR_FUNCTIONS(X)
 static_assert(kInProgress == ncclInProgress && kRemoteError == ncclRemoteError);
 #endif
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
 RODA_NCCL_REGISTRATION_FUNCTIONS(X)
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+RODA_NCCL_WINDOW_FUNCTIONS(X)
+static_assert(kSymmetric == NCCL_WIN_COLL_SYMMETRIC);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+RODA_NCCL_ALLTOALL_FUNCTIONS(X)
 #endif
 #undef X
 

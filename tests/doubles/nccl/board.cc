@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 namespace roda::nccl_double {
 
@@ -34,7 +36,7 @@ std::size_t Mailbox::read(char* to, std::size_t bytes) {
   return count;
 }
 
-Board::Board(const std::string& name, int rank, int size, int device) : name_(name), rank_(rank), size_(size) {
+Board::Board(const std::string& name, int rank, int size, int device) : rank_(rank), size_(size) {
   const auto pairs = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   bytes_ = sizeof(Head) + pairs * sizeof(Mailbox);
   const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -48,12 +50,27 @@ Board::Board(const std::string& name, int rank, int size, int device) : name_(na
   head_ = static_cast<Head*>(memory);
   boxes_ = reinterpret_cast<Mailbox*>(static_cast<char*>(memory) + sizeof(Head));
   head_->device_plus_one[rank].store(device + 1);
-  if (head_->arrived.fetch_add(1) + 1 == size) remove_name();
+  if (head_->arrived.fetch_add(1) + 1 == size) ::shm_unlink(name.c_str());
 }
 
 Board::~Board() { ::munmap(head_, bytes_); }
 
-void Board::remove_name() const { ::shm_unlink(name_.c_str()); }
+// A rank can be one word ahead of one that still reads, and no more.
+bool Board::exchange(int channel, std::uint64_t word, const std::function<bool()>& given_up, bool* are_equal) {
+  Words* const words = head_->words[channel];
+  const std::uint64_t number = words[rank_].said.load();
+  words[rank_].last[number % 2].store(word);
+  words[rank_].said.store(number + 1);
+  *are_equal = true;
+  for (int other = 0; other < size_; ++other) {
+    while (words[other].said.load() <= number) {
+      if (given_up()) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    *are_equal = *are_equal && words[other].last[number % 2].load() == word;
+  }
+  return true;
+}
 
 void Board::sweep(const std::string& prefix) {
   DIR* folder = ::opendir("/dev/shm");

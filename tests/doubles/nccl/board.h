@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace roda::nccl_double {
@@ -37,18 +38,23 @@ class Board {
   bool is_complete() const { return head_->arrived.load() >= size_; }
   // The lowest other rank on the same device, or -1.
   int same_device() const;
-  // The name goes although not all have come: the communicator is given up.
-  void remove_name() const;
+  // Says a word and waits for all ranks', once for each time that they do so on that channel, of two. False: `given_up`
+  // said so before.
+  bool exchange(int channel, std::uint64_t word, const std::function<bool()>& given_up, bool* are_equal);
   Mailbox& from(int sender, int receiver) { return boxes_[sender * size_ + receiver]; }
   int rank() const { return rank_; }
   int size() const { return size_; }
 
  private:
+  struct Words {
+    std::atomic<std::uint64_t> said;  // how many
+    std::atomic<std::uint64_t> last[2];
+  };
   struct alignas(64) Head {
     std::atomic<int> arrived;
     std::atomic<int> device_plus_one[kMaxRanks];
+    Words words[2][kMaxRanks];
   };
-  const std::string name_;
   const int rank_;
   const int size_;
   std::size_t bytes_ = 0;

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 #include <utility>
 
 namespace cuda = roda::cuda;
@@ -12,7 +14,6 @@ namespace cuda = roda::cuda;
 extern "C" cuda::Result cuLaunchHostFunc(cuda::Stream stream, cuda::HostFunction function, void* argument);
 extern "C" cuda::Result cuCtxGetDevice(cuda::Ordinal* device);
 extern "C" cuda::Result cuCtxGetCurrent(cuda::Context* context);
-extern "C" cuda::Result cuCtxPushCurrent_v2(cuda::Context context);
 
 namespace roda::nccl_double {
 namespace {
@@ -38,6 +39,8 @@ void wait_until_given_up(const nccl::CommObject& comm) {
 
 void fail(nccl::CommObject* comm, Result result, const std::string& text) {
   comm->last_error = text;
+  const std::lock_guard lock(last_error().guard);
+  std::snprintf(last_error().text, sizeof last_error().text, "%s", text.c_str());
   comm->state.store(result);
 }
 
@@ -67,7 +70,11 @@ void run_hosted(void* argument) {
     } else if (hang != nullptr && number(hang, nullptr) == hosted->number) {
       wait_until_given_up(comm);
     } else {
-      hosted->work->run([&comm] { return comm.is_aborted.load(); });
+      const auto given_up = [&comm] { return comm.is_aborted.load(); };
+      bool are_equal = true;
+      if (hosted->work->place) comm.board->exchange(1, *hosted->work->place, given_up, &are_equal);
+      if (!are_equal) fail(&comm, nccl::kInvalidUsage, "ranks work at different places of what is registered");
+      hosted->work->run(given_up);
     }
   }
   comm.hosted.fetch_sub(1);
@@ -77,6 +84,11 @@ void run_hosted(void* argument) {
 
 Traffic& traffic() {
   static Traffic the_one;
+  return the_one;
+}
+
+LastError& last_error() {
+  static LastError the_one;
   return the_one;
 }
 
@@ -100,11 +112,7 @@ void form(nccl::CommObject* comm) {
   const int host_number = host == nullptr ? 0 : 1 + static_cast<int>(std::hash<std::string>()(host) % 1000000);
   comm->board = std::make_unique<Board>(comm->name, comm->rank, comm->size, host_number * 1024 + comm->device);
   if (setting("RODA_NCCL_DOUBLE_INIT_HANG", comm->rank) != nullptr) wait_until_given_up(*comm);
-  while (!comm->board->is_complete() && !comm->is_aborted.load()) std::this_thread::sleep_for(microseconds(200));
-  if (comm->is_aborted.load()) {
-    comm->board->remove_name();
-    return fail(comm, nccl::kInternalError, "aborted while forming");
-  }
+  while (!comm->board->is_complete()) std::this_thread::sleep_for(microseconds(200));
   if (const int other = comm->board->same_device(); other >= 0) {
     return fail(comm, nccl::kInvalidUsage,
                 "Duplicate GPU detected : rank " + std::to_string(comm->rank) + " and rank " + std::to_string(other) +
@@ -120,20 +128,9 @@ Result put_on_stream(nccl::CommObject* comm, std::unique_ptr<Work> work, Stream 
   comm->hosted.fetch_add(1);
   const char* text = std::getenv("RODA_NCCL_DOUBLE_LAUNCH_US");
   const long delay = text != nullptr ? std::atol(text) : number == 1 ? kConnectUs : 0;
-  if (delay == 0 || comm->is_blocking) {
-    cuLaunchHostFunc(stream, &run_hosted, hosted.release());
-    return nccl::kSuccess;
-  }
-  if (comm->launcher.joinable()) comm->launcher.join();
-  comm->state.store(nccl::kInProgress);
-  comm->launcher = std::thread([comm, stream, delay, argument = hosted.release()] {
-    cuCtxPushCurrent_v2(comm->context);
-    std::this_thread::sleep_for(microseconds(delay));
-    cuLaunchHostFunc(stream, &run_hosted, argument);
-    Result expected = nccl::kInProgress;
-    comm->state.compare_exchange_strong(expected, nccl::kSuccess);
-  });
-  return nccl::kInProgress;
+  if (delay > 0) std::this_thread::sleep_for(microseconds(delay));
+  cuLaunchHostFunc(stream, &run_hosted, hosted.release());
+  return nccl::kSuccess;
 }
 
 nccl::CommObject* make(int size, const nccl::UniqueId& id, int rank) {
@@ -149,9 +146,7 @@ nccl::CommObject* make(int size, const nccl::UniqueId& id, int rank) {
 }
 
 Result destroy(nccl::CommObject* comm) {
-  if (comm->former.joinable()) comm->former.join();
-  if (comm->launcher.joinable()) comm->launcher.join();
-  while (comm->hosted.load() > 0) std::this_thread::sleep_for(microseconds(200));
+  while (comm->hosted.load() > 0 || comm->is_busy.load()) std::this_thread::sleep_for(microseconds(200));
   delete comm;
   return nccl::kSuccess;
 }

@@ -44,10 +44,8 @@ Result operate(nccl::CommObject* comm, Stream stream, Add&& add) {
     add(*grouped.work);
     return nccl::kSuccess;
   }
-  if (!comm->is_blocking && comm->state.load() == nccl::kInProgress) {
-    comm->last_error = "a call was made while another was in progress";
-    return nccl::kInvalidUsage;
-  }
+  const Call call(comm);
+  if (!call.may_go_on()) return nccl::kInvalidUsage;
   auto work = std::make_unique<Work>(*comm->board);
   add(*work);
   return put_on_stream(comm, std::move(work), stream);
@@ -75,7 +73,6 @@ RODA_DOUBLE Result ncclGetUniqueId(nccl::UniqueId* id) {
 RODA_DOUBLE Result ncclCommInitRank(Comm* comm, int size, nccl::UniqueId id, int rank) {
   nccl::CommObject* made = make(size, id, rank);
   if (made == nullptr) return nccl::kUnhandledCudaError;
-  made->is_blocking = true;
   form(made);
   const Result result = made->state.load();
   *comm = result == nccl::kSuccess ? made : nullptr;
@@ -111,13 +108,18 @@ RODA_DOUBLE Result ncclGroupStart() {
 }
 RODA_DOUBLE Result ncclGroupEnd() {
   if (--grouped.depth > 0 || grouped.work == nullptr) return nccl::kSuccess;
+  const Call call(grouped.comm);
+  if (!call.may_go_on()) return nccl::kInvalidUsage;
   return put_on_stream(grouped.comm, std::move(grouped.work), grouped.stream);
 }
 
 RODA_DOUBLE Result ncclAllReduce(const void* from, void* to, std::size_t count, int dtype, int op, Comm comm,
                                  Stream stream) {
-  comm->registrations.note(from, count * size_of(dtype), to, count * size_of(dtype));
-  return operate(comm, stream, [=](Work& work) { work.all_reduce(chars(from), chars(to), count, dtype, op); });
+  const std::uint64_t place = comm->registrations.note(from, count * size_of(dtype), to, count * size_of(dtype));
+  return operate(comm, stream, [=](Work& work) {
+    work.place = place;
+    work.all_reduce(chars(from), chars(to), count, dtype, op);
+  });
 }
 RODA_DOUBLE Result ncclBroadcast(const void* from, void* to, std::size_t count, int dtype, int root, Comm comm,
                                  Stream stream) {
@@ -130,14 +132,20 @@ RODA_DOUBLE Result ncclReduce(const void* from, void* to, std::size_t count, int
 }
 RODA_DOUBLE Result ncclAllGather(const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream) {
   const std::size_t bytes = count * size_of(dtype);
-  comm->registrations.note(from, bytes, to, bytes * static_cast<std::size_t>(comm->size));
-  return operate(comm, stream, [=](Work& work) { work.all_gather(chars(from), chars(to), bytes); });
+  const std::uint64_t place = comm->registrations.note(from, bytes, to, bytes * static_cast<std::size_t>(comm->size));
+  return operate(comm, stream, [=](Work& work) {
+    work.place = place;
+    work.all_gather(chars(from), chars(to), bytes);
+  });
 }
 RODA_DOUBLE Result ncclReduceScatter(const void* from, void* to, std::size_t count, int dtype, int op, Comm comm,
                                      Stream stream) {
   const std::size_t bytes = count * size_of(dtype);
-  comm->registrations.note(from, bytes * static_cast<std::size_t>(comm->size), to, bytes);
-  return operate(comm, stream, [=](Work& work) { work.reduce_scatter(chars(from), chars(to), count, dtype, op); });
+  const std::uint64_t place = comm->registrations.note(from, bytes * static_cast<std::size_t>(comm->size), to, bytes);
+  return operate(comm, stream, [=](Work& work) {
+    work.place = place;
+    work.reduce_scatter(chars(from), chars(to), count, dtype, op);
+  });
 }
 RODA_DOUBLE Result ncclSend(const void* from, std::size_t count, int dtype, int peer, Comm comm, Stream stream) {
   const std::size_t bytes = count * size_of(dtype);
@@ -148,26 +156,21 @@ RODA_DOUBLE Result ncclRecv(void* to, std::size_t count, int dtype, int peer, Co
   return operate(comm, stream, [=](Work& work) { work.receive(peer, chars(to), bytes); });
 }
 
-#if RODA_NCCL_DOUBLE_DEFAULT_VERSION >= 21400
-RODA_DOUBLE Result ncclCommInitRankConfig(Comm* comm, int size, nccl::UniqueId id, int rank, nccl::Config* config) {
-  if (config->magic != 0xcafebeef || config->size < sizeof(nccl::Config) || config->blocking != 0) {
-    return nccl::kInvalidArgument;
-  }
-  nccl::CommObject* made = make(size, id, rank);
-  if (made == nullptr) return nccl::kUnhandledCudaError;
-  *comm = made;
-  made->former = std::thread([made] { form(made); });
-  return nccl::kInProgress;
-}
-RODA_DOUBLE Result ncclCommFinalize(Comm comm) {
-  if (comm->launcher.joinable()) comm->launcher.join();
-  comm->state.store(nccl::kInProgress);
-  comm->launcher = std::thread([comm] {
-    while (comm->hosted.load() > 0 && !comm->is_aborted.load()) std::this_thread::sleep_for(microseconds(200));
-    Result expected = nccl::kInProgress;
-    comm->state.compare_exchange_strong(expected, nccl::kSuccess);
+#if RODA_NCCL_DOUBLE_DEFAULT_VERSION >= 22800
+RODA_DOUBLE Result ncclAlltoAll(const void* from, void* to, std::size_t count, int dtype, Comm comm, Stream stream) {
+  const std::size_t bytes = count * size_of(dtype);
+  ++traffic().all_to_alls;
+  return operate(comm, stream, [=](Work& work) {
+    for (int peer = 0; peer < comm->size; ++peer) {
+      const std::size_t part = static_cast<std::size_t>(peer) * bytes;
+      work.send(peer, chars(from) + part, bytes);
+      work.receive(peer, chars(to) + part, bytes);
+    }
   });
-  return nccl::kInProgress;
 }
-RODA_DOUBLE const char* ncclGetLastError(Comm comm) { return comm != nullptr ? comm->last_error.c_str() : ""; }
+#endif
+#if RODA_NCCL_DOUBLE_DEFAULT_VERSION >= 21300
+RODA_DOUBLE const char* ncclGetLastError(Comm comm) {
+  return comm != nullptr ? comm->last_error.c_str() : last_error().text;
+}
 #endif

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/doubles/nccl/board.h"
@@ -26,6 +28,8 @@ class Work {
 
   // Input of the reductions.
   std::size_t bytes() const { return bytes_; }
+  // Where it works, equal on all ranks; of what nobody registers: nothing.
+  std::optional<std::uint64_t> place;
 
   // Tells the CUDA double what it reads and writes, and that it works on `communicator`.
   void announce(const void* communicator) const;

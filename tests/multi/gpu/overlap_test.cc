@@ -209,6 +209,25 @@ TEST(GpuOverlap, ResultsGoInTheOrderOfTheProgramsStream) {
   }
 }
 
+TEST(GpuOverlap, AnAlltoallOfEqualPartsIsNcclsOwn) {
+  if (std::getenv("OVERLAP_TEST_COUNTS") == nullptr) GTEST_SKIP() << "counts NCCL's calls";
+  const std::vector<float> values(static_cast<std::size_t>(4 * size()), static_cast<float>(rank()));
+  const GpuArray in(values.data(), values.size() * sizeof(float));
+  const std::vector<std::int64_t> shape{4 * size()};
+  for (const bool is_even : {true, false}) {
+    std::vector<std::int32_t> splits(static_cast<std::size_t>(size()), 4);
+    if (!is_even && rank() == 0) splits[0] = 3;
+    roda_op op = gpu_op(RODA_ALLTOALL, "parts", shape, in.data(), nullptr);
+    op.splits = splits.data();
+    op.num_splits = size();
+    const auto before = collectives();
+    roda_handle handle = 0;
+    ASSERT_EQ(submit({op}, &handle).code, RODA_OK);
+    ASSERT_EQ(wait_on_stream(handle).code, RODA_OK);
+    EXPECT_EQ(collectives().all_to_alls - before.all_to_alls, is_even ? 1u : 0u) << "the same on all ranks";
+  }
+}
+
 // Nothing is ever complete by its bytes here, and no clock ends a wait in this test's time.
 TEST(GpuOverlap, ABucketTravelsOnceAllHaveItsTensorsAndWait) {
   for (int round = 0; round < 20; ++round) {

@@ -41,7 +41,7 @@ Knobs with(const char* name, const std::string& value) {
 TEST(NcclProbe, SaysWhichLibraryAndVersionItFound) {
   probe(knobs_of(0), RODA_OK);
   const std::string text = roda_nccl_transport()->description;
-  EXPECT_TRUE(says(text, {"NCCL 2.21.5", "libroda_nccl_double.so", "CUDA 13.0"})) << text;
+  EXPECT_TRUE(says(text, {"NCCL 2.28.9", "libroda_nccl_double.so", "CUDA 13.0"})) << text;
 }
 
 TEST(NcclProbe, DoesNotStartCuda) {
@@ -90,11 +90,11 @@ TEST(NcclProbe, TakesALoadedLibraryAndRefusesTwoVersions) {
   }
   void* first = ::dlopen((folder / "RODA_NCCL_LIBRARY" / "libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(first, nullptr) << ::dlerror();
-  EXPECT_EQ(nccl::Library::find(nullptr)->version, 22105);
+  EXPECT_EQ(nccl::Library::find(nullptr)->version, 22809);
   void* second = ::dlopen((folder / "RODA_TEST_OLD_NCCL" / "libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(second, nullptr) << ::dlerror();
   const std::string text = probe(with("RODA_NCCL_LIBRARY", ""), RODA_ERR_UNAVAILABLE);
-  EXPECT_TRUE(says(text, {"two versions of NCCL", "2.21.5", "2.8.4", "RODA_NCCL_LIBRARY="})) << text;
+  EXPECT_TRUE(says(text, {"two versions of NCCL", "2.28.9", "2.8.4", "RODA_NCCL_LIBRARY="})) << text;
   ::dlclose(second);
   ::dlclose(first);
   fs::remove_all(folder);

@@ -88,7 +88,7 @@ typedef struct roda_collective_args {
                       * reduce */
   void* output;      /* reduce: of the root; NULL elsewhere */
   /* allreduce, broadcast, reduce: elements of input and output. allgather: unused. reduce-scatter: elements of input.
-   * alltoall: unused. */
+   * alltoall: elements from each rank to each, where that is the same for all; else, or where it isn't known, 0. */
   size_t count;
   const size_t* send_counts; /* [size] alltoall: elements to each rank, back to back in input */
   const size_t* recv_counts; /* [size] allgather, alltoall: elements from each rank, back to back in output;
@@ -168,7 +168,9 @@ typedef struct roda_transport {
                  roda_request** request, roda_error* error);
 
   /* Memory. alloc: handed out by the transport, local, reachable by the group's peers through windows without a copy.
-   * register: prepares foreign memory (pins, registers). Both fill *memory; free/deregister take it back. */
+   * register: prepares foreign memory (pins, registers). Both fill *memory; free/deregister take it back. A group of
+   * native collectives alone hands out its device's memory, for these: all ranks ask for the same collectives, for the
+   * same bytes, and give nothing back before their last one. RODA_ERR_UNSUPPORTED, on all ranks: it has none. */
   int32_t (*memory_alloc)(roda_group* group, size_t bytes, roda_memory* memory, roda_error* error);
   void (*memory_free)(roda_group* group, roda_memory* memory);
   int32_t (*memory_register)(roda_group* group, roda_memory* memory, roda_error* error);
