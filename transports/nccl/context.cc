@@ -52,7 +52,7 @@ void Context::probe(const roda_host* host) {
   const std::shared_ptr<const Library> library = Library::find(settings.library.c_str());
   const cuda::Driver& driver = open_driver(settings);
   note(*library);
-  std::snprintf(described, sizeof described, "%s, CUDA %s by the driver", library->description().c_str(),
+  std::snprintf(described, sizeof described, "%s, %s %s by the driver", library->description().c_str(), driver.vendor(),
                 cuda::version_text(driver.version).c_str());
 }
 

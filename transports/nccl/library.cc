@@ -13,7 +13,8 @@
 namespace roda::nccl {
 namespace {
 
-constexpr const char* kFile = "libnccl.so.2";
+// NVIDIA's, else AMD's.
+constexpr const char* kFiles[] = {"libnccl.so.2", "librccl.so.1"};
 
 using Handle = std::shared_ptr<void>;
 
@@ -30,7 +31,7 @@ std::vector<std::string> loaded_files() {
   const auto look = [](dl_phdr_info* info, std::size_t, void* found) {
     const char* slash = std::strrchr(info->dlpi_name, '/');
     const char* name = slash != nullptr ? slash + 1 : info->dlpi_name;
-    if (std::strncmp(name, "libnccl.so", 10) != 0) return 0;
+    if (std::strncmp(name, "libnccl.so", 10) != 0 && std::strncmp(name, "librccl.so", 10) != 0) return 0;
     char* real = ::realpath(info->dlpi_name, nullptr);
     static_cast<std::set<std::string>*>(found)->insert(real != nullptr ? real : info->dlpi_name);
     std::free(real);
@@ -116,10 +117,13 @@ std::shared_ptr<const Library> Library::find(const char* named) {
   if (!is_named) {
     if (std::shared_ptr<const Library> loaded = choose(loaded_files())) return loaded;
   }
-  const char* file = is_named ? named : kFile;
-  const Handle handle = open(file, 0);
-  if (handle != nullptr) return load(handle, file);
-  refuse(std::string("no NCCL: none is loaded (PyTorch brings one along) and ") + ::dlerror() +
+  std::string first;
+  for (const char* each : kFiles) {
+    const char* file = is_named ? named : each;
+    if (const Handle handle = open(file, 0); handle != nullptr) return load(handle, file);
+    if (first.empty()) first = ::dlerror();
+  }
+  refuse("no NCCL: none is loaded (PyTorch brings one along) and " + first +
          (is_named ? " (from RODA_NCCL_LIBRARY)" : "; RODA_NCCL_LIBRARY names a file"));
 }
 

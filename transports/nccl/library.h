@@ -1,5 +1,5 @@
 // NCCL, opened at run time behind a table of its functions, with declarations of our own: what is here has kept its
-// binary form since NCCL 2.8. tests/doubles/nccl/agreement.cc compares it with
+// binary form since NCCL 2.8. AMD's RCCL has the same names and forms. tests/doubles/nccl/agreement.cc compares it with
 // nccl.h where that is installed.
 #pragma once
 

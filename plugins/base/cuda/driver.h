@@ -63,9 +63,12 @@ struct Driver {
   RODA_CUDA_POOL_FUNCTIONS(X)
 #undef X
   std::string path;
-  int version = 0;  // the newest CUDA that the driver serves: 12040 is 12.4
+  bool is_hip = false;  // see hip.h
+  int version = 0;      // the newest CUDA, or HIP, that the driver serves: 12040 is 12.4
 
-  // `file` is a name for the dynamic linker, null for the driver's own. Opened once in this shared object,
+  const char* vendor() const { return is_hip ? "HIP" : "CUDA"; }
+
+  // `file` is a name for the dynamic linker, null or empty for the driver's own. Opened once in this shared object,
   // however often it is asked for. Starts nothing of CUDA's. *driver is null when there is none, with the reason in the
   // status.
   static Status open(const char* file, const Driver** driver);

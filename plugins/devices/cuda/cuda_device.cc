@@ -14,8 +14,9 @@ char description[256] = "GPUs by the CUDA driver, opened at run time";
 int32_t probe(const roda_host* host, roda_error* error) {
   const Status status = State::get().start(host);
   if (!status.ok()) return status.to(error);
-  std::snprintf(description, sizeof description, "GPUs, CUDA %s by the driver; %s",
-                cuda::version_text(State::get().driver()->version).c_str(), kernels_built().c_str());
+  const cuda::Driver& driver = *State::get().driver();
+  std::snprintf(description, sizeof description, "GPUs, %s %s by the driver; %s", driver.vendor(),
+                cuda::version_text(driver.version).c_str(), kernels_built().c_str());
   return RODA_OK;
 }
 

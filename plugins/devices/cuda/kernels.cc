@@ -25,6 +25,7 @@ Status Kernels::load() {
   const Image& image = kernel_image();
   if (image.bytes == nullptr)
     return status_ = Status::unsupported(std::string("CUDA: no kernels: ") + image.description);
+  if (driver_.is_hip) return status_ = Status::unsupported("HIP: there are no kernels for AMD's GPUs in this version");
   cuda::Module module = nullptr;
   const cuda::Result result = driver_.ModuleLoadData(&module, image.bytes);
   if (result == cuda::kUnsupportedPtx || result == cuda::kNoBinaryForGpu || result == cuda::kInvalidImage) {
