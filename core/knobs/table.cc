@@ -127,7 +127,7 @@ const Row kRows[] = {
   {"HOROVOD_ALLOW_MIXED_GPU_IMPL", kText, "", "", kFree, kBuild, kNoMember, "Not needed: mixes are checked at run time."},
   {"HOROVOD_CUDA_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: CUDA is opened at run time."},
   {"HOROVOD_BUILD_CUDA_CC_LIST", kText, "", "", kFree, kBuild, kNoMember, "Compute capabilities to build for."},
-  {"HOROVOD_ROCM_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: no ROCm in this version."},
+  {"HOROVOD_ROCM_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: ROCm is found at run time."},
   {"HOROVOD_NCCL_HOME", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
   {"HOROVOD_NCCL_INCLUDE", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},
   {"HOROVOD_NCCL_LIB", kText, "", "path", kFree, kBuild, kNoMember, "Not needed: NCCL is opened at run time."},

@@ -297,7 +297,7 @@ class HorovodBasics:
         return _roda.cuda_usable()
 
     def rocm_built(self) -> bool:
-        """ROCm is not supported."""
+        """Never: AMD's GPUs, where they can be used, count as CUDA's, as in PyTorch."""
         return False
 
 
