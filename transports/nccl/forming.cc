@@ -66,16 +66,6 @@ void check_cards(const std::vector<Card>& cards, const std::vector<std::int32_t>
   }
 }
 
-Group::Group(Context& context, const roda_group_desc& desc)
-    : context_(context),
-      state_("nccl", desc),
-      gather_(desc.exchange, desc.rank, desc.size, "nccl.card"),
-      verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers") {
-  const Card card = make_card(desc);
-  gather_.start(&card, sizeof card);
-  context_.join(this);
-}
-
 // A failure here is published, so that no other rank waits for this one.
 Card Group::make_card(const roda_group_desc& desc) {
   Card card;
@@ -116,31 +106,6 @@ int Group::choose_device(const roda_group_desc& desc) {
   return (local_rank != nullptr ? std::atoi(local_rank) : 0) % devices.count();
 }
 
-bool Group::test() {
-  const auto fail = [this](const sdk::Failure& failure) { abort(failure); };
-  return state_.form([this] { return step_on(); }, [this] { return late(); }, fail);
-}
-
-bool Group::step_on() {
-  if (step_ == Step::kCards && gather_.test()) read_cards();
-  if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) agree_on_registering();
-  if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
-  return state_.is_formed();
-}
-
-void Group::agree_on_registering() {
-  if (!may_register_) return state_.set_formed();
-  step_ = Step::kVerdicts;
-  const char can = try_registering() ? 1 : 0;
-  verdicts_.start(&can, sizeof can);
-}
-
-void Group::read_verdicts() {
-  registers_ = true;
-  for (int rank = 0; rank < state_.size(); ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
-  state_.set_formed();
-}
-
 void Group::read_cards() {
   std::vector<Card> cards;
   for (int rank = 0; rank < state_.size(); ++rank) cards.push_back(gather_.value_as<Card>(rank));
@@ -153,14 +118,6 @@ void Group::read_cards() {
   // An abort that came in between found nothing to abort.
   if (state_.is_broken()) communicator_->abort();
   step_ = Step::kConnect;
-}
-
-sdk::Failure Group::late() const {
-  if (step_ == Step::kConnect) {
-    return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
-  }
-  const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;
-  return state_.late(gather.missing());
 }
 
 }  // namespace roda::nccl

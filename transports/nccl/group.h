@@ -5,6 +5,7 @@
 #include <roda/sdk/group_state.hpp>
 #include <roda/sdk/request_pool.hpp>
 
+#include <algorithm>
 #include <list>
 
 #include "plugins/base/mutex.h"
@@ -37,6 +38,10 @@ struct Card {
 // one GPU. `world_ranks` are for the text.
 void check_cards(const std::vector<Card>& cards, const std::vector<std::int32_t>& world_ranks);
 
+inline constexpr std::chrono::milliseconds kQuietPause{1};
+inline constexpr std::size_t kTrialBytes = std::size_t{64} << 10;
+inline constexpr std::chrono::microseconds kPause{100};
+
 // The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
 //
 // The group lives on one GPU: the one that the description names, else that of the thread's current CUDA context, else
@@ -45,27 +50,145 @@ class Group {
  public:
   using Request = roda::nccl::Request;
 
-  Group(Context& context, const roda_group_desc& desc);
-  ~Group();
+  Group(Context& context, const roda_group_desc& desc) : context_(context), state_("nccl", desc) {
+    const Card card = make_card(desc);
+    gather_ = state_.gather("nccl.card", &card, sizeof card);
+    context_.add(this);
+  }
+  // Memory that an aborted collective still uses may be given back right after this.
+  ~Group() {
+    state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
+    context_.leave(this);
+    ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
+    live_.clear();
+    if (communicator_ == nullptr) return;
+    const auto deadline = Clock::now() + context_.patience();
+    if (!ghosts_.empty()) communicator_->abort();
+    while (!ghosts_.empty() && Clock::now() < deadline) {
+      std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
+      if (!ghosts_.empty()) std::this_thread::sleep_for(kQuietPause);
+    }
+    communicator_->retire(context_.patience());
+    context_.bury(std::move(communicator_));
+  }
 
-  bool test();
-  void abort(const sdk::Failure& cause);
+  bool test() {
+    const auto fail = [this](const sdk::Failure& failure) { abort(failure); };
+    return state_.form([this] { return step_on(); }, [this] { return late(); }, fail);
+  }
+  void abort(const sdk::Failure& cause) {
+    const MutexLock lock(communicator_guard_);
+    state_.abort(cause);
+    if (communicator_ != nullptr) communicator_->abort();
+  }
 
-  int32_t start(const roda_collective_args& args, Request** request);
-  int32_t test(Request* request);
+  int32_t start(const roda_collective_args& args, Request** request) {
+    state_.throw_if_broken();
+    if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
+      throw sdk::no_such_collective("nccl", args);
+    }
+    Request* started = pool_.take();
+    try {
+      started->assign(args, state_.size());
+      started->measure(state_.rank(), state_.size());
+      started->stream = args.stream != nullptr ? static_cast<cuda::Stream>(args.stream) : stream_;
+      check_place(*started);
+    } catch (...) {
+      pool_.give_back(started);
+      throw;
+    }
+    if (started->is_empty()) {
+      pool_.give_back(started);
+      return RODA_OK;
+    }
+    live_.push_back(started);
+    context_.enqueue(this, started);
+    context_.pump();
+    *request = started;
+    return RODA_OK;
+  }
+  int32_t test(Request* request) {
+    if (request->state != Request::State::kRunning) context_.pump();
+    if (!state_.is_broken() && request->state == Request::State::kRunning) check_progress(request);
+    if (request->state == Request::State::kOver) {
+      release(request);
+      return RODA_OK;
+    }
+    if (!state_.is_broken()) return RODA_IN_PROGRESS;
+    std::erase(live_, request);
+    ghosts_.push_back(request);
+    state_.throw_if_broken();
+    return RODA_IN_PROGRESS;
+  }
   // What the caller puts on the request's stream next comes after it.
-  bool is_on_stream(Request* request);
-  bool is_quiet(const void* base, std::size_t bytes);
+  bool is_on_stream(Request* request) {
+    if (request->state == Request::State::kQueued || request->state == Request::State::kLaunching) context_.pump();
+    state_.throw_if_broken();
+    return request->state == Request::State::kRunning || request->state == Request::State::kOver;
+  }
+  // NCCL has access to a registered buffer until it has been told otherwise, which it can't while a call is under way.
+  bool is_quiet(const void* base, std::size_t bytes) {
+    const auto overlaps = [&](const Registered& buffer) {
+      return buffer.is_done && sdk::overlaps(buffer.address, buffer.bytes, base, bytes);
+    };
+    if (std::ranges::any_of(buffers_, overlaps) && !can_deregister()) return false;
+    std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
+    const auto touches = [&](const Request* request) { return request->touches(base, bytes); };
+    return std::ranges::none_of(live_, touches) && std::ranges::none_of(ghosts_, touches);
+  }
 
   // Memory of the group's GPU, for as long as it stays registered; NCCL is told before the next collective. Refused
   // where a member's NCCL is older than 2.19 or can't do it.
-  void memory_register(roda_memory* memory);
-  void memory_deregister(roda_memory* memory);
+  //
+  // NCCL wants the buffers of one collective to be registered on every rank or on none. So the members agree, while the
+  // group forms, on whether they register at all: each tries it once. From then on a rank that can't register what it
+  // is told to must not go on, and ends the group.
+  void memory_register(roda_memory* memory) {
+    state_.throw_if_broken();
+    if (!registers_) throw sdk::Failure(RODA_ERR_UNSUPPORTED, "nccl: " + state_.label() + " registers no buffers");
+    if (memory->kind != RODA_MEMORY_CUDA || memory->device != gpu_->device()) {
+      throw sdk::Failure(RODA_ERR_INVALID,
+                         "nccl: only memory of " + gpu_->label() + " is registered with " + state_.label());
+    }
+    buffers_.push_back({memory->address, memory->length});
+  }
+  // NCCL knows nothing of the buffer when this returns, or the communicator is gone. A call of NCCL's that is under way
+  // is waited for; callers that must not wait ask quiesced() before.
+  void memory_deregister(roda_memory* memory) {
+    const auto found = std::ranges::find(buffers_, memory->address, &Registered::address);
+    if (found == buffers_.end()) return;
+    std::list<Registered> gone;  // NCCL may still write into it
+    gone.splice(gone.begin(), buffers_, found);
+    const Registered& buffer = gone.front();
+    if (!buffer.is_done) return;
+    go_on([&] {
+      if (wait_for_calls()) deregister(buffer);
+      return true;
+    });
+    const auto deadline = Clock::now() + context_.patience();
+    while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
+      std::this_thread::sleep_for(kPause);
+  }
 
   // For the context: gives the request to NCCL if it can be now. True when it needs no turn any more.
-  bool hand_over(Request* request);
+  bool hand_over(Request* request) {
+    if (state_.is_broken()) return true;
+    const bool is_handed_over = go_on([&] {
+      if (!communicator_->poll()) return false;
+      if (request->state == Request::State::kQueued) {
+        if (!register_buffers()) return false;
+        begin(request);
+      }
+      return finish_launch(request);
+    });
+    return is_handed_over || state_.is_broken();
+  }
   // For the context: looks for errors while something is under way; how many were found.
-  int watch();
+  int watch() {
+    if (live_.empty() || !state_.works()) return 0;
+    go_on([this] { return communicator_->poll(); });
+    return state_.is_broken() ? 1 : 0;
+  }
 
  private:
   enum class Step { kCards, kConnect, kVerdicts };
@@ -90,22 +213,168 @@ class Group {
   Card make_card(const roda_group_desc& desc);
   int choose_device(const roda_group_desc& desc);
   void read_cards();
-  bool step_on();
-  void agree_on_registering();
-  void read_verdicts();
-  bool try_registering();
-  bool register_buffers();
-  void deregister(const Registered& buffer);
-  bool wait_for_calls();
-  bool can_deregister();
-  sdk::Failure late() const;
-  void check_place(const Request& request) const;
-  void begin(Request* request);
-  bool finish_launch(Request* request);
-  bool is_over(Request* request);
-  void check_progress(Request* request);
-  void give_back_events(Request* request);
-  void release(Request* request);
+  bool step_on() {
+    if (step_ == Step::kCards && gather_.test()) read_cards();
+    if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) agree_on_registering();
+    if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
+    return state_.is_formed();
+  }
+  void agree_on_registering() {
+    if (!may_register_) return state_.set_formed();
+    step_ = Step::kVerdicts;
+    const char can = try_registering() ? 1 : 0;
+    verdicts_ = state_.gather("nccl.registers", &can, sizeof can);
+  }
+  void read_verdicts() {
+    registers_ = true;
+    for (int rank = 0; rank < state_.size(); ++rank) registers_ = registers_ && *verdicts_.value(rank) == 1;
+    state_.set_formed();
+  }
+  // Once, on memory of its own, while the group forms.
+  bool try_registering() {
+    const cuda::Driver& driver = gpu_->driver();
+    const cuda::ContextScope scope(driver, gpu_->context());
+    cuda::Address address{};
+    if (driver.MemAlloc(&address, kTrialBytes) != cuda::kSuccess) return false;
+    bool works = false;
+    try {
+      buffers_.push_back({reinterpret_cast<void*>(address), kTrialBytes});
+      works = register_buffers() || wait_for_calls();
+      if (works) deregister(buffers_.back());
+      works = works && wait_for_calls();
+    } catch (const sdk::Failure& failure) {
+      context_.log(RODA_LOG_DEBUG, failure.what());
+    }
+    buffers_.clear();
+    driver.MemFree(address);
+    return works;
+  }
+  // What is due comes before the next collective: NCCL takes one call at a time. True when all is done.
+  bool register_buffers() {
+    for (Registered& buffer : buffers_) {
+      if (buffer.is_done) continue;
+      const std::string what = "registering " + std::to_string(buffer.bytes) + " bytes with " + state_.label();
+      communicator_->call(what, [&](Comm comm) {
+        return context_.library()->CommRegister(comm, buffer.address, buffer.bytes, &buffer.handle);
+      });
+      buffer.is_done = true;
+      if (!communicator_->poll()) return false;
+    }
+    return true;
+  }
+  void deregister(const Registered& buffer) {
+    communicator_->call("ncclCommDeregister of " + state_.label(),
+                        [&](Comm comm) { return context_.library()->CommDeregister(comm, buffer.handle); });
+  }
+  // False when the group has failed.
+  bool wait_for_calls() {
+    const auto deadline = Clock::now() + context_.patience();
+    while (!state_.is_broken()) {
+      if (communicator_->poll()) return true;
+      if (Clock::now() > deadline)
+        throw sdk::Failure(RODA_ERR_TIMEOUT, "nccl: a call of " + state_.label() + " does not end");
+      std::this_thread::sleep_for(kPause);
+    }
+    return false;
+  }
+  // Whether memory_deregister() would find nothing to wait for.
+  bool can_deregister() {
+    if (state_.is_broken()) return communicator_ == nullptr || communicator_->is_gone();
+    return go_on([this] { return communicator_->poll(); });
+  }
+  sdk::Failure late() const {
+    if (step_ == Step::kConnect) {
+      return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
+    }
+    const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;
+    return state_.late(gather.missing());
+  }
+  void check_place(const Request& request) const {
+    const cuda::Devices& devices = cuda::Devices::get(gpu_->driver());
+    const std::pair<const void*, std::size_t> ranges[] = {{request.args.input, request.input_bytes},
+                                                          {request.args.output, request.output_bytes}};
+    for (const auto& [address, bytes] : ranges) {
+      const bool is_read = request.args.collective != RODA_BROADCAST || state_.rank() == request.args.root;
+      if (bytes == 0 || (address == request.args.input && !is_read)) continue;
+      const int device = devices.device_of(address);
+      if (device == gpu_->device()) continue;
+      const std::string where = device < 0 ? "in host memory" : "on device " + std::to_string(device);
+      throw sdk::Failure(RODA_ERR_INVALID, "nccl: " + describe(request) + ": the tensor lies " + where + ", but " +
+                                               state_.label() + " was formed on " + gpu_->label() +
+                                               ": keep one GPU per process, torch.cuda.set_device(hvd.local_rank())");
+    }
+  }
+  void begin(Request* request) {
+    {
+      const cuda::ContextScope scope(gpu_->driver(), gpu_->context());
+      check(cuda::check_stream(gpu_->driver(), request->stream, describe(*request)));
+    }
+    if (tail_ != nullptr && tail_->stream != request->stream) gpu_->hold(request->stream, tail_->end);
+    request->begin = gpu_->record(request->stream);
+    request->state = Request::State::kLaunching;
+    communicator_->call(describe(*request), [&](Comm comm) {
+      return Launch{*context_.library(), comm, state_.rank(), state_.size(), *request}();
+    });
+  }
+  bool finish_launch(Request* request) {
+    if (!communicator_->poll()) return false;
+    request->end = gpu_->record(request->stream);
+    tail_ = request;
+    request->state = Request::State::kRunning;
+    return true;
+  }
+  // Of a request that failed: whether its memory is out of use. Only then an event behind it says so, since an abort
+  // ends what was on the stream.
+  bool is_over(Request* request) {
+    if (request->state == Request::State::kQueued || gpu_ == nullptr) request->state = Request::State::kOver;
+    if (request->state != Request::State::kOver) {
+      try {
+        if (request->end == nullptr && communicator_->is_gone()) request->end = gpu_->record(request->stream);
+        // A device in an error runs nothing any more.
+        if (request->end != nullptr && gpu_->query(request->end) != cuda::kNotReady) {
+          request->state = Request::State::kOver;
+        }
+      } catch (const sdk::Failure&) {
+        request->state = Request::State::kOver;  // the same: not even an event could be recorded
+      }
+    }
+    if (request->state != Request::State::kOver) return false;
+    give_back_events(request);
+    pool_.give_back(request);
+    return true;
+  }
+  // Ends the request when the GPU is through, and the group when the GPU has failed or does not come on.
+  void check_progress(Request* request) {
+    const cuda::Result result = gpu_->query(request->end);
+    if (result == cuda::kSuccess) {
+      request->state = Request::State::kOver;
+      return;
+    }
+    if (result != cuda::kNotReady) {
+      return abort({RODA_ERR_SYSTEM, "nccl: " + gpu_->driver().explain(result, describe(*request))});
+    }
+    if (!request->has_begun && gpu_->query(request->begin) == cuda::kSuccess) {
+      request->has_begun = true;
+      request->began = Clock::now();
+    }
+    if (!request->has_begun || Clock::now() - request->began < context_.gpu_timeout()) return;
+    abort(
+        {RODA_ERR_TIMEOUT,
+         "nccl: " + describe(*request) + " was not over within " + std::to_string(context_.gpu_timeout().count()) +
+             " ms on the GPU: a rank did not take part, or its GPU is busy, for which RODA_GPU_TIMEOUT_SECONDS may be "
+             "raised; NCCL_DEBUG=INFO shows connections"});
+  }
+  void give_back_events(Request* request) {
+    if (tail_ == request) tail_ = nullptr;
+    for (cuda::Event* event : {&request->begin, &request->end}) {
+      if (*event != nullptr) gpu_->give_back(std::exchange(*event, nullptr));
+    }
+  }
+  void release(Request* request) {
+    give_back_events(request);
+    std::erase(live_, request);
+    pool_.give_back(request);
+  }
   std::string describe(const Request& request) const { return request.name() + " over " + state_.label(); }
 
   Context& context_;

@@ -60,7 +60,6 @@ struct Config {
 inline constexpr int kOldest = 2800;        // 2.8.0, in the coding of its time
 inline constexpr int kAverage = 21000;      // and bfloat16
 inline constexpr int kNonBlocking = 21400;  // configurations, finalising
-inline constexpr int kLastError = 21300;
 
 // Member, exported name, result, parameters.
 #define RODA_NCCL_FUNCTIONS(X)                                                                                    \
@@ -98,6 +97,9 @@ inline constexpr int kLastError = 21300;
   X(CommRegister, ncclCommRegister, Result, (Comm comm, void* buffer, std::size_t bytes, void** handle)) \
   X(CommDeregister, ncclCommDeregister, Result, (Comm comm, void* handle))
 
+// "2.21.5", for either way in which NCCL has coded its versions.
+std::string version_text(int version);
+
 // Immutable once found; any thread.
 struct Library {
 #define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
@@ -119,11 +121,8 @@ struct Library {
   bool is_non_blocking() const { return version >= kNonBlocking && CommInitRankConfig != nullptr; }
   bool registers_buffers() const { return CommRegister != nullptr && CommDeregister != nullptr; }
   // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"
-  std::string description() const;
+  std::string description() const { return "NCCL " + version_text(version) + " (" + path + ")"; }
 };
-
-// "2.21.5", for either way in which NCCL has coded its versions.
-std::string version_text(int version);
 
 // What a failed call of NCCL's means, in words that say what to do. `what` begins the text; `comm` may be null.
 sdk::Failure explain(const Library& library, const cuda::Driver& driver, Comm comm, Result result,
