@@ -14,7 +14,7 @@
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
 #include "core/topology/print.h"
-#include "plugins/base/json.h"
+#include "plugins/base/format.h"
 
 using roda::Process;
 using roda::Status;

@@ -5,7 +5,6 @@
 
 #include "core/engine/tuning.h"
 #include "plugins/base/format.h"
-#include "plugins/base/json.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {

@@ -6,7 +6,6 @@
 
 #include "core/knobs/table.h"
 #include "plugins/base/format.h"
-#include "plugins/base/json.h"
 
 namespace roda {
 

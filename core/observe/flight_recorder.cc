@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "plugins/base/format.h"
-#include "plugins/base/json.h"
 #include "plugins/base/unique_fd.h"
 
 namespace roda::observe {

@@ -11,7 +11,6 @@
 
 #include "plugins/base/format.h"
 #include "plugins/base/helper_thread.h"
-#include "plugins/base/json.h"
 #include "plugins/base/log.h"
 
 namespace roda::observe {

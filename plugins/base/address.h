@@ -1,4 +1,4 @@
-// Where a socket is: IPv4 and IPv6 addresses, and the choice of the interface to listen on.
+// Where a socket is: IPv4 and IPv6 addresses.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,6 +15,7 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
 
+  static SocketAddress from(const sockaddr* address);  // of either family
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   int port() const;
@@ -27,18 +28,5 @@ struct SocketAddress {
 
 // Addresses of a host name or numeric address, in the order to try them. May block on the name service.
 Status resolve(const std::string& host, int port, std::vector<SocketAddress>* addresses);
-
-struct Interface {
-  std::string name;
-  std::vector<SocketAddress> addresses;  // IPv4 first
-  bool is_loopback = false;
-};
-// The interfaces that are up and have an address.
-Status list_interfaces(std::vector<Interface>* interfaces);
-
-// The address (port 0) of the named interface; with an empty name of the first one that is not loopback, or of loopback
-// when there is no other. The error for an unknown name lists those that exist. Several names may be given, separated
-// by commas: the first that exists is taken.
-Status interface_address(const std::string& names, SocketAddress* address);
 
 }  // namespace roda

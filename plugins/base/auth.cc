@@ -42,9 +42,6 @@ Status check_version(const std::vector<std::uint8_t>& message) {
 
 }  // namespace
 
-Handshake::Handshake(Role role, Secret secret, std::uint16_t service)
-    : role_(role), secret_(std::move(secret)), service_(service) {}
-
 Status Handshake::start() {
   if (!secret_.is_long_enough()) {
     return Status::auth(roda::format("the job's secret has {} bytes; {} to {} are needed", secret_.bytes().size(),
@@ -74,12 +71,6 @@ Status Handshake::feed(Bytes bytes) {
   int step = step_++;
   if (role_ == Role::kServer) return step == 0 ? on_hello() : on_proof();
   return step == 0 ? on_challenge() : on_answer();
-}
-
-const char* Handshake::waiting_for() const {
-  if (done_) return "nothing";
-  if (role_ == Role::kServer) return step_ == 0 ? "the client's hello" : "the client's proof of the secret";
-  return step_ == 0 ? "the server's challenge" : "the server's proof of the secret";
 }
 
 Status Handshake::on_hello() {
@@ -136,11 +127,6 @@ Status Handshake::on_answer() {
 Status Handshake::proof(const char* label, Digest* digest) const {
   const Bytes text(reinterpret_cast<const std::uint8_t*>(label), std::strlen(label));
   return hmac_sha256(secret_.bytes(), {text, header(service_), client_nonce_, server_nonce_}, digest);
-}
-
-void Handshake::expect(std::size_t bytes) {
-  input_.clear();
-  wanted_ = bytes;
 }
 
 // The refusal has the size of the message the client waits for, so that it can read the verdict.

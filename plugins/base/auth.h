@@ -29,7 +29,8 @@ class Handshake {
   static constexpr std::uint16_t kVersion = 1;
 
   // Both sides give the same service number; it keeps a connection from reaching the wrong listener of the same job.
-  Handshake(Role role, Secret secret, std::uint16_t service);
+  Handshake(Role role, Secret secret, std::uint16_t service)
+      : role_(role), secret_(std::move(secret)), service_(service) {}
   // Draws the nonce. Call once, first.
   Status start();
 
@@ -45,7 +46,11 @@ class Handshake {
   // Nothing more to read; output may be left.
   bool done() const { return done_; }
   // What it is waiting for, for error texts.
-  const char* waiting_for() const;
+  const char* waiting_for() const {
+    if (done_) return "nothing";
+    if (role_ == Role::kServer) return step_ == 0 ? "the client's hello" : "the client's proof of the secret";
+    return step_ == 0 ? "the server's challenge" : "the server's proof of the secret";
+  }
 
  private:
   using Nonce = std::array<std::uint8_t, 32>;
@@ -55,7 +60,10 @@ class Handshake {
   Status on_proof();
   Status on_answer();
   Status proof(const char* label, Digest* digest) const;
-  void expect(std::size_t bytes);
+  void expect(std::size_t bytes) {
+    input_.clear();
+    wanted_ = bytes;
+  }
   Status refuse(std::uint16_t verdict, std::string why);
 
   Role role_;

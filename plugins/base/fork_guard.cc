@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "plugins/base/mutex.h"
 
@@ -64,13 +63,6 @@ ForkGuard::ForkGuard(int fd) : fd_(fd) {
   install_once();
   const MutexLock lock(registry().mutex);
   registry().all.push_back({fd});
-}
-
-ForkGuard::ForkGuard(ForkGuard&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-ForkGuard& ForkGuard::operator=(ForkGuard&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
 }
 
 ForkGuard::~ForkGuard() {

@@ -2,6 +2,7 @@
 // death from the peers.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 namespace roda {
@@ -13,8 +14,11 @@ class ForkGuard {
  public:
   ForkGuard() = default;
   explicit ForkGuard(int fd);
-  ForkGuard(ForkGuard&& other) noexcept;
-  ForkGuard& operator=(ForkGuard&& other) noexcept;
+  ForkGuard(ForkGuard&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ForkGuard& operator=(ForkGuard&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
   ~ForkGuard();

@@ -38,4 +38,7 @@ std::string join(const Range& range, std::string_view separator) {
   return all;
 }
 
+// The text as a JSON string, quotes included. Bytes that are not ASCII pass through unchanged.
+std::string json_quote(std::string_view text);
+
 }  // namespace roda

@@ -1,7 +1,5 @@
 #include "plugins/base/framing.h"
 
-#include <algorithm>
-
 #include "plugins/base/format.h"
 #include "plugins/base/socket.h"
 

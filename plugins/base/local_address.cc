@@ -1,13 +1,14 @@
 #include "plugins/base/local_address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -23,15 +24,17 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// With the names of their interfaces, IPv4 before IPv6.
+// Of what is up, with the names of their interfaces, IPv4 before IPv6.
 std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
-  std::vector<Interface> interfaces;
   std::vector<std::pair<std::string, SocketAddress>> found;
-  if (!list_interfaces(&interfaces).ok()) return found;
-  for (const Interface& interface : interfaces) {
-    for (const SocketAddress& address : interface.addresses) {
-      if (!address.is_link_local()) found.emplace_back(interface.name, address);
-    }
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
+    if (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) continue;
+    const SocketAddress address = SocketAddress::from(at->ifa_addr);
+    if (!address.is_link_local()) found.emplace_back(at->ifa_name, address);
   }
   std::ranges::stable_partition(found, [](const auto& a) { return a.second.family() == AF_INET; });
   return found;
@@ -47,16 +50,11 @@ std::string loopback_identity() {
 }
 
 std::vector<SocketAddress> loopback_addresses() {
-  SocketAddress ipv4, ipv6;
-  ipv4.length = sizeof(sockaddr_in);
-  auto* first = reinterpret_cast<sockaddr_in*>(&ipv4.storage);
-  first->sin_family = AF_INET;
-  first->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ipv6.length = sizeof(sockaddr_in6);
-  auto* second = reinterpret_cast<sockaddr_in6*>(&ipv6.storage);
-  second->sin6_family = AF_INET6;
-  second->sin6_addr = in6addr_loopback;
-  return {ipv4, ipv6};
+  std::vector<SocketAddress> ipv4, ipv6;
+  static_cast<void>(resolve("127.0.0.1", 0, &ipv4));
+  static_cast<void>(resolve("::1", 0, &ipv6));
+  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
+  return ipv4;
 }
 
 std::vector<SocketAddress> own_name_addresses() {
@@ -78,6 +76,16 @@ std::vector<SocketAddress> addresses_of_interfaces(const std::string& names) {
     }
   }
   return found;
+}
+
+Status interface_address(const std::string& names, SocketAddress* address) {
+  const std::vector<SocketAddress> found = names.empty() ? network_addresses("") : addresses_of_interfaces(names);
+  if (found.empty()) {
+    return Status::invalid(
+        roda::format("no network interface '{}' is up with an address; there are: {}", names, interfaces_up()));
+  }
+  *address = found.front();
+  return {};
 }
 
 std::string interface_of(const std::string& address) {

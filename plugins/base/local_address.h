@@ -23,6 +23,10 @@ std::vector<SocketAddress> own_name_addresses();
 // to. Of `names`, separated by commas, in that order.
 std::vector<SocketAddress> addresses_of_interfaces(const std::string& names);
 
+// The first of those; with no names that of the first interface that is not loopback, or of loopback when there is no
+// other. The error for unknown names lists the interfaces that exist.
+Status interface_address(const std::string& names, SocketAddress* address);
+
 // Where to listen for other hosts when no interface was named: the address that is `known` to be reached; where it is
 // empty the interfaces that are up, then loopback.
 std::vector<SocketAddress> network_addresses(const std::string& known);

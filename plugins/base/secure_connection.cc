@@ -7,13 +7,6 @@
 
 namespace roda {
 
-SecureConnection::SecureConnection(Handshake::Role role, const Secret& secret, const ConnectionOptions& options)
-    : options_(options),
-      deadline_(Clock::now() + options.handshake_timeout),
-      handshake_(std::make_unique<Handshake>(role, secret, options.service)),
-      reader_(options.max_frame),
-      writer_(options.max_frame, options.max_queued) {}
-
 Status SecureConnection::connect(std::vector<SocketAddress> peers, const Secret& secret,
                                  const ConnectionOptions& options, std::unique_ptr<SecureConnection>* connection) {
   if (peers.empty()) return Status::invalid("no address to connect to");
@@ -36,19 +29,6 @@ Status SecureConnection::accept(UniqueFd fd, const SocketAddress& peer, const Se
   return {};
 }
 
-void SecureConnection::own(UniqueFd fd, const SocketAddress& peer) {
-  guard_ = ForkGuard();
-  fd_ = std::move(fd);
-  guard_ = ForkGuard(fd_.get());
-  peer_ = peer.text();
-}
-
-Status SecureConnection::fail(const Status& cause) {
-  phase_ = Phase::kFailed;
-  failure_ = Status(cause.code(), roda::format("connection with {}: {}", peer_, cause.message()), cause.rank());
-  return failure_;
-}
-
 Status SecureConnection::start_next_address() {
   Status status;
   while (!untried_.empty()) {
@@ -63,20 +43,6 @@ Status SecureConnection::start_next_address() {
     }
   }
   return fail(status);
-}
-
-Status SecureConnection::test_connected() {
-  bool connected = false;
-  Status status = tcp::connect_test(fd_.get(), &connected);
-  if (!status.ok()) return untried_.empty() ? fail(status) : start_next_address();
-  return connected ? enter_handshake() : Status();
-}
-
-Status SecureConnection::enter_handshake() {
-  Status status = tcp::set_options(fd_.get(), options_.silence);
-  if (!status.ok()) return fail(status);
-  phase_ = Phase::kHandshake;
-  return {};
 }
 
 Status SecureConnection::test_handshake() {
@@ -119,42 +85,6 @@ Status SecureConnection::test(bool* ready) {
     return fail(Status::timeout(roda::format("waited {} ms for {}", options_.handshake_timeout.count(), what)));
   }
   return {};
-}
-
-Status SecureConnection::check_ready() const {
-  if (phase_ == Phase::kFailed) return failure_;
-  return phase_ == Phase::kReady ? Status() : Status::precondition("a frame before the connection is ready");
-}
-
-Status SecureConnection::send_frame(Bytes payload, bool* accepted) {
-  *accepted = false;
-  RODA_RETURN_IF_ERROR(check_ready());
-  bool was_empty = writer_.empty();
-  RODA_RETURN_IF_ERROR(writer_.push(payload, accepted));
-  return was_empty ? flush() : Status();
-}
-
-Status SecureConnection::flush() {
-  if (phase_ == Phase::kFailed) return failure_;
-  Status status = writer_.flush(fd_.get());
-  return status.ok() ? status : fail(status);
-}
-
-Status SecureConnection::receive_frame(std::vector<std::uint8_t>* frame, bool* received) {
-  *received = false;
-  RODA_RETURN_IF_ERROR(check_ready());
-  Status status = reader_.receive(fd_.get(), frame, received);
-  return status.ok() ? status : fail(status);
-}
-
-UniqueFd SecureConnection::release() {
-  guard_ = ForkGuard();
-  return std::move(fd_);
-}
-
-bool SecureConnection::wants_write() const {
-  if (phase_ == Phase::kHandshake) return !handshake_->output().empty();
-  return phase_ == Phase::kConnecting || (phase_ == Phase::kReady && !writer_.empty());
 }
 
 }  // namespace roda

@@ -16,8 +16,10 @@
 #include "plugins/base/address.h"
 #include "plugins/base/auth.h"
 #include "plugins/base/fork_guard.h"
+#include "plugins/base/format.h"
 #include "plugins/base/framing.h"
 #include "plugins/base/secret.h"
+#include "plugins/base/socket.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
 
@@ -48,29 +50,77 @@ class SecureConnection {
   Clock::time_point handshake_deadline() const { return deadline_; }
 
   // Only when ready. *accepted is false under back-pressure: nothing was queued, try again after a flush.
-  Status send_frame(Bytes payload, bool* accepted);
-  Status flush();
+  Status send_frame(Bytes payload, bool* accepted) {
+    *accepted = false;
+    RODA_RETURN_IF_ERROR(check_ready());
+    bool was_empty = writer_.empty();
+    RODA_RETURN_IF_ERROR(writer_.push(payload, accepted));
+    return was_empty ? flush() : Status();
+  }
+  Status flush() {
+    if (phase_ == Phase::kFailed) return failure_;
+    Status status = writer_.flush(fd_.get());
+    return status.ok() ? status : fail(status);
+  }
   // *received is false when no whole frame has come yet. Call until then before sleeping on the descriptor.
-  Status receive_frame(std::vector<std::uint8_t>* frame, bool* received);
+  Status receive_frame(std::vector<std::uint8_t>* frame, bool* received) {
+    *received = false;
+    RODA_RETURN_IF_ERROR(check_ready());
+    Status status = reader_.receive(fd_.get(), frame, received);
+    return status.ok() ? status : fail(status);
+  }
 
   // Only when ready, and before any frame: the descriptor with its new owner. This object is good for nothing then.
-  UniqueFd release();
+  UniqueFd release() {
+    guard_ = ForkGuard();
+    return std::move(fd_);
+  }
 
   int fd() const { return fd_.get(); }
-  bool wants_write() const;
+  bool wants_write() const {
+    if (phase_ == Phase::kHandshake) return !handshake_->output().empty();
+    return phase_ == Phase::kConnecting || (phase_ == Phase::kReady && !writer_.empty());
+  }
   const std::string& peer() const { return peer_; }
 
  private:
   enum class Phase : std::uint8_t { kConnecting, kHandshake, kReady, kFailed };
 
-  SecureConnection(Handshake::Role role, const Secret& secret, const ConnectionOptions& options);
+  SecureConnection(Handshake::Role role, const Secret& secret, const ConnectionOptions& options)
+      : options_(options),
+        deadline_(Clock::now() + options.handshake_timeout),
+        handshake_(std::make_unique<Handshake>(role, secret, options.service)),
+        reader_(options.max_frame),
+        writer_(options.max_frame, options.max_queued) {}
   Status start_next_address();
-  Status test_connected();
+  Status test_connected() {
+    bool connected = false;
+    Status status = tcp::connect_test(fd_.get(), &connected);
+    if (!status.ok()) return untried_.empty() ? fail(status) : start_next_address();
+    return connected ? enter_handshake() : Status();
+  }
   Status test_handshake();
-  Status enter_handshake();
-  Status fail(const Status& cause);
-  Status check_ready() const;
-  void own(UniqueFd fd, const SocketAddress& peer);
+  Status enter_handshake() {
+    Status status = tcp::set_options(fd_.get(), options_.silence);
+    if (!status.ok()) return fail(status);
+    phase_ = Phase::kHandshake;
+    return {};
+  }
+  Status fail(const Status& cause) {
+    phase_ = Phase::kFailed;
+    failure_ = Status(cause.code(), roda::format("connection with {}: {}", peer_, cause.message()), cause.rank());
+    return failure_;
+  }
+  Status check_ready() const {
+    if (phase_ == Phase::kFailed) return failure_;
+    return phase_ == Phase::kReady ? Status() : Status::precondition("a frame before the connection is ready");
+  }
+  void own(UniqueFd fd, const SocketAddress& peer) {
+    guard_ = ForkGuard();
+    fd_ = std::move(fd);
+    guard_ = ForkGuard(fd_.get());
+    peer_ = peer.text();
+  }
 
   ConnectionOptions options_;
   Clock::time_point deadline_;

@@ -47,15 +47,6 @@ bool exceeds_memory(std::size_t bytes) {
 
 }  // namespace
 
-SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(is_memfd_, other.is_memfd_);
-  std::swap(kept_, other.kept_);
-  return *this;
-}
-
 SharedSegment::~SharedSegment() {
   if (data_ == nullptr) return;
   std::size_t begin = 0;

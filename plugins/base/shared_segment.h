@@ -20,7 +20,14 @@ class SharedSegment {
  public:
   SharedSegment() = default;
   SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
-  SharedSegment& operator=(SharedSegment&& other) noexcept;
+  SharedSegment& operator=(SharedSegment&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(is_memfd_, other.is_memfd_);
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
   ~SharedSegment();

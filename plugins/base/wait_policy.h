@@ -4,8 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace roda {
+
+// Cores' worth of time that the CPU controllers of this process's control groups grant, version 1 or 2, the least of
+// all levels; 0: no limit. /proc and /sys lie below `root`, which tests replace.
+double cgroup_cpu_limit(const std::string& root = "");
 
 // Where this process may run. Plain data: ranks of a host exchange it, because ranks that are bound to one core each
 // have more than one core between them.

@@ -166,12 +166,12 @@ void then_destroy(Env& env) {
 }  // namespace
 
 const std::vector<Case> kAbortCases = {
-    {"abort.pending", "all pending and later operations end with the first cause", 0, 2, kPlain, pending},
-    {"abort.one_aborts", "nobody hangs when one rank aborts first", 0, 2, kPlain, one_aborts},
-    {"abort.while_asleep", "an abort from another thread wakes the sleeper", 0, 2, kPlain, while_asleep},
-    {"abort.while_forming", "a group that can't form is given up", 0, 2, kPlain, while_forming},
-    {"abort.and_again", "the next generation works", 0, 2, kPlain, and_again},
-    {"abort.then_destroy", "an aborted group is destroyed with requests pending", 0, 2, kPlain, then_destroy},
+    {"abort.pending", "all pending and later operations end with the first cause", 0, 2, pending},
+    {"abort.one_aborts", "nobody hangs when one rank aborts first", 0, 2, one_aborts},
+    {"abort.while_asleep", "an abort from another thread wakes the sleeper", 0, 2, while_asleep},
+    {"abort.while_forming", "a group that can't form is given up", 0, 2, while_forming},
+    {"abort.and_again", "the next generation works", 0, 2, and_again},
+    {"abort.then_destroy", "an aborted group is destroyed with requests pending", 0, 2, then_destroy},
 };
 
 }  // namespace roda::conformance

@@ -69,53 +69,47 @@ void unexpected(Env& env) {
   ring.check();
 }
 
-void tags(Env& env) {
-  constexpr std::uint64_t kHigh = 0xfedcba9800000000;  // all 64 bits count
-  const auto tag = [](std::size_t i) { return kHigh * (i % 2) + i; };
-  Group group(env, "tags");
-  Ring ring(group, lengths(64, 0, 100));
+using Places = std::vector<std::size_t>;
+
+// Messages of these lengths around a ring, each under `tag(i)`. The receives of the first list are posted before the
+// messages are sent, those of the second after it.
+template <typename Tag>
+void pass(Env& env, const char* name, Places all, Tag&& tag, const Places& before, const Places& after) {
+  Group group(env, name);
+  Ring ring(group, std::move(all));
   std::vector<roda_request*> requests;
-  for (std::size_t i = ring.size(); i-- > 0;) requests.push_back(ring.receive(i, tag(i)));
+  for (const std::size_t i : before) requests.push_back(ring.receive(i, tag(i)));
   for (std::size_t i = 0; i < ring.size(); ++i) requests.push_back(ring.send(i, tag(i)));
+  for (const std::size_t i : after) requests.push_back(ring.receive(i, tag(i)));
   group.wait(requests);
   ring.check();
   env.barrier();
 }
 
+void tags(Env& env) {
+  constexpr std::uint64_t kHigh = 0xfedcba9800000000;  // all 64 bits count
+  Places backwards = lengths(64, 0, 1);
+  std::reverse(backwards.begin(), backwards.end());
+  pass(env, "tags", lengths(64, 0, 100), [](std::size_t i) { return kHigh * (i % 2) + i; }, backwards, {});
+}
+
+// The receives of even tags before the messages come; then all others, the last tag of each round first.
 void far_tags(Env& env) {
   constexpr std::size_t kTags = 200, kRounds = 2;
-  const auto tag = [](std::size_t i) { return std::uint64_t{i % kTags} << 40 | 3; };
-  Group group(env, "far tags");
-  Ring ring(group, lengths(kTags * kRounds, 5000, 1));
-  std::vector<roda_request*> requests;
-  // Those of even tags before the messages come; then all others, the last tag first.
-  for (std::size_t i = 0; i < ring.size(); i += 2) requests.push_back(ring.receive(i, tag(i)));
-  for (std::size_t i = 0; i < ring.size(); ++i) requests.push_back(ring.send(i, tag(i)));
+  Places rest;
   for (std::size_t round = 0; round < kRounds; ++round) {
-    for (std::size_t left = kTags; left > 0; left -= 2) {
-      const std::size_t i = round * kTags + left - 1;
-      requests.push_back(ring.receive(i, tag(i)));
-    }
+    for (std::size_t left = kTags; left > 0; left -= 2) rest.push_back(round * kTags + left - 1);
   }
-  group.wait(requests);
-  ring.check();
-  env.barrier();
+  const auto tag = [](std::size_t i) { return std::uint64_t{i % kTags} << 40 | 3; };
+  pass(env, "far tags", lengths(kTags * kRounds, 5000, 1), tag, lengths(kTags * kRounds / 2, 0, 2), rest);
 }
 
 void order(Env& env) {
-  constexpr std::uint64_t kTag = 7;
-  std::vector<std::size_t> all(200);
+  constexpr std::size_t kHalf = 100;
+  Places all(2 * kHalf);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i % 3 == 0 ? 20000 : i % 3 * 4;
-  Group group(env, "order");
-  Ring ring(group, all);
-  std::vector<roda_request*> requests;
-  // Half of the receives before the messages, half after.
-  for (std::size_t i = 0; i < all.size() / 2; ++i) requests.push_back(ring.receive(i, kTag));
-  for (std::size_t i = 0; i < all.size(); ++i) requests.push_back(ring.send(i, kTag));
-  for (std::size_t i = all.size() / 2; i < all.size(); ++i) requests.push_back(ring.receive(i, kTag));
-  group.wait(requests);
-  ring.check();
-  env.barrier();
+  pass(
+      env, "order", all, [](std::size_t) { return std::uint64_t{7}; }, lengths(kHalf, 0, 1), lengths(kHalf, kHalf, 1));
 }
 
 void all_pairs(Env& env) {
@@ -252,19 +246,79 @@ void bad_peer(Env& env) {
   env.barrier();
 }
 
+// Messages between ranges of the memory under test, which may be a device's.
+constexpr std::size_t kLengths[] = {0, 1, 7, 4096, 8193, 65537, 1048579};
+
+bool takes(Env& env) {
+  const auto& table = env.table();
+  const std::uint32_t host = 1u << RODA_MEMORY_HOST;
+  const std::uint32_t kinds =
+      table.memory_kinds == nullptr ? host : table.memory_kinds(env.context(), env.placement().number);
+  return (kinds & 1u << env.placement().memory_kind()) != 0;
+}
+
+// Registered while it lives, where it can be.
+class Registered {
+ public:
+  Registered(Env& env, Group& group, Buffer* buffer) : env_(env), group_(group), memory_(buffer->memory()) {
+    if (memory_ == nullptr || buffer->size() == 0 || !env.has(RODA_CAP_REGISTER)) memory_ = nullptr;
+    if (memory_ == nullptr) return;
+    must("memory_register of " + std::to_string(buffer->size()) + " bytes",
+         [&](roda_error* error) { return env.table().memory_register(group.get(), memory_, error); });
+  }
+  ~Registered() {
+    if (memory_ != nullptr) env_.table().memory_deregister(group_.get(), memory_);
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+
+ private:
+  Env& env_;
+  Group& group_;
+  roda_memory* memory_;
+};
+
+void exchange(Env& env, Group& group, std::size_t bytes, std::uint64_t tag, bool registers) {
+  Buffer mine(env.placement(), pattern(bytes, group.rank(), group.right(), tag));
+  Buffer theirs(env.placement(), bytes);
+  {
+    std::vector<std::unique_ptr<Registered>> registered;
+    for (Buffer* buffer : {&mine, &theirs}) {
+      if (registers) registered.push_back(std::make_unique<Registered>(env, group, buffer));
+    }
+    roda_request* received = group.receive(group.left(), tag, theirs.data(), bytes, theirs.memory());
+    roda_request* sent = group.send(group.right(), tag, mine.data(), bytes, mine.memory());
+    group.wait({received, sent});
+  }
+  CHECK(theirs.read() == pattern(bytes, group.left(), group.rank(), tag), "wrong data in a message of %zu bytes",
+        bytes);
+}
+
+void messages(Env& env) {
+  Group group(env, "placed");
+  if (!takes(env)) throw CaseSkipped("messages take no such memory here");
+  std::uint64_t tag = 0;
+  for (const bool registers : {false, true}) {
+    for (const std::size_t bytes : kLengths) exchange(env, group, bytes, ++tag, registers);
+  }
+  env.barrier();
+}
+
 }  // namespace
 
 const std::vector<Case> kMessageCases = {
-    {"p2p.sizes", "messages of 0 bytes to 8 MiB around a ring", RODA_CAP_P2P, 2, kPlain, sizes},
-    {"p2p.unexpected", "receives posted after the message came", RODA_CAP_P2P, 2, kPlain, unexpected},
-    {"p2p.tags", "64 tags, received in reverse", RODA_CAP_P2P, 2, kPlain, tags},
-    {"p2p.far_tags", "200 tags that differ in their high bits, in another order", RODA_CAP_P2P, 2, kPlain, far_tags},
-    {"p2p.order", "messages of one tag keep their order", RODA_CAP_P2P, 2, kPlain, order},
-    {"p2p.all_pairs", "everyone to everyone at once", RODA_CAP_P2P, 2, kPlain, all_pairs},
-    {"p2p.crossed", "two lanes received in the opposite order", RODA_CAP_P2P, 2, kPlain, crossed},
-    {"p2p.pressure", "3,000 messages as fast as they are taken", RODA_CAP_P2P, 2, kPlain, pressure},
-    {"p2p.mismatch", "different lengths are the receiver's error", RODA_CAP_P2P, 2, kPlain, mismatch},
-    {"p2p.bad_peer", "a rank outside the group is refused", RODA_CAP_P2P, 2, kPlain, bad_peer},
+    {"p2p.sizes", "messages of 0 bytes to 8 MiB around a ring", RODA_CAP_P2P, 2, sizes},
+    {"p2p.unexpected", "receives posted after the message came", RODA_CAP_P2P, 2, unexpected},
+    {"p2p.tags", "64 tags, received in reverse", RODA_CAP_P2P, 2, tags},
+    {"p2p.far_tags", "200 tags that differ in their high bits, in another order", RODA_CAP_P2P, 2, far_tags},
+    {"p2p.order", "messages of one tag keep their order", RODA_CAP_P2P, 2, order},
+    {"p2p.all_pairs", "everyone to everyone at once", RODA_CAP_P2P, 2, all_pairs},
+    {"p2p.crossed", "two lanes received in the opposite order", RODA_CAP_P2P, 2, crossed},
+    {"p2p.pressure", "3,000 messages as fast as they are taken", RODA_CAP_P2P, 2, pressure},
+    {"p2p.mismatch", "different lengths are the receiver's error", RODA_CAP_P2P, 2, mismatch},
+    {"p2p.bad_peer", "a rank outside the group is refused", RODA_CAP_P2P, 2, bad_peer},
+    {"memory.messages", "messages between ranges of the memory under test, registered and not", RODA_CAP_P2P, 2,
+     messages},
 };
 
 }  // namespace roda::conformance

@@ -2,8 +2,6 @@
 #include <poll.h>
 #include <time.h>
 
-#include <cstring>
-
 #include "plugins/conformance/kit.h"
 
 namespace roda::conformance {
@@ -96,9 +94,9 @@ void idle(Env& env) {
 }  // namespace
 
 const std::vector<Case> kSleepCases = {
-    {"sleep.wake_ups", "no message's wake-up is lost", RODA_CAP_P2P, 2, kPlain, wake_ups},
-    {"sleep.signal_wake_ups", "no signal's wake-up is lost", RODA_CAP_SIGNAL, 2, kPlain, signal_wake_ups},
-    {"sleep.idle", "an idle group wakes nobody and burns nothing", 0, 1, kPlain, idle},
+    {"sleep.wake_ups", "no message's wake-up is lost", RODA_CAP_P2P, 2, wake_ups},
+    {"sleep.signal_wake_ups", "no signal's wake-up is lost", RODA_CAP_SIGNAL, 2, signal_wake_ups},
+    {"sleep.idle", "an idle group wakes nobody and burns nothing", 0, 1, idle},
 };
 
 }  // namespace roda::conformance

@@ -3,10 +3,10 @@
 #include <poll.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 namespace roda::conformance {
 namespace {
@@ -33,8 +33,8 @@ void fail_at(const char* file, int line, const char* format, ...) {
 const std::vector<Case>& all_cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> list;
-    for (const auto* part : {&kGroupCases, &kMessageCases, &kOneSidedCases, &kMemoryCases, &kNativeCases, &kSleepCases,
-                             &kAbortCases, &kDeathCases, &kLeakCases}) {
+    for (const auto* part :
+         {&kGroupCases, &kMessageCases, &kOneSidedCases, &kNativeCases, &kSleepCases, &kAbortCases, &kDeathCases}) {
       list.insert(list.end(), part->begin(), part->end());
     }
     return list;
@@ -64,82 +64,9 @@ std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag
   return data;
 }
 
-Buffer::Buffer(const Placement& placement, std::vector<char> data) : placement_(placement), host_(std::move(data)) {
-  if (placement_.device == nullptr) return;
-  roda_error error = make_error();
-  memory_.struct_size = sizeof memory_;
-  const int32_t allocated = placement_.device->alloc(placement_.number, host_.size(), &memory_, &error);
-  CHECK(allocated == RODA_OK, "%zu bytes on device %d: %s", host_.size(), placement_.number, error.message);
-  if (host_.empty()) return;
-  const int32_t copied = placement_.device->copy(memory_.address, host_.data(), host_.size(), nullptr, &error);
-  CHECK(copied == RODA_OK, "a copy to device %d: %s", placement_.number, error.message);
-}
-
-Buffer::Buffer(Buffer&& other) noexcept
-    : placement_(other.placement_), host_(std::move(other.host_)), memory_(std::exchange(other.memory_, {})) {}
-
-Buffer::~Buffer() {
-  if (memory_.owner != nullptr) placement_.device->free(&memory_);
-}
-
-const std::vector<char>& Buffer::read() {
-  if (placement_.device == nullptr || host_.empty()) return host_;
-  roda_error error = make_error();
-  const int32_t copied = placement_.device->copy(host_.data(), memory_.address, host_.size(), nullptr, &error);
-  CHECK(copied == RODA_OK, "a copy from device %d: %s", placement_.number, error.message);
-  return host_;
-}
-
-Env::Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device)
-    : table_(table),
-      host_(host),
-      world_(world),
-      rank_(rank),
-      placement_{device, rank},
-      deadline_ns_(now_ns() + case_seconds() * std::int64_t{1'000'000'000}) {
-  open_context();
-}
-
-Env::~Env() { close_context(); }
-
-void Env::open_context() {
-  roda_error error = make_error();
-  const int32_t code = table_.context_create(host_, &context_, &error);
-  CHECK(code == RODA_OK, "context_create: %d %s", code, error.message);
-  capabilities_ = table_.context_capabilities(context_);
-  CHECK((capabilities_ & ~table_.capabilities) == 0, "the context has capabilities that the table does not announce");
-}
-
 void Env::close_context() {
   if (context_ != nullptr) table_.context_destroy(context_);
   context_ = nullptr;
-}
-
-void Env::check_deadline(const char* what) const {
-  if (world_->someone_failed())
-    throw CaseFailure(std::string("stopped: another rank failed while this one waited for ") + what);
-  CHECK(now_ns() < deadline_ns_, "%s: not over after %d s", what, case_seconds());
-}
-
-bool Env::is_settled() {
-  if (context_ == nullptr || table_.settle == nullptr) return true;
-  const int32_t code = table_.settle(context_);
-  CHECK(code == RODA_OK || code == RODA_AGAIN, "settle returned %d", code);
-  return code == RODA_OK;
-}
-
-void Env::settle() {
-  drive([this] { return is_settled(); }, "what ended to leave this process");
-}
-
-void Env::barrier(int count) {
-  settle();
-  // As an engine's own thread does: what another rank's messages need to leave may be this one's answer.
-  const auto progress = [this] {
-    if (context_ != nullptr) table_.progress(context_);
-  };
-  if (world_->barrier(rank_, count == 0 ? size() : count, deadline_ns_, progress)) return;
-  check_deadline("the other ranks");
 }
 
 void Env::drive(const std::function<bool()>& done, const char* what) {
@@ -178,6 +105,55 @@ void Env::poll_until(const std::function<bool()>& done, const char* what) {
     check_deadline(what);
     if (context_ == nullptr || table_.progress(context_) == 0) pause_briefly();
   }
+}
+
+// Groups as the cases use them.
+Group::Group(Env& env, Options options, const std::string& name) : env_(env), name_(name) {
+  if (options.members.empty()) {
+    for (int i = 0; i < env.size(); ++i) options.members.push_back(i);
+  }
+  members_.assign(options.members.begin(), options.members.end());
+  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), env.rank()) - members_.begin());
+  key_ = name + "#" + std::to_string(options.generation);
+  desc_.struct_size = sizeof desc_;
+  desc_.rank = rank_;
+  desc_.size = size();
+  desc_.world_ranks = members_.data();
+  desc_.name = name_.c_str();
+  desc_.generation = options.generation;
+  desc_.timeout_ns = options.timeout_ns;
+  desc_.has_device = env.placement().device != nullptr ? 1 : 0;
+  desc_.device = env.placement().number;
+  desc_.exchange = {sizeof desc_.exchange, 0, this, &exchange_put, &exchange_get};
+  must("group_create", [&](roda_error* e) { return env.table().group_create(env.context(), &desc_, &group_, e); });
+}
+
+Group::~Group() noexcept(false) { destroy(); }
+
+void Group::wait(std::vector<roda_request*> requests) {
+  roda_error error = make_error();
+  const auto all_done = [&] {
+    std::erase_if(requests, [&](roda_request* request) {
+      if (request == nullptr) return true;
+      const int32_t code = env_.table().request_test(group_, request, &error);
+      CHECK(code == RODA_OK || code == RODA_IN_PROGRESS, "a request ended with %d %s", code, error.message);
+      return code == RODA_OK;
+    });
+    return requests.empty();
+  };
+  env_.drive(all_done, "requests");
+}
+
+Result Group::finish(roda_request* request) {
+  Result result{request == nullptr ? RODA_OK : RODA_IN_PROGRESS, make_error()};
+  // Not asked again once it has ended: that released it.
+  const auto ended = [&] {
+    if (result.code != RODA_IN_PROGRESS) return true;
+    result.code = env_.table().request_test(group_, request, &result.error);
+    return result.code != RODA_IN_PROGRESS;
+  };
+  env_.drive(ended, "the end of a request");
+  return result;
 }
 
 }  // namespace roda::conformance

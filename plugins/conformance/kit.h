@@ -16,10 +16,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/base/status.h"
@@ -40,6 +42,14 @@ class CaseSkipped : public std::runtime_error {
     if (!(condition)) ::roda::conformance::fail_at(__FILE__, __LINE__, __VA_ARGS__); \
   } while (false)
 
+// Calls an entry, as `call(roda_error*)`, that has to succeed.
+template <typename Call>
+void must(const std::string& what, Call&& call) {
+  roda_error error = make_error();
+  const int32_t code = call(&error);
+  CHECK(code == RODA_OK, "%s: %d %s", what.c_str(), code, error.message);
+}
+
 // How long a case may take: long enough for any machine that is merely slow. Set before the first case where it is not,
 // as on an emulated machine.
 inline int& case_seconds() {
@@ -58,11 +68,23 @@ struct Placement {
 // A range that begins as a copy of some bytes. One thread at a time; throws CaseFailure.
 class Buffer {
  public:
-  Buffer(const Placement& placement, std::vector<char> data);
+  Buffer(const Placement& placement, std::vector<char> data) : placement_(placement), host_(std::move(data)) {
+    if (placement_.device == nullptr) return;
+    memory_.struct_size = sizeof memory_;
+    must("alloc of " + std::to_string(host_.size()) + " bytes on device " + std::to_string(placement_.number),
+         [&](roda_error* e) { return placement_.device->alloc(placement_.number, host_.size(), &memory_, e); });
+    if (host_.empty()) return;
+    must("a copy to device " + std::to_string(placement_.number), [&](roda_error* e) {
+      return placement_.device->copy(memory_.address, host_.data(), host_.size(), nullptr, e);
+    });
+  }
   Buffer(const Placement& placement, std::size_t bytes, char fill = 'x')
       : Buffer(placement, std::vector<char>(bytes, fill)) {}
-  ~Buffer();
-  Buffer(Buffer&& other) noexcept;
+  ~Buffer() {
+    if (memory_.owner != nullptr) placement_.device->free(&memory_);
+  }
+  Buffer(Buffer&& other) noexcept
+      : placement_(other.placement_), host_(std::move(other.host_)), memory_(std::exchange(other.memory_, {})) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -71,7 +93,13 @@ class Buffer {
   // What it lies in; null: plain host memory.
   roda_memory* memory() { return placement_.device == nullptr ? nullptr : &memory_; }
   // What is in it now.
-  const std::vector<char>& read();
+  const std::vector<char>& read() {
+    if (placement_.device == nullptr || host_.empty()) return host_;
+    must("a copy from device " + std::to_string(placement_.number), [&](roda_error* e) {
+      return placement_.device->copy(host_.data(), memory_.address, host_.size(), nullptr, e);
+    });
+    return host_;
+  }
 
  private:
   Placement placement_;
@@ -83,8 +111,16 @@ class Buffer {
 class Env {
  public:
   // With a device the data lie on it, each rank's on the one of its own number.
-  Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device = nullptr);
-  ~Env();
+  Env(const roda_transport& table, const roda_host* host, World* world, int rank, const roda_device* device = nullptr)
+      : table_(table),
+        host_(host),
+        world_(world),
+        rank_(rank),
+        placement_{device, rank},
+        deadline_ns_(now_ns() + case_seconds() * std::int64_t{1'000'000'000}) {
+    open_context();
+  }
+  ~Env() { close_context(); }
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
 
@@ -97,7 +133,11 @@ class Env {
   bool has(std::uint64_t capability) const { return (capabilities_ & capability) == capability; }
 
   // Creates the context, which the constructor has done already, and destroys it; for cases about contexts.
-  void open_context();
+  void open_context() {
+    must("context_create", [this](roda_error* e) { return table_.context_create(host_, &context_, e); });
+    capabilities_ = table_.context_capabilities(context_);
+    CHECK((capabilities_ & ~table_.capabilities) == 0, "the context has capabilities that the table does not announce");
+  }
   void close_context();
 
   // Progress, and sleeping on the descriptor while there is none, until `done` says true. Fails the case after its
@@ -106,14 +146,33 @@ class Env {
   // As drive, but by polling with short pauses: for what no descriptor announces. Needs no context.
   void poll_until(const std::function<bool()>& done, const char* what);
   // Among the first `count` ranks, all if 0; makes progress while it waits, as an engine does.
-  void barrier(int count = 0);
+  void barrier(int count = 0) {
+    settle();
+    // As an engine's own thread does: what another rank's messages need to leave may be this one's answer.
+    const auto progress = [this] {
+      if (context_ != nullptr) table_.progress(context_);
+    };
+    if (world_->barrier(rank_, count == 0 ? size() : count, deadline_ns_, progress)) return;
+    check_deadline("the other ranks");
+  }
   // Progress until what has ended needs none any more. Part of barrier(), and of destroying a group.
-  void settle();
+  void settle() {
+    drive([this] { return is_settled(); }, "what ended to leave this process");
+  }
 
  private:
-  bool is_settled();
+  bool is_settled() {
+    if (context_ == nullptr || table_.settle == nullptr) return true;
+    const int32_t code = table_.settle(context_);
+    CHECK(code == RODA_OK || code == RODA_AGAIN, "settle returned %d", code);
+    return code == RODA_OK;
+  }
   void sleep(const std::function<bool()>& done, const char* what);
-  void check_deadline(const char* what) const;
+  void check_deadline(const char* what) const {
+    if (world_->someone_failed())
+      throw CaseFailure(std::string("stopped: another rank failed while this one waited for ") + what);
+    CHECK(now_ns() < deadline_ns_, "%s: not over after %d s", what, case_seconds());
+  }
 
   const roda_transport& table_;
   const roda_host* host_;
@@ -139,7 +198,12 @@ class Group {
     std::uint64_t timeout_ns = 0;
     bool form = true;  // wait until it is formed
   };
-  Group(Env& env, const std::string& name, const Options& options);
+  // By way of the other constructor, so that one that fails to form is destroyed.
+  Group(Env& env, const std::string& name, const Options& options) : Group(env, options, name) {
+    if (!options.form) return;
+    const Result result = form();
+    CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
+  }
   Group(Env& env, const std::string& name) : Group(env, name, Options{}) {}
   ~Group() noexcept(false);  // settling is checked like all else
   Group(const Group&) = delete;
@@ -153,19 +217,38 @@ class Group {
   roda_group* get() const { return group_; }
   int32_t test(roda_error* error) { return env_.table().group_test(group_, error); }
   // Until it is formed or failed.
-  Result form();
+  Result form() {
+    Result result{RODA_IN_PROGRESS, make_error()};
+    const auto tested = [&] { return (result.code = test(&result.error)) != RODA_IN_PROGRESS; };
+    env_.poll_until(tested, "forming a group");
+    return result;
+  }
 
   // Retries while the transport answers RODA_AGAIN, with progress in between. A null request is done.
   // `memory`: what the range lies in; null: plain host memory.
   roda_request* send(int peer, std::uint64_t tag, const void* data, std::size_t bytes,
-                     const roda_memory* memory = nullptr);
+                     const roda_memory* memory = nullptr) {
+    return begin("send", env_.table().send, peer, tag, data, bytes, memory);
+  }
   roda_request* receive(int peer, std::uint64_t tag, void* data, std::size_t bytes,
-                        const roda_memory* memory = nullptr);
-  roda_request* get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes);
-  roda_request* put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes);
-  roda_request* start(const roda_collective_args& args);
-  void signal(int peer, std::uint32_t index, std::uint64_t value);
-  void wait_signal(int peer, std::uint32_t index, std::uint64_t value);
+                        const roda_memory* memory = nullptr) {
+    return begin("recv", env_.table().recv, peer, tag, data, bytes, memory);
+  }
+  roda_request* get(int peer, std::uint32_t slot, std::size_t offset, void* to, std::size_t bytes) {
+    return begin("get", env_.table().get, peer, slot, offset, to, bytes);
+  }
+  roda_request* put(int peer, std::uint32_t slot, std::size_t offset, const void* from, std::size_t bytes) {
+    return begin("put", env_.table().put, peer, slot, offset, from, bytes);
+  }
+  roda_request* start(const roda_collective_args& args) {
+    return begin(roda_collective_name(args.collective), env_.table().collective_start, &args);
+  }
+  void signal(int peer, std::uint32_t index, std::uint64_t value) {
+    retry("signal", [&](roda_error* error) { return env_.table().signal(group_, peer, index, value, error); });
+  }
+  void wait_signal(int peer, std::uint32_t index, std::uint64_t value) {
+    env_.drive([&] { return env_.table().signal_value(group_, peer, index) >= value; }, "a signal");
+  }
 
   // `visit(peer)` for every other member, from 0 up.
   template <typename Visit>
@@ -181,28 +264,77 @@ class Group {
     for_each_peer([&](int peer) { wait_signal(peer, index, value); });
   }
   // Sends `out` to the right and gets as much from the left, to the end.
-  void pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes);
+  void pass_around(std::uint64_t tag, const void* out, void* in, std::size_t bytes) {
+    roda_request* received = receive(left(), tag, in, bytes);
+    wait({received, send(right(), tag, out, bytes)});
+  }
   // Its rank in a message to the right: the left neighbour must be heard.
-  void check_it_talks();
+  void check_it_talks() {
+    if (!env_.has(RODA_CAP_P2P) || size() < 2) return;
+    int in = -1;
+    pass_around(1, &rank_, &in, sizeof in);
+    CHECK(in == left(), "group %s: %d came from rank %d", key_.c_str(), in, left());
+  }
   // The transport's own memory; given back by memory_free.
-  roda_memory allocate(std::size_t bytes);
+  roda_memory allocate(std::size_t bytes) {
+    roda_memory memory{};
+    memory.struct_size = sizeof memory;
+    must("memory_alloc", [&](roda_error* e) { return env_.table().memory_alloc(group_, bytes, &memory, e); });
+    CHECK(memory.address != nullptr && memory.length >= bytes, "memory_alloc(%zu) gave %zu bytes", bytes,
+          memory.length);
+    return memory;
+  }
 
   // Until it ended; RODA_OK is demanded by wait(), anything accepted by finish().
   void wait(roda_request* request) { wait(std::vector<roda_request*>{request}); }
   void wait(std::vector<roda_request*> requests);
   Result finish(roda_request* request);
 
-  void abort(int32_t code, int world_rank, const char* text);
+  void abort(int32_t code, int world_rank, const char* text) {
+    roda_error cause = make_error();
+    static_cast<void>(Status(code, text, world_rank).to(&cause));
+    env_.table().group_abort(group_, &cause);
+  }
   bool quiesced(const void* base, std::size_t bytes) const { return env_.table().quiesced(group_, base, bytes) != 0; }
-  void destroy();
+  void destroy() {
+    if (group_ == nullptr) return;
+    if (std::uncaught_exceptions() == 0) env_.settle();
+    env_.table().group_destroy(group_);
+    group_ = nullptr;
+  }
 
  private:
   friend class Env;
-  static int32_t exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error);
-  static int32_t exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error);
+  static int32_t exchange_put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
+    auto* group = static_cast<Group*>(self);
+    const bool is_legal = bytes <= 65536 && group->env_.world().put(group->key_, group->rank_, key, value, bytes);
+    if (is_legal) return RODA_OK;
+    std::snprintf(error->message, sizeof error->message, "the kit's exchange takes no %zu bytes under '%s'", bytes,
+                  key);
+    return error->code = RODA_ERR_INVALID;
+  }
+  static int32_t exchange_get(void* self, int32_t rank, const char* key, void* value, size_t* bytes,
+                              roda_error* error) {
+    auto* group = static_cast<Group*>(self);
+    const int32_t code = group->env_.world().get(group->key_, rank, key, value, bytes);
+    if (code < 0) std::snprintf(error->message, sizeof error->message, "'%s' is longer than the room for it", key);
+    return code;
+  }
   Group(Env& env, Options options, const std::string& name);  // not formed
-  template <typename Start>
-  roda_request* retry(const char* what, Start&& start);
+  template <typename Call>
+  void retry(const char* what, Call&& call) {
+    must(what, [&](roda_error* error) {
+      int32_t code = RODA_AGAIN;
+      env_.poll_until([&] { return (code = call(error)) != RODA_AGAIN; }, what);
+      return code;
+    });
+  }
+  template <typename Entry, typename... Args>
+  roda_request* begin(const char* what, Entry entry, Args... args) {
+    roda_request* request = nullptr;
+    retry(what, [&](roda_error* error) { return entry(group_, args..., &request, error); });
+    return request;
+  }
 
   Env& env_;
   std::vector<std::int32_t> members_;
@@ -213,24 +345,18 @@ class Group {
   roda_group* group_ = nullptr;
 };
 
-enum CaseFlags : unsigned {
-  kPlain = 0,
-  kKillsARank = 1u << 0,     // processes only
-  kFaultTolerant = 1u << 1,  // only for transports that announce it
-};
-
 struct Case {
   const char* name;     // "p2p.sizes"
   const char* summary;  // one line
   std::uint64_t needs;  // capability bits, all of them
   int min_ranks;
-  unsigned flags;
   std::function<void(Env& env)> run;
+  bool kills_a_rank = false;  // for processes only
 };
 
 // In the order they run, by subject and all together.
-extern const std::vector<Case> kGroupCases, kMessageCases, kOneSidedCases, kMemoryCases, kNativeCases, kSleepCases,
-    kAbortCases, kDeathCases, kLeakCases;
+extern const std::vector<Case> kGroupCases, kMessageCases, kOneSidedCases, kNativeCases, kSleepCases, kAbortCases,
+    kDeathCases;
 const std::vector<Case>& all_cases();
 
 // Deterministic bytes, different for each (from, to, tag).

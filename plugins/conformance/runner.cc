@@ -22,8 +22,6 @@ void run_rank(const Case& which, const roda_transport& table, const roda_host* h
   try {
     Env env(table, host, world, rank, device);
     if (!env.has(which.needs)) throw CaseSkipped("the transport does not offer it");
-    if ((which.flags & kFaultTolerant) != 0 && !env.has(RODA_CAP_FAULT_TOLERANT))
-      throw CaseSkipped("not fault-tolerant");
     which.run(env);
     env.close_context();
     world->finish(rank, Outcome::kPassed, "");
@@ -109,9 +107,8 @@ Report judge(const World& world, bool kills) {
 Report run_case(const Case& which, const roda_transport& table, const roda_host* host, int ranks,
                 const roda_device* device) {
   const bool as_threads = (table.capabilities & RODA_CAP_IN_PROCESS) != 0;
-  const bool kills = (which.flags & kKillsARank) != 0;
   if (const std::string why = obstacle(which, table, ranks); !why.empty()) return {Report::kSkipped, why, 0};
-  if (kills && as_threads) return {Report::kSkipped, "ranks are threads", 0};
+  if (which.kills_a_rank && as_threads) return {Report::kSkipped, "ranks are threads", 0};
 
   World* world = World::create(ranks);
   if (world == nullptr) return {Report::kFailed, "no shared memory for the kit", 0};
@@ -125,8 +122,8 @@ Report run_case(const Case& which, const roda_transport& table, const roda_host*
       children.push_back(fork_child([&] { run_rank(which, table, host, world, rank, device); }));
     }
   }
-  reap(world, children, kills);
-  Report report = judge(*world, kills);
+  reap(world, children, which.kills_a_rank);
+  Report report = judge(*world, which.kills_a_rank);
   report.milliseconds = (now_ns() - start) / 1'000'000;
   World::destroy(world);
   return report;
@@ -152,22 +149,12 @@ LaunchedJob::LaunchedJob(const roda_bootstrap* bootstrap, const roda_host* host)
   }
 }
 
-LaunchedJob::~LaunchedJob() {
-  if (job_ != nullptr) bootstrap_->finish(job_);
-}
-
-bool LaunchedJob::agree(bool mine) {
-  roda_error error = make_error();
-  std::int32_t all = 0;
-  return bootstrap_->agree(job_, mine ? 1 : 0, &all, &error) == RODA_OK && all != 0;
-}
-
 World* LaunchedJob::meet() {
   char path[64] = {};
   int descriptor = -1;
   World* world = nullptr;
   if (rank_ == 0) {
-    world = World::create_shared(size_, &descriptor);
+    world = World::create(size_, &descriptor);
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(::getpid()), descriptor);
   }
   roda_error error = make_error();
@@ -182,7 +169,7 @@ World* LaunchedJob::meet() {
 
 Report LaunchedJob::run_case(const Case& which, const roda_transport& table, const roda_host* host) {
   if (const std::string why = obstacle(which, table, size_); !why.empty()) return {Report::kSkipped, why, 0};
-  if ((which.flags & kKillsARank) != 0) return {Report::kSkipped, "ranks belong to the launcher", 0};
+  if (which.kills_a_rank) return {Report::kSkipped, "ranks belong to the launcher", 0};
   World* world = meet();
   if (world == nullptr) return {Report::kFailed, "no memory that all ranks share: are they on one host?", 0};
   const std::int64_t start = now_ns();

@@ -32,7 +32,9 @@ class LaunchedJob {
  public:
   // The bootstrap: null where the plugin has none, which is an error.
   LaunchedJob(const roda_bootstrap* bootstrap, const roda_host* host);
-  ~LaunchedJob();
+  ~LaunchedJob() {
+    if (job_ != nullptr) bootstrap_->finish(job_);
+  }
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
 
@@ -48,7 +50,11 @@ class LaunchedJob {
   // Memory that all ranks see, to be destroyed by each; null on all ranks if one of them can't.
   World* meet();
   // True when every rank said yes.
-  bool agree(bool mine);
+  bool agree(bool mine) {
+    roda_error error = make_error();
+    std::int32_t all = 0;
+    return bootstrap_->agree(job_, mine ? 1 : 0, &all, &error) == RODA_OK && all != 0;
+  }
 
   const roda_bootstrap* bootstrap_;
   roda_job* job_ = nullptr;

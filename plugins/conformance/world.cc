@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <new>
 
 namespace roda::conformance {
 namespace {
@@ -35,16 +34,12 @@ World* map_world(int descriptor) {
 
 }  // namespace
 
-World* World::create(int size) {
-  World* world = map_world(-1);
-  if (world != nullptr) world->size_ = size;
-  return world;
-}
-
-World* World::create_shared(int size, int* descriptor) {
-  *descriptor = ::memfd_create("roda-conformance", MFD_CLOEXEC);
-  if (*descriptor < 0 || ::ftruncate(*descriptor, sizeof(World)) != 0) return nullptr;
-  World* world = map_world(*descriptor);
+World* World::create(int size, int* descriptor) {
+  if (descriptor != nullptr) {
+    *descriptor = ::memfd_create("roda-conformance", MFD_CLOEXEC);
+    if (*descriptor < 0 || ::ftruncate(*descriptor, sizeof(World)) != 0) return nullptr;
+  }
+  World* world = map_world(descriptor != nullptr ? *descriptor : -1);
   if (world != nullptr) world->size_ = size;
   return world;
 }

@@ -20,11 +20,10 @@ class World {
  public:
   static constexpr int kMaxRanks = 64;
 
-  // Mapped shared; null if there is no memory. Destroyed by the process that made it.
-  static World* create(int size);
-  // The same for processes that are not forks of one another: *descriptor refers to the memory, and stays open until
-  // the others have attached to it by its path under /proc. Null if there is no memory, or no such file.
-  static World* create_shared(int size, int* descriptor);
+  // Mapped shared; null if there is no memory. Destroyed by the process that made it. For processes that are not forks
+  // of one another *descriptor refers to the memory, and stays open until the others have attached to it by its path
+  // under /proc.
+  static World* create(int size, int* descriptor = nullptr);
   static World* attach(const char* path);
   static void destroy(World* world);
 

@@ -1,21 +1,142 @@
 #include "plugins/loader/loader.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <span>
+#include <sstream>
 #include <utility>
 
-#include "plugins/loader/offered_table.h"
+#include "plugins/base/format.h"
 #include "plugins/loader/plugin_file.h"
 
 namespace roda::plugins {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct Entry {
+  std::uint64_t capability;  // 0: every table has it
+  const char* name;
+  std::size_t offset;
+};
+
+#define ENTRY(table, capability, name) \
+  { capability, #name, offsetof(table, name) }
+constexpr Entry kOfTransports[] = {
+    ENTRY(roda_transport, 0, name),
+    ENTRY(roda_transport, 0, probe),
+    ENTRY(roda_transport, 0, context_create),
+    ENTRY(roda_transport, 0, context_destroy),
+    ENTRY(roda_transport, 0, context_capabilities),
+    ENTRY(roda_transport, 0, progress),
+    ENTRY(roda_transport, 0, event_fd),
+    ENTRY(roda_transport, 0, arm),
+    ENTRY(roda_transport, 0, group_create),
+    ENTRY(roda_transport, 0, group_test),
+    ENTRY(roda_transport, 0, group_abort),
+    ENTRY(roda_transport, 0, group_destroy),
+    ENTRY(roda_transport, RODA_CAP_P2P, send),
+    ENTRY(roda_transport, RODA_CAP_P2P, recv),
+    ENTRY(roda_transport, RODA_CAP_P2P | RODA_CAP_GET | RODA_CAP_PUT | RODA_CAP_NATIVE, request_test),
+    ENTRY(roda_transport, RODA_CAP_SIGNAL, signal_count),
+    ENTRY(roda_transport, RODA_CAP_SIGNAL, signal),
+    ENTRY(roda_transport, RODA_CAP_SIGNAL, signal_value),
+    ENTRY(roda_transport, RODA_CAP_GET | RODA_CAP_PUT | RODA_CAP_MAP, window_count),
+    ENTRY(roda_transport, RODA_CAP_GET | RODA_CAP_PUT | RODA_CAP_MAP, window_open),
+    ENTRY(roda_transport, RODA_CAP_GET | RODA_CAP_PUT | RODA_CAP_MAP, window_close),
+    ENTRY(roda_transport, RODA_CAP_MAP, window_map),
+    ENTRY(roda_transport, RODA_CAP_GET, get),
+    ENTRY(roda_transport, RODA_CAP_PUT, put),
+    ENTRY(roda_transport, RODA_CAP_ALLOCATE, memory_alloc),
+    ENTRY(roda_transport, RODA_CAP_ALLOCATE, memory_free),
+    ENTRY(roda_transport, RODA_CAP_REGISTER, memory_register),
+    ENTRY(roda_transport, RODA_CAP_REGISTER, memory_deregister),
+    ENTRY(roda_transport, RODA_CAP_NATIVE, collective_supported),
+    ENTRY(roda_transport, RODA_CAP_NATIVE, collective_start),
+    ENTRY(roda_transport, RODA_CAP_FAULT_TOLERANT, quiesced),
+};
+constexpr Entry kOfDevices[] = {
+    ENTRY(roda_device, 0, name),  ENTRY(roda_device, 0, probe), ENTRY(roda_device, 0, alloc),
+    ENTRY(roda_device, 0, free),  ENTRY(roda_device, 0, copy),  ENTRY(roda_device, 0, reduce),
+    ENTRY(roda_device, 0, scale), ENTRY(roda_device, 0, pack),  ENTRY(roda_device, 0, unpack),
+};
+constexpr Entry kOfBootstraps[] = {
+    ENTRY(roda_bootstrap, 0, name),  ENTRY(roda_bootstrap, 0, launched_here), ENTRY(roda_bootstrap, 0, start),
+    ENTRY(roda_bootstrap, 0, rank),  ENTRY(roda_bootstrap, 0, size),          ENTRY(roda_bootstrap, 0, broadcast),
+    ENTRY(roda_bootstrap, 0, agree), ENTRY(roda_bootstrap, 0, finish),
+};
+#undef ENTRY
+
+bool is_null(const void* table, const Entry& entry) {
+  void* pointer = nullptr;
+  std::memcpy(&pointer, static_cast<const char*>(table) + entry.offset, sizeof pointer);
+  return pointer == nullptr;
+}
+
+Status other_version(std::uint32_t theirs) {
+  return Status::invalid(roda::format("built for ABI {} while this core speaks {}", theirs, RODA_ABI_VERSION));
+}
+
+// What a plugin's entries return is checked, and a shorter (older) table fitted to this core's size: `offered` is
+// copied into the full-size `*table`; entries that its struct_size leaves out are NULL, and RODA_CAP_* bits whose
+// entries are absent through that are cleared. Refused, with the entry's name: a version other than this core's, a
+// table too short to hold what every such table has, a required entry that is NULL, a capability announced without its
+// entries.
+//
+// `its`: what the errors call the table. It holds `least` bytes, or is refused.
+template <typename Table>
+Status adapt(const char* its, const Table* offered, std::size_t least, std::span<const Entry> entries, Table* table) {
+  if (offered == nullptr) return Status::invalid(roda::format("{} entry returned no table", its));
+  if (offered->abi_version != RODA_ABI_VERSION) return other_version(offered->abi_version);
+  if (offered->struct_size < least) {
+    return Status::invalid(roda::format("{} table of {} bytes is too short", its, offered->struct_size));
+  }
+  Table copy{};
+  std::memcpy(&copy, offered, std::min<std::size_t>(offered->struct_size, sizeof copy));
+  copy.struct_size = sizeof copy;
+  for (const Entry& entry : entries) {
+    if (entry.capability != 0 || !is_null(&copy, entry)) continue;
+    return Status::invalid(roda::format("{} table leaves {} empty", its, entry.name));
+  }
+  *table = copy;
+  return {};
+}
+
+Status adapt(const roda_transport* offered, roda_transport* table) {
+  roda_transport copy{};
+  RODA_RETURN_IF_ERROR(adapt("its", offered, offsetof(roda_transport, send), kOfTransports, &copy));
+  if (copy.description == nullptr) copy.description = "";
+  if (copy.progress_mode > RODA_PROGRESS_POLL) return Status::invalid("its progress mode is unknown");
+  for (const Entry& entry : kOfTransports) {
+    if (!is_null(&copy, entry)) continue;
+    const bool is_cut_off = entry.offset + sizeof(void*) > offered->struct_size;
+    if (!is_cut_off && (copy.capabilities & entry.capability) != 0) {
+      return Status::invalid(roda::format("its capabilities promise {}, but its table leaves it empty", entry.name));
+    }
+    copy.capabilities &= ~entry.capability;
+  }
+  *table = copy;
+  return {};
+}
+
+Status adapt(const roda_device* offered, roda_device* table) {
+  RODA_RETURN_IF_ERROR(adapt("its", offered, offsetof(roda_device, stream_create), kOfDevices, table));
+  if (table->description == nullptr) table->description = "";
+  return {};
+}
+
+Status adapt(const roda_bootstrap* offered, roda_bootstrap* table) {
+  // All that is not younger.
+  return adapt("its bootstrap", offered, offsetof(roda_bootstrap, peer_lost), kOfBootstraps, table);
+}
 
 // Text of a fixed field; false when it has no end or holds what no name may.
 template <std::size_t N>
@@ -116,7 +237,46 @@ class SignalKeeper {
   bool known_[NSIG] = {};
 };
 
+// The folder of the shared library or program that this function was linked into; empty if the linker can't say.
+fs::path own_folder() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  const auto address = reinterpret_cast<void*>(&own_folder);
+  if (::dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return {};
+  // A program's entry has no name of its own, and its dli_fname is only what argv[0] said.
+  const bool is_program = map == nullptr || map->l_name == nullptr || *map->l_name == '\0';
+  std::error_code error;
+  const fs::path file = fs::canonical(is_program ? "/proc/self/exe" : info.dli_fname, error);
+  return error ? fs::path() : file.parent_path();
+}
+
+// Where roda-build-plugin puts what it built for this user; empty without a home.
+std::string users_folder() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/roda/plugins";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::string(home) + "/.local/share/roda/plugins" : "";
+}
+
 }  // namespace
+
+std::vector<std::string> Loader::search_path() {
+  std::vector<std::string> folders;
+  const char* named = std::getenv("HOROVOD_PLUGIN_PATH");
+  std::istringstream list(named != nullptr ? named : "");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (!folder.empty()) folders.push_back(folder);
+  }
+  if (std::string users = users_folder(); !users.empty()) folders.push_back(std::move(users));
+  const fs::path own = own_folder();
+  if (own.empty()) return folders;
+  // Beside a library, below a wheel's package, and from a program in bin/ over to the library folder.
+  for (const char* relative : {"roda/plugins", "../lib/roda/plugins", "../" RODA_LIBDIR "/roda/plugins", "plugins"}) {
+    std::string path = (own / relative).lexically_normal().string();
+    if (folders.empty() || folders.back() != path) folders.push_back(std::move(path));
+  }
+  return folders;
+}
 
 void Loader::scan(const std::vector<std::string>& folders) {
   std::set<std::string> seen;
@@ -144,13 +304,6 @@ const PluginRecord& Loader::add(const std::string& path, bool may_put_off) {
   }
   records_.push_back(std::move(record));
   return *records_.back();
-}
-
-void Loader::settle(PluginRecord* record, Status status) {
-  if (status.ok()) status = open(record);
-  record->is_put_off = false;
-  record->usable = status.ok();
-  record->reason = status.message();
 }
 
 Status Loader::open(PluginRecord* record) {
@@ -190,13 +343,6 @@ Status Loader::open_device(void* library, PluginRecord* record) {
   return {};
 }
 
-const roda_device* Loader::device_for(int memory_kind) const {
-  for (const auto& record : records_) {
-    if (record->device != nullptr && record->device->memory_kind == memory_kind) return record->device;
-  }
-  return nullptr;
-}
-
 PluginRecord* Loader::owner_of(const std::string& name) const {
   PluginRecord* broken = nullptr;
   for (const auto& record : records_) {
@@ -205,24 +351,6 @@ PluginRecord* Loader::owner_of(const std::string& name) const {
     if (broken == nullptr) broken = record.get();
   }
   return broken;
-}
-
-const PluginRecord* Loader::find(const std::string& name) {
-  PluginRecord* record = owner_of(name);
-  if (record != nullptr && record->is_put_off) settle(record, Status());
-  return record;
-}
-
-void Loader::open_all() {
-  for (const auto& record : records_) {
-    if (record->is_put_off) settle(record.get(), Status());
-  }
-}
-
-std::vector<const PluginRecord*> Loader::records() const {
-  std::vector<const PluginRecord*> list;
-  for (const auto& record : records_) list.push_back(record.get());
-  return list;
 }
 
 }  // namespace roda::plugins

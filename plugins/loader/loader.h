@@ -69,18 +69,40 @@ class Loader {
 
   // The record that owns the name, usable or not: the first file that says it is a plugin of that name and of this
   // core's ABI, else the first that failed to say so. Null when there is neither. Opens what was put off.
-  const PluginRecord* find(const std::string& name);
+  const PluginRecord* find(const std::string& name) {
+    PluginRecord* record = owner_of(name);
+    if (record != nullptr && record->is_put_off) settle(record, Status());
+    return record;
+  }
   // Opens all that was put off, for those who want to know of everything.
-  void open_all();
+  void open_all() {
+    for (const auto& record : records_) {
+      if (record->is_put_off) settle(record.get(), Status());
+    }
+  }
   // In the order they were looked at.
-  std::vector<const PluginRecord*> records() const;
+  std::vector<const PluginRecord*> records() const {
+    std::vector<const PluginRecord*> list;
+    for (const auto& record : records_) list.push_back(record.get());
+    return list;
+  }
   // The usable device of that kind of memory; null when there is none.
-  const roda_device* device_for(int memory_kind) const;
+  const roda_device* device_for(int memory_kind) const {
+    for (const auto& record : records_) {
+      if (record->device != nullptr && record->device->memory_kind == memory_kind) return record->device;
+    }
+    return nullptr;
+  }
 
  private:
   PluginRecord* owner_of(const std::string& name) const;
   const PluginRecord& add(const std::string& path, bool may_put_off);
-  void settle(PluginRecord* record, Status status);
+  void settle(PluginRecord* record, Status status) {
+    if (status.ok()) status = open(record);
+    record->is_put_off = false;
+    record->usable = status.ok();
+    record->reason = status.message();
+  }
   Status open(PluginRecord* record);
   Status open_transport(void* library, PluginRecord* record);
   Status open_device(void* library, PluginRecord* record);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-r"""Measures programs that print as roda-transport-perf does, in turns, and prints medians side by side.
+r"""Measures programs that print as `roda-conformance --measure` does, in turns, and prints medians side by side.
 
-    compare_messages.py --rounds 5 'transport=mpirun -np 2 roda-transport-perf --plugin mpi --launched --repeats 1' \
+    compare_messages.py --rounds 5 \
+        'transport=mpirun -np 2 roda-conformance --plugin mpi --launched --measure messages --repeats 1' \
         'raw=mpirun -np 2 another-program --repeats 1'
 
 Every round runs every program once, in an order that rotates. What not all of them print is left out. The last column

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Raw UCX between two processes of this host, by ucx_perftest (Debian: ucx-utils), printed as roda-transport-perf does.
+# Raw UCX between two processes of this host, by ucx_perftest (Debian: ucx-utils), printed as `roda-conformance --measure` does.
 #
 # usage: UCX_TLS=tcp,self ucx_raw.sh latency|bandwidth ROUNDS BYTES… [-- OPTION OF UCX_PERFTEST…]
 set -euo pipefail

@@ -79,21 +79,6 @@ Device make_device(const std::string& interfaces, Reach reach, const std::string
                                                ". Interfaces that are up: " + interfaces_up());
 }
 
-Context::Context(const roda_host* host) : host_(host) {
-  if (const char* interfaces = sdk::knob(host, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
-  constexpr const char* kLimit = "HOROVOD_GLOO_TIMEOUT_SECONDS";
-  if (const char* text = sdk::knob(host, kLimit)) {
-    timeout_ = std::chrono::seconds(sdk::parse_number(kLimit, text, 1, INT32_MAX));
-  }
-}
-
-std::shared_ptr<::gloo::transport::Device> Context::device(Reach reach, const std::string& known) {
-  const MutexLock lock(mutex_);
-  auto& device = devices_[reach == Reach::kHost ? 0 : 1];
-  if (device == nullptr) device = make_device(interfaces_, reach, known);
-  return device;
-}
-
 std::chrono::milliseconds Context::timeout(std::uint64_t group_timeout_ns) const {
   using std::chrono::milliseconds;
   if (timeout_ > milliseconds(0)) return timeout_;

@@ -5,6 +5,8 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <roda/sdk/doorbell.hpp>
+#include <roda/sdk/group_state.hpp>
+#include <roda/sdk/settings.hpp>
 
 #include <array>
 #include <optional>
@@ -111,13 +113,24 @@ class Wakeups {
 };
 
 // notify() and device() from any thread, the rest from the context's caller.
-class Context {
+class Context : public sdk::GroupList<Group> {
  public:
-  explicit Context(const roda_host* host);
+  explicit Context(const roda_host* host) : host_(host) {
+    if (const char* interfaces = sdk::knob(host, "HOROVOD_GLOO_IFACE")) interfaces_ = interfaces;
+    constexpr const char* kLimit = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+    if (const char* text = sdk::knob(host, kLimit)) {
+      timeout_ = std::chrono::seconds(sdk::parse_number(kLimit, text, 1, INT32_MAX));
+    }
+  }
 
   const roda_host* host() const { return host_; }
   // The device for a group, made when first asked for.
-  std::shared_ptr<::gloo::transport::Device> device(Reach reach, const std::string& known);
+  std::shared_ptr<::gloo::transport::Device> device(Reach reach, const std::string& known) {
+    const MutexLock lock(mutex_);
+    auto& device = devices_[reach == Reach::kHost ? 0 : 1];
+    if (device == nullptr) device = make_device(interfaces_, reach, known);
+    return device;
+  }
   // HOROVOD_GLOO_TIMEOUT_SECONDS if set, else what the group was given, else 30 s.
   std::chrono::milliseconds timeout(std::uint64_t group_timeout_ns) const;
 
@@ -127,8 +140,6 @@ class Context {
     wakeups_.ring();
   }
 
-  void add(Group* group) { groups_.push_back(group); }
-  void remove(Group* group) { std::erase(groups_, group); }
   Wakeups& wakeups() { return wakeups_; }
 
   // The entries of the ABI.
@@ -147,7 +158,6 @@ class Context {
   std::string interfaces_;
   std::chrono::milliseconds timeout_{0};
   Wakeups wakeups_;
-  std::vector<Group*> groups_;
   bool has_moved_ = false;  // since the last sleep
   bool data_came_ = false;  // since the last arm()
   std::atomic<int> events_{0};

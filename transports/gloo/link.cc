@@ -43,17 +43,6 @@ void throw_if_failed(const Buffer& buffer) {
 
 }  // namespace
 
-Link::Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up)
-    : mesh_(mesh), peer_(peer), explain_(std::move(explain)), give_up_(std::move(give_up)) {
-  for (auto& frame : ring_) frame = std::make_unique<FrameBuffer>(mesh_);
-  try {
-    const PipeSignalHeld held;
-    for (const auto& frame : ring_) frame->buffer->recv(peer_, kFrameSlot);
-  } catch (const std::exception& broken) {
-    fail(broken.what());
-  }
-}
-
 int Link::pump(bool* data_came) {
   if (broken_ != nullptr) return 0;
   try {
@@ -66,21 +55,6 @@ int Link::pump(bool* data_came) {
   } catch (const std::exception& broken) {
     return fail(broken.what());
   }
-}
-
-bool Link::is_gloos_to_move() {
-  const bool comes = incoming_.runs(count_big(receives_), [&] { return mesh_.unread_bytes(peer_) > kFewBytes; });
-  const bool goes = outgoing_.runs(count_big(sends_), [&] { return mesh_.unsent_bytes(peer_) > kFewBytes; });
-  // What is short would wait for somebody to look.
-  return (comes || goes) && std::all_of(receives_.begin(), receives_.end(), is_big<Receiving>);
-}
-
-bool Link::drive() {
-  const bool came = mesh_.drive(peer_);
-  if (count_big(receives_) == 0) return came;
-  const auto now = Clock::now();
-  if (came) last_data_ = now;
-  return now - last_data_ < kGap;
 }
 
 std::optional<Clock::time_point> Link::rest() {
@@ -167,20 +141,6 @@ Link::Begun Link::send(Request* request) {
   return Begun::kDone;
 }
 
-// Of one tag: frames keep their order among themselves, and so do long messages of one length.
-bool Link::goes_after(const Sending& earlier, const Request& request) const {
-  if (earlier.request == nullptr || earlier.request->tag != request.tag) return false;
-  const bool one_slot =
-      is_short(request.bytes) ? is_short(earlier.request->bytes) : earlier.request->bytes == request.bytes;
-  return !earlier.has_started() || !one_slot;
-}
-
-bool Link::must_wait(Sends::const_iterator message) const {
-  const Request& request = *message->request;
-  if (is_short(request.bytes) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
-  return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
-}
-
 bool Link::start(Sending* message) {
   const Request& request = *message->request;
   PipeSignalHeld held;
@@ -199,37 +159,6 @@ bool Link::start(Sending* message) {
   return true;
 }
 
-void Link::start_waiting() {
-  for (auto message = sends_.begin(); message != sends_.end() && waiting_ > 0;) {
-    if (message->has_started() || must_wait(message)) {
-      ++message;
-      continue;
-    }
-    --waiting_;
-    message = start(&*message) ? end(message) : std::next(message);
-  }
-}
-
-Link::Sends::iterator Link::end(Sends::iterator message) {
-  if (message->request != nullptr) message->request->end();
-  recycle(&*message);
-  return sends_.erase(message);
-}
-
-std::unique_ptr<FrameBuffer> Link::take_idle_frame() {
-  if (idle_frames_.empty()) {
-    ++frames_made_;
-    return std::make_unique<FrameBuffer>(mesh_);
-  }
-  std::unique_ptr<FrameBuffer> frame = std::move(idle_frames_.back());
-  idle_frames_.pop_back();
-  return frame;
-}
-
-void Link::recycle(Sending* message) {
-  if (message->frame != nullptr) idle_frames_.push_back(std::move(message->frame));
-}
-
 int Link::end_sends() {
   int ended = 0;
   for (auto message = sends_.begin(); message != sends_.end();) {
@@ -240,14 +169,6 @@ int Link::end_sends() {
   }
   if (ended > 0 && waiting_ > 0) start_waiting();
   return ended;
-}
-
-void Link::say(const FrameHeader& words) {
-  const PipeSignalHeld held;
-  Sending& message = sends_.emplace_back();
-  message.frame = take_idle_frame();
-  message.frame->frame.header = words;
-  message.frame->buffer->send(peer_, kFrameSlot, 0, message.frame->frame.length());
 }
 
 // The question's receive is the first of its tag over there, so all messages of the tag before the one that it is for
@@ -266,22 +187,7 @@ void Link::answer(const FrameHeader& question) {
   }
 }
 
-void Link::answer_late(const Request& request) {
-  const auto question =
-      std::find_if(asked_.begin(), asked_.end(), [&](const FrameHeader& asked) { return asked.tag == request.tag; });
-  if (question == asked_.end()) return;
-  const FrameHeader asked = *question;
-  asked_.erase(question);
-  if (asked.bytes == request.bytes) return;
-  say({asked.tag, request.bytes, FrameHeader::Kind::kRefuse, asked.number});
-}
-
 // The receiving half of a link.
-
-sdk::Failure Link::mismatch(const Request& request, std::uint64_t bytes) const {
-  return explain_(RODA_ERR_INVALID,
-                  "sent " + std::to_string(bytes) + " bytes where " + std::to_string(request.bytes) + " were expected");
-}
 
 Link::Begun Link::receive(Request* request) {
   const auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
@@ -350,11 +256,6 @@ void Link::take(const Frame& frame) {
   }
 }
 
-Link::Receives::iterator Link::first_of(std::uint64_t tag) {
-  return std::find_if(receives_.begin(), receives_.end(),
-                      [tag](const Receiving& receive) { return receive.request->tag == tag; });
-}
-
 void Link::take_message(const Frame& frame) {
   const std::size_t bytes = frame.header.bytes;
   const auto receive = first_of(frame.header.tag);
@@ -367,20 +268,6 @@ void Link::take_message(const Frame& frame) {
     receive->request->end();
     receives_.erase(receive);
   }
-}
-
-// A receive that has been satisfied since its question was asked is here no more.
-void Link::take_refusal(const FrameHeader& refusal) {
-  const auto receive = std::find_if(receives_.begin(), receives_.end(),
-                                    [&](const Receiving& pending) { return pending.asked == refusal.number; });
-  if (receive != receives_.end()) refuse(receive, refusal.bytes);
-}
-
-void Link::refuse(Receives::iterator receive, std::uint64_t bytes) {
-  const sdk::Failure failure = mismatch(*receive->request, bytes);
-  if (receive->data != nullptr || !is_short(bytes)) return give_up_(failure);
-  receive->request->end(failure);
-  receives_.erase(receive);
 }
 
 void Link::ask_about_late_ones() {

@@ -137,7 +137,16 @@ using Explain = std::function<sdk::Failure(int32_t code, const std::string& text
 class Link {
  public:
   // `give_up`: lengths differ, and a buffer lies with Gloo that can't be taken back; the group has to end.
-  Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up);
+  Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up)
+      : mesh_(mesh), peer_(peer), explain_(std::move(explain)), give_up_(std::move(give_up)) {
+    for (auto& frame : ring_) frame = std::make_unique<FrameBuffer>(mesh_);
+    try {
+      const PipeSignalHeld held;
+      for (const auto& frame : ring_) frame->buffer->recv(peer_, kFrameSlot);
+    } catch (const std::exception& broken) {
+      fail(broken.what());
+    }
+  }
 
   enum class Begun { kDone, kPending, kAgain };
   // kAgain: too many are queued.
@@ -190,8 +199,19 @@ class Link {
   using Receives = std::deque<Receiving>;
 
   // Messages are left to Gloo's thread for now.
-  bool is_gloos_to_move();
-  bool drive();
+  bool is_gloos_to_move() {
+    const bool comes = incoming_.runs(count_big(receives_), [&] { return mesh_.unread_bytes(peer_) > kFewBytes; });
+    const bool goes = outgoing_.runs(count_big(sends_), [&] { return mesh_.unsent_bytes(peer_) > kFewBytes; });
+    // What is short would wait for somebody to look.
+    return (comes || goes) && std::all_of(receives_.begin(), receives_.end(), is_big<Receiving>);
+  }
+  bool drive() {
+    const bool came = mesh_.drive(peer_);
+    if (count_big(receives_) == 0) return came;
+    const auto now = Clock::now();
+    if (came) last_data_ = now;
+    return now - last_data_ < kGap;
+  }
 
   template <typename Message>
   static bool is_big(const Message& message) {
@@ -206,29 +226,92 @@ class Link {
   }
 
   // As the sender.
-  bool must_wait(Sends::const_iterator message) const;
-  bool goes_after(const Sending& earlier, const Request& request) const;
+  bool must_wait(Sends::const_iterator message) const {
+    const Request& request = *message->request;
+    if (is_short(request.bytes) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
+    return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
+  }
+  // Of one tag: frames keep their order among themselves, and so do long messages of one length.
+  bool goes_after(const Sending& earlier, const Request& request) const {
+    if (earlier.request == nullptr || earlier.request->tag != request.tag) return false;
+    const bool one_slot =
+        is_short(request.bytes) ? is_short(earlier.request->bytes) : earlier.request->bytes == request.bytes;
+    return !earlier.has_started() || !one_slot;
+  }
   // True when it is done already; to be asked only once.
   bool start(Sending* message);
-  void start_waiting();
-  Sends::iterator end(Sends::iterator message);
-  std::unique_ptr<FrameBuffer> take_idle_frame();
-  void recycle(Sending* message);
+  void start_waiting() {
+    for (auto message = sends_.begin(); message != sends_.end() && waiting_ > 0;) {
+      if (message->has_started() || must_wait(message)) {
+        ++message;
+        continue;
+      }
+      --waiting_;
+      message = start(&*message) ? end(message) : std::next(message);
+    }
+  }
+  Sends::iterator end(Sends::iterator message) {
+    if (message->request != nullptr) message->request->end();
+    recycle(&*message);
+    return sends_.erase(message);
+  }
+  std::unique_ptr<FrameBuffer> take_idle_frame() {
+    if (idle_frames_.empty()) {
+      ++frames_made_;
+      return std::make_unique<FrameBuffer>(mesh_);
+    }
+    std::unique_ptr<FrameBuffer> frame = std::move(idle_frames_.back());
+    idle_frames_.pop_back();
+    return frame;
+  }
+  void recycle(Sending* message) {
+    if (message->frame != nullptr) idle_frames_.push_back(std::move(message->frame));
+  }
   int end_sends();
-  void say(const FrameHeader& words);
+  void say(const FrameHeader& words) {
+    const PipeSignalHeld held;
+    Sending& message = sends_.emplace_back();
+    message.frame = take_idle_frame();
+    message.frame->frame.header = words;
+    message.frame->buffer->send(peer_, kFrameSlot, 0, message.frame->frame.length());
+  }
   void answer(const FrameHeader& question);
-  void answer_late(const Request& request);
+  void answer_late(const Request& request) {
+    const auto question =
+        std::find_if(asked_.begin(), asked_.end(), [&](const FrameHeader& asked) { return asked.tag == request.tag; });
+    if (question == asked_.end()) return;
+    const FrameHeader asked = *question;
+    asked_.erase(question);
+    if (asked.bytes == request.bytes) return;
+    say({asked.tag, request.bytes, FrameHeader::Kind::kRefuse, asked.number});
+  }
 
   // As the receiver.
   int end_long_receives();
   int take_frames();
   void take(const Frame& frame);
   void take_message(const Frame& frame);
-  void take_refusal(const FrameHeader& refusal);
+  // A receive that has been satisfied since its question was asked is here no more.
+  void take_refusal(const FrameHeader& refusal) {
+    const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                      [&](const Receiving& pending) { return pending.asked == refusal.number; });
+    if (receive != receives_.end()) refuse(receive, refusal.bytes);
+  }
   void ask_about_late_ones();
-  void refuse(Receives::iterator receive, std::uint64_t bytes);
-  Receives::iterator first_of(std::uint64_t tag);
-  sdk::Failure mismatch(const Request& request, std::uint64_t bytes) const;
+  void refuse(Receives::iterator receive, std::uint64_t bytes) {
+    const sdk::Failure failure = mismatch(*receive->request, bytes);
+    if (receive->data != nullptr || !is_short(bytes)) return give_up_(failure);
+    receive->request->end(failure);
+    receives_.erase(receive);
+  }
+  Receives::iterator first_of(std::uint64_t tag) {
+    return std::find_if(receives_.begin(), receives_.end(),
+                        [tag](const Receiving& receive) { return receive.request->tag == tag; });
+  }
+  sdk::Failure mismatch(const Request& request, std::uint64_t bytes) const {
+    return explain_(RODA_ERR_INVALID, "sent " + std::to_string(bytes) + " bytes where " +
+                                          std::to_string(request.bytes) + " were expected");
+  }
 
   // Ends what is pending, but for what has come already.
   int fail(const std::string& text);

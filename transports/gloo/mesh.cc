@@ -14,7 +14,6 @@
 #include <roda/sdk/error.hpp>
 
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
 
 #include "plugins/base/fork_guard.h"
@@ -154,8 +153,6 @@ Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, i
   context_ = std::make_shared<MeshContext>(rank, size, device, pairs_);
   context_->setTimeout(timeout);
 }
-
-Mesh::~Mesh() { forget_sockets(this); }
 
 void Mesh::connect(const std::function<const char*(int)>& card_of) {
   std::vector<UniqueFd> connected = connector_->connect(card_of, is_poisoned_);

@@ -49,7 +49,7 @@ class Mesh {
  public:
   // Starts listening. Throws what Gloo throws, and NoConnection.
   Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds timeout);
-  ~Mesh();
+  ~Mesh() { forget_sockets(this); }
 
   // What the others need to connect; of one length on all ranks.
   std::vector<char> card() const { return connector_->card(); }

@@ -26,23 +26,6 @@ constexpr roda_transport kTransport =
 
 }  // namespace
 
-void Context::probe(const roda_host*) {
-  Runtime::get().library();
-  const std::string reason = why_no_common_world(find_launch(kFlavour, std::getenv), std::getenv);
-  if (!reason.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason);
-}
-
-Context::Context(const roda_host* host) : host_(host), queue_(std::make_unique<Queue>(Runtime::get())) {
-  largest_count() = sdk::read_settings(kSettings, host).largest_count;
-}
-
-Context::~Context() {
-  if (queue_->is_empty()) return;
-  // What an abort left behind: MPI may still touch this memory, so it stays for the life of the process.
-  static auto* remains = new std::vector<std::unique_ptr<Queue>>;
-  remains->push_back(std::move(queue_));
-}
-
 int Context::progress() {
   if (groups_.empty() && queue_->is_empty()) return 0;
   const Runtime::Turn turn(runtime());

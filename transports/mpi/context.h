@@ -1,6 +1,8 @@
 // One use of MPI by this process: the requests under way, and the groups whose messages are taken in.
 #pragma once
 
+#include <roda/sdk/group_state.hpp>
+
 #include <memory>
 
 #include "transports/mpi/collectives.h"
@@ -12,20 +14,29 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 class Group;
 
 // One thread at a time.
-class Context {
+class Context : public sdk::GroupList<Group> {  // of formed ones
  public:
-  explicit Context(const roda_host* host);
-  ~Context();
+  explicit Context(const roda_host* host) : host_(host), queue_(std::make_unique<Queue>(Runtime::get())) {
+    largest_count() = sdk::read_settings(kSettings, host).largest_count;
+  }
+  ~Context() {
+    if (queue_->is_empty()) return;
+    // What an abort left behind: MPI may still touch this memory, so it stays for the life of the process.
+    static auto* remains = new std::vector<std::unique_ptr<Queue>>;
+    remains->push_back(std::move(queue_));
+  }
 
   // Throws sdk::Failure with the reason when MPI can't be used here. Starts nothing.
-  static void probe(const roda_host* host);
+  static void probe(const roda_host*) {
+    Runtime::get().library();
+    const std::string reason = why_no_common_world(find_launch(kFlavour, std::getenv), std::getenv);
+    if (!reason.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason);
+  }
 
   const roda_host* host() const { return host_; }
   Runtime& runtime() const { return Runtime::get(); }
   Queue& queue() { return *queue_; }
   Pump& pump() { return pump_; }
-  void join(Group* group) { groups_.push_back(group); }
-  void leave(Group* group) { std::erase(groups_, group); }
 
   // The entries of the ABI.
   int progress();
@@ -39,7 +50,6 @@ class Context {
   const roda_host* const host_;
   std::unique_ptr<Queue> queue_;
   Pump pump_{Runtime::get()};
-  std::vector<Group*> groups_;  // formed ones
 };
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

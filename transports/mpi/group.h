@@ -3,6 +3,7 @@
 
 #include <roda/sdk/exchange.hpp>
 
+#include <new>
 #include <numeric>
 #include <set>
 
@@ -43,7 +44,7 @@ class Forming {
  public:
   // `state`: the group's, which outlives this.
   Forming(const roda_host* host, const roda_group_desc& desc, const sdk::GroupState& state)
-      : host_(host), exchange_(desc.exchange), state_(state), order_(static_cast<std::size_t>(desc.size)) {
+      : host_(host), state_(state), order_(static_cast<std::size_t>(desc.size)) {
     std::iota(order_.begin(), order_.end(), 0);
     std::sort(order_.begin(), order_.end(),
               [this](int a, int b) { return state_.world_rank(a) < state_.world_rank(b); });
@@ -120,8 +121,7 @@ class Forming {
     copy(runtime.job(), identity.job, sizeof identity.job);
     identity.world_rank = runtime.world_rank();
     identity.world_size = runtime.world_size();
-    gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), "mpi.who");
-    gather_.start(&identity, sizeof identity);
+    gather_ = state_.gather("mpi.who", &identity, sizeof identity);
   }
   // All members are different processes of one MPI world, or nothing could connect them.
   void judge() {
@@ -152,15 +152,16 @@ class Forming {
     if (place_ > 0 && !has_turn_of(order_[place_ - 1])) return false;
     if (!holds_turn_ && turn_is_taken.exchange(true)) return false;
     holds_turn_ = true;
-    return sdk::is_through(
-        [this](roda_error* error) { return exchange_.put(exchange_.self, "mpi.turn", "t", 1, error); });
+    const roda_exchange& exchange = state_.exchange();
+    return sdk::is_through([&](roda_error* error) { return exchange.put(exchange.self, "mpi.turn", "t", 1, error); });
   }
   bool has_turn_of(int member) {
     if (member == state_.rank()) return holds_turn_;
+    const roda_exchange& exchange = state_.exchange();
     char value = 0;
     std::size_t bytes = 1;
     return sdk::is_through(
-        [&](roda_error* error) { return exchange_.get(exchange_.self, member, "mpi.turn", &value, &bytes, error); });
+        [&](roda_error* error) { return exchange.get(exchange.self, member, "mpi.turn", &value, &bytes, error); });
   }
   std::string stage() const {
     if (step_ == Step::kIdentify) return {};
@@ -170,7 +171,6 @@ class Forming {
   }
 
   const roda_host* const host_;
-  const roda_exchange exchange_;
   const sdk::GroupState& state_;
 
   Step step_ = Step::kStart;
@@ -183,6 +183,9 @@ class Forming {
   std::shared_ptr<MPI_Comm> made_ = std::make_shared<MPI_Comm>();  // set by the job
 };
 
+// For a communicator to be freed while a helper is inside MPI; what comes too late is left to the process's end.
+inline constexpr std::chrono::seconds kPatienceToFree{1};
+
 // The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
 //
 // MPI can't take back what was started. An abort therefore ends operations for their callers, forgets receives whose
@@ -192,13 +195,43 @@ class Group {
  public:
   using Request = Operation;
 
-  Group(Context& context, const roda_group_desc& desc);
-  ~Group();
+  Group(Context& context, const roda_group_desc& desc) : context_(&context), state_("mpi", desc) {
+    if (state_.size() == 1) {
+      state_.set_formed();
+    } else {
+      forming_ = std::make_unique<Forming>(context.host(), desc, state_);
+    }
+  }
+  ~Group() {
+    for (Request* operation : std::vector<Request*>(live_)) drop(operation);
+    if (channel_ == nullptr) return;
+    context_->remove(this);
+    if (state_.is_broken()) return;
+    const Runtime::Turn turn(context_->runtime(), kPatienceToFree);
+    if (!turn) return;
+    MPI_Comm communicator = forming_->communicator();
+    context_->runtime().library().Comm_free(&communicator);
+  }
 
-  bool test();
+  bool test() {
+    const auto step = [this] {
+      if (!forming_->test()) return false;
+      channel_ = std::make_unique<Channel>(context_->runtime(), context_->queue(), forming_->communicator(), state_);
+      context_->add(this);
+      context_->pump().serve(std::chrono::nanoseconds(state_.timeout_ns()));
+      return true;
+    };
+    return state_.form(
+        step, [this] { return forming_->late(); }, [this](const sdk::Failure& failure) { state_.abort(failure); });
+  }
   void abort(const sdk::Failure& cause) { state_.abort(cause); }
   // Takes in messages; with a Turn.
-  int poll();
+  int poll() {
+    if (state_.is_broken()) return 0;
+    int taken = 1;
+    attempt([&] { taken = channel_->poll(); });
+    return taken;
+  }
 
   int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
                Request** request) {
@@ -207,26 +240,115 @@ class Group {
   int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*, Request** request) {
     return start_message(Operation::Kind::kReceive, peer, tag, data, bytes, request);
   }
-  int32_t start(const roda_collective_args& args, Request** request);
-  int32_t test(Request* request);
-  bool is_quiet(const void* base, std::size_t bytes) const;
+  int32_t start(const roda_collective_args& args, Request** request) {
+    state_.throw_if_broken();
+    if (!Context::collective_supported(args.collective, args.dtype, args.op, args.memory_kind)) {
+      throw sdk::no_such_collective("mpi", args);
+    }
+    if (sdk::is_trivial(args, state_.size())) return RODA_OK;
+    if (!state_.is_formed()) state_.refuse(state_.rank());
+    const auto start = [&](Request* operation) {
+      start_collective(context_->runtime().library(), context_->host(),
+                       {forming_->communicator(), state_.rank(), state_.size()}, args, &context_->queue(), operation);
+      return false;
+    };
+    return begin(Operation::Kind::kCollective, -1, args.tag, start, request);
+  }
+  int32_t test(Request* operation) {
+    if (operation->is_done()) {
+      const int code = operation->code, peer = operation->peer;
+      const std::string text = code == RODA_OK ? std::string() : operation->text;
+      release(operation);
+      if (code == RODA_OK) return RODA_OK;
+      throw sdk::Failure(code, text, peer < 0 ? -1 : state_.world_rank(peer));
+    }
+    if (state_.is_broken()) {
+      drop(operation);
+      state_.throw_if_broken();
+    }
+    const std::chrono::nanoseconds limit(state_.timeout_ns());
+    if (limit.count() > 0 && Clock::now() - operation->started > limit) time_out(operation);
+    return RODA_IN_PROGRESS;
+  }
+  bool is_quiet(const void* base, std::size_t bytes) const {
+    return !context_->queue().touches(base, bytes) &&
+           std::none_of(live_.begin(), live_.end(),
+                        [&](const Request* operation) { return operation->touches(base, bytes); });
+  }
 
  private:
   int32_t start_message(Operation::Kind kind, int peer, std::uint64_t tag, const void* data, std::size_t bytes,
-                        Request** request);
+                        Request** request) {
+    if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
+    const auto start = [&](Request* message) {
+      message->touched[0] = {data, bytes};
+      return kind == Operation::Kind::kSend ? channel_->send(message) : channel_->receive(message);
+    };
+    return begin(kind, peer, tag, start, request);
+  }
   // Runs `body`, whose failure is the end of the group: what was to be sent or taken in is lost, and others wait for
   // it.
   template <typename Body>
-  void attempt(Body&& body);
+  void attempt(Body&& body) {
+    try {
+      body();
+    } catch (const std::bad_alloc&) {
+      state_.abort({RODA_ERR_NO_MEMORY, "mpi: out of memory"});
+    } catch (const sdk::Failure& failure) {
+      state_.abort(failure);
+    }
+  }
   // Has `start` begin an operation, which says whether it is done already.
   template <typename Start>
-  int32_t begin(Operation::Kind kind, int peer, std::uint64_t tag, Start&& start, Request** request);
-  void take_back(Request* operation);
+  int32_t begin(Operation::Kind kind, int peer, std::uint64_t tag, Start&& start, Request** request) {
+    const Runtime::Turn turn(context_->runtime());
+    if (!turn) return RODA_AGAIN;
+    Request* operation = context_->queue().take();
+    operation->restart(kind, peer, tag);
+    operation->place = live_.size();
+    live_.push_back(operation);
+    bool is_done = false;
+    attempt([&] { is_done = start(operation); });
+    if (state_.is_broken()) {
+      drop(operation);
+      state_.throw_if_broken();
+    }
+    if (is_done) {
+      release(operation);
+    } else {
+      *request = operation;
+    }
+    return RODA_OK;
+  }
+  void take_back(Request* operation) {
+    live_[operation->place] = live_.back();
+    live_.back()->place = operation->place;
+    live_.pop_back();
+  }
   // It has ended, and its caller knows.
-  void release(Request* operation);
+  void release(Request* operation) {
+    take_back(operation);
+    context_->queue().give_back(operation);
+    context_->pump().note();
+  }
   // Ends `operation` for its caller; MPI may go on with it.
-  void drop(Request* operation);
-  [[noreturn]] void time_out(Request* operation);
+  void drop(Request* operation) {
+    take_back(operation);
+    if (operation->kind == Operation::Kind::kReceive) channel_->withdraw(operation);
+    context_->queue().orphan(operation);
+  }
+  [[noreturn]] void time_out(Request* operation) {
+    const bool is_message = operation->peer >= 0;
+    const sdk::Failure late =
+        is_message
+            ? state_.stood_still("a message with", operation->peer)
+            : sdk::Failure(RODA_ERR_TIMEOUT, state_.text(std::string("had a collective that was not over within the "
+                                                                     "limit; ") +
+                                                         sdk::GroupState::kRaise));
+    state_.abort(late);
+    drop(operation);
+    throw late;
+  }
 
   Context* const context_;
   sdk::GroupState state_;

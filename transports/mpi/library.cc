@@ -122,16 +122,6 @@ void Library::make_global() const {
 #endif
 }
 
-std::string Library::version_text() const {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  Get_library_version(text, &length);
-  std::string line(text);
-  return line.substr(0, line.find_first_of(",\n"));
-}
-
-MPI_Comm Library::comm_from_fortran(int handle) const { return comm_from_int_(handle); }
-
 sdk::Failure failure_of(const Library& library, int code, const char* what, int world_rank) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;

@@ -82,8 +82,14 @@ struct Library {
   // Its components look MPI's symbols up in the process's global scope: before MPI starts they must be there.
   void make_global() const;
 
-  std::string version_text() const;
-  MPI_Comm comm_from_fortran(int handle) const;
+  std::string version_text() const {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    Get_library_version(text, &length);
+    std::string line(text);
+    return line.substr(0, line.find_first_of(",\n"));
+  }
+  MPI_Comm comm_from_fortran(int handle) const { return comm_from_int_(handle); }
 
   std::string path;
 #define X(name) decltype(&MPI_##name) name = nullptr;

@@ -2,7 +2,6 @@
 
 #include <roda/sdk/transport.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -83,14 +82,8 @@ const cuda::Driver& Context::driver() {
   return *driver_;
 }
 
-Gpu& Context::gpu(int device) {
-  std::unique_ptr<Gpu>& gpu = gpus_[device];
-  if (gpu == nullptr) gpu = std::make_unique<Gpu>(driver(), device);
-  return *gpu;
-}
-
 void Context::leave(Group* group) {
-  std::erase(groups_, group);
+  remove(group);
   std::erase_if(queue_, [group](const Turn& turn) { return turn.group == group; });
 }
 

@@ -1,6 +1,8 @@
 // One process's use of NCCL: the library, the GPUs, and the one order in which collectives are handed over.
 #pragma once
 
+#include <roda/sdk/group_state.hpp>
+
 #include <deque>
 #include <map>
 
@@ -14,7 +16,7 @@ namespace roda::nccl {
 class Group;
 
 // One thread at a time. Entries throw sdk::Failure.
-class Context {
+class Context : public sdk::GroupList<Group> {
  public:
   explicit Context(const roda_host* host);
 
@@ -37,9 +39,12 @@ class Context {
   // Opened when the first group needs them, and then kept.
   const std::shared_ptr<const Library>& library();
   const cuda::Driver& driver();
-  Gpu& gpu(int device);
+  Gpu& gpu(int device) {
+    std::unique_ptr<Gpu>& gpu = gpus_[device];
+    if (gpu == nullptr) gpu = std::make_unique<Gpu>(driver(), device);
+    return *gpu;
+  }
 
-  void join(Group* group) { groups_.push_back(group); }
   void leave(Group* group);
   // Collectives of all groups are handed to NCCL in the order in which they were started: NCCL must see the same order
   // of communicators on all ranks, and takes no call while another is under way.
@@ -70,7 +75,6 @@ class Context {
   std::shared_ptr<const Library> library_;
   const cuda::Driver* driver_ = nullptr;
   std::map<int, std::unique_ptr<Gpu>> gpus_;
-  std::vector<Group*> groups_;
   std::deque<Turn> queue_;
   std::vector<std::unique_ptr<Communicator>> ending_;
 };

@@ -91,17 +91,6 @@ void check_cards(const std::vector<Card>& cards, const std::vector<std::int32_t>
   }
 }
 
-Group::Group(Context& context, const roda_group_desc& desc)
-    : context_(context),
-      state_("nccl", desc),
-      gather_(desc.exchange, desc.rank, desc.size, "nccl.card"),
-      verdicts_(desc.exchange, desc.rank, desc.size, "nccl.registers"),
-      trial_(std::make_shared<Trial>()) {
-  const Card card = make_card(desc);
-  gather_.start(&card, sizeof card);
-  context_.join(this);
-}
-
 // A failure here is published, so that no other rank waits for this one.
 Card Group::make_card(const roda_group_desc& desc) {
   Card card;
@@ -145,19 +134,6 @@ int Group::choose_device(const roda_group_desc& desc) {
   return (local_rank != nullptr ? std::atoi(local_rank) : 0) % devices.count();
 }
 
-bool Group::test() {
-  const auto fail = [this](const sdk::Failure& failure) { abort(failure); };
-  return state_.form([this] { return step_on(); }, [this] { return late(); }, fail);
-}
-
-bool Group::step_on() {
-  if (step_ == Step::kCards && gather_.test()) read_cards();
-  if (step_ == Step::kConnect && !state_.is_formed() && communicator_->poll()) begin_trial();
-  if (step_ == Step::kTrial && communicator_->poll()) end_trial();
-  if (step_ == Step::kVerdicts && verdicts_.test()) read_verdicts();
-  return state_.is_formed();
-}
-
 // As the memory of buffers will be.
 void Group::prepare_trial() {
   const Library& library = *context_.library();
@@ -185,7 +161,7 @@ void Group::free_trial() {
 
 void Group::end_trial() {
   free_trial();
-  verdicts_.start(&trial_->found, sizeof trial_->found);
+  verdicts_ = state_.gather("nccl.registers", &trial_->found, sizeof trial_->found);
   step_ = Step::kVerdicts;
 }
 
@@ -206,14 +182,6 @@ void Group::read_cards() {
   // An abort that came in between found nothing to abort.
   if (state_.is_broken()) communicator_->abort();
   step_ = Step::kConnect;
-}
-
-sdk::Failure Group::late() const {
-  if (step_ == Step::kConnect || step_ == Step::kTrial) {
-    return state_.late({}, "waiting for NCCL to connect the ranks (NCCL_DEBUG=INFO prints how it tries to)");
-  }
-  const sdk::Allgather& gather = step_ == Step::kCards ? gather_ : verdicts_;
-  return state_.late(gather.missing());
 }
 
 }  // namespace roda::nccl

@@ -129,8 +129,6 @@ std::shared_ptr<const Library> Library::find(const char* named) {
 
 void Library::stay_open() const { open(path.c_str(), RTLD_NOLOAD | RTLD_NODELETE); }
 
-std::string Library::description() const { return "NCCL " + version_text(version) + " (" + path + ")"; }
-
 std::string version_text(int version) {
   const int scale = version < 10000 ? 1000 : 10000;
   return std::to_string(version / scale) + "." + std::to_string(version % scale / 100) + "." +

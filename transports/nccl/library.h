@@ -99,6 +99,9 @@ inline constexpr int kAverage = 21000;  // and bfloat16
 // Of a window: on every rank its part that a collective works on lies at the same place.
 inline constexpr int kSymmetric = 1;
 
+// "2.21.5", for either way in which NCCL has coded its versions.
+std::string version_text(int version);
+
 // Immutable once found; any thread.
 struct Library {
 #define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
@@ -121,11 +124,8 @@ struct Library {
   }
   bool has_windows() const { return CommWindowRegister != nullptr && CommWindowDeregister != nullptr; }
   // "NCCL 2.21.5 (/usr/lib/libnccl.so.2)"
-  std::string description() const;
+  std::string description() const { return "NCCL " + version_text(version) + " (" + path + ")"; }
 };
-
-// "2.21.5", for either way in which NCCL has coded its versions.
-std::string version_text(int version);
 
 // What a failed call of NCCL's means, in words that say what to do. `what` begins the text; `comm` may be null.
 sdk::Failure explain(const Library& library, const cuda::Driver& driver, Comm comm, Result result,

@@ -20,24 +20,6 @@
 
 namespace roda::shm {
 
-// What every member publishes through the exchange.
-struct Group::Card {
-  std::uint64_t magic;
-  std::uint32_t version;
-  std::int32_t rank;
-  Nonce nonce;
-  char mailbox[64];
-};
-
-// What every member sends to every other, with the descriptors of its segment and its bell.
-struct Group::Hello {
-  std::int32_t rank;
-  std::uint32_t reserved;
-  Nonce nonce;
-  std::uint64_t segment_bytes;
-  std::uint64_t probe_address;  // of the nonce in the sender's private memory
-};
-
 namespace {
 
 constexpr std::uint64_t kHelloTag = 1;
@@ -78,8 +60,7 @@ Group::Group(Context& context, const roda_group_desc& desc)
   connect_self();
   Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}};
   std::strncpy(card.mailbox, mailbox_.address().c_str(), sizeof card.mailbox - 1);
-  cards_ = sdk::Allgather(desc.exchange, desc.rank, desc.size, "shm.card");
-  cards_.start(&card, sizeof card);
+  cards_ = state_.gather("shm.card", &card, sizeof card);
   context_.watch(mailbox_.fd(), nullptr);
   context_.add(this);
 }
@@ -180,23 +161,6 @@ bool Group::test() {
       step, [this] { return state_.late(missing()); }, fail);
 }
 
-Group::Card Group::card_of(int rank) const {
-  Card card = cards_.value_as<Card>(rank);
-  card.mailbox[sizeof card.mailbox - 1] = 0;
-  return card;
-}
-
-bool Group::exchange_cards() {
-  if (!cards_.test()) return false;
-  for (const Peer& peer : peers_) {
-    const Card card = card_of(peer.rank);
-    if (card.magic != kMagic || card.version != kLayoutVersion || card.rank != peer.rank) {
-      throw state_.other_version(peer.rank);
-    }
-  }
-  return true;
-}
-
 bool Group::exchange_hellos() {
   for (Peer& peer : peers_) {
     if (!peer.hello_sent) send_hello(peer);
@@ -249,25 +213,6 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
   (void)::madvise(from.base + theirs.heap_offset, hello.segment_bytes - theirs.heap_offset, MADV_HUGEPAGE);
   try_cma(from, hello.probe_address);
   from.hello_taken = true;
-}
-
-void Group::try_cma(Peer& peer, std::uint64_t probe_address) {
-  if (!context_.settings().cma) return;
-  Nonce got{};
-  const int error = peer.pid == 0 ? ESRCH : cma_read(peer.pid, &got, probe_address, sizeof got);
-  peer.cma = error == 0 && got == peer.header->nonce;
-  if (peer.cma) return;
-  context_.log(RODA_LOG_INFO, "no cross-memory attach to " + describe(peer) + ", its private memory is copied twice: " +
-                                  (error != 0 ? std::strerror(error) : "another process answered"));
-}
-
-std::vector<int> Group::missing() const {
-  if (!has_cards_) return cards_.missing();
-  std::vector<int> ranks;
-  for (const Peer& peer : peers_) {
-    if (!peer.hello_taken) ranks.push_back(peer.rank);
-  }
-  return ranks;
 }
 
 void Group::watch_processes() {

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "transports/shm/group.h"
 
@@ -29,18 +28,6 @@ class Reach {
 };
 
 }  // namespace
-
-Request& Messages::begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag) {
-  Request& request = requests_.take(data, bytes, tag);
-  request.kind = kind;
-  request.peer = peer.rank;
-  return request;
-}
-
-void Messages::activate(Request& request, Request::Step step) {
-  request.step = step;
-  active_.push_back(&request);
-}
 
 std::int32_t Messages::send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request) {
   *request = nullptr;
@@ -117,25 +104,6 @@ std::int32_t Messages::test(Request* request) {
                                             peer.rank, group_.place_of(peer)));
   }
   return RODA_IN_PROGRESS;
-}
-
-void Messages::answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32_t from) {
-  const Record record{.kind = kind, .payload = 0, .tag = 0, .total = 0, .address = 0, .from = from, .to = to};
-  Record* room = peer.control.empty() ? peer.out.reserve(0) : nullptr;
-  if (room == nullptr) return peer.control.push_back(record);
-  *room = record;
-  peer.publish(room);
-}
-
-bool Messages::flush_answers(Peer& peer) {
-  while (!peer.control.empty()) {
-    Record* room = peer.out.reserve(0);
-    if (room == nullptr) return false;
-    *room = peer.control.front();
-    peer.control.pop_front();
-    peer.publish(room);
-  }
-  return true;
 }
 
 int Messages::progress() {
@@ -227,16 +195,6 @@ void Messages::handle_message(Peer& peer, const Record& record) {
   }
 }
 
-void Messages::handle_data(Peer& peer, const Record& record) {
-  Request* request = requests_.find(record.to);
-  if (request == nullptr || request->peer != peer.rank || record.payload > request->bytes - request->moved) return;
-  std::memcpy(request->data + request->moved, payload_of(&record), record.payload);
-  request->moved += record.payload;
-  if (request->moved < request->bytes) return;
-  if (request->is_internal) answer(peer, RecordKind::kFinish, request->remote_id);  // a peer's put that is complete
-  requests_.finish(*request);
-}
-
 void Messages::end_all(const sdk::Failure& cause) {
   active_.clear();
   for (Peer& peer : group_.peers()) {
@@ -244,14 +202,6 @@ void Messages::end_all(const sdk::Failure& cause) {
     peer.control.clear();
   }
   requests_.for_each_pending([&](Request& request) { requests_.finish(request, cause); });
-}
-
-void Messages::end_those_of(Peer& peer, const sdk::Failure& cause) {
-  std::erase_if(active_, [&](const Request* request) { return request->peer == peer.rank; });
-  peer.receives.forget_awaited();
-  requests_.for_each_pending([&](Request& request) {
-    if (request.peer == peer.rank) requests_.finish(request, cause);
-  });
 }
 
 std::int32_t Messages::move(Request::Kind kind, Peer& peer, std::uint32_t slot, std::size_t offset, void* data,
@@ -356,24 +306,6 @@ void* Messages::inside_window(const Record& record) {
   const std::uint64_t bytes = window.bytes.load(std::memory_order_relaxed);
   if (record.address > bytes || record.total > bytes - record.address) return nullptr;
   return reinterpret_cast<void*>(window.address.load(std::memory_order_relaxed) + record.address);
-}
-
-void Messages::serve_get(Peer& peer, const Record& record) {
-  void* from = inside_window(record);
-  if (from == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
-  Request& request = begin(Request::Kind::kSend, peer, from, record.total);
-  request.is_internal = true;
-  request.remote_id = record.from;
-  activate(request, Request::Step::kStreaming);
-}
-
-void Messages::serve_put(Peer& peer, const Record& record) {
-  void* to = inside_window(record);
-  if (to == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
-  Request& request = begin(Request::Kind::kRecv, peer, to, record.total);
-  request.is_internal = true;
-  request.remote_id = record.from;
-  answer(peer, RecordKind::kClear, record.from, request.slot);
 }
 
 }  // namespace roda::shm

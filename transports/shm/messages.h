@@ -128,22 +128,58 @@ class Messages {
   // Every pending request is done with this.
   void end_all(const sdk::Failure& cause);
   // Those that wait for this peer.
-  void end_those_of(Peer& peer, const sdk::Failure& cause);
+  void end_those_of(Peer& peer, const sdk::Failure& cause) {
+    std::erase_if(active_, [&](const Request* request) { return request->peer == peer.rank; });
+    peer.receives.forget_awaited();
+    requests_.for_each_pending([&](Request& request) {
+      if (request.peer == peer.rank) requests_.finish(request, cause);
+    });
+  }
 
  private:
   int read_ring(Peer& peer);
   void handle(Peer& peer, const Record& record);
   void handle_message(Peer& peer, const Record& record);
-  void handle_data(Peer& peer, const Record& record);
-  void serve_get(Peer& peer, const Record& record);
-  void serve_put(Peer& peer, const Record& record);
+  void handle_data(Peer& peer, const Record& record) {
+    Request* request = requests_.find(record.to);
+    if (request == nullptr || request->peer != peer.rank || record.payload > request->bytes - request->moved) return;
+    std::memcpy(request->data + request->moved, payload_of(&record), record.payload);
+    request->moved += record.payload;
+    if (request->moved < request->bytes) return;
+    if (request->is_internal) answer(peer, RecordKind::kFinish, request->remote_id);  // a peer's put that is complete
+    requests_.finish(*request);
+  }
+  void serve_get(Peer& peer, const Record& record) {
+    void* from = inside_window(record);
+    if (from == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
+    Request& request = begin(Request::Kind::kSend, peer, from, record.total);
+    request.is_internal = true;
+    request.remote_id = record.from;
+    activate(request, Request::Step::kStreaming);
+  }
+  void serve_put(Peer& peer, const Record& record) {
+    void* to = inside_window(record);
+    if (to == nullptr) return answer(peer, RecordKind::kRefuse, record.from);
+    Request& request = begin(Request::Kind::kRecv, peer, to, record.total);
+    request.is_internal = true;
+    request.remote_id = record.from;
+    answer(peer, RecordKind::kClear, record.from, request.slot);
+  }
   void* inside_window(const Record& record);
 
-  Request& begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag = 0);
+  Request& begin(Request::Kind kind, const Peer& peer, const void* data, std::size_t bytes, std::uint64_t tag = 0) {
+    Request& request = requests_.take(data, bytes, tag);
+    request.kind = kind;
+    request.peer = peer.rank;
+    return request;
+  }
   // The whole of a short message has come.
   void deliver(Request& request, const std::byte* payload, std::size_t bytes);
   void begin_receive(Peer& peer, Request& request, const Record& announcement);
-  void activate(Request& request, Request::Step step);
+  void activate(Request& request, Request::Step step) {
+    request.step = step;
+    active_.push_back(&request);
+  }
   bool pump(Request& request);
   bool stream(Peer& peer, Request& request);
   bool copy_slice(Peer& peer, Request& request);
@@ -151,8 +187,23 @@ class Messages {
                    std::size_t bytes, Request** request);
 
   // Sends a record without payload to the owner of request `to`, later if the ring is full.
-  void answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32_t from = 0);
-  bool flush_answers(Peer& peer);
+  void answer(Peer& peer, RecordKind kind, std::uint32_t to, std::uint32_t from = 0) {
+    const Record record{.kind = kind, .payload = 0, .tag = 0, .total = 0, .address = 0, .from = from, .to = to};
+    Record* room = peer.control.empty() ? peer.out.reserve(0) : nullptr;
+    if (room == nullptr) return peer.control.push_back(record);
+    *room = record;
+    peer.publish(room);
+  }
+  bool flush_answers(Peer& peer) {
+    while (!peer.control.empty()) {
+      Record* room = peer.out.reserve(0);
+      if (room == nullptr) return false;
+      *room = peer.control.front();
+      peer.control.pop_front();
+      peer.publish(room);
+    }
+    return true;
+  }
 
   Group& group_;
   sdk::RequestTable<Request> requests_;

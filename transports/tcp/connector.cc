@@ -1,6 +1,5 @@
 #include "transports/tcp/connector.h"
 
-#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 

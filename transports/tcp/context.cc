@@ -86,8 +86,8 @@ Context::Context(const roda_host* host)
       ticker_guard_(ticker_.get()),
       scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)),
       connector_(*this) {
-  sdk::expect_ok(events_.open(), "tcp");
-  sdk::expect_ok(events_.watch(ticker_.get(), nullptr, EPOLLIN), "tcp");
+  sdk::expect_ok(open(), "tcp");
+  sdk::expect_ok(EventSet::watch(ticker_.get(), nullptr, EPOLLIN), "tcp");
 }
 
 Context::~Context() {
@@ -129,38 +129,8 @@ std::size_t Context::most_lanes() const {
   return most;
 }
 
-std::vector<SocketAddress> Context::addresses(bool one_host, const std::string& known) const {
-  const bool is_ours = !settings_.interfaces.empty();
-  const std::string& interfaces = is_ours ? settings_.interfaces : settings_.gloo_interfaces;
-  if (interfaces.empty()) return one_host ? loopback_addresses() : network_addresses(known);
-  std::vector<SocketAddress> named = addresses_of_interfaces(interfaces);
-  if (!named.empty()) return named;
-  throw sdk::Failure(RODA_ERR_UNAVAILABLE,
-                     std::string("tcp: ") + (is_ours ? "RODA_TCP_IFACE" : "HOROVOD_GLOO_IFACE") + "=" + interfaces +
-                         " names no usable interface. Interfaces that are up: " + interfaces_up());
-}
-
-void Context::watch(int fd, Watched& what) {
-  constexpr auto kEdges = static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT | EPOLLRDHUP) | std::uint32_t{EPOLLET};
-  sdk::expect_ok(events_.watch(fd, &what, kEdges), "tcp");
-}
-
-void Context::mark_readable(Lane& lane) {
-  if (!std::exchange(lane.is_readable, true)) readable_.push_back(&lane);
-}
-
-void Context::mark_dirty(Lane& lane) {
-  if (!std::exchange(lane.is_dirty, true)) dirty_.push_back(&lane);
-}
-
-void Context::forget(Lane& lane) {
-  for (auto* list : {&readable_, &dirty_}) std::erase(*list, &lane);
-  std::replace(turn_.begin(), turn_.end(), &lane, static_cast<Lane*>(nullptr));
-}
-
 int Context::progress() {
-  int handled = 0;
-  for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
+  int handled = GroupList::progress();
   if (!dirty_.empty()) handled += flush_dirty();
   ++turns_;
   const bool direct = polls_directly();
@@ -185,7 +155,7 @@ bool Context::polls_directly() const {
 
 bool Context::harvest() {
   epoll_event events[kEvents];
-  const int count = ::epoll_wait(events_.fd(), events, kEvents, 0);
+  const int count = ::epoll_wait(event_fd(), events, kEvents, 0);
   bool found = false;
   for (int i = 0; i < count; ++i) {
     auto* what = static_cast<Watched*>(events[i].data.ptr);
@@ -194,24 +164,6 @@ bool Context::harvest() {
     found = true;
   }
   return found;
-}
-
-// What is listed meanwhile has its turn the next time.
-template <typename Work>
-int Context::each_in_turn(std::vector<Lane*>* list, bool Lane::*is_listed, Work&& work) {
-  int handled = 0;
-  turn_.swap(*list);
-  for (std::size_t i = 0; i < turn_.size(); ++i) {
-    if (turn_[i] == nullptr) continue;
-    turn_[i]->*is_listed = false;
-    handled += work(*turn_[i]);
-  }
-  turn_.clear();
-  return handled;
-}
-
-int Context::flush_dirty() {
-  return each_in_turn(&dirty_, &Lane::is_dirty, [](Lane& lane) { return lane.flush(); });
 }
 
 // A read may end what was expected, and so change the list.
@@ -238,7 +190,7 @@ int Context::read(Lane& lane) {
 }
 
 bool Context::arm() {
-  events_.clear_rings();
+  clear_rings();
   std::uint64_t ticks = 0;
   [[maybe_unused]] const ssize_t taken = ::read(ticker_.get(), &ticks, sizeof ticks);
   set_ticking();

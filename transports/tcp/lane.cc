@@ -22,17 +22,12 @@ constexpr std::size_t kShortRead = 2 << 10;
 
 }  // namespace
 
-Lane::Lane(Context& context, Messages& messages, Peer& peer, int index)
-    : context_(context), messages_(messages), peer_(peer), index_(index) {}
-
 void Lane::connect(UniqueFd fd) {
   fd_ = std::move(fd);
   guard_ = ForkGuard(fd_.get());
   context_.watch(fd_.get(), *this);
   context_.mark_dirty(*this);
 }
-
-Lane::~Lane() { static_cast<void>(release()); }
 
 UniqueFd Lane::release() {
   is_closed_ = true;
@@ -59,12 +54,6 @@ void Lane::set_blocked(bool blocked) {
   if (blocked == is_blocked_) return;
   is_blocked_ = blocked;
   context_.await_events(blocked ? 1 : -1);
-}
-
-void Lane::drop_payload() {
-  target_ = nullptr;
-  arrival_.request = nullptr;
-  arrival_.unexpected = nullptr;
 }
 
 int Lane::read() {

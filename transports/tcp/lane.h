@@ -141,8 +141,9 @@ class Outbox {
 
 class Lane final : public Watched {
  public:
-  Lane(Context& context, Messages& messages, Peer& peer, int index);
-  ~Lane();
+  Lane(Context& context, Messages& messages, Peer& peer, int index)
+      : context_(context), messages_(messages), peer_(peer), index_(index) {}
+  ~Lane() { static_cast<void>(release()); }
 
   Peer& peer() { return peer_; }
   int index() const { return index_; }
@@ -171,7 +172,11 @@ class Lane final : public Watched {
   };
   Arrival& arrival() { return arrival_; }
   // The rest of the payload is dropped: its place is gone.
-  void drop_payload();
+  void drop_payload() {
+    target_ = nullptr;
+    arrival_.request = nullptr;
+    arrival_.unexpected = nullptr;
+  }
 
   // The context's: it is in its lists.
   bool is_readable = false;

@@ -8,14 +8,6 @@
 
 namespace roda::tcp_transport {
 
-Request& Messages::begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes) {
-  Request& request = requests_.take(data, bytes, tag);
-  request.kind = kind;
-  request.peer = &peer;
-  if (kind == Request::Kind::kSend) ++peer.pending_sends;
-  return request;
-}
-
 void Messages::let_go(Request& request) {
   Peer& peer = *request.peer;
   cease(request);
@@ -29,16 +21,6 @@ void Messages::let_go(Request& request) {
   }
 }
 
-void Messages::finish(Request& request) {
-  let_go(request);
-  requests_.finish(request);
-}
-
-void Messages::finish(Request& request, const sdk::Failure& failure) {
-  let_go(request);
-  requests_.finish(request, failure);
-}
-
 void Messages::expect(Request& request) {
   request.is_expected = true;
   if (request.peer->expected++ == 0) context_.expect(*request.peer);
@@ -47,13 +29,6 @@ void Messages::expect(Request& request) {
 void Messages::cease(Request& request) {
   if (!std::exchange(request.is_expected, false)) return;
   if (--request.peer->expected == 0) context_.cease(*request.peer);
-}
-
-void Messages::queue(Peer& peer, Header header, Request* request) {
-  header.credit = static_cast<std::uint32_t>(peer.owed);
-  peer.granted += std::exchange(peer.owed, 0);
-  if (request != nullptr) ++request->frames;
-  peer.lanes.front()->outbox().push({header, header.kind == Kind::kEager ? request->data : nullptr, request});
 }
 
 void Messages::post(Peer& peer, const Header& header, Request* request) {
@@ -106,10 +81,6 @@ void Messages::address(Request& send, std::size_t bytes, std::uint64_t receive) 
   }
 }
 
-void Messages::check_sent(Request& send) {
-  if (send.is_pending() && send.is_addressed && send.moved == send.bytes && send.frames == 0) finish(send);
-}
-
 void Messages::refill(Lane& lane) {
   Peer& peer = lane.peer();
   const std::size_t chunk = context_.settings().chunk_bytes;
@@ -128,32 +99,6 @@ void Messages::refill(Lane& lane) {
   }
 }
 
-void Messages::frame_written(const Frame& frame) {
-  if (frame.request == nullptr) return;
-  --frame.request->frames;
-  check_sent(*frame.request);
-}
-
-// The send with that id if it waits for its receive; from now on it doesn't.
-Request* Messages::waiting_send(Peer& peer, std::uint64_t id) {
-  Request* send = requests_.find_id(id);
-  return send != nullptr && peer.sends.withdraw(send) ? send : nullptr;
-}
-
-// A receive of a long message was posted. Both sides pair long messages of one tag in order.
-void Messages::on_ready(Peer& peer, const Header& header) {
-  const auto is_long = [&](const Request& send) { return send.bytes > peer.eager_bytes; };
-  if (Request* send = peer.sends.claim(header.a, is_long)) return address(*send, header.b, header.c);
-  Ready& ready = peer.sends.keep(header.a);
-  ready.bytes = header.b;
-  ready.id = header.c;
-}
-
-std::int32_t Messages::test(Request* request) {
-  if (request->is_pending()) check_deadline(*request);
-  return request->is_pending() ? RODA_IN_PROGRESS : requests_.collect(*request);
-}
-
 // An operation makes progress while its direction of the traffic with its peer does: it may stand in a queue.
 void Messages::check_deadline(Request& request) {
   const Peer& peer = *request.peer;
@@ -161,10 +106,6 @@ void Messages::check_deadline(Request& request) {
   const std::uint64_t traffic = is_send && request.is_addressed ? peer.bytes_out : peer.bytes_in;
   if (!request.limit.is_over(traffic, group_.state().timeout_ns())) return;
   group_.fail(group_.state().stood_still(is_send ? "a message to" : "a message from", peer.rank, peer.address));
-}
-
-void Messages::end_all(const sdk::Failure& cause) {
-  requests_.for_each_pending([&](Request& request) { finish(request, cause); });
 }
 
 // What the receiver does, and every frame that comes.
@@ -205,14 +146,6 @@ bool Messages::meet_unexpected(Request& receive) {
   return true;
 }
 
-// Tells the sender where its data go.
-void Messages::invite(Request& receive, Header header) {
-  receive.is_addressed = true;
-  ++receive.peer->long_receives;
-  header.c = receive.id();
-  post(*receive.peer, header);
-}
-
 // The announcement of the message that this receive is for.
 void Messages::match(Request& receive, std::size_t bytes, std::uint64_t send) {
   Peer& peer = *receive.peer;
@@ -231,17 +164,8 @@ void Messages::match(Request& receive, std::size_t bytes, std::uint64_t send) {
   check_received(receive);
 }
 
-void Messages::check_received(Request& receive) {
-  if (receive.is_matched && receive.arrived == receive.bytes) finish(receive);
-}
-
 sdk::Failure Messages::other_length(const Request& receive, std::size_t bytes) const {
   return group_.state().other_length(bytes, receive.bytes, receive.peer->rank, receive.peer->address);
-}
-
-void Messages::give_back_window(Peer& peer, std::size_t bytes) {
-  peer.owed += window_cost(bytes);
-  if (peer.owed >= peer.own_window / 4) post(peer, {.kind = Kind::kCredit});
 }
 
 std::byte* Messages::begin_frame(Lane& lane, const Header& header) {
@@ -346,17 +270,6 @@ void Messages::finish_frame(Lane& lane, const Lane::Arrival& arrival) {
   arrival.request->arrived += header.length;
   if (header.kind == Kind::kEager) give_back_window(peer, header.length);
   check_received(*arrival.request);
-}
-
-// It is complete and has met its receive.
-void Messages::finish_unexpected(Peer& peer, Unexpected* message) {
-  Request& receive = *message->claimed_by;
-  const std::size_t bytes = message->bytes;
-  if (bytes == receive.bytes && bytes > 0) std::memcpy(receive.data, message->data.get(), bytes);
-  peer.receives.drop(message);
-  give_back_window(peer, bytes);
-  if (bytes == receive.bytes) return finish(receive);
-  finish(receive, other_length(receive, bytes));
 }
 
 void Messages::lane_ended(Lane& lane) {

@@ -95,13 +95,18 @@ class Messages {
   // As the ABI's entries: RODA_OK or RODA_AGAIN, *request null when it is done already. Throws sdk::Failure.
   std::int32_t send(Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes, Request** request);
   std::int32_t receive(Peer& peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request);
-  std::int32_t test(Request* request);
+  std::int32_t test(Request* request) {
+    if (request->is_pending()) check_deadline(*request);
+    return request->is_pending() ? RODA_IN_PROGRESS : requests_.collect(*request);
+  }
 
   // True when a pending request touches the range.
   bool touches(const void* base, std::size_t bytes) const { return requests_.touches(base, bytes); }
   bool is_idle() const { return requests_.pending() == 0; }
   // Every pending request is done with this.
-  void end_all(const sdk::Failure& cause);
+  void end_all(const sdk::Failure& cause) {
+    requests_.for_each_pending([&](Request& request) { finish(request, cause); });
+  }
 
   // --- for lanes ---
   // Where the payload goes, null to drop it. Throws sdk::Failure for a frame that makes no sense.
@@ -113,25 +118,59 @@ class Messages {
   void peer_gone(Peer& peer);
   // Puts the next piece of a long message into the outbox, if there is one and room.
   void refill(Lane& lane);
-  void frame_written(const Frame& frame);
+  void frame_written(const Frame& frame) {
+    if (frame.request == nullptr) return;
+    --frame.request->frames;
+    check_sent(*frame.request);
+  }
 
  private:
-  Request& begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes);
-  void finish(Request& request);
-  void finish(Request& request, const sdk::Failure& failure);
+  Request& begin(Request::Kind kind, Peer& peer, std::uint64_t tag, const void* data, std::size_t bytes) {
+    Request& request = requests_.take(data, bytes, tag);
+    request.kind = kind;
+    request.peer = &peer;
+    if (kind == Request::Kind::kSend) ++peer.pending_sends;
+    return request;
+  }
+  void finish(Request& request) {
+    let_go(request);
+    requests_.finish(request);
+  }
+  void finish(Request& request, const sdk::Failure& failure) {
+    let_go(request);
+    requests_.finish(request, failure);
+  }
   void let_go(Request& request);
   void expect(Request& request);
   void cease(Request& request);
   // What the peer is told first on lane 0: by a flush; with the next progress.
-  void queue(Peer& peer, Header header, Request* request);
+  void queue(Peer& peer, Header header, Request* request) {
+    header.credit = static_cast<std::uint32_t>(peer.owed);
+    peer.granted += std::exchange(peer.owed, 0);
+    if (request != nullptr) ++request->frames;
+    peer.lanes.front()->outbox().push({header, header.kind == Kind::kEager ? request->data : nullptr, request});
+  }
   void post(Peer& peer, const Header& header, Request* request = nullptr);
   void check_deadline(Request& request);
 
   // As the sender.
   void address(Request& send, std::size_t bytes, std::uint64_t receive);
-  void check_sent(Request& send);
-  Request* waiting_send(Peer& peer, std::uint64_t id);
-  void on_ready(Peer& peer, const Header& header);
+  void check_sent(Request& send) {
+    if (send.is_pending() && send.is_addressed && send.moved == send.bytes && send.frames == 0) finish(send);
+  }
+  // The send with that id if it waits for its receive; from now on it doesn't.
+  Request* waiting_send(Peer& peer, std::uint64_t id) {
+    Request* send = requests_.find_id(id);
+    return send != nullptr && peer.sends.withdraw(send) ? send : nullptr;
+  }
+  // A receive of a long message was posted. Both sides pair long messages of one tag in order.
+  void on_ready(Peer& peer, const Header& header) {
+    const auto is_long = [&](const Request& send) { return send.bytes > peer.eager_bytes; };
+    if (Request* send = peer.sends.claim(header.a, is_long)) return address(*send, header.b, header.c);
+    Ready& ready = peer.sends.keep(header.a);
+    ready.bytes = header.b;
+    ready.id = header.c;
+  }
 
   // As the receiver.
   bool meet_unexpected(Request& receive);
@@ -139,10 +178,30 @@ class Messages {
   void on_announce(Peer& peer, const Header& header);
   std::byte* on_data(Lane& lane, const Header& header);
   void match(Request& receive, std::size_t bytes, std::uint64_t send);
-  void invite(Request& receive, Header header);
-  void check_received(Request& receive);
-  void finish_unexpected(Peer& peer, Unexpected* message);
-  void give_back_window(Peer& peer, std::size_t bytes);
+  // Tells the sender where its data go.
+  void invite(Request& receive, Header header) {
+    receive.is_addressed = true;
+    ++receive.peer->long_receives;
+    header.c = receive.id();
+    post(*receive.peer, header);
+  }
+  void check_received(Request& receive) {
+    if (receive.is_matched && receive.arrived == receive.bytes) finish(receive);
+  }
+  // It is complete and has met its receive.
+  void finish_unexpected(Peer& peer, Unexpected* message) {
+    Request& receive = *message->claimed_by;
+    const std::size_t bytes = message->bytes;
+    if (bytes == receive.bytes && bytes > 0) std::memcpy(receive.data, message->data.get(), bytes);
+    peer.receives.drop(message);
+    give_back_window(peer, bytes);
+    if (bytes == receive.bytes) return finish(receive);
+    finish(receive, other_length(receive, bytes));
+  }
+  void give_back_window(Peer& peer, std::size_t bytes) {
+    peer.owed += window_cost(bytes);
+    if (peer.owed >= peer.own_window / 4) post(peer, {.kind = Kind::kCredit});
+  }
   sdk::Failure other_length(const Request& receive, std::size_t bytes) const;
 
   Context& context_;

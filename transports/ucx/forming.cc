@@ -46,7 +46,6 @@ Identity own_identity() {
 Group::Group(Context& context, const roda_group_desc& desc)
     : context_(context),
       state_("ucx", desc),
-      exchange_(desc.exchange),
       tags_(desc.size, desc.generation),
       peers_(static_cast<std::size_t>(desc.size)) {
   for (int i = 0; i < state_.size(); ++i) {
@@ -56,22 +55,8 @@ Group::Group(Context& context, const roda_group_desc& desc)
     peer.world_rank = state_.world_rank(i);
   }
   const Identity identity = own_identity();
-  gather("ucx.identity", &identity, sizeof identity);
+  gather_ = state_.gather("ucx.identity", &identity, sizeof identity);
   context_.add(this);
-}
-
-void Group::gather(const char* key, const void* value, std::size_t bytes) {
-  gather_ = sdk::Allgather(exchange_, state_.rank(), state_.size(), key);
-  gather_.start(value, bytes);
-}
-
-bool Group::test() {
-  if (state_.is_broken()) act_on_abort();
-  const auto fail = [this](const sdk::Failure& failure) {
-    abort(failure);
-    act_on_abort();
-  };
-  return state_.form([this] { return advance(); }, [this] { return state_.late(missing()); }, fail);
 }
 
 bool Group::advance() {
@@ -80,7 +65,7 @@ bool Group::advance() {
     case Step::kIdentities: {
       check_identities();
       const std::uint64_t length = address_.size();
-      gather("ucx.length", &length, sizeof length);
+      gather_ = state_.gather("ucx.length", &length, sizeof length);
       step_ = Step::kLengths;
       return state_.size() == 1;
     }
@@ -88,7 +73,7 @@ bool Group::advance() {
       std::uint64_t longest = 0;
       for (int i = 0; i < state_.size(); ++i) longest = std::max(longest, gather_.value_as<std::uint64_t>(i));
       address_.resize(longest);
-      gather("ucx.address", address_.data(), longest);
+      gather_ = state_.gather("ucx.address", address_.data(), longest);
       step_ = Step::kAddresses;
       return false;
     }
@@ -170,20 +155,6 @@ bool Group::greet() {
   collect_sockets(worker_->event_fd(), &sockets);
   guard_sockets(this, sockets);
   return true;
-}
-
-std::vector<int> Group::missing() const {
-  if (step_ != Step::kHellos) return gather_.missing();
-  for (const Peer& peer : peers_) {
-    if (peer.rank != state_.rank() && (!peer.said_hello || !peer.is_ready)) return {peer.rank};
-  }
-  return {};
-}
-
-void Group::refuse(int peer) {
-  if (state_.is_broken()) act_on_abort();
-  if (!state_.works() || !state_.is_peer(peer)) state_.refuse(peer);
-  throw state_.has_left(peer);
 }
 
 }  // namespace roda::ucx

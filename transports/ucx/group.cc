@@ -18,30 +18,6 @@ constexpr std::uint64_t kClosingNs = 1'000'000'000;
 
 }  // namespace
 
-int Group::progress() {
-  if (worker_ == nullptr) return 0;
-  if (state_.is_broken()) return finish_abort();
-  const int handled = worker_->progress();
-  if (someone_left_) cancel_receives_from_leavers();
-  return handled;
-}
-
-bool Group::arm() {
-  if (worker_ == nullptr) return true;
-  // What an abort ends inside UCX may end without an event.
-  return !state_.is_broken() && worker_->arm();
-}
-
-// Called by UCX's progress, with the connection in a state where nothing may be done about it.
-void Group::on_error(void* user, ucp_ep_h, ucs_status_t status) {
-  auto* peer = static_cast<Peer*>(user);
-  peer->lost = status;
-  if (peer->has_left) return;
-  Group& group = *peer->group;
-  const sdk::Failure why = failure(status, "the connection to " + group.describe(*peer) + " broke", peer->world_rank);
-  group.abort({RODA_ERR_PEER, why.what(), why.rank()});
-}
-
 ucs_status_t Group::on_control(void* self, const void* header_bytes, std::size_t header_size, void* data,
                                std::size_t bytes, const ucp_am_recv_param_t* param) {
   Group& group = *static_cast<Group*>(self);
@@ -86,40 +62,6 @@ void Group::take(const ControlHeader& header, const char* data, std::size_t byte
       peer.has_left = someone_left_ = true;
       break;
   }
-}
-
-void Group::cancel(Request* request) {
-  if (request->is_parked) {
-    request->is_parked = false;
-    request->status = UCS_ERR_CANCELED;
-    std::erase(request->peer->numbered[request->tag].parked, request);
-    requests_.finish(*request);
-  } else if (request->in_ucx != 0 && request->kind == Request::Kind::kReceive) {
-    ucp.request_cancel(worker_->get(), request->handle);
-  }
-}
-
-void Group::cancel_receives_from_leavers() {
-  someone_left_ = false;
-  requests_.for_each_pending([this](Request& request) {
-    if (request.peer->has_left) cancel(&request);
-  });
-}
-
-void Group::abort(const sdk::Failure& cause) {
-  state_.abort(cause);
-  context_.ring();
-}
-
-void Group::act_on_abort() {
-  if (worker_ == nullptr || !context_.in_owner() || !state_.take_abort()) return;
-  acted_ns_ = sdk::now_ns();
-  requests_.for_each_pending([this](Request& request) { cancel(&request); });
-  // UCX 1.13 ends the process (an assertion) when an endpoint is closed while it asks its peer over datagrams to wire
-  // up.
-  left_behind_ = !state_.is_formed() &&
-                 std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lanes.meets_by_datagrams; });
-  if (!left_behind_) close_endpoints();
 }
 
 // By force: UCX ends all that is pending on them, and waits for nobody. It goes on in the background, which counts as
@@ -177,14 +119,6 @@ void Group::drop_worker(bool is_closed) {
   });
 }
 
-bool Group::is_quiet(const void* base, std::size_t bytes) {
-  if (state_.is_broken() && worker_ != nullptr) finish_abort();
-  if (state_.is_broken()) return worker_ == nullptr;
-  const bool in_window = std::ranges::any_of(
-      windows_, [&](const Window& window) { return sdk::overlaps(window.base, window.bytes, base, bytes); });
-  return !in_window && !requests_.touches(base, bytes);
-}
-
 template <typename Done>
 void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
   for (const std::uint64_t end = sdk::now_ns() + patience_ns; !done() && sdk::now_ns() < end;) {
@@ -215,32 +149,6 @@ Group::~Group() {
     if (finish_abort() == 0) ::sched_yield();
   }
   for (std::uint32_t slot = 0; slot < kWindows; ++slot) window_close(slot);
-}
-
-// Whether what has ended goes on without this process.
-//
-// Over TCP, UCX ends a send when its last bytes lie in a buffer of its own; they leave when the worker makes progress.
-// Asking UCX to flush its interfaces tells when these buffers are empty. Asking it to flush an endpoint would say more,
-// but is a round trip over TCP, and never ends once the peer has all it wanted and makes no more progress.
-bool Group::settle() {
-  if (is_settled_ || worker_ == nullptr || !state_.works() || !context_.in_owner()) return true;
-  if (someone_is_owed_) ask_for_last_words();
-  if (outbox_.untaken() != 0) return false;
-  if (some_buffer_ && !buffers_are_empty()) return false;
-  return is_settled_ = true;
-}
-
-// The receiver of a long message has the last word, "I have it", which UCX keeps back while a lane is full. It takes no
-// other message for that lane before it; so a message of no meaning that it has taken says that the word is out.
-void Group::ask_for_last_words() {
-  someone_is_owed_ = false;
-  for_each_peer([this](Peer& peer) {
-    if (!peer.is_owed) return;
-    peer.is_owed = false;
-    if (peer.has_left || peer.lost != UCS_OK) return;
-    say(peer, Word::kNothing);
-    context_.stay_awake();
-  });
 }
 
 bool Group::buffers_are_empty() {

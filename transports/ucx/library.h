@@ -2,6 +2,9 @@
 #pragma once
 
 #include <roda/abi/transport.h>
+#include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
+#include <ucs/type/status.h>
 #include <roda/sdk/error.hpp>
 
 #include <cstddef>
@@ -12,9 +15,41 @@
 
 #include "plugins/base/helper_thread.h"
 #include "plugins/base/locked_memory.h"
-#include "transports/ucx/functions.h"
 
 namespace roda::ucx {
+
+// UCX's functions, opened at run time: where there is no UCX the plugin loads all the same and says so.
+
+// clang-format off
+#define RODA_UCP_FUNCTIONS(X)                                                                                       \
+  X(am_send_nbx) X(cleanup) X(config_modify) X(config_read) X(config_release) X(context_query) X(ep_close_nbx)      \
+  X(ep_create) X(ep_flush_nbx) X(ep_print_info) X(ep_rkey_unpack) X(get_nbx) X(get_version) X(init_version)         \
+  X(mem_map) X(mem_query) X(mem_unmap) X(put_nbx) X(request_cancel) X(request_check_status) X(request_free)         \
+  X(rkey_buffer_release) X(rkey_destroy) X(rkey_pack) X(tag_recv_nbx) X(tag_send_nbx) X(worker_arm)                 \
+  X(worker_create) X(worker_destroy) X(worker_flush_nbx) X(worker_get_address) X(worker_get_efd)                    \
+  X(worker_progress) X(worker_release_address) X(worker_set_am_recv_handler)
+// clang-format on
+
+#define RODA_UCS_FUNCTIONS(X) X(log_pop_handler) X(log_push_handler) X(status_string)
+
+struct Ucp {
+#define X(name) decltype(&::ucp_##name) name = nullptr;
+  RODA_UCP_FUNCTIONS(X)
+#undef X
+};
+struct Ucs {
+#define X(name) decltype(&::ucs_##name) name = nullptr;
+  RODA_UCS_FUNCTIONS(X)
+#undef X
+};
+
+// Null before open_functions(), constant after it.
+extern Ucp ucp;
+extern Ucs ucs;
+
+// Loads UCX, if it is not there yet; it is never closed. Any thread. Throws sdk::Failure(RODA_ERR_UNAVAILABLE) with the
+// reason: there is none, or it is older than the headers that this was compiled with.
+void open_functions();
 
 // UCX's status codes in the words and codes of the ABI.
 inline int32_t code_of(ucs_status_t status) {
@@ -60,7 +95,9 @@ class Library {
   // With Reach::kHost, TCP listens on loopback only, else, where there is no RDMA device, on the interface that has
   // `address`, if that is known; unless UCX_NET_DEVICES or UCX_TLS say something else.
   Library(Reach reach, int expected_peers, const std::string& address);
-  ~Library();
+  ~Library() {
+    if (!is_kept_) ucp.cleanup(context_);
+  }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
@@ -71,7 +108,15 @@ class Library {
   ucp_mem_h map(void** address, std::size_t bytes, ucs_memory_type_t type) const;
   void unmap(ucp_mem_h memory) const { static_cast<void>(ucp.mem_unmap(context_, memory)); }
   // What a peer needs for access to the memory.
-  std::vector<char> pack_key(ucp_mem_h memory) const;
+  std::vector<char> pack_key(ucp_mem_h memory) const {
+    void* packed = nullptr;
+    std::size_t bytes = 0;
+    check(ucp.rkey_pack(context_, memory, &packed, &bytes), "no remote key for a window");
+    const char* from = static_cast<const char*>(packed);
+    std::vector<char> key(from, from + bytes);
+    ucp.rkey_buffer_release(packed);
+    return key;
+  }
   // A worker of it stays to the end of the process, and so must UCX's context.
   void keep_for_ever() const { is_kept_ = true; }
 

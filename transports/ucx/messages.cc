@@ -1,5 +1,4 @@
 // Messages of a group: how sends and receives start.
-#include <algorithm>
 
 #include "transports/ucx/group.h"
 #include "transports/ucx/library.h"
@@ -43,14 +42,6 @@ Request* Group::begin(Request::Kind kind, Peer& peer, const void* data, std::siz
   return request;
 }
 
-void Group::note(Request* request, ucs_status_ptr_t handle) {
-  if (!UCS_PTR_IS_PTR(handle)) {
-    leave_ucx(request, UCS_PTR_RAW_STATUS(handle), request->kind == Request::Kind::kReceive ? 0 : request->bytes);
-  } else if (request->in_ucx != 0) {
-    request->handle = handle;
-  }
-}
-
 std::int32_t Group::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory* memory,
                          Request** request) {
   Peer& peer = admit(to);
@@ -91,12 +82,6 @@ std::int32_t Group::receive(int from, std::uint64_t tag, void* data, std::size_t
   if (numbered.numbers.empty()) peer.numbered.erase(tag);
   post_receive(receive, tags_.numbered(from, number));
   return keep(receive, request);
-}
-
-std::uint64_t Group::number_for(Peer& peer, std::uint64_t tag) {
-  const std::uint64_t number = peer.numbers_used++;
-  say(peer, Word::kNumber, tag, number);
-  return tags_.numbered(state_.rank(), number);
 }
 
 // Called by UCX's progress: posting a receive there is allowed, ending one for the caller isn't needed.
@@ -156,17 +141,6 @@ void Group::leave_ucx(Request* request, ucs_status_t status, std::size_t receive
   peer.is_owed = peer.group->someone_is_owed_ = true;
 }
 
-void Group::on_end(void* handle, ucs_status_t status, void* user) {
-  auto* request = static_cast<Request*>(user);
-  leave_ucx(request, status, request->bytes);
-  ucp.request_free(handle);
-}
-
-void Group::on_received(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* user) {
-  leave_ucx(static_cast<Request*>(user), status, info->length);
-  ucp.request_free(handle);
-}
-
 std::int32_t Group::test(Request* request) {
   if (state_.is_broken() && worker_ != nullptr) finish_abort();
   if (!request->is_pending()) return collect(*request);
@@ -176,13 +150,6 @@ std::int32_t Group::test(Request* request) {
     abort(state_.stood_still(name(request->kind), peer.rank));
   }
   return RODA_IN_PROGRESS;
-}
-
-std::int32_t Group::collect(Request& request) {
-  const sdk::Failure end = end_of(request);
-  requests_.give_back(request);
-  if (end.code() != RODA_OK) throw end;
-  return RODA_OK;
 }
 
 // With code RODA_OK when it went well.
@@ -198,38 +165,6 @@ sdk::Failure Group::end_of(const Request& request) const {
   if (state_.is_broken()) return state_.cause();
   if (peer.has_left) return state_.has_left(peer.rank);
   return failure(request.status, name(request.kind) + (" " + describe(peer)) + " failed", peer.world_rank);
-}
-
-// Signals and windows of a group.
-//
-// A signal is a control message, so it wakes a sleeper, whatever carries it. Windows are told to a peer with the next
-// signal to it, which is when the contract lets it use them: the key travels once per peer and opening, in front of the
-// signal. What a rank wrote before a signal is visible with it, because a put has ended only when a flush said that it
-// reached the peer's memory, and the messages of a pair are taken in their order.
-void Group::say(Peer& peer, Word word, std::uint64_t a, std::uint64_t b, std::uint64_t c,
-                const std::vector<char>& data) {
-  const ControlHeader header{word, state_.rank(), peer.control_sent++, a, b, c};
-  outbox_.send(peer.endpoint, header, data.data(), data.size(), &peer.untaken);
-}
-
-std::int32_t Group::signal(int to, std::uint32_t index, std::uint64_t value) {
-  Peer& peer = admit(to);
-  state_.check_index(index, kSignals, "signal");
-  if (peer.untaken != 0) return RODA_AGAIN;
-  announce_windows(peer);
-  say(peer, Word::kSignal, index, value);
-  return RODA_OK;
-}
-
-void Group::announce_windows(Peer& peer) {
-  if (peer.announced_version == windows_version_) return;
-  peer.announced_version = windows_version_;
-  for (std::uint32_t slot = 0; slot < kWindows; ++slot) {
-    const Window& window = windows_[slot];
-    if (peer.announced[slot] == window.version) continue;
-    peer.announced[slot] = window.version;
-    say(peer, Word::kWindow, slot, reinterpret_cast<std::uint64_t>(window.base), window.bytes, window.key);
-  }
 }
 
 void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const roda_memory* memory) {
@@ -248,23 +183,6 @@ void Group::window_open(std::uint32_t slot, void* base, std::size_t bytes, const
   window.bytes = bytes;
 }
 
-void Group::window_close(std::uint32_t slot) {
-  if (slot >= kWindows || library_ == nullptr) return;
-  Window& window = windows_[slot];
-  if (window.own != nullptr) library_->unmap(window.own);
-  window = Window{.version = ++windows_version_};
-}
-
-// Called by UCX's progress.
-void Group::window_arrived(Peer& peer, const ControlHeader& header, const char* key, std::size_t bytes) {
-  if (header.a >= kWindows) return;
-  RemoteWindow& window = peer.windows[header.a];
-  if (window.key != nullptr) ucp.rkey_destroy(window.key);
-  window = {header.b, header.c, nullptr};
-  if (bytes == 0) return;
-  check(ucp.ep_rkey_unpack(peer.endpoint, key, &window.key), "the key of a window of " + describe(peer));
-}
-
 RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t offset, std::size_t bytes) {
   state_.check_index(slot, kWindows, "window");
   RemoteWindow& window = peer.windows[slot];
@@ -277,16 +195,6 @@ RemoteWindow& Group::remote_window(Peer& peer, std::uint32_t slot, std::size_t o
                        "has only " + std::to_string(window.bytes) + " bytes open in window " + std::to_string(slot));
   }
   return window;
-}
-
-void Group::memory_alloc(std::size_t bytes, roda_memory* memory) {
-  if (!state_.works()) refuse(state_.rank());
-  memories_->allocate(bytes, memory);
-}
-
-void Group::memory_register(roda_memory* memory) {
-  if (!state_.works()) refuse(state_.rank());
-  memories_->add(*memory);
 }
 
 }  // namespace roda::ucx

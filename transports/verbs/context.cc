@@ -1,7 +1,6 @@
 #include "transports/verbs/context.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <roda/sdk/transport.hpp>
@@ -62,7 +61,7 @@ Context::Context(const roda_host* host)
     log(RODA_LOG_DEBUG, "uses " + devices_.back()->name() + " at " + gid_text(devices_.back()->address().gid));
   }
   known_ = std::make_unique<KnownMemory>(devices_);
-  sdk::expect_ok(events_.open(), "verbs");
+  sdk::expect_ok(open(), "verbs");
   timer_.reset(sdk::check_system(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "verbs: timerfd"));
   timer_guard_ = ForkGuard(timer_.get());
   watch(timer_.get());
@@ -81,24 +80,13 @@ Context::~Context() {
   }
   while (!lingering_.empty()) {
     if (progress() > 0 || !arm()) continue;
-    pollfd waiting{events_.fd(), POLLIN, 0};
+    pollfd waiting{event_fd(), POLLIN, 0};
     (void)::poll(&waiting, 1, 20);
   }
 }
 
-void Context::watch(int fd) { sdk::expect_ok(events_.watch(fd, nullptr, EPOLLIN), "verbs"); }
-
-std::uint32_t Context::memory_kinds(int device) {
-  const std::uint32_t host = 1u << RODA_MEMORY_HOST;
-  if (!in_owner()) return host;
-  const auto [known, is_new] = reached_gpus_.try_emplace(device, false);
-  if (is_new) known->second = reaches_gpu(host_, devices_, device);
-  return known->second ? host | 1u << RODA_MEMORY_CUDA : host;
-}
-
 int Context::progress() {
-  int handled = 0;
-  for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
+  int handled = GroupList::progress();
   if (!lingering_.empty()) handled += progress_lingering();
   if (handled == 0 && ++idle_turns_ % kIdleTurns == 0 && now_ns() - looked_ns_ >= probe_ns() / 2) look_around();
   return handled;
@@ -125,7 +113,7 @@ int Context::progress_lingering() {
 
 bool Context::arm() {
   if (!in_owner()) return true;
-  events_.clear_rings();
+  clear_rings();
   if (timer_rang()) look_around();
   read_device_events();
   drain_channels();
@@ -135,17 +123,6 @@ bool Context::arm() {
   set_timer(!lingering_.empty() ||
             std::any_of(groups_.begin(), groups_.end(), [](const Group* group) { return group->is_watching(); }));
   return true;
-}
-
-void Context::drain_channels() {
-  for (const auto& device : devices_) {
-    ibv_cq* cq = nullptr;
-    void* queue = nullptr;
-    while (library_->get_cq_event(device->channel(), &cq, &queue) == 0) {
-      static_cast<Wires::Queue*>(queue)->is_armed = false;
-      library_->ack_cq_events(cq, 1);
-    }
-  }
 }
 
 void Context::look_around() {
@@ -170,16 +147,6 @@ void Context::set_timer(bool is_on) {
     period.it_value = period.it_interval;
   }
   (void)::timerfd_settime(timer_.get(), 0, &period, nullptr);
-}
-
-void Context::read_device_events() {
-  for (const auto& device : devices_) {
-    ibv_async_event event{};
-    while (library_->get_async_event(device->context(), &event) == 0) {
-      on_device_event(*device, event);
-      library_->ack_async_event(&event);
-    }
-  }
 }
 
 void Context::on_device_event(const Device& device, const ibv_async_event& event) {

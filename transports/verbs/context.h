@@ -2,6 +2,8 @@
 // the groups.
 #pragma once
 
+#include <roda/sdk/group_state.hpp>
+
 #include "plugins/base/event_set.h"
 #include "plugins/base/unique_fd.h"
 #include "transports/verbs/device.h"
@@ -16,8 +18,9 @@ class Group;
 inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT |
                                                RODA_CAP_ALLOCATE | RODA_CAP_REGISTER | RODA_CAP_FAULT_TOLERANT;
 
-// Threads: as the ABI says, one at a time; wake() any. Throws sdk::Failure.
-class Context {
+// Threads: as the ABI says, one at a time; ring() any. In a forked child the devices aren't there
+// and everything is refused. Throws sdk::Failure.
+class Context : public sdk::GroupList<Group>, public EventSet {
  public:
   static void probe(const roda_host* host);
   explicit Context(const roda_host* host);
@@ -25,18 +28,27 @@ class Context {
   ~Context();
 
   // Whether messages take a GPU's memory is found once for each: by registering some of it.
-  std::uint32_t memory_kinds(int device);
-  int event_fd() const { return events_.fd(); }
+  std::uint32_t memory_kinds(int device) {
+    const std::uint32_t host = 1u << RODA_MEMORY_HOST;
+    if (!in_owner()) return host;
+    const auto [known, is_new] = reached_gpus_.try_emplace(device, false);
+    if (is_new) known->second = reaches_gpu(host_, devices_, device);
+    return known->second ? host | 1u << RODA_MEMORY_CUDA : host;
+  }
   int progress();
   // What devices tell beside completions: ports that went down, broken queue pairs. Ends the groups that use them.
-  void read_device_events();
+  void read_device_events() {
+    for (const auto& device : devices_) {
+      ibv_async_event event{};
+      while (library_->get_async_event(device->context(), &event) == 0) {
+        on_device_event(*device, event);
+        library_->ack_async_event(&event);
+      }
+    }
+  }
   // True: sleep; false: there is something to do.
   bool arm();
-  // Makes event_fd() readable.
-  void wake() { events_.ring(); }
 
-  void add(Group* group) { groups_.push_back(group); }
-  void remove(Group* group) { std::erase(groups_, group); }
   // Keeps the links of a group that is gone until what was sent over them has arrived.
   void linger(std::unique_ptr<Wires> wires);
 
@@ -45,8 +57,6 @@ class Context {
   KnownMemory& known() { return *known_; }
   std::uint64_t host_id() const { return host_id_; }
   std::uint64_t probe_ns() const { return std::uint64_t{settings_.probe_ms} * 1'000'000; }
-  // In a forked child the devices aren't there and everything is refused.
-  bool in_owner() const { return events_.in_owner(); }
 
  private:
   struct Lingering {
@@ -54,10 +64,19 @@ class Context {
     std::uint64_t until_ns;
   };
 
-  void watch(int fd);
+  void watch(int fd) { sdk::expect_ok(EventSet::watch(fd, nullptr, EPOLLIN), "verbs"); }
   int progress_lingering();
   void on_device_event(const Device& device, const ibv_async_event& event);
-  void drain_channels();
+  void drain_channels() {
+    for (const auto& device : devices_) {
+      ibv_cq* cq = nullptr;
+      void* queue = nullptr;
+      while (library_->get_cq_event(device->channel(), &cq, &queue) == 0) {
+        static_cast<Wires::Queue*>(queue)->is_armed = false;
+        library_->ack_cq_events(cq, 1);
+      }
+    }
+  }
   bool timer_rang();
   // What no completion tells: events of devices, and peers that say nothing.
   void look_around();
@@ -71,10 +90,8 @@ class Context {
   Devices devices_;
   std::unique_ptr<KnownMemory> known_;
   std::map<int, bool> reached_gpus_;
-  EventSet events_;
   UniqueFd timer_;
   ForkGuard timer_guard_;
-  std::vector<Group*> groups_;
   std::vector<Lingering> lingering_;
   bool timer_is_on_ = false;
   std::uint32_t idle_turns_ = 0;

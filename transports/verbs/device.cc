@@ -201,8 +201,6 @@ Device::Device(std::shared_ptr<const Library> library, const PortFacts& facts, c
   }
 }
 
-Device::~Device() { close(); }
-
 void Device::close() {
   guards_.clear();
   if (channel_ != nullptr) library_->destroy_comp_channel(channel_);

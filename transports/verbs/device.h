@@ -82,7 +82,7 @@ class Device {
   // The list of ports of this machine; empty when there is no device.
   static std::vector<PortFacts> list(const Library& library);
   Device(std::shared_ptr<const Library> library, const PortFacts& facts, const Settings& settings);
-  ~Device();
+  ~Device() { close(); }
 
   const Library& library() const { return *library_; }
   ibv_context* context() const { return context_; }

@@ -87,8 +87,6 @@ ibv_qp* Link::create(std::size_t rail, std::uint32_t receives, std::uint32_t* ma
           (error == ENOMEM ? "; the device or the limit on locked memory (ulimit -l) allows no more" : ""));
 }
 
-QueuePair Link::card(std::size_t rail) const { return {pairs_[rail].qp->qp_num, pairs_[rail].first_packet}; }
-
 void Link::connect(std::size_t rail, const PortAddress& peer, const QueuePair& pair) {
   const Device& device = plan_.of(rail);
   const PortAddress& own = device.address();
@@ -145,22 +143,6 @@ void Link::close() {
   if (life == Life::kOpen) life = Life::kBroken;
 }
 
-Link::Link(const RailPlan& plan, int own_rank, int peer, int peer_world_rank)
-    : rank(peer),
-      world_rank(peer_world_rank),
-      plan_(plan),
-      lead_(static_cast<std::size_t>(own_rank + peer) % plan.rails()),
-      credits_(plan.credits) {}
-
-void Link::tell(const Record& record) {
-  queue_.push_back(record);
-  flush();
-}
-
-bool Link::take_back(Kind kind, std::uint32_t id) {
-  return std::erase_if(queue_, [&](const Record& record) { return record.kind == kind && record.id == id; }) > 0;
-}
-
 bool Link::flush() {
   bool sent = false;
   while (!queue_.empty() && may_post(2)) {
@@ -197,12 +179,6 @@ void Link::send(Record record, const void* data, std::size_t bytes) {
   post(lead_, &work);
 }
 
-void Link::move(std::size_t rail, std::uint32_t id, ibv_send_wr* work) {
-  work->wr_id = work_id(Work::kData, rank, id);
-  post(rail, work);
-  ++pairs_[rail].data_out;
-}
-
 // An empty write needs no memory and no receive there, but an acknowledgement.
 void Link::probe() {
   if (life != Life::kOpen) return;
@@ -215,25 +191,6 @@ void Link::probe() {
     post(rail, &work);
     pair.is_probed = true;
   }
-}
-
-sdk::Failure Link::refusal(const std::string& what, std::size_t rail, int error) const {
-  return {RODA_ERR_SYSTEM,
-          "verbs: posting " + what + " rank " + std::to_string(world_rank) + " on " + plan_.of(rail).name() + ": " +
-              std::strerror(error),
-          world_rank};
-}
-
-void Link::post(std::size_t rail, ibv_send_wr* work) {
-  work->send_flags |= IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(pairs_[rail].qp, work, &bad);
-  if (error != 0) throw refusal("to the connection to", rail, error);
-}
-
-void Link::repost(std::size_t rail, std::uint32_t number, bool was_record) {
-  post_receive(rail, number);
-  if (was_record) ++to_return_;
 }
 
 void Link::post_receive(std::size_t rail, std::uint32_t number) {
@@ -251,7 +208,5 @@ void Link::post_receive(std::size_t rail, std::uint32_t number) {
   const int error = ibv_post_recv(pairs_[rail].qp, &work, &bad);
   if (error != 0) throw refusal("a receive from", rail, error);
 }
-
-bool Link::owns(const ibv_qp* pair) const { return std::ranges::find(pairs_, pair, &Pair::qp) != pairs_.end(); }
 
 }  // namespace roda::verbs

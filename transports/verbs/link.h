@@ -148,7 +148,12 @@ class Link {
  public:
   enum class Life { kOpen, kLeft, kBroken };
 
-  Link(const RailPlan& plan, int own_rank, int rank, int world_rank);
+  Link(const RailPlan& plan, int own_rank, int peer, int peer_world_rank)
+      : rank(peer),
+        world_rank(peer_world_rank),
+        plan_(plan),
+        lead_(static_cast<std::size_t>(own_rank + peer) % plan.rails()),
+        credits_(plan.credits) {}
   ~Link() { close(); }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -156,7 +161,7 @@ class Link {
   // --- forming ---
   // Makes the queue pairs, with receives posted. `buffer` has plan.buffer_bytes(), registered as `memory`.
   void open(std::byte* buffer, const Registration* memory);
-  QueuePair card(std::size_t rail) const;
+  QueuePair card(std::size_t rail) const { return {pairs_[rail].qp->qp_num, pairs_[rail].first_packet}; }
   void connect(std::size_t rail, const PortAddress& peer, const QueuePair& pair);
   // No access of a device on behalf of this link follows. Idempotent.
   void close();
@@ -166,9 +171,14 @@ class Link {
   bool has_room() const { return queue_.empty() && may_post(2); }
   void send(Record record, const void* data, std::size_t bytes);
   // As send() without data; waits for room in a queue. Signals wait there also while a put holds them.
-  void tell(const Record& record);
+  void tell(const Record& record) {
+    queue_.push_back(record);
+    flush();
+  }
   // Takes back what tell() has not sent yet. False: it is on its way.
-  bool take_back(Kind kind, std::uint32_t id);
+  bool take_back(Kind kind, std::uint32_t id) {
+    return std::erase_if(queue_, [&](const Record& record) { return record.kind == kind && record.id == id; }) > 0;
+  }
   // Sends what waits. True when something was sent.
   bool flush();
   bool has_unsent() const { return !queue_.empty(); }
@@ -177,7 +187,11 @@ class Link {
   // --- data ---
   bool may_move(std::size_t rail) const { return pairs_[rail].data_out < kDataDepth; }
   // `work` lacks its number; it ends with Work::kData and the request's id.
-  void move(std::size_t rail, std::uint32_t id, ibv_send_wr* work);
+  void move(std::size_t rail, std::uint32_t id, ibv_send_wr* work) {
+    work->wr_id = work_id(Work::kData, rank, id);
+    post(rail, work);
+    ++pairs_[rail].data_out;
+  }
   // Asks the peer's devices for a sign of life, on each rail where no such question is open.
   void probe();
 
@@ -187,10 +201,13 @@ class Link {
   void probe_answered(std::size_t rail) { pairs_[rail].is_probed = false; }
   const std::byte* slot(std::uint32_t number) const { return receive_slots_ + plan_.slot_bytes * number; }
   // Posts a receive again; `was_record`: the peer gets a credit for it.
-  void repost(std::size_t rail, std::uint32_t number, bool was_record);
+  void repost(std::size_t rail, std::uint32_t number, bool was_record) {
+    post_receive(rail, number);
+    if (was_record) ++to_return_;
+  }
   void add_credits(std::uint32_t count) { credits_ += count; }
 
-  bool owns(const ibv_qp* pair) const;
+  bool owns(const ibv_qp* pair) const { return std::ranges::find(pairs_, pair, &Pair::qp) != pairs_.end(); }
   std::size_t lead() const { return lead_; }
 
   const int rank;  // in the group
@@ -224,8 +241,18 @@ class Link {
   }
   ibv_qp* create(std::size_t rail, std::uint32_t receives, std::uint32_t* max_inline);
   void post_receive(std::size_t rail, std::uint32_t number);
-  void post(std::size_t rail, ibv_send_wr* work);
-  sdk::Failure refusal(const std::string& what, std::size_t rail, int error) const;
+  void post(std::size_t rail, ibv_send_wr* work) {
+    work->send_flags |= IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    const int error = ibv_post_send(pairs_[rail].qp, work, &bad);
+    if (error != 0) throw refusal("to the connection to", rail, error);
+  }
+  sdk::Failure refusal(const std::string& what, std::size_t rail, int error) const {
+    return {RODA_ERR_SYSTEM,
+            "verbs: posting " + what + " rank " + std::to_string(world_rank) + " on " + plan_.of(rail).name() + ": " +
+                std::strerror(error),
+            world_rank};
+  }
 
   const RailPlan& plan_;
   const std::size_t lead_;

@@ -82,12 +82,6 @@ Registration::Registration(const Devices& devices, unsigned which, void* base, s
   }
 }
 
-Registration& Registration::operator=(Registration&& other) noexcept {
-  std::swap(devices_, other.devices_);
-  std::swap(regions_, other.regions_);
-  return *this;
-}
-
 void Registration::release() {
   for (std::size_t i = 0; i < regions_.size(); ++i) {
     if (regions_[i] != nullptr) (*devices_)[i]->library().dereg_mr(std::exchange(regions_[i], nullptr));

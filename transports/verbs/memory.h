@@ -29,7 +29,11 @@ class Registration {
   // `which`: bit i for devices[i]. `kind` is a roda_memory_kind; `access` enum ibv_access_flags.
   Registration(const Devices& devices, unsigned which, void* base, std::size_t bytes, int access, int kind);
   Registration(Registration&& other) noexcept { *this = std::move(other); }
-  Registration& operator=(Registration&& other) noexcept;
+  Registration& operator=(Registration&& other) noexcept {
+    std::swap(devices_, other.devices_);
+    std::swap(regions_, other.regions_);
+    return *this;
+  }
   ~Registration() { release(); }
 
   void release();

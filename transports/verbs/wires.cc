@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "plugins/base/coarse_clock.h"
 #include "transports/verbs/group.h"
 
 namespace roda::verbs {
@@ -16,8 +15,6 @@ constexpr int kBatch = 16;
 constexpr std::uint64_t kExplanationNs = 300'000'000;
 
 }  // namespace
-
-std::uint64_t now_ns() { return static_cast<std::uint64_t>(CoarseClock::now().time_since_epoch().count()); }
 
 Wires::Wires(const Devices& devices, const Settings& settings, const Hello& terms,
              std::vector<std::size_t> device_of_rail, const sdk::GroupState& group)
@@ -54,21 +51,6 @@ void Wires::create_queue(std::size_t rail, std::size_t completions) {
                                                "; the group is too large for the device");
   }
   plan_.queue.push_back(queue.cq);
-}
-
-bool Wires::open_some() {
-  for (int i = 0; i < kLinksPerStep && opened_ < links_.size(); ++i, ++opened_) {
-    links_[opened_].open(buffer_.get() + bounces_bytes() + plan_.buffer_bytes() * opened_, &memory_);
-  }
-  return opened_ == links_.size();
-}
-
-void Wires::close() {
-  for (Link& link : links_) link.close();
-}
-
-void Wires::arm() {
-  for (Queue& queue : queues_) queue.is_armed = queue.is_armed || ibv_req_notify_cq(queue.cq, 0) == 0;
 }
 
 int Wires::progress() {
@@ -139,18 +121,6 @@ void Wires::take_receive(Link& link, const ibv_wc& completion, std::size_t rail)
   link.repost(rail, number, true);
 }
 
-// The first bad completion of a link tells what happened to it; those after it are only its consequence. One that says
-// no more than that the connection was broken waits a moment for the device to say why.
-void Wires::lose(Link& link, std::size_t rail, const ibv_wc& completion) {
-  if (link.life != Link::Life::kOpen) return;
-  link.life = Link::Life::kBroken;
-  if (completion.status != IBV_WC_WR_FLUSH_ERR) return report(link, rail, completion.status);
-  if (flushed_link_ != nullptr) return;
-  flushed_link_ = &link;
-  flushed_rail_ = rail;
-  flushed_ns_ = now_ns();
-}
-
 void Wires::report(const Link& link, std::size_t rail, ibv_wc_status status) {
   if (listener_ == nullptr) return;
   const Device& device = plan_.of(rail);
@@ -168,18 +138,6 @@ void Wires::report(const Link& link, std::size_t rail, ibv_wc_status status) {
                     "verbs: the connection to " + peer + " over " + device.name() + " broke (" + words + ")" +
                         (silent ? ": the rank died or gave up the group, or the network between is down" : ""),
                     link.world_rank});
-}
-
-void Wires::say_bye() {
-  for (Link& link : links_) {
-    if (link.life == Link::Life::kOpen) link.tell({.kind = Kind::kBye});
-  }
-}
-
-bool Wires::is_drained() const {
-  return std::ranges::none_of(links_, [](const Link& link) {
-    return link.life == Link::Life::kOpen && (link.has_unsent() || link.has_unacknowledged());
-  });
 }
 
 }  // namespace roda::verbs

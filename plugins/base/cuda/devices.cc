@@ -13,11 +13,6 @@ std::map<int, Context>& contexts RODA_GUARDED_BY(guard) = *new std::map<int, Con
 
 }  // namespace
 
-Devices& Devices::get(const Driver& driver) {
-  static auto* devices = new Devices(driver);
-  return *devices;
-}
-
 Status Devices::start() {
   const MutexLock lock(guard);
   if (count_ > 0) return {};
@@ -45,43 +40,6 @@ Status Devices::context(int device, Context* context) {
   }
   *context = known;
   return {};
-}
-
-// One call, so that nothing is remembered of memory that may go.
-int Devices::device_of(const void* pointer) const {
-  unsigned kind = 0;
-  int device = -1;
-  int attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
-  void* values[] = {&kind, &device};
-  const Result asked = driver_.PointerGetAttributes(2, attributes, values, reinterpret_cast<Address>(pointer));
-  return asked == kSuccess && kind == kMemoryDevice ? device : -1;
-}
-
-int Devices::current_device() const {
-  Context context = nullptr;
-  Ordinal device = -1;
-  if (driver_.ContextGetCurrent(&context) != kSuccess || context == nullptr) return -1;
-  return driver_.ContextGetDevice(&device) == kSuccess ? device : -1;
-}
-
-bool Devices::orders_writes(int device) const {
-  Ordinal handle = 0;
-  int ordering = 0;
-  return driver_.DeviceGet(&handle, device) == kSuccess &&
-         driver_.DeviceGetAttribute(&ordering, kRdmaWritesOrdering, handle) == kSuccess && ordering >= kOrderedForOwner;
-}
-
-Status Devices::uuid(int device, Uuid* uuid) const {
-  Ordinal handle = 0;
-  RODA_RETURN_IF_ERROR(driver_.check(driver_.DeviceGet(&handle, device), "cuDeviceGet"));
-  return driver_.check(driver_.DeviceGetUuid(uuid, handle), "cuDeviceGetUuid of device " + std::to_string(device));
-}
-
-std::string Devices::name(int device) const {
-  char text[128] = {};
-  Ordinal handle = 0;
-  if (driver_.DeviceGet(&handle, device) != kSuccess) return "";
-  return driver_.DeviceGetName(text, sizeof text - 1, handle) == kSuccess ? text : "";
 }
 
 Status check_capture(const Driver& driver, Stream stream, const std::string& what) {

@@ -1,4 +1,4 @@
-// The kernels of Adasum as templates. Included by kernels_impl.h, under the same rules.
+// The kernels of Adasum as templates. Included by kernel_set.cc, under the same rules.
 //
 // Sums are kept in eight doubles whatever the instruction set, element i in double i % 8, so that every processor comes
 // to the same bits (the build forbids fused multiply-adds here).

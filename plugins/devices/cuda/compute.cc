@@ -1,5 +1,4 @@
 #include "plugins/devices/cuda/device_state.h"
-#include "plugins/devices/cuda/entries.h"
 #include "plugins/devices/cuda/kernel_arguments.h"
 
 namespace roda::cuda_device {
@@ -99,11 +98,9 @@ int32_t move_scaled(void* buffer, const roda_pack_item* items, size_t count, con
   });
 }
 
-}  // namespace
-
 int32_t copy(void* to, const void* from, size_t bytes, void* stream, roda_error* error) {
   if (bytes == 0) return RODA_OK;
-  const void* on_device = device_of(to) >= 0 ? to : from;
+  const void* on_device = State::get().device_of(to) >= 0 ? to : from;
   return at(stream, on_device, "copy", error, [&](Place& place) {
     const cuda::Driver& driver = *State::get().driver();
     return driver.check(driver.MemcpyAsync(address(to), address(from), bytes, place.stream()), "cuMemcpyAsync");
@@ -153,6 +150,18 @@ int32_t pack_scaled(void* buffer, const roda_pack_item* items, size_t count, int
 int32_t unpack_scaled(const void* buffer, const roda_pack_item* items, size_t count, int32_t dtype, double factor,
                       void* stream, roda_error* error) {
   return move_scaled(const_cast<void*>(buffer), items, count, {dtype, factor}, false, stream, error);
+}
+
+}  // namespace
+
+void add_compute(roda_device* table) {
+  table->copy = copy;
+  table->reduce = reduce;
+  table->scale = scale;
+  table->pack = pack;
+  table->unpack = unpack;
+  table->pack_scaled = pack_scaled;
+  table->unpack_scaled = unpack_scaled;
 }
 
 }  // namespace roda::cuda_device

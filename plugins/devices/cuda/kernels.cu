@@ -6,6 +6,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "plugins/devices/cuda/kernel_arguments.h"
 
 namespace {
@@ -83,40 +85,45 @@ struct Bool {
   unsigned char byte;
 };
 
-// What an element is computed in: the 16-bit floats and float in float, double in double, integers in themselves.
+// What an element is computed in: the 16-bit floats and float in float, double in double, integers in themselves; and
+// how it comes from there. The 16-bit floats are rounded then.
 template <typename T>
 struct Traits {
   using Computed = long long;
-  static constexpr long long kLowest =
-      static_cast<long long>(static_cast<T>(-1) < static_cast<T>(1) ? (1ull << (8 * sizeof(T) - 1)) * ~0ull : 0ull);
-  static constexpr long long kHighest = static_cast<long long>(
-      static_cast<T>(-1) < static_cast<T>(1) ? (1ull << (8 * sizeof(T) - 1)) - 1 : (1ull << (8 * sizeof(T) % 64)) - 1);
+  static constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(1);
+  static constexpr long long kLowest = static_cast<long long>(kIsSigned ? (1ull << (8 * sizeof(T) - 1)) * ~0ull : 0ull);
+  static constexpr long long kHighest =
+      static_cast<long long>(kIsSigned ? (1ull << (8 * sizeof(T) - 1)) - 1 : (1ull << (8 * sizeof(T) % 64)) - 1);
   __device__ static long long load(T value) { return static_cast<long long>(value); }
+  __device__ static T store(long long value) { return static_cast<T>(value); }
 };
 template <>
 struct Traits<Bool> {
   using Computed = long long;
   __device__ static long long load(Bool value) { return value.byte != 0; }
+  __device__ static Bool store(long long value) { return Bool{static_cast<unsigned char>(value != 0)}; }
+};
+template <typename T>
+struct PlainFloat {
+  using Computed = T;
+  __device__ static T load(T value) { return value; }
+  __device__ static T store(T value) { return value; }
 };
 template <>
-struct Traits<float> {
-  using Computed = float;
-  __device__ static float load(float value) { return value; }
-};
+struct Traits<float> : PlainFloat<float> {};
+template <>
+struct Traits<double> : PlainFloat<double> {};
 template <>
 struct Traits<__half> {
   using Computed = float;
   __device__ static float load(__half value) { return __half2float(value); }
+  __device__ static __half store(float value) { return __float2half_rn(value); }
 };
 template <>
 struct Traits<__nv_bfloat16> {
   using Computed = float;
   __device__ static float load(__nv_bfloat16 value) { return __bfloat162float(value); }
-};
-template <>
-struct Traits<double> {
-  using Computed = double;
-  __device__ static double load(double value) { return value; }
+  __device__ static __nv_bfloat16 store(float value) { return __float2bfloat16_rn(value); }
 };
 
 // Toward zero; out of range saturates, NaN is 0.
@@ -128,27 +135,6 @@ __device__ T truncate(double value) {
   if (value >= high) return static_cast<T>(Traits<T>::kHighest);
   return static_cast<T>(static_cast<long long>(value));
 }
-
-// Computed values back in their dtype. The 16-bit floats are rounded here.
-template <typename T>
-struct Store {
-  template <typename C>
-  __device__ static T from(C value) {
-    return static_cast<T>(value);
-  }
-};
-template <>
-struct Store<Bool> {
-  __device__ static Bool from(long long value) { return Bool{static_cast<unsigned char>(value != 0)}; }
-};
-template <>
-struct Store<__half> {
-  __device__ static __half from(float value) { return __float2half_rn(value); }
-};
-template <>
-struct Store<__nv_bfloat16> {
-  __device__ static __nv_bfloat16 from(float value) { return __float2bfloat16_rn(value); }
-};
 
 // Floats are multiplied in what they are computed in, integers by way of double and truncated.
 template <typename T>
@@ -191,7 +177,7 @@ __device__ void scale(const Range& range) {
 #pragma unroll
     for (unsigned j = 0; j < kAtOnce; ++j) {
       if (first + j * kThreads >= count) break;
-      to[first + j * kThreads] = Store<T>::from(Scale<T>::times(Traits<T>::load(loaded[j]), range.factor));
+      to[first + j * kThreads] = Traits<T>::store(Scale<T>::times(Traits<T>::load(loaded[j]), range.factor));
     }
   }
 }
@@ -254,31 +240,17 @@ __device__ C apply(C a, C b) {
 }
 
 template <int kOp, typename T>
-struct Reduce {
-  __device__ static T one(T a, T b) {
+__device__ T combine(T a, T b) {
+  if constexpr (std::is_same_v<T, Bool>) {
+    const bool left = a.byte != 0, right = b.byte != 0;
+    return Traits<Bool>::store(kOp == kSum || kOp == kMax ? left || right : left && right);
+  } else if constexpr (!std::is_integral_v<T>) {
+    return Traits<T>::store(apply<kOp>(Traits<T>::load(a), Traits<T>::load(b)));
+  } else {
     if (kOp == kMin || kOp == kMax) return apply<kOp, T>(a, b);
     return static_cast<T>(apply<kOp, Word>(static_cast<Word>(a), static_cast<Word>(b)));
   }
-};
-template <int kOp, typename T>
-struct FloatReduce {
-  __device__ static T one(T a, T b) { return Store<T>::from(apply<kOp>(Traits<T>::load(a), Traits<T>::load(b))); }
-};
-template <int kOp>
-struct Reduce<kOp, float> : FloatReduce<kOp, float> {};
-template <int kOp>
-struct Reduce<kOp, double> : FloatReduce<kOp, double> {};
-template <int kOp>
-struct Reduce<kOp, __half> : FloatReduce<kOp, __half> {};
-template <int kOp>
-struct Reduce<kOp, __nv_bfloat16> : FloatReduce<kOp, __nv_bfloat16> {};
-template <int kOp>
-struct Reduce<kOp, Bool> {
-  __device__ static Bool one(Bool a, Bool b) {
-    const bool left = a.byte != 0, right = b.byte != 0;
-    return Bool{static_cast<unsigned char>(kOp == kSum || kOp == kMax ? left || right : left && right)};
-  }
-};
+}
 
 template <typename T>
 union Pack {
@@ -303,11 +275,11 @@ __device__ void reduce(const ReduceArguments& arguments) {
       left.whole = reinterpret_cast<const uint4*>(a)[i];
       right.whole = reinterpret_cast<const uint4*>(b)[i];
 #pragma unroll
-      for (unsigned j = 0; j < kWidth; ++j) left.parts[j] = Reduce<kOp, T>::one(left.parts[j], right.parts[j]);
+      for (unsigned j = 0; j < kWidth; ++j) left.parts[j] = combine<kOp, T>(left.parts[j], right.parts[j]);
       reinterpret_cast<uint4*>(to)[i] = left.whole;
     }
   }
-  for (Word i = done + threadIdx.x; i < count; i += blockDim.x) to[i] = Reduce<kOp, T>::one(a[i], b[i]);
+  for (Word i = done + threadIdx.x; i < count; i += blockDim.x) to[i] = combine<kOp, T>(a[i], b[i]);
 }
 
 template <typename T>

@@ -1,4 +1,4 @@
-#include "plugins/base/cgroup.h"
+#include "plugins/base/wait_policy.h"
 
 #include <gtest/gtest.h>
 

@@ -20,12 +20,12 @@ bool is_readable(int fd) {
 TEST(EventSet, RingsUntilTheRingIsTakenBack) {
   EventSet set;
   ASSERT_TRUE(set.open().ok());
-  EXPECT_FALSE(is_readable(set.fd()));
+  EXPECT_FALSE(is_readable(set.event_fd()));
   set.ring();
   ring_bell(set.bell_fd());
-  EXPECT_TRUE(is_readable(set.fd()));
+  EXPECT_TRUE(is_readable(set.event_fd()));
   set.clear_rings();
-  EXPECT_FALSE(is_readable(set.fd()));
+  EXPECT_FALSE(is_readable(set.event_fd()));
 }
 
 TEST(EventSet, TellsWhoseDescriptorIsReadable) {
@@ -35,13 +35,13 @@ TEST(EventSet, TellsWhoseDescriptorIsReadable) {
   ASSERT_EQ(::pipe(ends.data()), 0);
   int what = 0;
   ASSERT_TRUE(set.watch(ends[0], &what, EPOLLIN).ok());
-  EXPECT_FALSE(is_readable(set.fd()));
+  EXPECT_FALSE(is_readable(set.event_fd()));
   ASSERT_EQ(::write(ends[1], "x", 1), 1);
   epoll_event event{};
-  ASSERT_EQ(::epoll_wait(set.fd(), &event, 1, 0), 1);
+  ASSERT_EQ(::epoll_wait(set.event_fd(), &event, 1, 0), 1);
   EXPECT_EQ(event.data.ptr, &what);
   set.unwatch(ends[0]);
-  EXPECT_FALSE(is_readable(set.fd()));
+  EXPECT_FALSE(is_readable(set.event_fd()));
   for (const int end : ends) ::close(end);
 }
 

@@ -1,4 +1,4 @@
-#include "plugins/base/json.h"
+#include "plugins/base/format.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+#include "plugins/base/local_address.h"
+
 namespace roda {
 namespace {
 

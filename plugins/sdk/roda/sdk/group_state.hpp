@@ -5,6 +5,7 @@
 #include <roda/abi/transport.h>
 #include <roda/sdk/clock.hpp>
 #include <roda/sdk/error.hpp>
+#include <roda/sdk/exchange.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -14,6 +15,23 @@
 #include <vector>
 
 namespace roda::sdk {
+
+// What a context knows of its groups. One thread at a time.
+template <typename Group>
+class GroupList {
+ public:
+  void add(Group* group) { groups_.push_back(group); }
+  void remove(Group* group) { std::erase(groups_, group); }
+  // Of all of them: how many events they handled. Groups may come and go meanwhile.
+  int progress() {
+    int handled = 0;
+    for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();
+    return handled;
+  }
+
+ protected:
+  std::vector<Group*> groups_;
+};
 
 // is_broken(), abort() and what never changes: any thread. The rest: one at a time.
 //
@@ -28,6 +46,7 @@ class GroupState {
         size_(desc.size),
         name_(desc.name != nullptr ? desc.name : "?"),
         address_(has_address(desc) ? desc.address : ""),
+        exchange_(desc.exchange),
         timeout_ns_(desc.timeout_ns),
         created_ns_(now_ns()) {
     if (size_ < 1 || rank_ < 0 || rank_ >= size_) {
@@ -49,6 +68,13 @@ class GroupState {
   const std::vector<std::int32_t>& world_ranks() const { return world_ranks_; }
   std::int32_t world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
   bool is_peer(int rank) const { return rank >= 0 && rank < size_ && rank != rank_; }
+  // What the members tell each other: begun, and to be tested. `key` is this group's own, and equal on all members.
+  Allgather gather(const char* key, const void* value, std::size_t bytes) const {
+    Allgather started(exchange_, rank_, size_, key);
+    started.start(value, bytes);
+    return started;
+  }
+  const roda_exchange& exchange() const { return exchange_; }
   // For an operation without progress; 0: none.
   std::uint64_t timeout_ns() const { return timeout_ns_; }
 
@@ -156,6 +182,7 @@ class GroupState {
   const int size_;
   const std::string name_;
   const std::string address_;
+  const roda_exchange exchange_;
   const std::uint64_t timeout_ns_;
   const std::uint64_t created_ns_;
   std::vector<std::int32_t> world_ranks_;

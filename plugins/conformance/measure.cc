@@ -1,4 +1,4 @@
-#include "plugins/conformance/perf/measure.h"
+#include "plugins/conformance/measure.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -10,29 +10,22 @@
 #include <memory>
 #include <new>
 
-namespace roda::conformance::perf {
+namespace roda::conformance {
 namespace {
 
 // One rank's calls of a transport's table, as the measurements make them: started again while the transport is busy,
 // then driven to their end in the way that was asked for.
 class Talk {
  public:
-  Talk(Env& env, Group& group, Wait wait) : env_(env), group_(group), wait_(wait), peer_(1 - group.rank()) {}
+  Talk(Env& env, Group& group, Measuring::Wait wait) : env_(env), group_(group), wait_(wait), peer_(1 - group.rank()) {}
 
   roda_request* send(std::uint64_t tag, const void* data, std::size_t bytes) {
-    return begin([&](roda_request** request) {
-      return env_.table().send(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
-    });
+    return begin(env_.table().send, peer_, tag, data, bytes, nullptr);
   }
   roda_request* receive(std::uint64_t tag, void* data, std::size_t bytes) {
-    return begin([&](roda_request** request) {
-      return env_.table().recv(group_.get(), peer_, tag, data, bytes, nullptr, request, &error_);
-    });
+    return begin(env_.table().recv, peer_, tag, data, bytes, nullptr);
   }
-  roda_request* start(const roda_collective_args& args) {
-    return begin(
-        [&](roda_request** request) { return env_.table().collective_start(group_.get(), &args, request, &error_); });
-  }
+  roda_request* start(const roda_collective_args& args) { return begin(env_.table().collective_start, &args); }
   void finish(roda_request* request) {
     while (!is_done(request)) turn();
   }
@@ -40,11 +33,11 @@ class Talk {
  private:
   static constexpr std::uint32_t kTurnsPerLook = 4096;
 
-  template <typename Start>
-  roda_request* begin(Start&& start) {
+  template <typename Entry, typename... Args>
+  roda_request* begin(Entry entry, Args... args) {
     roda_request* request = nullptr;
     int32_t code = RODA_OK;
-    while ((code = start(&request)) == RODA_AGAIN) turn();
+    while ((code = entry(group_.get(), args..., &request, &error_)) == RODA_AGAIN) turn();
     CHECK(code == RODA_OK, "%d %s", code, error_.message);
     return request;
   }
@@ -58,8 +51,8 @@ class Talk {
 
   void turn() {
     if (++turns_ % kTurnsPerLook == 0) CHECK(!env_.world().someone_failed(), "stopped: the other rank failed");
-    if (env_.table().progress(env_.context()) > 0 || wait_ == Wait::kSpin) return;
-    if (wait_ == Wait::kYield || env_.table().progress_mode == RODA_PROGRESS_POLL) {
+    if (env_.table().progress(env_.context()) > 0 || wait_ == Measuring::Wait::kSpin) return;
+    if (wait_ == Measuring::Wait::kYield || env_.table().progress_mode == RODA_PROGRESS_POLL) {
       ::sched_yield();
       return;
     }
@@ -71,7 +64,7 @@ class Talk {
 
   Env& env_;
   Group& group_;
-  const Wait wait_;
+  const Measuring::Wait wait_;
   const int peer_;
   std::uint32_t turns_ = 0;
   roda_error error_ = make_error();
@@ -82,7 +75,7 @@ constexpr std::uint64_t kPing = 1, kPong = 2, kStream = 3, kEnd = 4;
 constexpr std::size_t kMessageBytes = std::size_t{2} << 30, kCollectiveBytes = std::size_t{256} << 20;
 constexpr int kWarmUp = 100, kCollectiveWarmUp = 20;
 
-int rounds_of(const Options& options, std::size_t bytes, std::size_t bytes_in_all, std::size_t least) {
+int rounds_of(const Measuring& options, std::size_t bytes, std::size_t bytes_in_all, std::size_t least) {
   const std::size_t most = bytes_in_all / std::max<std::size_t>(bytes, 1);
   return static_cast<int>(std::clamp<std::size_t>(most, least, static_cast<std::size_t>(options.rounds)));
 }
@@ -142,7 +135,7 @@ double stream(Talk& talk, int rank, std::size_t bytes, int rounds, int window) {
   return static_cast<double>(bytes) * rounds / static_cast<double>(now_ns() - start);
 }
 
-void measure_latency(Talk& talk, int rank, std::size_t bytes, const Options& options) {
+void measure_latency(Talk& talk, int rank, std::size_t bytes, const Measuring& options) {
   for (int i = 0; i < options.repeats; ++i) {
     const std::vector<double> ns = ping_pong(talk, rank, bytes, rounds_of(options, bytes, kMessageBytes, 50));
     if (rank != 0) continue;
@@ -151,7 +144,7 @@ void measure_latency(Talk& talk, int rank, std::size_t bytes, const Options& opt
   }
 }
 
-void measure_bandwidth(Talk& talk, int rank, std::size_t bytes, const Options& options) {
+void measure_bandwidth(Talk& talk, int rank, std::size_t bytes, const Measuring& options) {
   for (int i = 0; i < options.repeats; ++i) {
     const int rounds = rounds_of(options, bytes, kMessageBytes, 50);
     const double rate = stream(talk, rank, bytes, rounds, options.window);
@@ -194,7 +187,7 @@ std::vector<double> times_of(Talk& talk, roda_collective_args args, int rounds) 
 
 // Every one that the transport supports for float32 sums on the host, one at a time, in equal parts where it has parts;
 // `sizes` are bytes of the whole tensor. All ranks of the group. Rank 0 prints a line per collective and size.
-void measure_collectives(Env& env, Talk& talk, Group& group, const Options& options) {
+void measure_collectives(Env& env, Talk& talk, Group& group, const Measuring& options) {
   for (int collective = 0; collective < RODA_COLLECTIVE_COUNT; ++collective) {
     if (roda_collective_of(collective)->input == RODA_NOTHING) continue;
     if (env.table().collective_supported(env.context(), collective, RODA_FLOAT32, RODA_SUM, RODA_MEMORY_HOST) == 0) {
@@ -215,18 +208,17 @@ void measure_collectives(Env& env, Talk& talk, Group& group, const Options& opti
   }
 }
 
-}  // namespace
-
-void run(Env& env, const Options& options) {
+void run(Env& env, const Measuring& options) {
+  using What = Measuring::What;
   Group group(env, "perf");
   env.barrier();
   Talk talk(env, group, options.wait);
-  if (options.collectives) {
+  if (options.what == What::kCollectives) {
     measure_collectives(env, talk, group, options);
   } else if (group.rank() < 2) {
     for (const std::size_t bytes : options.sizes) {
-      if (options.latency) measure_latency(talk, group.rank(), bytes, options);
-      if (options.bandwidth && bytes > 0) measure_bandwidth(talk, group.rank(), bytes, options);
+      if (options.what != What::kBandwidth) measure_latency(talk, group.rank(), bytes, options);
+      if (options.what != What::kLatency && bytes > 0) measure_bandwidth(talk, group.rank(), bytes, options);
       std::fflush(stdout);
     }
     env.world().note(group.rank()).store(1);
@@ -240,4 +232,11 @@ void run(Env& env, const Options& options) {
   if (!env.world().someone_failed()) group.destroy();
 }
 
-}  // namespace roda::conformance::perf
+}  // namespace
+
+Case measurement(const Measuring& how) {
+  const bool is_native = how.what == Measuring::What::kCollectives;
+  return {"perf", "measured", is_native ? RODA_CAP_NATIVE : RODA_CAP_P2P, 2, [how](Env& env) { run(env, how); }};
+}
+
+}  // namespace roda::conformance
