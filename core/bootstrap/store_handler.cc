@@ -9,7 +9,6 @@
 #include "plugins/base/format.h"
 
 namespace roda {
-
 namespace {
 
 using store_wire::Op;

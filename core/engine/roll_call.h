@@ -5,7 +5,6 @@
 // Owned by the holder of the baton.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <utility>

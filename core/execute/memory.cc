@@ -38,7 +38,7 @@ bool DeviceMemory::Block::is_used() const {
 }
 
 bool DeviceMemory::Block::can_go() const {
-  return !is_used() && std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
+  return !is_used() && std::ranges::all_of(registrations, [](const Registration& entry) {
     return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
   });
 }
@@ -65,14 +65,9 @@ Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t
   return {};
 }
 
-void DeviceMemory::release() {
-  outgrown_.clear();
-  block_.reset();
-}
-
 void DeviceMemory::register_with(TransportGroup& group) {
   std::vector<Registration>& all = block_->registrations;
-  if (std::any_of(all.begin(), all.end(), [&](const Registration& r) { return r.group == &group; })) return;
+  if (std::ranges::any_of(all, [&](const Registration& r) { return r.group == &group; })) return;
   Registration entry{&group, block_->memory, false};
   const Status status = group.register_memory(&entry.memory);
   entry.is_registered = status.ok();
@@ -83,7 +78,7 @@ void DeviceMemory::register_with(TransportGroup& group) {
 void DeviceMemory::forget(TransportGroup& group) {
   const auto forget_in = [&](Block& block) {
     const auto is_it = [&](const Registration& entry) { return entry.group == &group; };
-    const auto entry = std::find_if(block.registrations.begin(), block.registrations.end(), is_it);
+    const auto entry = std::ranges::find_if(block.registrations, is_it);
     if (entry == block.registrations.end()) return;
     if (entry->is_registered) group.deregister_memory(&entry->memory);
     block.registrations.erase(entry);

@@ -1,6 +1,5 @@
 #include "core/launch/launch_run.h"
 
-#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -102,10 +101,6 @@ Status LaunchRun::end_on_stream() {
     if (op != nullptr) op->completion = completion_;
   }
   return {};
-}
-
-void LaunchRun::abort(const Status& cause) {
-  if (stage_ != nullptr) stage_->abort(cause);
 }
 
 bool LaunchRun::quiesced() {

@@ -49,7 +49,7 @@ Status PlanBinding::find_plan(Planner* planner) {
   use_.root = 0;
   if (roda_collective_is(head_->collective, RODA_ROOTED) != 0) {
     const auto& ranks = set_->options().ranks;
-    use_.root = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), head_->root) - ranks.begin());
+    use_.root = static_cast<int>(std::ranges::lower_bound(ranks, head_->root) - ranks.begin());
   }
   PlanQuery query;
   query.collective = head_->collective;
@@ -136,7 +136,7 @@ void PlanBinding::find_needs() {
     const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]);
     needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
   }
-  const bool has_native = std::any_of(plan_->stages.begin(), plan_->stages.end(), is_native);
+  const bool has_native = std::ranges::any_of(plan_->stages, is_native);
   is_in_stream_order_ = !queue_.is_host() && is_plain() && has_native && only_group()->slots() == 0;
   needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
 }
@@ -167,16 +167,15 @@ std::uint32_t PlanBinding::slot(std::uint32_t of_launch) const {
 // all get at the device's memory works in host memory throughout.
 std::unique_ptr<execute::Stage> PlanBinding::make_stage() const {
   const std::vector<StepData>& data = route_->data;
-  const bool is_direct = std::all_of(data.begin(), data.end(), [](StepData d) { return d == StepData::kDirect; });
+  const bool is_direct = std::ranges::all_of(data, [](StepData d) { return d == StepData::kDirect; });
   const bool is_staged = plan_->staged && plan_->is_composed() && !is_direct;
   const bool is_on_device = !queue_.is_host() && !is_staged;
   const execute::ExecuteOptions& sizes = set_->options().execute;
-  execute::ComposedStage::Options options;
-  options.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes;
-  options.launches = kLaunchesInFlight;
-  if (is_on_device) options.data = data;
-  options.groups_on_device = route_->on_device;
-  return std::make_unique<execute::ComposedStage>(plan_->text, route_->schedule, route_->pools, std::move(options));
+  return execute::make_composed_stage(plan_->text, route_->schedule, route_->pools,
+                                      {.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes,
+                                       .launches = kLaunchesInFlight,
+                                       .data = is_on_device ? data : std::vector<StepData>(),
+                                       .groups_on_device = route_->on_device});
 }
 
 }  // namespace roda::engine

@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 
-#include "core/execute/compose/composed_stage.h"
 #include "core/execute/device_queue.h"
 #include "core/execute/stage_pool.h"
 #include "core/launch/payload.h"

@@ -1,7 +1,6 @@
 #include "core/wire/combiner.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace roda::wire {
 
@@ -9,7 +8,7 @@ void Combiner::set_added(std::int32_t id, std::span<const std::int32_t> ranks) {
   Set& set = sets_[id];
   set = Set();  // ids are used again: a late report about the one before must not count
   set.expected = static_cast<std::int32_t>(
-      std::count_if(ranks.begin(), ranks.end(), [this](std::int32_t rank) { return below_.contains(rank); }));
+      std::ranges::count_if(ranks, [this](std::int32_t rank) { return below_.contains(rank); }));
 }
 
 void Combiner::set_removed(std::int32_t id) { sets_.erase(id); }
@@ -200,7 +199,7 @@ void Combiner::compose_bits(std::int32_t id, Set* set, std::vector<int>* bits) {
     words_[static_cast<std::size_t>(bit) / 64] |= std::uint64_t{1} << (bit % 64);
     leave(set->expected, &held);
   }
-  const auto first = std::find_if(words_.begin(), words_.end(), [](std::uint64_t w) { return w != 0; });
+  const auto first = std::ranges::find_if(words_, [](std::uint64_t w) { return w != 0; });
   const auto last = std::find_if(words_.rbegin(), words_.rend(), [](std::uint64_t w) { return w != 0; }).base();
   writer_.bits(id, static_cast<std::uint32_t>(first - words_.begin()), std::span(first, last), who.ranges());
   bits->swap(rest_);

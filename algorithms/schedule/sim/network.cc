@@ -71,7 +71,7 @@ void Network::leave(std::int32_t number) {
   for (const Hop& hop : *connections_[at(number)].route) {
     LinkState& link = links_[at(hop.link)];
     auto& users = link.users;
-    const auto user = std::find_if(users.begin(), users.end(), [&](const auto& u) { return u.first == number; });
+    const auto user = std::ranges::find_if(users, [&](const auto& u) { return u.first == number; });
     if (user == users.end()) continue;
     *user = users.back();
     users.pop_back();
@@ -79,9 +79,6 @@ void Network::leave(std::int32_t number) {
     disturbed_.push_back(hop.link);
   }
 }
-
-// Whether its users could want more than it has. What is not scarce decides about nobody, and ties nobody together.
-bool Network::is_scarce(const LinkState& link) { return link.demand > link.capacity * (1 + 1e-9); }
 
 // One of those whose rates are to be found, and the scarce links that it crosses.
 void Network::add(std::int32_t number) {
@@ -134,8 +131,7 @@ void Network::fill() {
     for (const auto& user : link.users) link.flows += user.second;
   }
   const auto most = [&](std::int32_t number) { return connections_[at(number)].most; };
-  std::sort(found_.begin(), found_.end(),
-            [&](auto a, auto b) { return std::pair(most(a), a) < std::pair(most(b), b); });
+  std::ranges::sort(found_, [&](auto a, auto b) { return std::pair(most(a), a) < std::pair(most(b), b); });
   for (std::size_t next = 0; next < found_.size();) {
     double least = std::numeric_limits<double>::infinity();
     for (const std::int32_t number : found_links_) {
@@ -209,8 +205,6 @@ bool Network::goes_on(std::int32_t number, Time now) {
   return true;
 }
 
-Time Network::next() const { return heap_.empty() ? kNever : heap_.front().time; }
-
 void Network::finish(Time now, std::vector<Departure>* left) {
   left->clear();
   while (!heap_.empty() && heap_.front().time <= now) {
@@ -228,7 +222,7 @@ void Network::finish(Time now, std::vector<Departure>* left) {
     if (!connection.waiting.empty()) started_.push_back(entry.connection);
   }
   // By connection, whatever the heap's order of equals.
-  std::sort(left->begin(), left->end(), [](const auto& a, const auto& b) { return a.connection < b.connection; });
+  std::ranges::sort(*left, [](const auto& a, const auto& b) { return a.connection < b.connection; });
 }
 
 }  // namespace roda::sim

@@ -43,7 +43,7 @@ class Network {
   // Shares the links out anew after send() and finish(). Call once all of an instant has been said.
   void settle(Time now);
   // The next instant at which a message has left; kNever: nothing is under way.
-  Time next() const;
+  Time next() const { return heap_.empty() ? kNever : heap_.front().time; }
   // Takes the messages that have left by `now`, which is at most next().
   void finish(Time now, std::vector<Departure>* left);
 
@@ -86,7 +86,8 @@ class Network {
   void begin(std::int32_t number, Time now);
   bool goes_on(std::int32_t number, Time now);
   void leave(std::int32_t number);
-  static bool is_scarce(const LinkState& link);
+  // Whether its users could want more than it has. What is not scarce decides about nobody, and ties nobody together.
+  static bool is_scarce(const LinkState& link) { return link.demand > link.capacity * (1 + 1e-9); }
   void add(std::int32_t number);
   void add_link(std::int32_t number);
   void share_out(Time now);

@@ -213,8 +213,7 @@ Status Run::tell(bool* done) {
 
 bool Run::readers_left(const std::vector<std::int32_t>& readers, std::uint64_t sequence) {
   const std::uint32_t index = group_.linger_index(view_.block_index);
-  return std::any_of(readers.begin(), readers.end(),
-                     [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
+  return std::ranges::any_of(readers, [&](std::int32_t peer) { return group_.signal_value(peer, index) < sequence; });
 }
 
 // A slice of a bucket that is a part of one tensor is treated like any tensor. (A factor before the sum would have to
