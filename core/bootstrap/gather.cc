@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <sstream>
-#include <vector>
 
 #include "plugins/base/format.h"
 
