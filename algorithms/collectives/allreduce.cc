@@ -24,8 +24,7 @@ void ring_allreduce(Schedule& s, int rank, int size) {
 
 // What ranks do that are no power of two: one of a pair hands its data to the other, which is in the core, and gets the
 // result back. `core(core_rank)` writes what the core does.
-template <typename Core>
-void fold_into(Schedule& s, const ranks::Fold& fold, Range all, Core&& core) {
+void fold_into(Schedule& s, const ranks::Fold& fold, Range all, auto&& core) {
   const int partner = fold.partner(s.rank);
   if (fold.core_rank(s.rank) < 0) return add(s, step::send(partner, all), step::recv(partner, all));
   if (partner >= 0) add(s, step::recv_reduce(partner, all));
@@ -69,9 +68,7 @@ void rabenseifner_allreduce(Schedule& s, int, int size) {
 void binomial_allreduce(Schedule& s, int rank, int size) {
   const int parent = ranks::binomial_parent(rank);
   const std::vector<int> children = ranks::binomial_children(rank, size);
-  for (auto child = children.rbegin(); child != children.rend(); ++child) {
-    add(s, step::recv_reduce(*child, output(0)));
-  }
+  for (auto child = children.rbegin(); child != children.rend(); ++child) add(s, step::recv_reduce(*child, output(0)));
   if (parent >= 0) add(s, step::send(parent, output(0)), step::recv(parent, output(0)));
   for (const int child : children) add(s, step::send(child, output(0)));
 }

@@ -74,12 +74,6 @@ int Fold::core_rank(int rank) const {
   return rank % 2 == 1 ? rank / 2 : -1;
 }
 
-int Fold::rank_of(int core_rank) const { return core_rank < rest ? 2 * core_rank + 1 : core_rank + rest; }
-
-int Fold::partner(int rank) const { return rank < 2 * rest ? rank ^ 1 : -1; }
-
-int Fold::first_of(int core_rank) const { return core_rank < rest ? 2 * core_rank : core_rank + rest; }
-
 Fold fold_of(int size) {
   const auto core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   return {core, size - core, std::countr_zero(static_cast<unsigned>(core))};

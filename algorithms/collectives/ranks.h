@@ -42,11 +42,11 @@ struct Fold {
   // Number of the rank in the core, -1 when it is folded away.
   int core_rank(int rank) const;
   // The rank that has this number in the core.
-  int rank_of(int core_rank) const;
+  int rank_of(int core_rank) const { return core_rank < rest ? 2 * core_rank + 1 : core_rank + rest; }
   // The other rank of the pair, -1 when the rank is in none.
-  int partner(int rank) const;
+  int partner(int rank) const { return rank < 2 * rest ? rank ^ 1 : -1; }
   // Ranks first_of(c) .. first_of(c + 1) - 1 are those that core rank c stands for; c may be `core`.
-  int first_of(int core_rank) const;
+  int first_of(int core_rank) const { return core_rank < rest ? 2 * core_rank : core_rank + rest; }
 };
 Fold fold_of(int size);
 

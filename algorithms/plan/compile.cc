@@ -41,6 +41,26 @@ Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Schedule
 
 Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std::int32_t>(chunks)}; }
 
+// Copies chunks of `held`, which lie one behind the other from `from` on, to the order `wanted` from `to` on.
+void sort_into(const Range& from, const std::vector<Block>& held, const Range& to, const std::vector<Block>& wanted,
+               Schedule* out) {
+  std::map<Block, std::int32_t> at_place;
+  for (std::size_t i = 0; i < held.size(); ++i) at_place.emplace(held[i], static_cast<std::int32_t>(i));
+  Range src = from, dst = to;
+  src.count = dst.count = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::int32_t place = from.first + at_place.at(wanted[i]);
+    if (src.count == 0 || place != src.first + src.count) {
+      add_copy(src, dst, out);
+      src = {from.space, place, 0};
+      dst = {to.space, to.first + static_cast<std::int32_t>(i), 0};
+    }
+    ++src.count;
+    ++dst.count;
+  }
+  add_copy(src, dst, out);
+}
+
 }  // namespace
 
 Compiler::Compiler(const Plan& plan, const Grid& grid, std::int32_t root, std::optional<std::int32_t> only)
@@ -136,13 +156,8 @@ Schedule Compiler::empty(std::int32_t rank) const {
 }
 
 Call Compiler::call(std::size_t stage, const schedule::Members& members, std::int32_t index) const {
-  Call made;
-  made.collective = plan_.stages[stage].collective;
-  made.algorithm = plan_.stages[stage].algorithm;
-  made.stage = static_cast<std::int32_t>(stage);
-  made.members = members;
-  made.index = index;
-  return made;
+  const Stage& of = plan_.stages[stage];
+  return {of.collective, of.algorithm, static_cast<std::int32_t>(stage), members, index};
 }
 
 // Chunks of one member's share.
@@ -234,30 +249,6 @@ Schedule Compiler::rooted(std::int32_t rank) const {
   if (has_output) add_copy(data, result, &made);
   return made;
 }
-
-namespace {
-
-// Copies chunks of `held`, which lie one behind the other from `from` on, to the order `wanted` from `to` on.
-void sort_into(const Range& from, const std::vector<Block>& held, const Range& to, const std::vector<Block>& wanted,
-               Schedule* out) {
-  std::map<Block, std::int32_t> at_place;
-  for (std::size_t i = 0; i < held.size(); ++i) at_place.emplace(held[i], static_cast<std::int32_t>(i));
-  Range src = from, dst = to;
-  src.count = dst.count = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::int32_t place = from.first + at_place.at(wanted[i]);
-    if (src.count == 0 || place != src.first + src.count) {
-      add_copy(src, dst, out);
-      src = {from.space, place, 0};
-      dst = {to.space, to.first + static_cast<std::int32_t>(i), 0};
-    }
-    ++src.count;
-    ++dst.count;
-  }
-  add_copy(src, dst, out);
-}
-
-}  // namespace
 
 // What the only stage does with blocks.
 Route Compiler::only_route(const Schedule& of) const {

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "algorithms/plan/grid.h"
@@ -57,15 +56,13 @@ struct Route {
 
 class Compiler {
  public:
-  // The plan fits the grid (wrong_with), or is one call over all ranks: then of any collective but a barrier. Both
+  // The plan is one of plan.h's over this grid, or one call over all ranks: then of any collective but a barrier. Both
   // outlive it. `root`: of a broadcast or a reduce. `only`: the schedule of that rank alone will be asked for. Where
   // blocks travel (has_routes) time and memory grow with the square of the ranks.
   Compiler(const Plan& plan, const Grid& grid, std::int32_t root = 0, std::optional<std::int32_t> only = std::nullopt);
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
 
-  // Why blocks don't end where they must; nullopt: as far as that goes the plan is right.
-  const std::optional<std::string>& wrong() const { return wrong_; }
   schedule::Schedule schedule(std::int32_t rank) const;
   // Where no blocks travel.
   Part part(std::size_t stage, std::int32_t rank) const;
@@ -99,7 +96,6 @@ class Compiler {
   schedule::Members everybody_;             // of an Adasum: units by units
   std::vector<std::int32_t> index_of_;      // [rank] among them
   std::vector<std::vector<Route>> routes_;  // [rank][stage] where they do; of `only` alone where it is given
-  std::optional<std::string> wrong_;
 };
 
 }  // namespace roda::plan

@@ -33,7 +33,7 @@ void Grid::add_axis(const std::vector<Place>& order, std::int32_t axis) {
   out.index_of.resize(places_.size());
   const auto place = [&](std::int32_t rank) { return order[slot(rank)][slot(axis)]; };
   for (auto& group : groups) {
-    std::sort(group.begin(), group.end(), [&](std::int32_t a, std::int32_t b) { return place(a) < place(b); });
+    std::ranges::sort(group, [&](std::int32_t a, std::int32_t b) { return place(a) < place(b); });
     for (std::size_t i = 0; i < group.size(); ++i) out.index_of[slot(group[i])] = static_cast<std::int32_t>(i);
     out.smallest = std::min(out.smallest, static_cast<std::int32_t>(group.size()));
     out.largest = std::max(out.largest, static_cast<std::int32_t>(group.size()));
@@ -74,11 +74,8 @@ void Shares::open(std::int32_t axis) {
   open_.push_back(axis);
 }
 
-bool Shares::close(std::int32_t axis) { return std::erase(open_, axis) > 0; }
-
 bool Shares::has_one(std::int32_t rank) const {
-  return std::all_of(open_.begin(), open_.end(),
-                     [&](std::int32_t axis) { return grid_->index(axis, rank) < width(axis); });
+  return std::ranges::all_of(open_, [&](std::int32_t axis) { return grid_->index(axis, rank) < width(axis); });
 }
 
 std::int64_t Shares::number(std::int32_t rank) const {

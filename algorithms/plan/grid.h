@@ -95,7 +95,7 @@ class Shares {
 
   void open(std::int32_t axis);
   // False: it was not open.
-  bool close(std::int32_t axis);
+  bool close(std::int32_t axis) { return std::erase(open_, axis) > 0; }
   std::int32_t width(std::int32_t axis) const { return widths_[static_cast<std::size_t>(axis)]; }
 
   bool has_one(std::int32_t rank) const;

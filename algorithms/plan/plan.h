@@ -23,7 +23,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,14 +51,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Why the plan can't run on the grid, in words that name the stage; nullopt: its stages fit each other and the grid.
-// Whether the result is right the tests prove.
-std::optional<std::string> wrong_with(const Plan& plan, const Grid& grid);
-
 // Whether blocks travel, stage by stage.
 inline bool has_routes(const Plan& plan) { return plan.stages.size() > 1 && !schedule::is_cut(plan.collective); }
-
-std::string to_text(const Plan& plan, const Grid& grid);  // "hierarchical: reducescatter(host, ring); ..."
 
 // Names of algorithms for one axis.
 struct Choice {

@@ -1,6 +1,7 @@
 // Compiler: the way of every block through a plan of allgather, reduce-scatter or alltoall.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "algorithms/index.h"
@@ -9,7 +10,6 @@
 namespace roda::plan {
 
 using schedule::Block;
-using schedule::Collective;
 
 namespace {
 
@@ -19,39 +19,26 @@ class Follower {
            std::vector<std::vector<Route>>* routes)
       : plan_(plan), grid_(grid), shares_(grid), only_(only), kept_(*routes) {
     kept_.assign(at(grid.ranks()), {});
-    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-      held_.push_back(input_blocks(schedule_of(rank)));
-      summed_.emplace_back(at(grid.ranks()));
-      summed_.back()[at(rank)] = true;
-    }
+    schedule::Schedule of;
+    of.collective = plan.collective;
+    of.size = of.chunks = grid.ranks();
+    of.in_place = false;
+    for (; of.rank < of.size; ++of.rank) held_.push_back(input_blocks(of));
   }
 
-  // nullopt: every block ends where it must, once, and every sum has each rank's contribution once. Else what is wrong,
-  // with the stage.
-  std::optional<std::string> run() {
+  void run() {
     for (stage_ = 0; stage_ < plan_.stages.size(); ++stage_) {
-      enter();
-      for (const auto& group : grid_.groups(stage().axis)) {
-        if (auto wrong = pass(group)) return "stage " + std::to_string(stage_) + ": " + *wrong;
-      }
-      leave();
+      const bool closes = shares_.close(stage().axis);
+      const bool opens = !closes && comes_back();
+      targets_ = opens ? shares_.smallest_group(stage().axis) : INT32_MAX;
+      for (const auto& group : grid_.groups(stage().axis)) pass(group);
+      if (opens) shares_.open(stage().axis);
     }
-    return wrong_end();
   }
 
  private:
   const Stage& stage() const { return plan_.stages[stage_]; }
   bool is_combined() const { return schedule::is(stage().collective, RODA_COMBINES); }
-
-  // Whose chunks are the blocks that a rank begins and ends with.
-  schedule::Schedule schedule_of(std::int32_t rank) const {
-    schedule::Schedule made;
-    made.collective = plan_.collective;
-    made.rank = rank;
-    made.size = made.chunks = grid_.ranks();
-    made.in_place = false;
-    return made;
-  }
 
   // Does a later stage take the blocks on along the same axis?
   bool comes_back() const {
@@ -59,46 +46,26 @@ class Follower {
                        [&](const Stage& later) { return later.axis == stage().axis; });
   }
 
-  // Opens or closes the stage's axis, and says how many members of a group blocks go to.
-  void enter() {
-    const bool closes = shares_.close(stage().axis);
-    opens_ = !closes && comes_back();
-    targets_ = opens_ ? shares_.smallest_group(stage().axis) : INT32_MAX;
-  }
-
-  void leave() {
-    if (opens_) shares_.open(stage().axis);
-  }
-
   // One group's stage.
-  std::optional<std::string> pass(const schedule::Members& members) {
+  void pass(const schedule::Members& members) {
     const std::vector<std::int32_t>& group = *members;
+    std::vector<Route> routes(group.size());
     const bool takes_part = grid_.has_work(stage().axis, members) && shares_.has_one(group.front());
-    if (takes_part) {
-      std::vector<Route> routes(group.size());
-      for (std::size_t i = 0; i < group.size(); ++i) {
+    if (takes_part) fill(group, routes);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (takes_part) {
         routes[i].members = members;
         routes[i].index = static_cast<std::int32_t>(i);
+        held_[at(group[i])] = routes[i].out;
       }
-      if (auto wrong = fill(group, routes)) return wrong;
-      finish(group, routes);
-    } else {
-      for (const std::int32_t rank : group) keep(rank, Route());
+      if (!only_ || group[i] == *only_) kept_[at(group[i])].push_back(std::move(routes[i]));
     }
-    return std::nullopt;
   }
 
-  std::optional<std::string> fill(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
-    if (schedule::entry_of(stage().collective).input == RODA_OWN_PART) {
-      gather(group, routes);
-      return std::nullopt;
-    }
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      if (auto wrong = sort_out(group, group[i], &routes[i])) return wrong;
-    }
-    if (is_combined()) return reduce(group, routes);
-    hand_over(group, routes);
-    return std::nullopt;
+  void fill(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+    if (schedule::entry_of(stage().collective).input == RODA_OWN_PART) return gather(group, routes);
+    for (std::size_t i = 0; i < group.size(); ++i) sort_out(group.size(), group[i], &routes[i]);
+    is_combined() ? reduce(routes) : hand_over(routes);
   }
 
   void gather(const std::vector<std::int32_t>& group, std::vector<Route>& routes) const {
@@ -110,109 +77,50 @@ class Follower {
       whole.most_blocks = std::max(whole.most_blocks, static_cast<std::int32_t>(blocks.size()));
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
+      routes[i] = whole;
       routes[i].in = held_[at(group[i])];
-      routes[i].out = whole.out;
-      routes[i].out_ends = whole.out_ends;
-      routes[i].most_blocks = whole.most_blocks;
     }
   }
 
-  // Which member a block goes to: by the place of the rank that it is for; handed over by an allgather, that it is of.
-  std::int32_t target(const Block& block) const {
-    const std::int32_t rank = block.to < 0 ? block.from : block.to;
-    return grid_.place(rank, stage().axis) % targets_;
-  }
-
-  std::optional<std::string> sort_out(const std::vector<std::int32_t>& group, std::int32_t rank, Route* route) const {
-    std::vector<std::vector<Block>> to(group.size());
+  // Each block goes to a member: by the place of the rank that it is for; handed over by an allgather, that it is of.
+  void sort_out(std::size_t members, std::int32_t rank, Route* route) const {
+    std::vector<std::vector<Block>> to(members);
     for (const Block& block : held_[at(rank)]) {
-      const std::int32_t member = target(block);
-      if (at(member) >= group.size()) {
-        return "rank " + std::to_string(rank) + " has a block for member " + std::to_string(member) + " of " +
-               std::to_string(group.size());
-      }
-      to[at(member)].push_back(block);
+      const std::int32_t about = block.to < 0 ? block.from : block.to;
+      to[at(grid_.place(about, stage().axis) % targets_)].push_back(block);
     }
     for (auto& blocks : to) {
-      if (is_combined()) std::sort(blocks.begin(), blocks.end());
+      if (is_combined()) std::ranges::sort(blocks);
       route->in.insert(route->in.end(), blocks.begin(), blocks.end());
       route->in_ends.push_back(static_cast<std::int32_t>(route->in.size()));
       route->most_blocks = std::max(route->most_blocks, static_cast<std::int32_t>(blocks.size()));
     }
-    return std::nullopt;
   }
 
-  static std::pair<std::ptrdiff_t, std::ptrdiff_t> range(const std::vector<std::int32_t>& ends, std::size_t member) {
-    return {member == 0 ? 0 : ends[member - 1], ends[member]};
+  // What a member brings for another.
+  static std::span<const Block> part(const Route& route, std::size_t member) {
+    const std::int32_t begin = member == 0 ? 0 : route.in_ends[member - 1];
+    return std::span(route.in).subspan(at(begin), at(route.in_ends[member] - begin));
   }
 
-  void hand_over(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
+  static void hand_over(std::vector<Route>& routes) {
     std::int32_t most = 0;
     for (const Route& route : routes) most = std::max(most, route.most_blocks);
-    std::vector<std::vector<bool>> sums(routes.size(), std::vector<bool>(held_.size(), true));
     for (std::size_t to = 0; to < routes.size(); ++to) {
-      for (std::size_t from = 0; from < routes.size(); ++from) {
-        const auto [begin, end] = range(routes[from].in_ends, to);
-        const auto first = routes[from].in.begin();
-        routes[to].out.insert(routes[to].out.end(), first + begin, first + end);
+      for (const Route& from : routes) {
+        const auto blocks = part(from, to);
+        routes[to].out.insert(routes[to].out.end(), blocks.begin(), blocks.end());
         routes[to].out_ends.push_back(static_cast<std::int32_t>(routes[to].out.size()));
-        if (begin != end) keep_common(summed_[at(group[from])], &sums[to]);
       }
       routes[to].most_blocks = most;
     }
-    for (std::size_t i = 0; i < routes.size(); ++i) summed_[at(group[i])] = std::move(sums[i]);
   }
 
-  static void keep_common(const std::vector<bool>& of, std::vector<bool>* sum) {
-    for (std::size_t rank = 0; rank < of.size(); ++rank) (*sum)[rank] = (*sum)[rank] && of[rank];
-  }
-
-  std::optional<std::string> reduce(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
-    std::vector<bool> sum(held_.size());
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      if (routes[i].in != routes[0].in) {
-        return "ranks " + std::to_string(group[0]) + " and " + std::to_string(group[i]) + " hold different blocks";
-      }
-      const auto& of = summed_[at(group[i])];
-      for (std::size_t rank = 0; rank < of.size(); ++rank) {
-        if (of[rank] && sum[rank]) return "the contribution of rank " + std::to_string(rank) + " counts twice";
-        sum[rank] = sum[rank] || of[rank];
-      }
+  static void reduce(std::vector<Route>& routes) {
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+      const auto blocks = part(routes[i], i);
+      routes[i].out.assign(blocks.begin(), blocks.end());
     }
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      const auto [begin, end] = range(routes[i].in_ends, i);
-      routes[i].out.assign(routes[i].in.begin() + begin, routes[i].in.begin() + end);
-      summed_[at(group[i])] = sum;
-    }
-    return std::nullopt;
-  }
-
-  void finish(const std::vector<std::int32_t>& group, std::vector<Route>& routes) {
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      held_[at(group[i])] = routes[i].out;
-      keep(group[i], std::move(routes[i]));
-    }
-  }
-
-  void keep(std::int32_t rank, Route&& route) {
-    if (!only_ || rank == *only_) kept_[at(rank)].push_back(std::move(route));
-  }
-
-  std::optional<std::string> wrong_end() const {
-    for (std::int32_t rank = 0; rank < grid_.ranks(); ++rank) {
-      std::vector<Block> blocks = held_[at(rank)];
-      std::sort(blocks.begin(), blocks.end());
-      if (blocks != output_blocks(schedule_of(rank))) {
-        return "rank " + std::to_string(rank) + " does not end with its blocks, each once";
-      }
-      const auto& sum = summed_[at(rank)];
-      if (schedule::is(plan_.collective, RODA_COMBINES) && std::count(sum.begin(), sum.end(), false) > 0) {
-        return "rank " + std::to_string(rank) + " ends with " +
-               std::to_string(std::count(sum.begin(), sum.end(), true)) + " of " + std::to_string(sum.size()) +
-               " contributions";
-      }
-    }
-    return std::nullopt;
   }
 
   const Plan& plan_;
@@ -221,14 +129,12 @@ class Follower {
   std::optional<std::int32_t> only_;
   std::vector<std::vector<Route>>& kept_;  // [rank][stage]
   std::vector<std::vector<Block>> held_;   // [rank]
-  std::vector<std::vector<bool>> summed_;  // [rank] whose contributions are in what it holds
   std::size_t stage_ = 0;
-  std::int32_t targets_ = INT32_MAX;
-  bool opens_ = false;
+  std::int32_t targets_ = INT32_MAX;  // how many members of a group blocks go to
 };
 
 }  // namespace
 
-void Compiler::find_routes(std::optional<std::int32_t> only) { wrong_ = Follower(plan_, grid_, only, &routes_).run(); }
+void Compiler::find_routes(std::optional<std::int32_t> only) { Follower(plan_, grid_, only, &routes_).run(); }
 
 }  // namespace roda::plan

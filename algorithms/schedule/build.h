@@ -35,14 +35,12 @@ inline Step wait(int from, int index = 0) { return {StepKind::kWait, from, nothi
 
 // A schedule with everything set but the steps.
 inline Schedule begin(const char* algorithm, Collective collective, int rank, int size, int chunks, int lanes = 1) {
-  Schedule schedule;
-  schedule.algorithm = algorithm;
-  schedule.collective = collective;
-  schedule.rank = rank;
-  schedule.size = size;
-  schedule.chunks = chunks;
-  schedule.lanes.resize(static_cast<std::size_t>(lanes));
-  return schedule;
+  return {.algorithm = algorithm,
+          .collective = collective,
+          .rank = rank,
+          .size = size,
+          .chunks = chunks,
+          .lanes = std::vector<Lane>(static_cast<std::size_t>(lanes))};
 }
 
 // Steps at the end of the only lane.
@@ -58,8 +56,7 @@ inline void add_handshake(Schedule& s) {
 
 // Reads from each peer in turn as soon as it has signalled: `read(peer)` makes the step. In the end all have read.
 // Everybody starts at another peer, so that no memory is read by all at once.
-template <typename Read>
-void add_reads_of_all(Schedule& s, Read&& read) {
+void add_reads_of_all(Schedule& s, auto&& read) {
   for (int distance = 1; distance < s.size; ++distance) {
     const int peer = (s.rank + distance) % s.size;
     add(s, step::wait(peer), read(peer));

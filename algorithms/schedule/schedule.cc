@@ -4,13 +4,11 @@
 #include <array>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "algorithms/schedule/build.h"
 #include "algorithms/schedule/user.h"
 
 namespace roda::schedule {
-
 namespace {
 
 struct Kind {
@@ -40,6 +38,15 @@ const Kind& entry_of(StepKind kind) {
   return number < std::size(kKinds) ? kKinds[number] : kUnknown;
 }
 
+// One block for each rank, or each part of the data.
+std::vector<Block> numbered(std::int32_t count, const std::function<Block(std::int32_t)>& block) {
+  std::vector<Block> blocks;
+  for (std::int32_t i = 0; i < count; ++i) blocks.push_back(block(i));
+  return blocks;
+}
+
+Block part(std::int32_t number) { return {-1, number}; }
+
 }  // namespace
 
 const char* step_name(StepKind kind) { return entry_of(kind).name; }
@@ -53,19 +60,6 @@ std::uint32_t needs_of(const Schedule& schedule) {
   }
   return needs;
 }
-
-namespace {
-
-// One block for each rank, or each part of the data.
-std::vector<Block> numbered(std::int32_t count, const std::function<Block(std::int32_t)>& block) {
-  std::vector<Block> blocks;
-  for (std::int32_t i = 0; i < count; ++i) blocks.push_back(block(i));
-  return blocks;
-}
-
-Block part(std::int32_t number) { return {-1, number}; }
-
-}  // namespace
 
 std::int32_t chunk_count(const Schedule& s, Space space) {
   if (space == Space::kScratch) return s.scratch_chunks;

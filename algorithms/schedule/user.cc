@@ -79,7 +79,7 @@ Schedule turned(const Schedule& schedule, int by) {
 
 std::optional<std::string> wrong_name(Collective collective, const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (name.empty() || name.size() > 64 || !std::all_of(name.begin(), name.end(), is_letter)) {
+  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, is_letter)) {
     return "\"" + name + "\" is no name: give lower case letters, digits and '_'";
   }
   const bool is_ours = name == "native" ||

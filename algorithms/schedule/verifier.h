@@ -10,7 +10,6 @@
 // Pure functions, any thread. Cost: about steps x size of the group.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +31,5 @@ struct Violation {
 
 // `ranks[r]` is the schedule of rank r. nullopt: right.
 std::optional<Violation> verify(const std::vector<Schedule>& ranks);
-
-// Makes the schedules of all ranks and verifies them; the algorithm's `needs` must be exactly what the steps use.
-std::optional<Violation> verify(const Algorithm& algorithm, int size, int root = 0);
 
 }  // namespace roda::schedule

@@ -4,8 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "algorithms/select/grammar.h"
-
 namespace roda::select {
 namespace {
 
@@ -78,7 +76,7 @@ class Ranking {
   Ranking(const Query& query, const std::vector<Offer>& offers) : query_(query), offers_(offers) {}
 
   void apply(const Table::Rule& rule) {
-    const std::string selector = selector_text(rule);
+    const std::string selector = rule.selector();
     // What a rule forbids holds for all of it, wherever in the rule it stands.
     for (std::size_t i = 0; i < rule.options.size(); ++i) {
       if (rule.forbidden[i]) bans_.push_back({rule.options[i], selector});
@@ -119,7 +117,7 @@ class Ranking {
   }
 
   bool seen(const Option& option) const {
-    return std::any_of(verdicts_.begin(), verdicts_.end(), [&](const Verdict& v) { return v.option == option; });
+    return std::ranges::any_of(verdicts_, [&](const Verdict& v) { return v.option == option; });
   }
 
   const Query& query_;
@@ -129,12 +127,6 @@ class Ranking {
 };
 
 }  // namespace
-
-std::optional<Table> Table::parse(const std::string& text, std::string* error) {
-  Table table;
-  if (!parse_rules(text, &table.rules_, error)) return std::nullopt;
-  return table;
-}
 
 Table Table::overridden_by(const Table& user) const {
   Table table = user;
@@ -156,12 +148,6 @@ std::vector<std::size_t> Table::edges() const {
   all.erase(0);
   all.erase(SIZE_MAX);
   return {all.begin(), all.end()};
-}
-
-std::string Table::to_text() const {
-  std::string text;
-  for (const Rule& rule : rules_) text += rule_text(rule) + "\n";
-  return text;
 }
 
 std::uint64_t Table::hash() const {

@@ -96,6 +96,8 @@ class Table {
     int max_ranks = INT32_MAX;
     std::vector<Option> options;
     std::vector<bool> forbidden;  // parallel to options
+
+    std::string selector() const;  // "allreduce@host:0-64K[2-16]": what the rule is for
   };
   const std::vector<Rule>& rules() const { return rules_; }
   // Where what rank() says may change as bytes grow: numbers of bytes at which some rule begins or ends to hold,

@@ -1,4 +1,4 @@
-#include "algorithms/text/cluster_file.h"
+#include "algorithms/text/schedule_file.h"
 
 #include "algorithms/text/fields.h"
 
@@ -41,9 +41,7 @@ sim::Cluster parse_cluster(const std::string& text) {
   sim::Cluster cluster;
   cluster.name = fields.text("name");
   if (fields.has("about")) fields.text("about");
-  for (const json& level : fields.list("levels")) {
-    cluster.levels.push_back(read_level(level, cluster.levels.size()));
-  }
+  for (const json& level : fields.list("levels")) cluster.levels.push_back(read_level(level, cluster.levels.size()));
   cluster.reduce_GBps = fields.number("reduce_GBps", cluster.reduce_GBps);
   cluster.copy_GBps = fields.number("copy_GBps", cluster.copy_GBps);
   if (fields.has("placement")) read_placement(fields.list("placement"), &cluster);

@@ -6,7 +6,6 @@
 #include <tuple>
 
 namespace roda::topology {
-
 namespace {
 
 // Takes a number off the front of the text.
@@ -94,9 +93,8 @@ const char* distance_name(PciDistance distance) {
 const CacheLevel* shared_cache(const Machine& machine) {
   const CacheLevel* found = nullptr;
   for (const CacheLevel& cache : machine.caches) {
-    const bool is_shared = std::any_of(cache.shared_by.begin(), cache.shared_by.end(), [&](const CpuSet& group) {
-      return std::count_if(machine.cores.begin(), machine.cores.end(),
-                           [&](const CpuSet& core) { return contains(group, core); }) > 1;
+    const bool is_shared = std::ranges::any_of(cache.shared_by, [&](const CpuSet& group) {
+      return std::ranges::count_if(machine.cores, [&](const CpuSet& core) { return contains(group, core); }) > 1;
     });
     if (is_shared && (found == nullptr || cache.level >= found->level)) found = &cache;
   }
@@ -114,7 +112,7 @@ int nearest_rdma_device(const Machine& machine, int gpu, const std::vector<int>&
   const PciPlace& place = machine.gpus.at(static_cast<std::size_t>(gpu)).pci;
   for (std::size_t i = 0; i < machine.rdma_devices.size(); ++i) {
     const RdmaDevice& device = machine.rdma_devices[i];
-    if (std::none_of(device.ports.begin(), device.ports.end(), [](const RdmaPort& p) { return p.is_active; })) continue;
+    if (std::ranges::none_of(device.ports, [](const RdmaPort& p) { return p.is_active; })) continue;
     const std::tuple cost(distance(place, device.pci), taken.empty() ? 0 : taken[i]);
     if (best < 0 || cost < least) {
       best = static_cast<int>(i);

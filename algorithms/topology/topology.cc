@@ -7,7 +7,7 @@ namespace roda {
 namespace topology {
 
 std::size_t host_level(const std::vector<Level>& levels) {
-  const auto host = std::find_if(levels.begin(), levels.end(), [](const Level& level) { return level.name == kHost; });
+  const auto host = std::ranges::find_if(levels, [](const Level& level) { return level.name == kHost; });
   return host == levels.end() ? 0 : static_cast<std::size_t>(host - levels.begin());
 }
 
@@ -15,19 +15,17 @@ std::size_t host_level(const std::vector<Level>& levels) {
 
 int Topology::cross_size(int rank) const {
   const auto local = static_cast<std::size_t>(this->rank(rank).local_rank);
-  return static_cast<int>(
-      std::count_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host.ranks.size() > local; }));
+  return static_cast<int>(std::ranges::count_if(hosts, [&](const auto& host) { return host.ranks.size() > local; }));
 }
 
 bool Topology::is_homogeneous() const {
-  return std::all_of(hosts.begin(), hosts.end(),
-                     [this](const auto& host) { return host.ranks.size() == hosts.front().ranks.size(); });
+  return std::ranges::all_of(hosts,
+                             [this](const auto& host) { return host.ranks.size() == hosts.front().ranks.size(); });
 }
 
 std::vector<int> Topology::neighbours(int rank) const {
   std::vector<int> ranks = host_of(rank).ranks;
-  std::sort(ranks.begin(), ranks.end(),
-            [this](int a, int b) { return this->rank(a).local_rank < this->rank(b).local_rank; });
+  std::ranges::sort(ranks, [this](int a, int b) { return this->rank(a).local_rank < this->rank(b).local_rank; });
   return ranks;
 }
 

@@ -5,15 +5,14 @@
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
-#include "core/bootstrap/declared_job.h"
 #include "core/bootstrap/hosts.h"
+#include "core/bootstrap/join.h"
 #include "core/engine/engine.h"
 #include "core/engine/environment.h"
 #include "core/plan/explain.h"
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
-#include "core/topology/print.h"
 #include "plugins/base/format.h"
 
 using roda::Process;

@@ -1,4 +1,4 @@
-#include "core/bootstrap/declared_job.h"
+#include "core/bootstrap/join.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,6 @@
 #include "plugins/base/format.h"
 
 namespace roda {
-
 namespace {
 
 // Where a launcher tells a process its numbers. Null: nowhere.
@@ -159,7 +158,7 @@ Status find_declared_job(const Knobs& knobs, const Knobs::Getter& variable, Decl
   DeclaredJob result;
   if (!found.empty()) {
     // mpirun may have started the one process that is a launcher itself.
-    const auto larger = std::find_if(found.begin(), found.end(), is_larger);
+    const auto larger = std::ranges::find_if(found, is_larger);
     if (found.front() != &kTorchrun && larger != found.end()) std::rotate(found.begin(), larger, larger + 1);
     RODA_RETURN_IF_ERROR(read(*found.front(), variable, &result));
     for (std::size_t i = 1; i < found.size(); ++i)

@@ -1,14 +1,13 @@
 #include "core/bootstrap/gather.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstring>
 #include <map>
 #include <sstream>
 
 #include "plugins/base/format.h"
 
 namespace roda {
-
 namespace {
 
 std::string report_key(const std::string& prefix) { return prefix + "/report"; }
@@ -72,26 +71,6 @@ Status receive(Store& store, int size, const std::string& prefix, Deadline deadl
   return {};
 }
 
-}  // namespace
-
-Status gather(Store& store, int rank, int size, const std::string& prefix, const std::string& mine, Deadline deadline,
-              const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
-              std::string* result) {
-  RODA_RETURN_IF_ERROR(store.give(report_key(prefix), rank, mine));
-  if (rank != 0) return receive(store, size, prefix, deadline, result);
-  std::vector<std::string> all;
-  std::string combined;
-  Status status = collect(store, size, prefix, deadline, &all);
-  if (status.ok()) status = combine(all, &combined);
-  Status published = publish(store, prefix, status, status.ok() ? combined : status.message());
-  RODA_RETURN_IF_ERROR(status);
-  RODA_RETURN_IF_ERROR(published);
-  *result = std::move(combined);
-  return {};
-}
-
-namespace {
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -105,10 +84,10 @@ std::string differences(const std::string& common, const std::string& whose, con
   std::vector<std::string> found = lines_of(theirs);
   std::string out;
   for (const std::string& line : found) {
-    if (std::find(expected.begin(), expected.end(), line) != expected.end()) continue;
+    if (std::ranges::find(expected, line) != expected.end()) continue;
     std::string name = line.substr(0, line.find('=') + 1);
-    auto instead = std::find_if(expected.begin(), expected.end(),
-                                [&](const std::string& e) { return !name.empty() && e.starts_with(name); });
+    auto instead =
+        std::ranges::find_if(expected, [&](const std::string& e) { return !name.empty() && e.starts_with(name); });
     std::string other = instead == expected.end() ? "nothing" : instead->substr(name.size());
     out += roda::format("{}{} ({}: {})", out.empty() ? "" : ", ", line, whose, other.empty() ? "empty" : other);
   }
@@ -128,7 +107,7 @@ Status compare(const std::vector<std::string>& all) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) groups[all[rank]].push_back(static_cast<int>(rank));
   if (groups.size() == 1) return {};
   // The largest group is right; of equal ones that with the lowest rank.
-  auto right = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+  auto right = std::ranges::max_element(groups, [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second[0] > b.second[0];
   });
   std::string text = "the ranks do not agree:";
@@ -146,12 +125,82 @@ Status compare(const std::vector<std::string>& all) {
 
 }  // namespace
 
+Status gather(Store& store, int rank, int size, const std::string& prefix, const std::string& mine, Deadline deadline,
+              const std::function<Status(const std::vector<std::string>& all, std::string* result)>& combine,
+              std::string* result) {
+  RODA_RETURN_IF_ERROR(store.give(report_key(prefix), rank, mine));
+  if (rank != 0) return receive(store, size, prefix, deadline, result);
+  std::vector<std::string> all;
+  std::string combined;
+  Status status = collect(store, size, prefix, deadline, &all);
+  if (status.ok()) status = combine(all, &combined);
+  Status published = publish(store, prefix, status, status.ok() ? combined : status.message());
+  RODA_RETURN_IF_ERROR(status);
+  RODA_RETURN_IF_ERROR(published);
+  *result = std::move(combined);
+  return {};
+}
+
 Status check_agreement(Store& store, int rank, int size, const std::string& prefix, const std::string& text,
                        Deadline deadline) {
   std::string ignored;
   return gather(
       store, rank, size, prefix, text, deadline,
       [](const std::vector<std::string>& all, std::string*) { return compare(all); }, &ignored);
+}
+
+roda_exchange StoreExchange::table() {
+  return {sizeof(roda_exchange), RODA_EXCHANGE_ALL, this, &StoreExchange::put, &StoreExchange::get};
+}
+
+int32_t StoreExchange::put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
+  auto* exchange = static_cast<StoreExchange*>(self);
+  std::string_view text(static_cast<const char*>(value), bytes);
+  return exchange->store_.give(exchange->key(key), exchange->rank_, text).to(error);
+}
+
+int32_t StoreExchange::get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error) {
+  auto* exchange = static_cast<StoreExchange*>(self);
+  const std::string name = exchange->key(key);
+  if (rank == RODA_OF_ALL) return exchange->get_all(name, static_cast<char*>(value), *bytes, error);
+  if (rank == RODA_OF_MISSING) {
+    const std::int32_t missing = exchange->store_.first_missing(name, exchange->size_);
+    std::memcpy(value, &missing, sizeof missing);
+    return RODA_OK;
+  }
+  std::string text;
+  bool found = false;
+  Status status = exchange->store_.take(name, rank, &text, &found);
+  if (!status.ok()) return status.to(error);
+  if (!found) return RODA_IN_PROGRESS;
+  if (text.size() > *bytes) {
+    return Status::invalid(roda::format("the value of '{}' of member {} has {} bytes; there is room for {}", name, rank,
+                                        text.size(), *bytes))
+        .to(error);
+  }
+  std::memcpy(value, text.data(), text.size());
+  *bytes = text.size();
+  return RODA_OK;
+}
+
+int32_t StoreExchange::get_all(const std::string& name, char* values, size_t bytes, roda_error* error) {
+  std::vector<std::string> all;
+  bool found = false;
+  Status status = store_.take_all(name, size_, &all, &found);
+  if (!status.ok()) return status.to(error);
+  if (!found) return RODA_IN_PROGRESS;
+  const std::size_t each = bytes / all.size();
+  for (std::size_t member = 0; member < all.size(); ++member) {
+    if (all[member].size() != each) {
+      return Status(RODA_ERR_PRECONDITION,
+                    roda::format("member {} of the group published {} bytes under '{}' where {} were expected: its "
+                                 "plugin differs",
+                                 member, all[member].size(), name, each))
+          .to(error);
+    }
+    std::copy_n(all[member].data(), each, values + member * each);
+  }
+  return RODA_OK;
 }
 
 }  // namespace roda

@@ -18,7 +18,6 @@
 #include "plugins/base/unique_fd.h"
 
 namespace roda {
-
 namespace {
 
 constexpr const char* kBootIdFile = "/proc/sys/kernel/random/boot_id";
@@ -60,80 +59,6 @@ Status concatenate(const std::vector<std::string>& all, std::string* result) {
   return {};
 }
 
-}  // namespace
-
-HostIdentity this_host(const std::string& hostname_override) {
-  HostIdentity host;
-  std::ifstream(kBootIdFile) >> host.boot_id;
-  host.hostname = hostname_override;
-  if (host.hostname.empty()) {
-    char name[HOST_NAME_MAX + 1] = "";
-    if (::gethostname(name, sizeof name - 1) == 0) host.hostname = name;
-  }
-  // It travels in a line of text.
-  std::replace_if(
-      host.hostname.begin(), host.hostname.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }, '_');
-  struct stat info {};
-  if (::stat("/proc/self/ns/net", &info) == 0) host.network_namespace = info.st_ino;
-  return host;
-}
-
-Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline) {
-  std::uint64_t nonce = 0;
-  if (::getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
-    return Status::system("getrandom failed");
-  }
-  const std::string mine = roda::format("process {} on host {} #{:016x}", ::getpid(), host.hostname, nonce);
-  const std::string key = roda::format("{}/owner/{}", prefix, rank);
-  std::string owner;
-  RODA_RETURN_IF_ERROR(store.put_if_absent(key, mine));
-  RODA_RETURN_IF_ERROR(store.wait(key, deadline, &owner));
-  if (owner == mine) return {};
-  return Status(
-      RODA_ERR_PRECONDITION,
-      roda::format("rank {} was started twice: {} has this number too. Give every process its own HOROVOD_RANK, "
-                   "and every job its own rendezvous",
-                   rank, owner.substr(0, owner.find(" #"))),
-      rank);
-}
-
-Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
-                const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports) {
-  if (size < 1 || rank < 0 || rank >= size) {
-    return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
-  }
-  RankReport mine{this_host(knobs.hostname),
-                  static_cast<int>(::getpid()),
-                  note,
-                  store.ends(),
-                  core_budget(),
-                  knobs.local_rank,
-                  knobs.local_size,
-                  knobs.cross_rank,
-                  knobs.cross_size};
-  // Without it the others take this rank for one of another host.
-  if (mine.host.boot_id.empty()) {
-    const UniqueFd file(::open(kBootIdFile, O_RDONLY | O_CLOEXEC));
-    if (!file && errno != ENOENT && errno != EACCES) {
-      return Status::system(roda::format("opening {}: {}", kBootIdFile, std::strerror(errno)));
-    }
-  }
-  std::string table;
-  RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
-  std::vector<RankReport> all;
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    if (!from_line(line, &all.emplace_back())) return Status::unknown("a malformed table of ranks");
-  }
-  if (all.size() != static_cast<std::size_t>(size)) return Status::unknown("a table of ranks of the wrong size");
-  *reports = std::move(all);
-  return {};
-}
-
-// --- the hosts that the reports tell of ------------------------------------------------------------------------------
-
-namespace {
-
 using Ranks = std::vector<int>;
 
 std::vector<topology::Host> group_hosts(const std::vector<RankReport>& reports) {
@@ -141,7 +66,7 @@ std::vector<topology::Host> group_hosts(const std::vector<RankReport>& reports) 
   std::vector<HostIdentity> known;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const HostIdentity& identity = reports[rank].host;
-    const auto found = std::find(known.begin(), known.end(), identity);
+    const auto found = std::ranges::find(known, identity);
     const auto host = static_cast<std::size_t>(found - known.begin());
     if (found == known.end()) {
       known.push_back(identity);
@@ -218,6 +143,74 @@ Ranks cross_group(const std::vector<Ranks>& members, int local_rank) {
 }
 
 }  // namespace
+
+HostIdentity this_host(const std::string& hostname_override) {
+  HostIdentity host;
+  std::ifstream(kBootIdFile) >> host.boot_id;
+  host.hostname = hostname_override;
+  if (host.hostname.empty()) {
+    char name[HOST_NAME_MAX + 1] = "";
+    if (::gethostname(name, sizeof name - 1) == 0) host.hostname = name;
+  }
+  // It travels in a line of text.
+  std::replace_if(
+      host.hostname.begin(), host.hostname.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }, '_');
+  struct stat info {};
+  if (::stat("/proc/self/ns/net", &info) == 0) host.network_namespace = info.st_ino;
+  return host;
+}
+
+Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline) {
+  std::uint64_t nonce = 0;
+  if (::getrandom(&nonce, sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
+    return Status::system("getrandom failed");
+  }
+  const std::string mine = roda::format("process {} on host {} #{:016x}", ::getpid(), host.hostname, nonce);
+  const std::string key = roda::format("{}/owner/{}", prefix, rank);
+  std::string owner;
+  RODA_RETURN_IF_ERROR(store.put_if_absent(key, mine));
+  RODA_RETURN_IF_ERROR(store.wait(key, deadline, &owner));
+  if (owner == mine) return {};
+  return Status(
+      RODA_ERR_PRECONDITION,
+      roda::format("rank {} was started twice: {} has this number too. Give every process its own HOROVOD_RANK, "
+                   "and every job its own rendezvous",
+                   rank, owner.substr(0, owner.find(" #"))),
+      rank);
+}
+
+Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
+                const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
+  }
+  RankReport mine{this_host(knobs.hostname),
+                  static_cast<int>(::getpid()),
+                  note,
+                  store.ends(),
+                  core_budget(),
+                  knobs.local_rank,
+                  knobs.local_size,
+                  knobs.cross_rank,
+                  knobs.cross_size};
+  // Without it the others take this rank for one of another host.
+  if (mine.host.boot_id.empty()) {
+    const UniqueFd file(::open(kBootIdFile, O_RDONLY | O_CLOEXEC));
+    if (!file && errno != ENOENT && errno != EACCES) return Status::of_errno(roda::format("opening {}", kBootIdFile));
+  }
+  std::string table;
+  RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
+  std::vector<RankReport> all;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (!from_line(line, &all.emplace_back())) return Status::unknown("a malformed table of ranks");
+  }
+  if (all.size() != static_cast<std::size_t>(size)) return Status::unknown("a table of ranks of the wrong size");
+  *reports = std::move(all);
+  return {};
+}
+
+// --- the hosts that the reports tell of ------------------------------------------------------------------------------
 
 Status find_hosts(const std::vector<RankReport>& reports, Topology* topology) {
   Topology found;

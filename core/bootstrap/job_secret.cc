@@ -1,4 +1,4 @@
-#include "core/bootstrap/job_secret.h"
+#include "core/bootstrap/rendezvous.h"
 
 #include <fcntl.h>
 #include <mbedtls/base64.h>
@@ -14,7 +14,6 @@
 #include "plugins/base/unique_fd.h"
 
 namespace roda {
-
 namespace {
 
 // `is_text`: people write files with editors, which end the last line.
@@ -25,7 +24,7 @@ Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
   while (size < sizeof buffer) {
     ssize_t got = ::read(fd, buffer + size, sizeof buffer - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) status = Status::system(roda::format("reading {}: {}", what, std::strerror(errno)));
+    if (got < 0) status = Status::of_errno(roda::format("reading {}", what));
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
   }
@@ -41,6 +40,21 @@ Status read_all(int fd, const std::string& what, bool is_text, Secret* secret) {
   return {};
 }
 
+Status read_secret_fd_once(int fd, Secret* secret) {
+  static Mutex mutex;
+  static Secret* kept RODA_GUARDED_BY(mutex) = nullptr;  // for a second init; lives as long as the process
+  static int kept_fd RODA_GUARDED_BY(mutex) = -1;
+  const MutexLock lock(mutex);
+  if (kept == nullptr || kept_fd != fd) {
+    Secret read;
+    RODA_RETURN_IF_ERROR(read_secret_fd(fd, &read));
+    delete std::exchange(kept, new Secret(std::move(read)));
+    kept_fd = fd;
+  }
+  *secret = *kept;
+  return {};
+}
+
 }  // namespace
 
 Status read_secret_file(const std::string& path, Secret* secret) {
@@ -48,7 +62,7 @@ Status read_secret_file(const std::string& path, Secret* secret) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: {}", path, std::strerror(errno)));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return Status::system(roda::format("{}: {}", path, std::strerror(errno)));
+  if (::fstat(fd.get(), &info) != 0) return Status::of_errno(path);
   if (!S_ISREG(info.st_mode)) return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: not a regular file", path));
   if (info.st_uid != ::geteuid()) {
     return Status::auth(roda::format("HOROVOD_SECRET_FILE={}: belongs to user {}, not to this one ({})", path,
@@ -80,25 +94,6 @@ Status decode_base64(std::string_view text, Secret* secret) {
   *secret = std::move(decoded);
   return {};
 }
-
-namespace {
-
-Status read_secret_fd_once(int fd, Secret* secret) {
-  static Mutex mutex;
-  static Secret* kept RODA_GUARDED_BY(mutex) = nullptr;  // for a second init; lives as long as the process
-  static int kept_fd RODA_GUARDED_BY(mutex) = -1;
-  const MutexLock lock(mutex);
-  if (kept == nullptr || kept_fd != fd) {
-    Secret read;
-    RODA_RETURN_IF_ERROR(read_secret_fd(fd, &read));
-    delete std::exchange(kept, new Secret(std::move(read)));
-    kept_fd = fd;
-  }
-  *secret = *kept;
-  return {};
-}
-
-}  // namespace
 
 Status load_secret(const Knobs& knobs, Secret* secret) {
   Status status;

@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "core/bootstrap/hosts.h"
-#include "core/bootstrap/job_secret.h"
 #include "core/bootstrap/local_meeting.h"
 #include "core/bootstrap/rendezvous.h"
-#include "core/bootstrap/tcp_store.h"
 #include "core/knobs/table.h"
 #include "plugins/base/address.h"
 #include "plugins/base/format.h"
@@ -120,25 +118,6 @@ Status check_size(const DeclaredJob& declared, const roda_bootstrap& bootstrap, 
       declared.launcher, declared.rank, declared.size, declared.evidence, bootstrap.name, size, size == 1 ? "" : "es",
       bootstrap.name, knobs::kOwnRendezvous, declared.is_one_host ? "" : " at MASTER_ADDR"));
 }
-
-}  // namespace
-
-Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members,
-                         const DeclaredJob& declared, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
-  Job job(bootstrap);
-  RODA_RETURN_IF_ERROR(job.start(host, members, knobs->gloo_timeout_seconds));
-  if (members.is_everybody()) RODA_RETURN_IF_ERROR(check_size(declared, bootstrap, job.size()));
-  Invitation invitation;
-  RODA_RETURN_IF_ERROR(exchange(job, *knobs, &invitation));
-  RODA_RETURN_IF_ERROR(accept(invitation, std::chrono::seconds(knobs->gloo_timeout_seconds), secret, store));
-  knobs->rank = job.rank();
-  knobs->size = job.size();
-  return {};
-}
-
-// --- by variables ---------------------------------------------------------------------------------------------------
-
-namespace {
 
 constexpr int kPortsTried = 16;
 constexpr std::chrono::seconds kTakeover{3};  // for the process that had a job's name before to end
@@ -265,6 +244,21 @@ Status meet(const DeclaredJob& job, const Knobs& knobs, Deadline deadline, Place
 
 }  // namespace
 
+Status join_launched_job(const roda_bootstrap& bootstrap, const roda_host* host, const Members& members,
+                         const DeclaredJob& declared, Knobs* knobs, Secret* secret, std::unique_ptr<Store>* store) {
+  Job job(bootstrap);
+  RODA_RETURN_IF_ERROR(job.start(host, members, knobs->gloo_timeout_seconds));
+  if (members.is_everybody()) RODA_RETURN_IF_ERROR(check_size(declared, bootstrap, job.size()));
+  Invitation invitation;
+  RODA_RETURN_IF_ERROR(exchange(job, *knobs, &invitation));
+  RODA_RETURN_IF_ERROR(accept(invitation, std::chrono::seconds(knobs->gloo_timeout_seconds), secret, store));
+  knobs->rank = job.rank();
+  knobs->size = job.size();
+  return {};
+}
+
+// --- by variables ---------------------------------------------------------------------------------------------------
+
 std::vector<int> ports_above(int port) {
   std::vector<int> ports;
   const int first = port + kPortsTried < 65536 ? port + 1 : port - kPortsTried;
@@ -294,7 +288,7 @@ Status join_declared_job(const DeclaredJob& job, Knobs* knobs, Secret* secret, s
     *last = std::move(place);
   }
   const Place& place = **last;
-  RODA_RETURN_IF_ERROR(TcpStore::connect(place.host, place.port, place.secret, timeout, store));
+  RODA_RETURN_IF_ERROR(connect_store(place.host, place.port, place.secret, timeout, store));
   knobs->rank = job.rank;
   knobs->size = job.size;
   *secret = place.secret;

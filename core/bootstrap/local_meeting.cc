@@ -10,14 +10,12 @@
 #include <cstring>
 #include <set>
 #include <thread>
-#include <vector>
 
 #include "plugins/base/format.h"
 #include "plugins/base/hmac.h"
 #include "plugins/base/log.h"
 
 namespace roda {
-
 namespace {
 
 // What a rank says first.
@@ -44,7 +42,7 @@ struct Address {
 
 Status open_socket(UniqueFd* fd) {
   fd->reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  return *fd ? Status() : Status::system(roda::format("socket: {}", std::strerror(errno)));
+  return *fd ? Status() : Status::of_errno("socket");
 }
 
 // Who is at the other end: for one that connects as it was then, for one that listens as it was when it began to.
@@ -68,7 +66,7 @@ Status connect_to(const std::string& name, Deadline deadline, UniqueFd* socket) 
   RODA_RETURN_IF_ERROR(open_socket(socket));
   while (::connect(socket->get(), address.get(), address.length) != 0) {
     const bool is_early = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
-    if (!is_early) return Status::system(roda::format("connecting to rank 0 on this host: {}", std::strerror(errno)));
+    if (!is_early) return Status::of_errno("connecting to rank 0 on this host");
     if (Store::Clock::now() >= deadline) return Status::timeout("rank 0 has not come on this host, under this user");
     std::this_thread::sleep_for(kAttemptPause);
   }
@@ -96,15 +94,14 @@ Status LocalMeeting::open(const std::string& name, Deadline deadline) {
   RODA_RETURN_IF_ERROR(open_socket(&listener_));
   guard_ = ForkGuard(listener_.get());
   while (::bind(listener_.get(), address.get(), address.length) != 0) {
-    if (errno != EADDRINUSE) return Status::system(roda::format("binding a socket: {}", std::strerror(errno)));
+    if (errno != EADDRINUSE) return Status::of_errno("binding a socket");
     if (Store::Clock::now() >= deadline) {
       return Status::precondition(
           "another rank 0 of this job runs on this host: give every job a MASTER_PORT of its own");
     }
     std::this_thread::sleep_for(kAttemptPause);
   }
-  if (::listen(listener_.get(), SOMAXCONN) != 0)
-    return Status::system(roda::format("listen: {}", std::strerror(errno)));
+  if (::listen(listener_.get(), SOMAXCONN) != 0) return Status::of_errno("listen");
   return {};
 }
 
@@ -161,7 +158,7 @@ std::string LocalMeeting::missing(int size) const {
 
 Status LocalMeeting::wait_for_all(int size, Deadline deadline) {
   const auto has_come = [](const Guest& guest) { return guest.rank >= 0; };
-  while (std::count_if(guests_.begin(), guests_.end(), has_come) < size - 1) {
+  while (std::ranges::count_if(guests_, has_come) < size - 1) {
     std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
     for (const Guest& guest : guests_) entries.push_back({guest.socket.get(), POLLIN, 0});
     if (!wait_readable(&entries, deadline) && Store::Clock::now() >= deadline) return Status::timeout(missing(size));

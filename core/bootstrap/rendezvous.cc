@@ -7,9 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/bootstrap/job_secret.h"
 #include "core/bootstrap/store_server.h"
-#include "core/bootstrap/tcp_store.h"
 #include "plugins/base/format.h"
 #include "plugins/base/mutex.h"
 
@@ -34,8 +32,8 @@ Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* st
   }
   Secret loaded;
   RODA_RETURN_IF_ERROR(load_secret(knobs, &loaded));
-  RODA_RETURN_IF_ERROR(TcpStore::connect(knobs.rendezvous_addr, knobs.rendezvous_port, loaded,
-                                         std::chrono::seconds(knobs.gloo_timeout_seconds), store));
+  RODA_RETURN_IF_ERROR(connect_store(knobs.rendezvous_addr, knobs.rendezvous_port, loaded,
+                                     std::chrono::seconds(knobs.gloo_timeout_seconds), store));
   *secret = std::move(loaded);
   return {};
 }
@@ -58,8 +56,6 @@ void keep(std::unique_ptr<StoreServer> server) {
 }  // namespace
 
 Invitation::~Invitation() { explicit_bzero(secret, sizeof secret); }
-
-Status Invitation::status() const { return code == RODA_OK ? Status() : Status(code, text, 0); }
 
 void Invitation::refuse(const Status& why) {
   code = why.code();
@@ -100,7 +96,7 @@ Status reach_store(const Places& places, const Secret& secret, Deadline deadline
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
       if (left.count() <= 0) return status;
       const auto patience = round.size() == 1 ? left : std::min<std::chrono::milliseconds>(left, kOneAttempt);
-      const Status tried = TcpStore::connect(place.host(), place.port(), secret, patience, store);
+      const Status tried = connect_store(place.host(), place.port(), secret, patience, store);
       *reached = place;
       if (tried.ok()) return {};
       // A server that wants another secret tells more than a place where nobody listens.

@@ -16,9 +16,28 @@
 
 namespace roda {
 
+// From HOROVOD_SECRET_FILE (refused unless it is a regular file of this user that nobody else can read; one newline at
+// its end does not count), where that can't be read from HOROVOD_SECRET_FD (a pipe or file, read to its end once per
+// process and kept for later calls), without either from _HOROVOD_SECRET_KEY (base64). No source at all, or one that is
+// too short, is an error that says what to set. A number of a descriptor says little in a program that a rank started,
+// so the file comes first.
+Status load_secret(const Knobs& knobs, Secret* secret);
+
+Status read_secret_file(const std::string& path, Secret* secret);
+Status read_secret_fd(int fd, Secret* secret);  // closes the descriptor
+Status decode_base64(std::string_view text, Secret* secret);
+
+// 64 hexadecimal characters from 32 random bytes: survives files, pipes and text editors.
+Status generate_secret(Secret* secret);
+
 // As the settings say. Without a rendezvous address: a job of one process, a LocalStore and a generated secret. With
-// one: the launcher's secret and a TcpStore, connected within gloo_timeout_seconds. Blocks.
+// one: the launcher's secret and its store, connected within gloo_timeout_seconds. Blocks.
 Status open_store(const Knobs& knobs, Secret* secret, std::unique_ptr<Store>* store);
+
+// A client of the StoreServer there; blocks until connected and authenticated, at most `timeout`. Losing the server is
+// an error that stays and names it; there is no reconnecting.
+Status connect_store(const std::string& host, int port, const Secret& secret, std::chrono::milliseconds timeout,
+                     std::unique_ptr<Store>* store);
 
 // The store's keys of one generation of a job begin with "<scope>/" (store.h).
 std::string scope_of(std::uint64_t generation);
@@ -33,7 +52,7 @@ struct Invitation {
   std::uint8_t secret[256] = {};
 
   ~Invitation();
-  Status status() const;  // of the rank that invites
+  Status status() const { return code == RODA_OK ? Status() : Status(code, text, 0); }  // of the rank that invites
   void refuse(const Status& why);
   // The secret is of generate_secret's length. Addresses for which there is no room are left out.
   void offer(const std::vector<SocketAddress>& addresses, int port, const Secret& secret);

@@ -1,7 +1,20 @@
 #include "core/bootstrap/store.h"
+
+#include <cstdlib>
+
+#include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
 
 namespace roda {
+namespace {
+
+constexpr int kOfNobody = -1;  // the rank of what was put
+
+Status wait_timed_out(const std::string& key) {
+  return Status::timeout(roda::format("nobody has put '{}' in time", key));
+}
+
+}  // namespace
 
 Status check_sizes(std::string_view key, std::string_view value) {
   if (key.empty() || key.size() > Store::kMaxKey) {
@@ -15,84 +28,78 @@ Status check_sizes(std::string_view key, std::string_view value) {
   return {};
 }
 
-Status wait_timed_out(const std::string& key) {
-  return Status::timeout(roda::format("nobody has put '{}' in time", key));
-}
-
 Status look_for_failures(Store& store, const std::string& prefix) {
   std::string nothing;
   bool found = false;
   return store.get(prefix + "/a key that nobody puts", &nothing, &found);
 }
 
-Status LocalStore::put(const std::string& key, std::string_view value) {
+Status Store::wait(const std::string& key, Deadline deadline, std::string* value) {
+  bool found = false;
+  RODA_RETURN_IF_ERROR(ask({StoreOp::kGet, key}, deadline, value, &found));
+  return found ? Status() : wait_timed_out(key);
+}
+
+Status Store::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found,
+                       std::optional<Deadline> deadline) {
+  std::string text;
+  RODA_RETURN_IF_ERROR(ask({StoreOp::kTakeAll, key, count}, deadline, &text, found));
+  if (!*found || (store_wire::values_of(text, values) && static_cast<int>(values->size()) == count)) return {};
+  return Status::invalid(roda::format("the rendezvous sent a malformed gathering for '{}'", key));
+}
+
+Status Store::wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) {
+  bool found = false;
+  RODA_RETURN_IF_ERROR(take_all(key, count, values, &found, deadline));
+  return found ? Status() : wait_timed_out(key);
+}
+
+int Store::first_missing(const std::string& key, int count) {
+  std::string rank;
+  bool found = false;
+  const Status status = ask({StoreOp::kMissing, key, count}, Clock::now() + std::chrono::seconds(1), &rank, &found);
+  return found ? std::atoi(rank.c_str()) : status.rank();
+}
+
+Status Store::leave(const std::string& scope, const Status& how) {
+  return tell(StoreOp::kLeave, scope, how.ok() ? "" : store_wire::text_of(how));
+}
+
+Status LocalStore::tell(StoreOp op, const std::string& key, std::string_view value, int rank) {
+  if (op == StoreOp::kEnter || op == StoreOp::kLeave) return {};
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   const MutexLock lock(mutex_);
-  values_.insert_or_assign(key, std::string(value));
+  const auto [at, is_new] = values_.try_emplace({key, op == StoreOp::kGive ? rank : kOfNobody}, value);
+  if (!is_new && op != StoreOp::kPutIfAbsent) at->second = value;
   changed_.notify_all();
   return {};
 }
 
-Status LocalStore::put_if_absent(const std::string& key, std::string_view value) {
-  RODA_RETURN_IF_ERROR(check_sizes(key, value));
-  const MutexLock lock(mutex_);
-  if (values_.try_emplace(key, value).second) changed_.notify_all();
-  return {};
-}
-
-Status LocalStore::get(const std::string& key, std::string* value, bool* found) {
-  const MutexLock lock(mutex_);
-  auto at = values_.find(key);
-  *found = at != values_.end();
-  if (*found) *value = at->second;
-  return {};
-}
-
-Status LocalStore::wait(const std::string& key, Deadline deadline, std::string* value) {
+Status LocalStore::ask(const Question& question, std::optional<Deadline> deadline, std::string* text, bool* found) {
   MutexLock lock(mutex_);
-  const auto is_there = [&] {
+  *found = changed_.wait_until(lock.held(), deadline.value_or(Deadline()), [&] {
     mutex_.assert_held();
-    return values_.contains(key);
-  };
-  if (!changed_.wait_until(lock.held(), deadline, is_there)) return wait_timed_out(key);
-  *value = values_.at(key);
+    return answer(question, text);
+  });
   return {};
 }
 
-namespace {
-
-// What one rank gives to a gathering is a value as others are, under a key that nobody else has.
-std::string part_of(const std::string& key, int rank) { return roda::format("{} of rank {}", key, rank); }
-
-}  // namespace
-
-Status LocalStore::give(const std::string& key, int rank, std::string_view value) {
-  return LocalStore::put(part_of(key, rank), value);
-}
-
-Status LocalStore::take(const std::string& key, int rank, std::string* value, bool* found) {
-  return LocalStore::get(part_of(key, rank), value, found);
-}
-
-Status LocalStore::take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found) {
-  *found = wait_all(key, count, Clock::now(), values).ok();
-  return {};
-}
-
-Status LocalStore::wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values) {
-  std::vector<std::string> all(static_cast<std::size_t>(count));
-  for (int rank = 0; rank < count; ++rank) {
-    RODA_RETURN_IF_ERROR(LocalStore::wait(part_of(key, rank), deadline, &all[static_cast<std::size_t>(rank)]));
+bool LocalStore::answer(const Question& question, std::string* answer) const {
+  if (question.op == StoreOp::kGet || question.op == StoreOp::kTake) {
+    const auto at = values_.find({question.key, question.op == StoreOp::kTake ? question.number : kOfNobody});
+    if (at != values_.end()) *answer = at->second;
+    return at != values_.end();
   }
-  *values = std::move(all);
-  return {};
-}
-
-int LocalStore::first_missing(const std::string& key, int count) {
-  const MutexLock lock(mutex_);
-  int rank = 0;
-  while (rank < count && values_.contains(part_of(key, rank))) ++rank;
-  return rank < count ? rank : -1;
+  std::map<int, std::string> given;
+  for (int rank = 0; rank < question.number; ++rank) {
+    const auto at = values_.find({question.key, rank});
+    const bool is_missing = at == values_.end();
+    if (is_missing) *answer = std::to_string(rank);
+    if (is_missing) return question.op == StoreOp::kMissing;
+    given.emplace(rank, at->second);
+  }
+  *answer = question.op == StoreOp::kTakeAll ? store_wire::text_of(given) : "-1";
+  return true;
 }
 
 }  // namespace roda

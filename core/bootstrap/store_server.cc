@@ -24,7 +24,6 @@
 #include "plugins/base/socket.h"
 
 namespace roda {
-
 namespace {
 
 constexpr std::uint64_t kListener = 0;
@@ -41,23 +40,23 @@ class StoreServer::Loop {
         options_(options),
         handler_(options.max_bytes,
                  [this](std::uint64_t id, const store_wire::Response& response) { answer(id, response); }) {
-    connection_options_.service = store_wire::kService;
-    connection_options_.max_frame = store_wire::kMaxFrame;
-    connection_options_.max_queued = options.max_queued;
-    connection_options_.handshake_timeout = options.handshake_timeout;
+    connection_options_ = {.service = store_wire::kService,
+                           .max_frame = store_wire::kMaxFrame,
+                           .max_queued = options.max_queued,
+                           .handshake_timeout = options.handshake_timeout};
   }
 
   Status open(UniqueFd listener) {
     wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake_) return Status::system(roda::format("eventfd: {}", std::strerror(errno)));
+    if (!wake_) return Status::of_errno("eventfd");
     listener_ = std::move(listener);
     listener_guard_ = ForkGuard(listener_.get());
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-    if (!epoll_) return Status::system(roda::format("epoll_create1: {}", std::strerror(errno)));
+    if (!epoll_) return Status::of_errno("epoll_create1");
     epoll_guard_ = ForkGuard(epoll_.get());
     if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN) ||
         !watch(EPOLL_CTL_ADD, wake_.get(), kOrders, EPOLLIN)) {
-      return Status::system(roda::format("epoll_ctl: {}", std::strerror(errno)));
+      return Status::of_errno("epoll_ctl");
     }
     return {};
   }

@@ -5,7 +5,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::store_wire {
-
 namespace {
 
 constexpr std::size_t kRequestHeader = 7;

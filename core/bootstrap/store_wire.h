@@ -21,17 +21,7 @@ inline constexpr std::size_t kMaxFrame = 7 + Store::kMaxKey + Store::kMaxValue;
 // The value of kEnter and kTake is the rank; that of kLeave is empty, or tells of a failure; that of kTakeAll is the
 // number of ranks and the offset in their text where the answer begins, which is as much as a frame takes; that of
 // kMissing is the number of ranks, and its answer comes at once.
-enum class Op : std::uint8_t {
-  kPut = 1,
-  kGet = 2,
-  kPutIfAbsent = 3,
-  kEnter = 4,
-  kLeave = 5,
-  kGive = 6,
-  kTake = 7,
-  kTakeAll = 8,
-  kMissing = 9
-};
+using Op = StoreOp;
 // kFailed: the value will not come, for the failure that the answer tells of.
 enum class Outcome : std::uint8_t { kValue = 0, kError = 1, kFailed = 2 };
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/control/host_tree.h"
+#include "core/control/host_links.h"
 #include "plugins/base/log.h"
 
 namespace roda::control {
@@ -297,9 +297,7 @@ Status ControlPlane::set_timer() {
   itimerspec when{};
   when.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
   when.it_value.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
-  if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) {
-    return Status::of_errno("timerfd_settime");
-  }
+  if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) return Status::of_errno("timerfd_settime");
   timer_due_ = due;
   return {};
 }

@@ -23,7 +23,6 @@
 #include "core/control/host_segment.h"
 #include "core/wire/combiner.h"
 #include "plugins/base/coarse_clock.h"
-#include "plugins/base/secret.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
 

@@ -3,12 +3,10 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
 
-#include "core/control/host_tree.h"
 #include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
@@ -23,11 +21,7 @@ constexpr std::size_t kMaxFrame = 2u << 20;
 const std::string kNoAddress = "! ";  // in place of the address: the reason why there is none
 
 ConnectionOptions connection_options(std::chrono::milliseconds silence) {
-  ConnectionOptions options;
-  options.service = kService;
-  options.silence = silence;
-  options.max_frame = kMaxFrame;
-  return options;
+  return {.service = kService, .max_frame = kMaxFrame, .silence = silence};
 }
 
 Status poll_for(Store& store, const std::string& key, int fd, bool write, Deadline deadline, const std::string& what) {
@@ -75,9 +69,7 @@ Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureCo
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = connection->fd();
-  if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
-    return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
-  }
+  if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return Status::of_errno("epoll_ctl");
   links_.push_back({rank, is_above, std::move(connection)});
   return {};
 }
@@ -101,8 +93,8 @@ Status HostLinks::accept_all(Store& store, const std::vector<std::int32_t>& chil
   const ForkGuard listener_guard(listener.get());
   std::vector<std::unique_ptr<SecureConnection>> strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
-    const auto missing = std::find_if(children.begin(), children.end(), [&](std::int32_t child) {
-      return std::none_of(links_.begin(), links_.end(), [child](const Link& link) { return link.rank == child; });
+    const auto missing = std::ranges::find_if(children, [&](std::int32_t child) {
+      return std::ranges::none_of(links_, [child](const Link& link) { return link.rank == child; });
     });
     const Status status = poll_for(store, options.key, listener.get(), false, options.deadline,
                                    "waiting for rank " + std::to_string(*missing) +
@@ -142,8 +134,8 @@ Status HostLinks::identify(std::vector<std::unique_ptr<SecureConnection>>* stran
     if (frame.size() == 1 + sizeof rank && frame[0] == static_cast<std::uint8_t>(Frame::kHello)) {
       std::memcpy(&rank, frame.data() + 1, sizeof rank);
     }
-    const bool known = std::any_of(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == rank; });
-    if (known || std::find(children.begin(), children.end(), rank) == children.end()) {
+    const bool known = std::ranges::any_of(links_, [&](const Link& l) { return l.rank == rank; });
+    if (known || std::ranges::find(children, rank) == children.end()) {
       return Status::precondition("Rank " + std::to_string(rank) + " at " + c->peer() +
                                   " was started twice, or is no leader of a host below this one");
     }
@@ -156,9 +148,7 @@ Status HostLinks::identify(std::vector<std::unique_ptr<SecureConnection>>* stran
 Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
   std::string text;
   RODA_RETURN_IF_ERROR(store.wait(address_key(options, parent), options.deadline, &text));
-  if (text.starts_with(kNoAddress)) {
-    return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
-  }
+  if (text.starts_with(kNoAddress)) return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
   std::istringstream words(text);
   std::string host, rest;
   int port = 0;
@@ -288,7 +278,7 @@ void HostLinks::send_abort(const Status& cause) {
 }
 
 bool HostLinks::unsent() const {
-  return std::any_of(links_.begin(), links_.end(), [](const Link& l) { return !l.left && !l.queue.empty(); });
+  return std::ranges::any_of(links_, [](const Link& l) { return !l.left && !l.queue.empty(); });
 }
 
 void HostLinks::depart() {
@@ -301,7 +291,7 @@ void HostLinks::depart() {
 Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
                        const Options& options, std::unique_ptr<HostLinks>* out) {
   const auto leader = [&](int host) { return leaders[static_cast<std::size_t>(host)]; };
-  const auto host = static_cast<int>(std::find(leaders.begin(), leaders.end(), self) - leaders.begin());
+  const auto host = static_cast<int>(std::ranges::find(leaders, self) - leaders.begin());
   const HostPlace place = place_of(host, static_cast<int>(leaders.size()), options.fan_out);
   std::vector<std::int32_t> children;
   for (const int child : place.children) children.push_back(leader(child));

@@ -87,10 +87,6 @@ std::size_t HostSegment::up_offset() const {
 
 std::size_t HostSegment::rooms_offset() const { return aligned(up_offset() + LogRing::bytes_for(kUpCells, 1)); }
 
-std::size_t HostSegment::hosts_offset() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
-
-std::size_t HostSegment::total_bytes() const { return hosts_offset() + hosts_.size(); }
-
 std::span<std::byte> HostSegment::room(int local) const {
   return {segment_.data() + rooms_offset() + static_cast<std::size_t>(local) * kRoomBytes, kRoomBytes};
 }
@@ -121,7 +117,7 @@ void HostSegment::layout() {
 
 Status HostSegment::form(Store& store, const std::string& key, const std::vector<std::int32_t>& ranks,
                          std::int32_t self, std::string hosts, Deadline deadline, std::unique_ptr<HostSegment>* out) {
-  const auto at = std::find(ranks.begin(), ranks.end(), self);
+  const auto at = std::ranges::find(ranks, self);
   std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin()), std::move(hosts)));
   const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (bell < 0) return Status::of_errno("eventfd");
@@ -201,9 +197,7 @@ Status HostSegment::send_to(int peer, const std::string& address, Store& store, 
   int attempts = 0;
   for (bool sent = false; !sent;) {
     RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
-    if (!sent && std::chrono::steady_clock::now() > deadline) {
-      return timed_out(world_rank(peer), "to take descriptors");
-    }
+    if (!sent && std::chrono::steady_clock::now() > deadline) return timed_out(world_rank(peer), "to take descriptors");
     if (sent) break;
     // A mailbox holds ten messages (net.unix.max_dgram_qlen): ranks that only sent would wait for each other for ever.
     RODA_RETURN_IF_ERROR(take_all(mailbox));

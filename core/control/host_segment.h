@@ -5,8 +5,6 @@
 // Threads: the holder of the baton, but abort() and aborted() from any thread.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -75,8 +73,8 @@ class HostSegment {
   std::size_t log_offset() const;
   std::size_t up_offset() const;
   std::size_t rooms_offset() const;
-  std::size_t hosts_offset() const;
-  std::size_t total_bytes() const;
+  std::size_t hosts_offset() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
+  std::size_t total_bytes() const { return hosts_offset() + hosts_.size(); }
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
   Status send_to(int local, const std::string& address, Store& store, const std::string& key, FdMailbox* mailbox,

@@ -6,9 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <climits>
-#include <cstring>
 #include <ctime>
 #include <utility>
 
@@ -28,15 +26,13 @@ Status Bells::open(Bells* bells) {
   for (const auto& [poll, wake] :
        {std::pair(&bells->engine_poll_, &bells->engine_wake_), std::pair(&bells->holder_poll_, &bells->holder_wake_)}) {
     poll->reset(epoll_create1(EPOLL_CLOEXEC));
-    if (!*poll) return Status::system(std::string("epoll_create1 failed: ") + std::strerror(errno));
+    if (!*poll) return Status::of_errno("epoll_create1");
     wake->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!*wake) return Status::system(std::string("eventfd failed: ") + std::strerror(errno));
+    if (!*wake) return Status::of_errno("eventfd");
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = wake->get();
-    if (epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event) != 0) {
-      return Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
-    }
+    if (epoll_ctl(poll->get(), EPOLL_CTL_ADD, wake->get(), &event) != 0) return Status::of_errno("epoll_ctl");
   }
   return {};
 }
@@ -77,7 +73,7 @@ Status Bells::watch(int fd, std::uint32_t engine_events) {
   bool watched = epoll_ctl(holder_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   event.events = engine_events;
   watched = watched && epoll_ctl(engine_poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-  return watched ? Status() : Status::system(std::string("epoll_ctl failed: ") + std::strerror(errno));
+  return watched ? Status() : Status::of_errno("epoll_ctl");
 }
 
 void Bells::listen() const {

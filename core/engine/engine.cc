@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/engine/tuning.h"
 #include "plugins/base/format.h"
 #include "plugins/base/log.h"
 
@@ -13,13 +12,11 @@ namespace {
 constexpr const char* kRankMark = "{rank}";  // in a timeline's name: every rank writes a file of its own
 
 negotiate::Settings settings_of(const Parts& parts) {
-  negotiate::Settings s;
-  s.size = parts.topology.size();
-  s.cache_capacity = parts.knobs.cache_capacity;
-  s.buckets = bucket_rules(parts, static_cast<std::size_t>(parts.knobs.fusion_threshold));
-  s.outstanding = parts.knobs.outstanding_buckets;
-  s.hold = parts.knobs.cycle_time_ms.value_or(0) > 0;
-  return s;
+  return {.size = parts.topology.size(),
+          .cache_capacity = parts.knobs.cache_capacity,
+          .buckets = bucket_rules(parts, static_cast<std::size_t>(parts.knobs.fusion_threshold)),
+          .outstanding = parts.knobs.outstanding_buckets,
+          .hold = parts.knobs.cycle_time_ms.value_or(0) > 0};
 }
 
 }  // namespace
@@ -125,8 +122,7 @@ class Engine::Limit {
 };
 
 // Takes the baton, or waits for news. True when it was taken. The analysis does not follow what `taken` knows.
-template <typename Done>
-RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
+RODA_UNCHECKED bool Engine::take_or_wait(auto done, const Limit& limit) {
   if (baton_.try_take()) return true;
   baton_.want();
   bool taken = false;
@@ -144,8 +140,7 @@ RODA_UNCHECKED bool Engine::take_or_wait(Done done, const Limit& limit) {
   return taken;
 }
 
-template <typename Done>
-void Engine::drive_until(Done done, std::int64_t limit_us) {
+void Engine::drive_until(auto done, std::int64_t limit_us) {
   // A look at the clock takes longer than a turn that spins, and is nothing beside one that yields.
   Limit limit(limit_us, wait_policy_.spins() ? 16 : 1);
   const auto is_over = [&] { return done() || limit.is_over(); };
@@ -432,8 +427,8 @@ void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
 
 void Engine::failed(const LaunchRun& run, const Status& status) {
   suspect(Status(status.code(),
-                 "Rank " + std::to_string(parts_.rank) + ": " + run.describe() + " failed: " + status.message() +
-                     " The contents of outputs are undefined.",
+                 roda::format("Rank {}: {} failed: {} The contents of outputs are undefined.", parts_.rank,
+                              run.describe(), status.message()),
                  status.rank() >= 0 ? status.rank() : parts_.rank));
 }
 

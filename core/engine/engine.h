@@ -9,7 +9,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,6 @@
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
 #include "core/engine/bucket_demand.h"
-#include "core/engine/hold.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
@@ -215,10 +215,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   // --- waiting threads ---
   class Limit;  // on a wait's time
-  template <typename Done>
-  bool take_or_wait(Done done, const Limit& limit) RODA_TRY_ACQUIRE(true, baton_);
-  template <typename Done>
-  void drive_until(Done done, std::int64_t limit_us = -1);
+  bool take_or_wait(auto done, const Limit& limit) RODA_TRY_ACQUIRE(true, baton_);
+  void drive_until(auto done, std::int64_t limit_us = -1);
   Status await(const SetChange& change);
 
   // --- any thread ---
@@ -267,5 +265,11 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 // when a rank is out of range or named twice. Blocks.
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
                     std::uint64_t generation, std::unique_ptr<Engine>* engine);
+
+// With that fusion threshold, where plans go by those rules (PlanQuery::rules); equal on all ranks.
+negotiate::BucketRules bucket_rules(const Parts& parts, std::size_t threshold, std::uint32_t rules = 0);
+
+// Null: this rank has nothing to tune, or nothing is to be tuned.
+std::unique_ptr<tune::Tuner> make_tuner(const Parts& parts);
 
 }  // namespace roda::engine

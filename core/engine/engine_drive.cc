@@ -214,7 +214,7 @@ bool Engine::apply_log() {
 
 bool Engine::holds_ready() const {
   if (!hold_.is_on() && parts_.device == nullptr) return false;
-  return std::any_of(launcher_.sets().begin(), launcher_.sets().end(), [&](const auto& s) {
+  return std::ranges::any_of(launcher_.sets(), [&](const auto& s) {
     baton_.assert_held();
     const bool fills = s.second->is_member() && negotiator_.filling(s.first).waiting() != 0;
     return fills || (hold_.is_on() && negotiator_.has_ready(s.first));
@@ -313,9 +313,8 @@ void Engine::watch_stalls() {
   for (auto& w : negotiator_.waiting()) {
     if (const Operation* op = submissions_.find(w.set, w.name)) recorder_.missing(op->recorded, w.missing);
     const auto& members = negotiator_.members(w.set);
-    const auto first = std::find_if(members.begin(), members.end(), [&](std::int32_t r) {
-      return !std::binary_search(w.missing.begin(), w.missing.end(), r);
-    });
+    const auto first =
+        std::ranges::find_if(members, [&](std::int32_t r) { return !std::ranges::binary_search(w.missing, r); });
     if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
   }
   auto report = stall_watch_.look(mine, now);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "core/engine/tuning.h"
 #include "core/engine/version.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hash.h"
@@ -94,11 +93,8 @@ negotiate::BucketRules bucket_rules(const Parts& parts, std::size_t threshold, s
   buckets.complete = is_told ? threshold : std::min(threshold, buckets.complete);
   buckets.adasum_apart = parts.knobs.deterministic;
   buckets.groups_apart = parts.knobs.disable_group_fusion;
-  PlanQuery large;
-  large.bytes = threshold;
-  large.rules = rules;
-  large.size = parts.topology.size();
-  large.hosts = static_cast<int>(parts.topology.hosts.size());
+  const auto hosts = static_cast<int>(parts.topology.hosts.size());
+  const PlanQuery large{.bytes = threshold, .size = parts.topology.size(), .hosts = hosts, .rules = rules};
   if (parts.planner->fuses_without_copies(large)) buckets.limit = threshold;
   return buckets;
 }

@@ -1,9 +1,7 @@
 #include "core/engine/environment.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "algorithms/select/table.h"
 #include "core/plan/carriers.h"
@@ -20,7 +18,7 @@ void write_log(int level, const char* component, const char* text) {
 }
 
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 // A rule may list fallbacks; one that names only transports that can't run is a wish that can't be met.
@@ -59,7 +57,7 @@ Environment::Environment() : host_(write_log, roda_cpu_device()), loader_(*host_
 Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) {
   const Offer offer{loader_, for_gpus};
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
-  if (const auto signs = std::count(knobs.cpu_operations.begin(), knobs.cpu_operations.end(), '+');
+  if (const auto signs = std::ranges::count(knobs.cpu_operations, '+');
       signs > 0 && static_cast<std::size_t>(signs) >= named.size()) {
     return Status::invalid("HOROVOD_CPU_OPERATIONS='" + knobs.cpu_operations + "' lacks a name beside a '+'");
   }
@@ -160,16 +158,12 @@ std::string Environment::describe_plugins(bool as_json) {
     }
     return j.dump(2);
   }
-  std::ostringstream out;
+  std::string text = loader_.records().empty() ? "  none found\n" : "";
   for (const plugins::PluginRecord* r : loader_.records()) {
-    out << "  " << r->name << std::string(r->name.size() < 10 ? 10 - r->name.size() : 1, ' ')
-        << (r->usable ? "usable      " : "not usable  ") << (r->usable ? r->description : r->reason) << '\n';
+    text += roda::format("  {:<9} {:<10}  {}\n", r->name, r->usable ? "usable" : "not usable",
+                         r->usable ? r->description : r->reason);
   }
-  if (loader_.records().empty()) out << "  none found\n";
-  out << "  looked for in:";
-  for (const std::string& folder : plugins::Loader::search_path()) out << ' ' << folder;
-  out << '\n';
-  return out.str();
+  return text + roda::format("  looked for in: {}\n", roda::join(plugins::Loader::search_path(), " "));
 }
 
 }  // namespace roda::engine

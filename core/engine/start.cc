@@ -10,6 +10,7 @@
 #include "core/bootstrap/hosts.h"
 #include "core/bootstrap/join.h"
 #include "core/bootstrap/rendezvous.h"
+#include "core/bootstrap/store_wire.h"
 #include "core/engine/environment.h"
 #include "core/engine/version.h"
 #include "core/plan/explain.h"
@@ -17,7 +18,6 @@
 #include "core/topology/exchange.h"
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
-#include "core/topology/print.h"
 #include "plugins/base/address.h"
 #include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
@@ -65,7 +65,7 @@ void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
 
 Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
   for (auto& set : *sets) {
-    std::sort(set.begin(), set.end());
+    std::ranges::sort(set);
     for (std::size_t i = 0; i < set.size(); ++i) {
       if (set[i] < 0 || set[i] >= size) {
         return Status::invalid("Tried to register process set with invalid rank: " + std::to_string(set[i]));
@@ -114,18 +114,20 @@ std::string fingerprint(const Knobs& knobs, const Planner& planner, const Topolo
   return text + "\n";
 }
 
+// What the others are told of a rank's failure.
+Status in_words_of(int rank, const Status& status) {
+  return {status.code(), roda::format("Rank {}: {}", rank, status.message()), status.rank() < 0 ? rank : status.rank()};
+}
+
 // Every rank says how it fared so far; the first failure becomes everybody's.
 Status vote(const Parts& parts, const std::string& step, const Status& mine, Deadline deadline) {
   std::string result;
-  const std::string text =
-      mine.ok() ? "" : std::to_string(mine.code()) + " " + std::to_string(mine.rank()) + " " + mine.message();
+  const std::string text = mine.ok() ? "" : store_wire::text_of(mine);
   auto combine = [](const std::vector<std::string>& all, std::string*) {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank].empty()) continue;
-      const std::size_t space = all[rank].find(' '), next = all[rank].find(' ', space + 1);
-      const int origin = std::atoi(all[rank].c_str() + space);
-      return Status(std::atoi(all[rank].c_str()), "Rank " + std::to_string(rank) + ": " + all[rank].substr(next + 1),
-                    origin < 0 ? static_cast<int>(rank) : origin);
+    for (int rank = 0; const std::string& said : all) {
+      const Status theirs = said.empty() ? Status() : store_wire::failure_of(said);
+      if (!theirs.ok()) return in_words_of(rank, theirs);
+      ++rank;
     }
     return Status();
   };
@@ -168,7 +170,7 @@ Status check_transports(const Parts& parts) {
 void show(const Parts& parts) {
   const int rank = parts.rank;
   for (const topology::Shortage& shortage : topology::shortages(parts.topology)) {
-    const bool is_mine = std::binary_search(shortage.ranks.begin(), shortage.ranks.end(), rank);
+    const bool is_mine = std::ranges::binary_search(shortage.ranks, rank);
     if (shortage.is_limit && is_mine) RODA_LOG(warning, "{}", shortage.text);
     if (!shortage.is_limit && rank == 0) RODA_LOG(info, "{}", shortage.text);
   }
@@ -220,10 +222,10 @@ Status meet(const Members& members, Parts* parts, Secret* secret) {
   }
   if (declared.size > 1 && members.is_everybody()) return join_declared_job(declared, knobs, secret, &parts->store);
   if (!members.ranks.empty() && members.ranks.size() != static_cast<std::size_t>(knobs->size.value_or(1))) {
-    return Status::unsupported("init with a list of " + std::to_string(members.ranks.size()) + " of the job's " +
-                               std::to_string(knobs->size.value_or(1)) +
-                               " ranks needs a launcher that a plugin serves (see `roda-info`); use process sets "
-                               "instead");
+    return Status::unsupported(
+        roda::format("init with a list of {} of the job's {} ranks needs a launcher that a plugin serves (see "
+                     "`roda-info`); use process sets instead",
+                     members.ranks.size(), knobs->size.value_or(1)));
   }
   return open_store(*knobs, secret, &parts->store);
 }
@@ -306,8 +308,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   const int rank = parts.knobs.rank.value_or(0);
   const int size = parts.knobs.size.value_or(1);
   if (rank < 0 || rank >= size) {
-    return Status::invalid("HOROVOD_RANK=" + std::to_string(rank) +
-                           " is not below HOROVOD_SIZE=" + std::to_string(size));
+    return Status::invalid(roda::format("HOROVOD_RANK={} is not below HOROVOD_SIZE={}", rank, size));
   }
   logging::set_rank(rank);
   Environment& environment = Environment::get();
@@ -330,10 +331,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
     parts.control->abort(status);
     static_cast<void>(parts.control->service(true));
   }
-  const std::string who = "Rank " + std::to_string(rank) + ": ";
-  const Status left = parts.store->leave(
-      parts.job_key,
-      status.ok() ? status : Status(status.code(), who + status.message(), status.rank() < 0 ? rank : status.rank()));
+  const Status left = parts.store->leave(parts.job_key, status.ok() ? status : in_words_of(rank, status));
   RODA_RETURN_IF_ERROR(status);
   RODA_RETURN_IF_ERROR(left);
   tell_of_start(parts);

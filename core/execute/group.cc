@@ -1,6 +1,5 @@
 #include "core/execute/group.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace roda::execute {

@@ -42,10 +42,9 @@ bool DeviceMemory::Block::is_used() const {
 }
 
 bool DeviceMemory::Block::can_go() const {
-  return lender == nullptr && !is_used() &&
-         std::all_of(registrations.begin(), registrations.end(), [](const Registration& entry) {
-           return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
-         });
+  return lender == nullptr && !is_used() && std::ranges::all_of(registrations, [](const Registration& entry) {
+    return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
+  });
 }
 
 Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
@@ -79,15 +78,9 @@ Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t
   return {};
 }
 
-void DeviceMemory::release() {
-  outgrown_.clear();
-  block_.reset();
-}
-
 void DeviceMemory::register_with(TransportGroup& group) {
   std::vector<Registration>& all = block_->registrations;
-  if (block_->lender == &group ||
-      std::any_of(all.begin(), all.end(), [&](const Registration& r) { return r.group == &group; }))
+  if (block_->lender == &group || std::ranges::any_of(all, [&](const Registration& r) { return r.group == &group; }))
     return;
   Registration entry{&group, block_->memory, false};
   const Status status = group.register_memory(&entry.memory);
@@ -99,7 +92,7 @@ void DeviceMemory::register_with(TransportGroup& group) {
 void DeviceMemory::forget(TransportGroup& group) {
   const auto forget_in = [&](Block& block) {
     const auto is_it = [&](const Registration& entry) { return entry.group == &group; };
-    const auto entry = std::find_if(block.registrations.begin(), block.registrations.end(), is_it);
+    const auto entry = std::ranges::find_if(block.registrations, is_it);
     if (entry == block.registrations.end()) return;
     if (entry->is_registered) group.deregister_memory(&entry->memory);
     block.registrations.erase(entry);

@@ -18,8 +18,7 @@ constexpr const char* kUnpacks = "MEMCPY_OUT_FUSION_BUFFER";
 
 // Items are in order; the first one that ends after `begin`.
 std::vector<roda_pack_item>::const_iterator first_after(const std::vector<roda_pack_item>& items, std::size_t begin) {
-  return std::partition_point(items.begin(), items.end(),
-                              [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
+  return std::ranges::partition_point(items, [&](const roda_pack_item& i) { return i.offset + i.bytes <= begin; });
 }
 
 // Where the range begins in the tensor that holds all of it, null when none does.
@@ -160,9 +159,7 @@ Status Bucket::pack_part(void* part, std::size_t begin, std::size_t bytes, doubl
   RODA_RETURN_IF_ERROR(zero(clip(zeros_, begin, bytes), part));
   const auto& items = clip(in_, begin, bytes);
   if (far) {
-    for (const auto& item : items) {
-      cpu::copy_streaming(static_cast<char*>(part) + item.offset, item.tensor, item.bytes);
-    }
+    for (const auto& item : items) cpu::copy_streaming(static_cast<char*>(part) + item.offset, item.tensor, item.bytes);
   } else {
     RODA_RETURN_IF_ERROR(queue_.pack(part, items.data(), items.size()));
   }

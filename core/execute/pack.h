@@ -10,7 +10,6 @@
 #include <roda/abi/device.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "core/execute/device_queue.h"

@@ -1,11 +1,14 @@
 // Makes stages and keeps them for reuse: none is built, and nothing allocated, for a combination that ran before.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "algorithms/schedule/schedule.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
@@ -56,5 +59,24 @@ class StagePool {
   ExecuteOptions options_;
   std::vector<std::unique_ptr<Entry>> entries_;
 };
+
+// How a call gets at data on a device.
+enum class StepData : std::uint8_t {
+  kOnStream,  // it works there, on the launch's stream
+  kStaged,    // in host memory; the data are copied there and back
+  kDirect,    // it works there, but not on the stream
+};
+
+struct ComposedOptions {
+  std::size_t slice_bytes = 1;  // equal on all ranks
+  std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
+  std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: it works in host memory
+  // What works on a device's memory may prepare for the memory that the stage has there.
+  std::vector<TransportGroup*> groups_on_device;
+};
+
+// `name`: for messages. `pools`: what runs the calls, by stage of the plan; null where this rank calls nothing.
+std::unique_ptr<Stage> make_composed_stage(std::string name, std::shared_ptr<const schedule::Schedule> schedule,
+                                           const std::vector<StagePool*>& pools, ComposedOptions options);
 
 }  // namespace roda::execute

@@ -80,6 +80,38 @@ std::string text_row(const Row& row, const std::string& value, bool given) {
       row.default_text != nullptr ? roda::format("default {}", json_quote(row.default_text)) : "no default", row.help);
 }
 
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> names_for_users(const std::vector<std::string>& declared) {
+  std::vector<std::string> names = declared;
+  for (const Row& row : table()) names.emplace_back(row.name);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with(knobs::kTestPrefix); });
+  return names;
+}
+
+// Where a plugin's own name is taken for one of ours that was misspelt.
+constexpr std::size_t kTypingError = 2;
+
+bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& plugins) {
+  return std::ranges::any_of(plugins, [&](const std::string& plugin) {
+    const std::string behind = plugin + "_";
+    const std::string_view own = name.substr(name.find('_') + 1);
+    return own.size() > behind.size() && strncasecmp(own.data(), behind.c_str(), behind.size()) == 0;
+  });
+}
+
 }  // namespace
 
 std::string Knobs::describe(bool as_json) const {
@@ -110,42 +142,6 @@ std::string Knobs::agreement_text() const {
   return out;
 }
 
-namespace {
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
-std::vector<std::string> names_for_users(const std::vector<std::string>& declared) {
-  std::vector<std::string> names = declared;
-  for (const Row& row : table()) names.emplace_back(row.name);
-  std::erase_if(names, [](const std::string& name) { return name.starts_with(knobs::kTestPrefix); });
-  return names;
-}
-
-// Where a plugin's own name is taken for one of ours that was misspelt.
-constexpr std::size_t kTypingError = 2;
-
-bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& plugins) {
-  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) {
-    const std::string behind = plugin + "_";
-    const std::string_view own = name.substr(name.find('_') + 1);
-    return own.size() > behind.size() && strncasecmp(own.data(), behind.c_str(), behind.size()) == 0;
-  });
-}
-
-}  // namespace
-
 std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& declared,
                                           const std::vector<std::string>& silent) {
   const std::vector<std::string> known = names_for_users(declared);
@@ -154,11 +150,11 @@ std::vector<std::string> unknown_settings(const char* const* environment, const 
     std::string_view name(*environment);
     name = name.substr(0, name.find('='));
     if (!name.starts_with("HOROVOD_") && !name.starts_with("RODA_")) continue;
-    if (name.starts_with(knobs::kTestPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name.starts_with(knobs::kTestPrefix) || std::ranges::find(known, name) != known.end()) continue;
     const auto closer = [name](const std::string& a, const std::string& b) {
       return edit_distance(name, a) < edit_distance(name, b);
     };
-    const std::string& nearest = *std::min_element(known.begin(), known.end(), closer);
+    const std::string& nearest = *std::ranges::min_element(known, closer);
     if (belongs_to_plugin(name, silent) && edit_distance(name, nearest) > kTypingError) continue;
     // One that has little in common with the name is no help.
     const bool is_near = edit_distance(name, nearest) * 3 <= name.size();

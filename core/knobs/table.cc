@@ -1,7 +1,6 @@
 #include "core/knobs/table.h"
 
 namespace roda::knobs {
-
 namespace {
 
 using enum Form;

@@ -8,7 +8,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::knobs {
-
 namespace {
 
 std::string lower(std::string text) {
@@ -107,10 +106,7 @@ Status read(const Row& row, const std::string& text) {
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(bool value) { return value ? "1" : "0"; }
-template <typename T>
-std::string shown(const T& value) {
-  return roda::format("{}", value);
-}
+std::string shown(const auto& value) { return roda::format("{}", value); }
 template <typename T>
 std::string shown(const std::optional<T>& value) {
   return value ? roda::format("{}", *value) : "unset";

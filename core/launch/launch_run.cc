@@ -1,6 +1,5 @@
 #include "core/launch/launch_run.h"
 
-#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -107,10 +106,6 @@ Status LaunchRun::end_on_stream() {
     if (op->result != nullptr) op->result->completion = completion_;
   }
   return {};
-}
-
-void LaunchRun::abort(const Status& cause) {
-  if (stage_ != nullptr) stage_->abort(cause);
 }
 
 bool LaunchRun::quiesced() {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,7 +39,9 @@ class LaunchRun {
   const execute::Trace& trace() const { return trace_; }
   // One bounded step. *done: outputs are in place, or the status says why not.
   Status advance(bool* done);
-  void abort(const Status& cause);
+  void abort(const Status& cause) {
+    if (stage_ != nullptr) stage_->abort(cause);
+  }
   // After an error: no access to the buffers can follow any more.
   bool quiesced();
 
@@ -52,7 +53,7 @@ class LaunchRun {
   bool lies_on_stream() const { return completion_ != nullptr; }
   // The operations have been told of their end; the run goes on without them.
   void forget_operations() {
-    std::fill(operations_.begin(), operations_.end(), nullptr);
+    std::ranges::fill(operations_, nullptr);
     has_told_ = true;
   }
   // Whether they are to be told when their work lies on the stream.

@@ -73,7 +73,7 @@ void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations)
 // What lies on a device's stream as a whole takes no slot: any number of launches line up there, one behind the other.
 bool Launcher::slot_is_free(const negotiate::Launch& launch) const {
   const bool on_device = launch.tensors.front()->on_device();
-  return std::none_of(running_.begin(), running_.end(), [&](const auto& run) {
+  return std::ranges::none_of(running_, [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
     if (on_device && (run->needs_whole_device() || (run->is_in_stream_order() && !run->lies_on_stream()))) return true;
     if (other.set != launch.set) return false;
@@ -184,7 +184,7 @@ bool Launcher::settle() {
 }
 
 bool Launcher::is_on_device() const {
-  return std::any_of(running_.begin(), running_.end(), [](const auto& run) { return run->is_on_device(); });
+  return std::ranges::any_of(running_, [](const auto& run) { return run->is_on_device(); });
 }
 
 // All ranks come to an error by themselves where it follows from what all agreed.
@@ -204,8 +204,8 @@ void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
 
 bool Launcher::is_used(const SetRuntime* set) const {
   const auto uses = [set](const auto& run) { return run->set() == set; };
-  return std::any_of(running_.begin(), running_.end(), uses) || (next_run_ != nullptr && uses(next_run_)) ||
-         std::any_of(waiting_.begin(), waiting_.end(), [set](const Waiting& w) { return w.set == set; });
+  return std::ranges::any_of(running_, uses) || (next_run_ != nullptr && uses(next_run_)) ||
+         std::ranges::any_of(waiting_, [set](const Waiting& w) { return w.set == set; });
 }
 
 // After a set's last launch here its communicators go. Other groups stay until the engine ends: peers may not have

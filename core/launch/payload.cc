@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <utility>
+
+#include "plugins/base/format.h"
 
 namespace roda::engine {
 
@@ -39,16 +40,15 @@ Status Payload::allocate_result(Operation* op, std::size_t bytes) {
     const auto ndim = static_cast<std::int32_t>(op->result_shape.size());
     op->output = op->allocate(op->allocate_context, op->result_shape.data(), ndim, bytes);
     if (op->output != nullptr || bytes == 0) return {};
-    return Status::no_memory("The caller has no memory for the " + std::to_string(bytes) + "-byte output of " +
-                             std::string(roda_collective_name(head().collective)) + " '" + head().name + "'.");
+    return Status::no_memory(roda::format("The caller has no memory for the {}-byte output of {} '{}'.", bytes,
+                                          roda_collective_name(head().collective), head().name));
   }
   // Networks can't reach memory of a stream's order.
   const bool stays_here = means_.buffers != nullptr || size() == 1;
   OutputBlock* block = nullptr;
   if (const Status s = OutputBlock::allocate(queue_, bytes, stays_here && op->in_stream_order, &block); !s.ok()) {
-    return {s.code(), "No memory for the " + std::to_string(bytes) + "-byte output of " +
-                          std::string(roda_collective_name(head().collective)) + " '" + head().name +
-                          "': " + s.message()};
+    return {s.code(), roda::format("No memory for the {}-byte output of {} '{}': {}", bytes,
+                                   roda_collective_name(head().collective), head().name, s.message())};
   }
   op->result = OutputRef(block);
   op->output = op->result.get()->data();
@@ -90,12 +90,16 @@ Status Payload::prepare(const Work& work, const Means& means, execute::StageArgs
 Status Payload::prepare_one(Operation* op, execute::StageArgs* args) {
   op->result_shape = op->request.shape;
   switch (head().collective) {
-    case RODA_ALLGATHER:
-      return prepare_allgather(op, args);
     case RODA_ALLTOALL:
       return prepare_alltoall(op, args);
     case RODA_REDUCESCATTER:
-      return prepare_reducescatter(op, args);
+      args->count = count();
+      [[fallthrough]];
+    case RODA_ALLGATHER:
+      counts_.clear();
+      RODA_RETURN_IF_ERROR(allocate_result(op, shape_result(0) * element()));
+      args->recv_counts = counts_.data();
+      return {};
     case RODA_BROADCAST:
       args->count = count();
       return {};
@@ -131,22 +135,14 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
     args->input = op->output;
     return scale(op->output, args->count, prescale());
   }
-  if (!is_fused()) return prepare_zeros(args);
-  RODA_RETURN_IF_ERROR(reserve_fused(bucket_.bytes()));
-  RODA_RETURN_IF_ERROR(bucket_.pack(fused().data(), prescale()));
-  args->input = args->output = fused().data();
-  args->input_memory = args->output_memory = memory_of(fused());
-  return {};
-}
-
-// This rank has joined, and the others work on a tensor of their program's: no buffer that is registered may stand in
-// for it here, since what is registered must be so on every rank.
-Status Payload::prepare_zeros(execute::StageArgs* args) {
-  execute::WorkMemory& zeros = queue_.is_host() ? fused() : this->zeros();
-  RODA_RETURN_IF_ERROR(reserve(&zeros, bucket_.bytes(), queue_.is_host() ? means_.group : nullptr));
-  RODA_RETURN_IF_ERROR(bucket_.pack(zeros.data(), prescale()));
-  args->input = args->output = zeros.data();
-  args->input_memory = args->output_memory = memory_of(zeros);
+  // Not fused, this rank has joined, and the others work on a tensor of their program's: no buffer that is registered
+  // may stand in for it here, since what is registered must be so on every rank.
+  execute::WorkMemory& buffer = is_fused() || queue_.is_host() ? fused() : zeros();
+  RODA_RETURN_IF_ERROR(is_fused() ? reserve_fused(bucket_.bytes())
+                                  : reserve(&buffer, bucket_.bytes(), queue_.is_host() ? means_.group : nullptr));
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer.data(), prescale()));
+  args->input = args->output = buffer.data();
+  args->input_memory = args->output_memory = memory_of(buffer);
   return {};
 }
 
@@ -171,24 +167,9 @@ void Payload::lay_out_bucket() {
   bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype, reads_gaps);
 }
 
-Status Payload::prepare_allgather(Operation* op, execute::StageArgs* args) {
-  recv_counts_.clear();
-  std::size_t total = 0;
-  std::int64_t rows = 0;
-  for (std::size_t m = 0; m < head().rows.size(); ++m) {
-    recv_counts_.push_back(static_cast<std::size_t>(head().elements(m)));
-    total += recv_counts_.back();
-    rows += head().rows[m];
-  }
-  op->result_shape[0] = rows;
-  RODA_RETURN_IF_ERROR(allocate_result(op, total * roda_dtype_size(head().dtype)));
-  args->recv_counts = recv_counts_.data();
-  return {};
-}
-
 Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
   const auto members = static_cast<std::size_t>(size());
-  const auto self = static_cast<std::size_t>(members_.rank);
+  const std::size_t self = this->self();
   const auto row = static_cast<std::size_t>(head().row_elements);
   send_counts_.clear();
   recv_counts_.clear();
@@ -201,35 +182,19 @@ Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
     op->received_splits.push_back(from_peer);
     rows += from_peer;
   }
-  const auto [least, most] = std::minmax_element(head().splits.begin(), head().splits.end());
-  const std::int32_t largest = *most;
-  args->is_even = *least == largest;
+  const auto [least, most] = std::ranges::minmax(head().splits);
+  const std::int32_t largest = most;
+  args->is_even = least == largest;
   op->result_shape[0] = rows;
-  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * roda_dtype_size(head().dtype)));
+  RODA_RETURN_IF_ERROR(allocate_result(op, static_cast<std::size_t>(rows) * row * element()));
   args->send_counts = send_counts_.data();
   args->recv_counts = recv_counts_.data();
   args->max_count = static_cast<std::size_t>(largest) * row;
   all_counts_.clear();
   if (means_.needs_all_counts) {
-    for (const std::int32_t rows_between : head().splits) {
-      all_counts_.push_back(static_cast<std::size_t>(rows_between) * row);
-    }
+    for (const std::int32_t between : head().splits) all_counts_.push_back(static_cast<std::size_t>(between) * row);
     args->all_counts = all_counts_.data();
   }
-  return {};
-}
-
-Status Payload::prepare_reducescatter(Operation* op, execute::StageArgs* args) {
-  recv_counts_.clear();
-  for (int m = 0; m < size(); ++m) {
-    recv_counts_.push_back(
-        static_cast<std::size_t>(reducescatter_rows(head().rows[0], size(), m) * head().row_elements));
-  }
-  const auto self = static_cast<std::size_t>(members_.rank);
-  op->result_shape[0] = reducescatter_rows(head().rows[0], size(), members_.rank);
-  RODA_RETURN_IF_ERROR(allocate_result(op, recv_counts_[self] * roda_dtype_size(head().dtype)));
-  args->count = count();
-  args->recv_counts = recv_counts_.data();
   return {};
 }
 
@@ -249,9 +214,7 @@ Status Payload::finish() {
     return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0);
   }
   Operation* op = operations_->front();
-  if (head().collective == RODA_REDUCESCATTER) {
-    return scale(op->output, recv_counts_[static_cast<std::size_t>(members_.rank)], postscale());
-  }
+  if (head().collective == RODA_REDUCESCATTER) return scale(op->output, counts_[self()], postscale());
   if (head().collective == RODA_REDUCE && is_root()) return scale(op->output, count(), postscale());
   if (!reduces_all() || bucket_given_) return {};
   if (is_fused()) return bucket_.unpack(fused().data(), postscale());
@@ -281,8 +244,7 @@ Status Payload::run_locally(const Work& work) {
   return {};
 }
 
-// --- several small tensors of one allgather, reduce-scatter or broadcast in one buffer
-// --------------------------------
+// --- several small tensors of one allgather, reduce-scatter or broadcast in one buffer ------------------------------
 
 // Fills the tensor's counts per rank and its result's shape; returns the result's elements.
 std::size_t Payload::shape_result(std::size_t index) {
@@ -305,11 +267,8 @@ std::size_t Payload::shape_result(std::size_t index) {
 Status Payload::prepare_bucket(execute::StageArgs* args) {
   counts_.clear();
   tensors_.clear();
-  const std::size_t element = roda_dtype_size(head().dtype);
-  if (head().collective != RODA_BROADCAST) {
-    for (std::size_t i = 0; i < operations_->size(); ++i) {
-      RODA_RETURN_IF_ERROR(allocate_result((*operations_)[i], shape_result(i) * element));
-    }
+  for (std::size_t i = 0; head().collective != RODA_BROADCAST && i < operations_->size(); ++i) {
+    RODA_RETURN_IF_ERROR(allocate_result((*operations_)[i], shape_result(i) * element()));
   }
   for (std::size_t i = 0; i < operations_->size(); ++i) {
     const Operation& op = *(*operations_)[i];
@@ -317,40 +276,27 @@ Status Payload::prepare_bucket(execute::StageArgs* args) {
     const std::size_t* counts = counts_.empty() ? nullptr : &counts_[i * static_cast<std::size_t>(size())];
     tensors_.push_back({op.input, op.output, elements, counts});
   }
-  if (head().collective == RODA_ALLGATHER) return pack_allgather(args);
-  return head().collective == RODA_BROADCAST ? pack_broadcast(args) : pack_reducescatter(args);
+  return head().collective == RODA_BROADCAST ? pack_broadcast(args) : pack_blocks(args);
 }
 
-// The buffer holds what all ranks give, and behind that this rank's part, from where it travels.
-Status Payload::pack_allgather(execute::StageArgs* args) {
-  const auto self = static_cast<std::size_t>(members_.rank);
-  bucket_.lay_out_blocks(RODA_ALLGATHER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
-  const std::size_t element = roda_dtype_size(head().dtype);
+// The buffer holds what all ranks give, of a reduce-scatter this rank's input, and behind that this rank's part.
+Status Payload::pack_blocks(execute::StageArgs* args) {
+  const bool gathers = head().collective == RODA_ALLGATHER;
+  bucket_.lay_out_blocks(head().collective, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t own = execute::align_up(bucket_.bytes());
+  const std::size_t own_bytes = bucket_.recv_counts()[self()] * element();
+  // As much on every rank: what is registered must be of one size.
   const std::size_t most = *std::max_element(bucket_.recv_counts(), bucket_.recv_counts() + size());
-  RODA_RETURN_IF_ERROR(reserve_fused(own + most * element));
+  RODA_RETURN_IF_ERROR(reserve_fused(own + most * element()));
   char* buffer = fused().data();
-  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, 1.0));
-  RODA_RETURN_IF_ERROR(
-      copy(buffer + own, buffer + bucket_.own_begin() * element, bucket_.recv_counts()[self] * element));
-  args->input = buffer + own;
-  args->output = unpacked_from_ = buffer;
-  args->recv_counts = bucket_.recv_counts();
-  args->input_memory = args->output_memory = memory_of(fused());
-  return {};
-}
-
-// The buffer holds this rank's input, and behind that its part of the result, of which the first rank has the most.
-Status Payload::pack_reducescatter(execute::StageArgs* args) {
-  bucket_.lay_out_blocks(RODA_REDUCESCATTER, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
-  const std::size_t result = execute::align_up(bucket_.bytes());
-  const std::size_t element = roda_dtype_size(head().dtype);
-  RODA_RETURN_IF_ERROR(reserve_fused(result + bucket_.recv_counts()[0] * element));
-  char* buffer = fused().data();
-  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, prescale()));
-  args->input = buffer;
-  args->output = unpacked_from_ = buffer + result;
-  args->count = bucket_.elements();
+  RODA_RETURN_IF_ERROR(bucket_.pack(buffer, gathers ? 1.0 : prescale()));
+  if (gathers) {
+    RODA_RETURN_IF_ERROR(copy(buffer + own, buffer + bucket_.own_begin() * element(), own_bytes));
+  } else {
+    args->count = bucket_.elements();
+  }
+  args->input = gathers ? buffer + own : buffer;
+  args->output = unpacked_from_ = gathers ? buffer : buffer + own;
   args->recv_counts = bucket_.recv_counts();
   args->input_memory = args->output_memory = memory_of(fused());
   return {};

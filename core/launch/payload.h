@@ -82,7 +82,9 @@ class Payload {
   std::size_t count() const { return static_cast<std::size_t>(head().elements(0)); }
   bool is_fused() const { return launch_->tensors.size() > 1; }
   int size() const { return static_cast<int>(members_.ranks.size()); }
-  bool is_root() const { return head().root == members_.ranks[static_cast<std::size_t>(members_.rank)]; }
+  std::size_t self() const { return static_cast<std::size_t>(members_.rank); }
+  std::size_t element() const { return roda_dtype_size(head().dtype); }
+  bool is_root() const { return head().root == members_.ranks[self()]; }
   double prescale() const { return head().prescale; }
   double postscale() const;
   execute::WorkMemory& fused() { return (means_.buffers == nullptr ? own_ : *means_.buffers).fused; }
@@ -95,17 +97,13 @@ class Payload {
   }
   Status allocate_result(Operation* op, std::size_t bytes);
   Status prepare_allreduce(execute::StageArgs* args);
-  Status prepare_zeros(execute::StageArgs* args);
   void lay_out_bucket();
   Status prepare_one(Operation* op, execute::StageArgs* args);
-  Status prepare_allgather(Operation* op, execute::StageArgs* args);
   Status prepare_alltoall(Operation* op, execute::StageArgs* args);
-  Status prepare_reducescatter(Operation* op, execute::StageArgs* args);
   Status scale_input(execute::StageArgs* args);
   // The same for several tensors in one buffer.
   Status prepare_bucket(execute::StageArgs* args);
-  Status pack_allgather(execute::StageArgs* args);
-  Status pack_reducescatter(execute::StageArgs* args);
+  Status pack_blocks(execute::StageArgs* args);
   Status pack_broadcast(execute::StageArgs* args);
   std::size_t shape_result(std::size_t index);
   Status copy(void* to, const void* from, std::size_t bytes) const { return queue_.copy(to, from, bytes); }
@@ -124,7 +122,7 @@ class Payload {
   bool bucket_given_ = false;
   std::vector<execute::BucketTensor> tensors_;
   std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
-  std::vector<std::size_t> counts_;  // of a bucket's tensors: [tensors][ranks] elements
+  std::vector<std::size_t> counts_;  // of a gathering's or scatter's tensors: [tensors][ranks] elements
   void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_, recv_counts_, all_counts_;
 };

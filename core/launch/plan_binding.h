@@ -3,17 +3,20 @@
 // Owned by the holder of the baton.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
-#include "core/execute/compose/composed_stage.h"
 #include "core/execute/device_queue.h"
+#include "core/execute/schedule/program.h"
 #include "core/execute/stage_pool.h"
 #include "core/launch/payload.h"
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/planner.h"
+#include "plugins/base/log.h"
 
 namespace roda::engine {
 
@@ -23,19 +26,62 @@ inline constexpr std::uint32_t kLaunchesInFlight = 2;
 class PlanBinding {
  public:
   // Of another launch from now on. Set and launch outlive it.
-  void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue);
+  void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
+    head_ = launch.tensors.front().get();
+    bytes_ = launch.bytes;
+    rules_ = launch.rules;
+    set_ = set;
+    queue_ = queue;
+    use_.devices.clear();
+    for (const std::int32_t device : head_->devices) use_.devices += "." + std::to_string(device);
+    work_ = {head_->collective, head_->op, false};
+    plan_ = nullptr;
+  }
+
   // Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
-  Status connect(Planner* planner, Contexts* contexts, bool* ready);
+  Status connect(Planner* planner, Contexts* contexts, bool* ready) {
+    if (plan_ == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
+    SetRuntime::Route& route = set_->route(use_);
+    if (route.groups.empty()) lay_out(&route);
+    if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
+    *ready = !route.pools.empty();
+    if (*ready) route_ = &route;
+    return {};
+  }
+
   // After that: the stage, which nobody else uses.
-  Status acquire(execute::StageHandle* stage);
+  Status acquire(execute::StageHandle* stage) {
+    find_needs();
+    if (is_plain())
+      return pools().front()->acquire(work_.collective, plan_->stages.front().algorithm, use_.root, stage);
+    for (const auto& kept : route_->stages) {
+      if (kept->busy) continue;
+      *stage = kept->take();
+      return {};
+    }
+    route_->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
+    *stage = route_->stages.back()->take();
+    return {};
+  }
+
   // The launch is over.
-  void release();
+  void release() {
+    route_ = nullptr;
+    needs_whole_group_ = needs_whole_device_ = is_in_stream_order_ = false;
+  }
 
   const Work& work() const { return work_; }
   int root() const { return use_.root; }  // of a broadcast, in the set
-  Payload::Means means(const execute::Stage& stage) const;
+  Payload::Means means(const execute::Stage& stage) const {
+    return {only_group(), route_->on_device, queue_.is_host() && stage.takes_buckets(), pools().size() > 1};
+  }
+
   // StageArgs::slot for a launch that has this one of the set's.
-  std::uint32_t slot(std::uint32_t of_launch) const;
+  std::uint32_t slot(std::uint32_t of_launch) const {
+    const bool is_divided = pools().size() == 1 && !plan_->staged && only_group()->slots() != 0;
+    return is_divided ? of_launch % only_group()->slots() : of_launch;
+  }
+
   // By stage of the plan; null where this rank has no part. Empty: they are not formed.
   std::span<execute::StagePool* const> pools() const {
     return route_ == nullptr ? std::span<execute::StagePool* const>() : route_->pools;
@@ -49,17 +95,126 @@ class PlanBinding {
   bool is_in_stream_order() const { return is_in_stream_order_; }
 
  private:
+  static bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNative; }
+
   bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
   // One collective over its own group, as a stage of that group runs it.
   bool is_plain() const { return !plan_->is_composed() && !plan_->staged; }
   // The group of a plan with one stage; null for compositions.
   execute::TransportGroup* only_group() const { return pools().size() == 1 ? &pools().front()->group() : nullptr; }
-  Status find_plan(Planner* planner);
-  void lay_out(SetRuntime::Route* route) const;
-  Status find_pools(Contexts* contexts, SetRuntime::Route* route) const;
-  execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const;
-  void find_needs();
-  std::unique_ptr<execute::Stage> make_stage() const;
+  // An average is the transport's own where the plan is one collective of a transport that has it on the device; else
+  // the sum is scaled.
+  Status find_plan(Planner* planner) {
+    use_.root = 0;
+    if (roda_collective_is(head_->collective, RODA_ROOTED) != 0) {
+      const auto& ranks = set_->options().ranks;
+      use_.root = static_cast<int>(std::ranges::lower_bound(ranks, head_->root) - ranks.begin());
+    }
+    PlanQuery query;
+    query.collective = head_->collective;
+    query.dtype = head_->dtype;
+    query.memory_kind = queue_.memory_kind();
+    query.bytes = bytes_;
+    query.rules = rules_;
+    query.lie_on(set_->options().shape);
+    if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
+      query.collective = RODA_ALLREDUCE;
+      work_ = {RODA_ALLREDUCE, RODA_AVERAGE, false};
+    }
+    if (work_.op == RODA_AVERAGE) {
+      query.op = RODA_AVERAGE;
+      work_.stage_averages = planner->averages(query);
+    }
+    query.op = work_.stage_op();
+    RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));
+    use_.plan = plan_->id;
+    if (is_adasum() && plan_->is_composed()) work_.averaged = static_cast<int>(query.shape->table().front().size());
+    return {};
+  }
+
+  void lay_out(SetRuntime::Route* route) const {
+    route->groups.resize(plan_->stages.size());
+    if (is_plain()) return;
+    const Shape& shape = set_->options().shape;
+    route->schedule = std::make_shared<const schedule::Schedule>(schedule_of(*plan_, shape, shape.self(), use_.root));
+    for (const schedule::Call& call : route->schedule->calls) {
+      if (plan_->is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
+    }
+  }
+
+  // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
+  Status find_pools(Contexts* contexts, SetRuntime::Route* route) const {
+    std::vector<execute::StagePool*> pools;
+    bool is_formed = true;
+    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+      pools.push_back(nullptr);
+      if (plan_->is_composed() && route->groups[i].empty()) continue;
+      execute::TransportContext* context = nullptr;
+      RODA_RETURN_IF_ERROR(contexts->get(plan_->stages[i].transport, &context));
+      const bool is_on_device = !queue_.is_host() && !plan_->stages[i].staged;
+      const SetRuntime::GroupPlace place{route->groups[i], is_on_device ? use_.devices : "",
+                                         is_on_device ? queue_.number : -1};
+      RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
+      is_formed = is_formed && pools.back() != nullptr;
+    }
+    if (!is_formed) return {};
+    route->pools = std::move(pools);
+    if (queue_.is_host()) return {};
+    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+      execute::StagePool* pool = route->pools[i];
+      route->data.push_back(find_data(plan_->stages[i], pool));
+      if (pool != nullptr && route->data[i] != execute::StepData::kStaged) route->on_device.push_back(&pool->group());
+    }
+    return {};
+  }
+
+  // The plan, which is the same on every rank, says what runs. Whether a stage between hosts copies the data to host
+  // memory for it is each machine's own affair: the messages are the same, and one end does not see in what memory the
+  // other has them. A schedule that needs nothing but messages works there over a transport that takes the device's
+  // memory on this machine.
+  execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const {
+    if (!plan_->staged && !stage.staged) return execute::StepData::kOnStream;
+    if (pool == nullptr) return execute::StepData::kDirect;
+    const auto* algorithm =
+        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
+    if (algorithm == nullptr || schedule::is_one_sided(algorithm->needs)) return execute::StepData::kStaged;
+    if (stage.collective == RODA_ADASUM_ALLREDUCE) return execute::StepData::kStaged;
+    if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
+    const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
+    RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
+             is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
+    return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
+  }
+
+  // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
+  void find_needs() {
+    const bool is_composed = plan_->stages.size() > 1;
+    needs_whole_group_ = false;
+    for (std::size_t i = 0; i < pools().size(); ++i) {
+      if (pools()[i] == nullptr) continue;
+      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]);
+      needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
+    }
+    const bool has_native = std::ranges::any_of(plan_->stages, is_native);
+    is_in_stream_order_ = !queue_.is_host() && is_plain() && has_native && only_group()->slots() == 0;
+    needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
+  }
+
+  // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
+  // can't all get at the device's memory works in host memory throughout.
+  std::unique_ptr<execute::Stage> make_stage() const {
+    const std::vector<execute::StepData>& data = route_->data;
+    const bool is_direct =
+        std::ranges::all_of(data, [](execute::StepData d) { return d == execute::StepData::kDirect; });
+    const bool is_staged = plan_->staged && plan_->is_composed() && !is_direct;
+    const bool is_on_device = !queue_.is_host() && !is_staged;
+    const execute::ExecuteOptions& sizes = set_->options().execute;
+    return execute::make_composed_stage(plan_->text, route_->schedule, route_->pools,
+                                        {.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes,
+                                         .launches = kLaunchesInFlight,
+                                         .data = is_on_device ? data : std::vector<execute::StepData>(),
+                                         .groups_on_device = route_->on_device});
+  }
 
   const negotiate::Agreed* head_ = nullptr;
   std::size_t bytes_ = 0;

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "core/bootstrap/exchange.h"
+#include "core/bootstrap/gather.h"
 #include "plugins/base/hash.h"
 
 namespace roda::engine {
 
 Status Contexts::get(const roda_transport* transport, execute::TransportContext** context) {
   const auto is_it = [&](const auto& made) { return &made->transport() == transport; };
-  auto found = std::find_if(contexts_.begin(), contexts_.end(), is_it);
+  auto found = std::ranges::find_if(contexts_, is_it);
   if (found == contexts_.end()) {
     std::unique_ptr<execute::TransportContext> made;
     RODA_RETURN_IF_ERROR(execute::TransportContext::create(transport, host_, &made));
@@ -20,7 +20,7 @@ Status Contexts::get(const roda_transport* transport, execute::TransportContext*
 }
 
 bool Contexts::are_settled() const {
-  return std::all_of(contexts_.begin(), contexts_.end(), [](const auto& context) { return context->is_settled(); });
+  return std::ranges::all_of(contexts_, [](const auto& context) { return context->is_settled(); });
 }
 
 struct SetRuntime::Group {
@@ -79,7 +79,7 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
   if (!members.empty()) {
     options.world_ranks.clear();
     for (const int member : members) options.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
-    options.rank = static_cast<int>(std::find(members.begin(), members.end(), options_.rank) - members.begin());
+    options.rank = static_cast<int>(std::ranges::find(members, options_.rank) - members.begin());
   }
   options.generation = options_.generation;
   options.timeout_ns = options_.timeout_ns;
@@ -143,7 +143,7 @@ void SetRuntime::end_communicators() {
 }
 
 void SetRuntime::complete(std::uint64_t sequence) {
-  early_.insert(std::lower_bound(early_.begin(), early_.end(), sequence), sequence);
+  early_.insert(std::ranges::lower_bound(early_, sequence), sequence);
   auto used = early_.begin();
   for (; used != early_.end() && *used == completed_ + 1; ++used) ++completed_;
   early_.erase(early_.begin(), used);

@@ -9,11 +9,9 @@
 #include <memory>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "core/bootstrap/store.h"
-#include "core/execute/compose/composed_stage.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
 #include "core/plan/plan.h"

@@ -30,6 +30,17 @@ bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
          (!rules.groups_apart || a.group == b.group);
 }
 
+// Of the rank that gets most.
+std::size_t largest_output(const Agreed& t, std::size_t members) {
+  std::size_t most = 0;
+  for (std::size_t to = 0; to < members; ++to) {
+    std::size_t rows = 0;
+    for (std::size_t from = 0; from < members; ++from) rows += static_cast<std::size_t>(t.splits[from * members + to]);
+    most = std::max(most, rows);
+  }
+  return most * static_cast<std::size_t>(t.row_elements) * roda_dtype_size(t.dtype);
+}
+
 }  // namespace
 
 std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules) {
@@ -124,21 +135,6 @@ std::size_t FillingBuckets::waiting(std::uint64_t kind) const {
 bool FillingBuckets::has_begun(std::uint64_t kind) const {
   return std::ranges::any_of(filling_, [kind](const Filling& bucket) { return bucket.kind == kind; });
 }
-
-namespace {
-
-// Of the rank that gets most.
-std::size_t largest_output(const Agreed& t, std::size_t members) {
-  std::size_t most = 0;
-  for (std::size_t to = 0; to < members; ++to) {
-    std::size_t rows = 0;
-    for (std::size_t from = 0; from < members; ++from) rows += static_cast<std::size_t>(t.splits[from * members + to]);
-    most = std::max(most, rows);
-  }
-  return most * static_cast<std::size_t>(t.row_elements) * roda_dtype_size(t.dtype);
-}
-
-}  // namespace
 
 std::size_t table_bytes(std::span<const AgreedPtr> tensors, std::size_t members) {
   const Agreed& head = *tensors.front();

@@ -6,6 +6,7 @@
 // Every rank holds the same cache, because every change follows from the log. Not thread-safe: owned by the negotiator.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <string>
@@ -33,9 +34,21 @@ class Cache {
   };
 
   // The bit of the latest entry that equals this request of member `member`; -1 on a miss.
-  int find(const Request& request, int member) const;
+  int find(const Request& r, int member) const {
+    const auto it = by_name_.find(r.name);
+    if (it == by_name_.end()) return -1;
+    const auto bit = std::find_if(it->second.rbegin(), it->second.rend(), [&](int b) { return equals(b, r, member); });
+    return bit == it->second.rend() ? -1 : *bit;
+  }
+
   // The bit of the entry of `name` that has a round under way, but not `other`; -1 if none.
-  int find_arrived(const std::string& name, int other = -1) const;
+  int find_arrived(const std::string& name, int other = -1) const {
+    const auto it = by_name_.find(name);
+    if (it == by_name_.end()) return -1;
+    const auto bit = std::ranges::find_if(it->second, [&](int b) { return b != other && !slot(b).arrived.empty(); });
+    return bit == it->second.end() ? -1 : *bit;
+  }
+
   bool has_namesakes(int bit) const { return slot(bit).namesakes->size() > 1; }
 
   int slots() const { return static_cast<int>(slots_.size()); }
@@ -45,13 +58,74 @@ class Cache {
 
   // Stores an agreement and returns its bit; -1 when it isn't cacheable (an alltoall's splits are new every time) or
   // every entry has a round under way. The least recently used entry without one makes room.
-  int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now);
-  void touch(int bit);
-  void erase(int bit);
+  int insert(const std::shared_ptr<Agreed>& agreed, std::uint64_t now) {
+    if (capacity_ == 0 || agreed->collective == RODA_ALLTOALL || agreed->collective == RODA_JOIN) return -1;
+    if (const auto it = by_name_.find(agreed->name); it != by_name_.end()) {
+      // Agreed on in full although it stood here: a bit on its way may still mean what was here before.
+      const auto same = std::ranges::find_if(it->second, [&](int b) {
+        const Agreed& a = *slot(b).agreed;
+        return static_cast<const Terms&>(a) == *agreed && a.rows == agreed->rows && a.devices == agreed->devices;
+      });
+      if (same != it->second.end()) {
+        erase(*same);
+      } else if (it->second.size() == kNamesakes) {
+        erase(it->second.front());
+      }
+    }
+    const int bit = make_room();
+    if (bit < 0) return -1;
+    agreed->cache_bit = bit;
+    Slot& s = slot(bit);
+    s.agreed = agreed;
+    s.since = now;
+    s.arrived.clear();
+    s.use = order_.insert(order_.end(), bit);
+    s.namesakes = &by_name_[agreed->name];
+    s.namesakes->push_back(bit);
+    return bit;
+  }
+
+  void touch(int bit) { order_.splice(order_.end(), order_, slot(bit).use); }
+
+  void erase(int bit) {
+    Slot& s = slot(bit);
+    std::erase(*s.namesakes, bit);
+    if (s.namesakes->empty()) by_name_.erase(s.agreed->name);
+    order_.erase(s.use);
+    s.agreed = nullptr;
+    s.arrived.clear();
+  }
 
  private:
-  bool equals(int bit, const Request& request, int member) const;
-  int make_room();
+  bool equals(int bit, const Request& r, int member) const {
+    const Agreed& a = *slot(bit).agreed;
+    if (a.collective != r.collective || a.dtype != r.dtype || a.op != r.op || a.root != r.root ||
+        (a.on_device() ? a.devices[static_cast<std::size_t>(member)] : -1) != r.device || a.prescale != r.prescale ||
+        a.postscale != r.postscale || a.shape.size() != r.shape.size() || !(a.group == r.group)) {
+      return false;
+    }
+    if (!r.shape.empty() && a.rows[static_cast<std::size_t>(member)] != r.shape[0]) return false;
+    for (std::size_t d = 1; d < r.shape.size(); ++d) {
+      if (a.shape[d] != r.shape[d]) return false;
+    }
+    return true;
+  }
+
+  int make_room() {
+    if (slots() < capacity_) {
+      slots_.emplace_back();
+      return slots() - 1;
+    }
+    for (int bit = 0; bit < slots(); ++bit) {
+      if (slot(bit).agreed == nullptr) return bit;
+    }
+    for (const int bit : order_) {
+      if (!slot(bit).arrived.empty()) continue;
+      erase(bit);
+      return bit;
+    }
+    return -1;
+  }
 
   int capacity_;
   std::vector<Slot> slots_;

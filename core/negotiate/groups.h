@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/negotiate/request.h"
@@ -24,10 +25,26 @@ class Groups {
     Status error;
   };
   // One member more is decided, by agreement or by an error. Nothing until that was the last one.
-  std::optional<Closed> agree(AgreedPtr tensor);
-  std::optional<Closed> refuse(const Group& group, const Status& error);
+  std::optional<Closed> agree(AgreedPtr tensor) {
+    const Group group = tensor->group;
+    Open& open = open_[group.id];
+    open.result.agreed.push_back(std::move(tensor));
+    return decide(group, &open);
+  }
+
+  std::optional<Closed> refuse(const Group& group, const Status& error) {
+    Open& open = open_[group.id];
+    if (open.result.error.ok()) {
+      open.result.error = Status(error.code(), "Another tensor of the same group was refused: " + error.message());
+    }
+    return decide(group, &open);
+  }
+
   // The same for a member that the world ranks `apart` submitted outside this group.
-  std::optional<Closed> leave(const Group& group, std::vector<std::int32_t> apart);
+  std::optional<Closed> leave(const Group& group, std::vector<std::int32_t> apart) {
+    last_apart_ = std::move(apart);
+    return decide(group, &open_[group.id]);
+  }
 
   // Agreed tensors that wait for the rest of their group, by the group's id.
   struct Held {
@@ -35,8 +52,15 @@ class Groups {
     const Agreed* first = nullptr;
     int missing = 0;  // members that are not decided
   };
-  std::vector<Held> held() const;
-  bool holds_any() const { return num_held_ != 0; }
+  std::vector<Held> held() const {
+    std::vector<Held> out;
+    for (const auto& [id, open] : open_) {
+      if (open.result.agreed.empty()) continue;
+      out.push_back({id, open.result.agreed.front().get(), open.size - open.decided});
+    }
+    return out;
+  }
+
   // Who last submitted a member outside a group that others named: then ranks may wait for each other's groups.
   const std::vector<std::int32_t>& last_apart() const { return last_apart_; }
 
@@ -46,9 +70,15 @@ class Groups {
     std::int32_t size = 0;
     Closed result;
   };
-  std::optional<Closed> decide(const Group& group, Open* open);
+  std::optional<Closed> decide(const Group& group, Open* open) {
+    open->size = group.size;
+    if (++open->decided < group.size) return std::nullopt;
+    Closed closed = std::move(open->result);
+    open_.erase(group.id);
+    return closed;
+  }
+
   std::map<std::uint64_t, Open> open_;  // by Group::id
-  std::size_t num_held_ = 0;
   std::vector<std::int32_t> last_apart_;
 };
 

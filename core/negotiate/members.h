@@ -24,7 +24,7 @@ class Members {
   // Whether these can be a set's, in a job of `size` ranks.
   static bool may_be(const std::vector<std::int32_t>& ranks, int size) {
     return !ranks.empty() && ranks.front() >= 0 && ranks.back() < size &&
-           std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
+           std::ranges::is_sorted(ranks, std::less_equal<>());
   }
 
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -35,7 +35,7 @@ class Members {
   int position(std::int32_t rank) const {
     if (ranks_.empty() || rank < ranks_.front() || rank > ranks_.back()) return -1;
     if (are_neighbours()) return rank - ranks_.front();
-    const auto it = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+    const auto it = std::ranges::lower_bound(ranks_, rank);
     return *it == rank ? static_cast<int>(it - ranks_.begin()) : -1;
   }
   // Of all ranks of the ranges, which are sorted and disjoint; false when one of them is not a member.

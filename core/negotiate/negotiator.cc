@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/negotiate/validate.h"
+#include "core/negotiate/request.h"
 
 namespace roda::negotiate {
 
@@ -82,10 +82,10 @@ void Negotiator::add_vote(const std::vector<std::int32_t>& ranks, const char* wh
 // Where a member of the group is pending, that says it all.
 void Negotiator::add_held_groups(const Set& set, std::vector<Waiting>* out) {
   for (const Groups::Held& held : set.groups.held()) {
-    const bool is_pending = std::any_of(set.pending.begin(), set.pending.end(), [&held](const auto& entry) {
+    const bool is_pending = std::ranges::any_of(set.pending, [&held](const auto& entry) {
       const auto& requests = entry.second.requests;
-      return std::any_of(requests.begin(), requests.end(),
-                         [&held](const auto& request) { return request != nullptr && request->group.id == held.id; });
+      return std::ranges::any_of(
+          requests, [&held](const auto& request) { return request != nullptr && request->group.id == held.id; });
     });
     if (is_pending) continue;
     out->push_back({set.id,
@@ -96,18 +96,6 @@ void Negotiator::add_held_groups(const Set& set, std::vector<Waiting>* out) {
   }
 }
 
-bool Negotiator::is_waiting() const {
-  if (!add_votes_.empty() || !remove_votes_.empty()) return true;
-  return std::any_of(sets_.begin(), sets_.end(), [](const auto& entry) {
-    const Set& set = entry.second;
-    if (!set.pending.empty() || set.groups.holds_any()) return true;
-    for (int bit = 0; bit < set.cache.slots(); ++bit) {
-      if (set.cache.slot(bit).agreed != nullptr && !set.cache.slot(bit).arrived.empty()) return true;
-    }
-    return false;
-  });
-}
-
 Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
   wire::RecordReader reader(record);
   const wire::RecordHeader& header = reader.header();
@@ -116,9 +104,7 @@ Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
   }
   ++applied_;
   wire::ItemView item;
-  while (reader.next(&item)) {
-    RODA_RETURN_IF_ERROR(apply_item(item, header.rank, header.applied, outcome));
-  }
+  while (reader.next(&item)) RODA_RETURN_IF_ERROR(apply_item(item, header.rank, header.applied, outcome));
   RODA_RETURN_IF_ERROR(reader.status());
   if (!shut_down_) launch_ready(outcome);
   return {};

@@ -23,7 +23,6 @@
 #include "core/negotiate/groups.h"
 #include "core/negotiate/members.h"
 #include "core/negotiate/request.h"
-#include "core/negotiate/tuning.h"
 #include "core/wire/record.h"
 
 namespace roda::negotiate {
@@ -120,7 +119,6 @@ class Negotiator {
     std::vector<std::int32_t> missing;  // world ranks; of a group's tensor: who submitted a member outside the group
   };
   std::vector<Waiting> waiting() const;
-  bool is_waiting() const;
 
  private:
   struct Pending {                                   // announced in full by some members

@@ -21,8 +21,7 @@ struct Group {
 };
 
 // FNV-1a of the names in order, never 0: ranks that group the same tensors come to the same number.
-template <typename Names>
-std::uint64_t group_id(const Names& names) {
+std::uint64_t group_id(const auto& names) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3u; };
   for (const auto& name : names) {
@@ -82,5 +81,30 @@ struct Agreed : Terms {
   }
 };
 using AgreedPtr = std::shared_ptr<const Agreed>;
+
+// What autotuning may change while a job runs. It travels in the log, so that every rank changes it at the same place.
+struct Tuning {
+  std::uint64_t threshold = 0;    // bytes of one bucket; 0: no fusion
+  std::uint32_t hold_us = 0;      // longest time that a ready tensor waits for others; 0: none waits
+  std::uint32_t outstanding = 1;  // buckets launched and not completed, per process set
+  std::string select;             // rules that come before the selection table's, as in HOROVOD_SELECT
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+// --- the checks that ranks' requests for one tensor must pass together, in the order and with the texts of the
+// contract
+
+// `requests` holds one entry per member that takes part (joined members are absent), in member order. `members` is the
+// set's size; `joined` says whether some member has joined. Returns the error that every rank raises for this tensor:
+// it begins with the contract's text and goes on with the ranks and their values. Ranks that agree on what cannot be
+// done are told it is an invalid argument. Pure.
+Status validate(const std::vector<const Request*>& requests, int members, bool joined);
+
+// The group that all of them name; none where they differ.
+Group common_group(const std::vector<const Request*>& requests);
+
+// The agreement that valid requests stand for. `members` is the set's size; `position[i]` is the member index of
+// requests[i]. Members without a request (joined) contribute zero rows, or the common shape's for an allreduce.
+AgreedPtr agree(const std::vector<const Request*>& requests, const std::vector<int>& position, int members);
 
 }  // namespace roda::negotiate

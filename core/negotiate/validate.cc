@@ -1,11 +1,10 @@
-#include "core/negotiate/validate.h"
+#include "core/negotiate/request.h"
 
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <map>
 #include <numeric>
-#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -43,8 +42,7 @@ std::string who_said(const Requests& requests, const Text& value) {
 }
 
 // The first request whose value differs from the first one's; nullptr when all agree.
-template <typename Value>
-const Request* odd_one(const Requests& requests, Value value) {
+const Request* odd_one(const Requests& requests, auto value) {
   for (const Request* r : requests) {
     if (value(*r) != value(*requests.front())) return r;
   }

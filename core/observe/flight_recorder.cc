@@ -210,7 +210,7 @@ Status dump_flight(std::span<const std::span<std::byte>> recorders, const std::s
   const std::string path =
       roda::format("{}/roda-flight.{}.{}.{}.json", folder, text_of(first.host), first.pid, first.generation);
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const auto failed = [&] { return Status::system("'" + path + "' can't be written: " + std::strerror(errno)); };
+  const auto failed = [&] { return Status::of_errno("'" + path + "' can't be written"); };
   if (!file) return failed();
   const auto now = ns(CoarseClock::now());
   std::string text =

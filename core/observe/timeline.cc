@@ -46,9 +46,7 @@ Status Timeline::open(const std::string& path, bool mark_cycles, const std::stri
   if (file_ && path == path_) return {};
   close_file();
   file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file_) {
-    return Status::system("The timeline file '" + path + "' can't be opened: " + std::strerror(errno));
-  }
+  if (!file_) return Status::of_errno(roda::format("The timeline file '{}' can't be opened", path));
   path_ = path;
   const auto epoch =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -202,9 +200,7 @@ void Timeline::announced(const std::string& tensor, int collective, int rank) {
   Tensor& told = find(tensor);
   const std::int64_t now = now_us();
   if (!std::exchange(told.is_negotiating, true)) event(name_of("NEGOTIATE_", collective), 'B', now, told.pid);
-  char text[16] = {};
-  std::to_chars(text, text + sizeof text - 1, rank);
-  event(text, 'X', now, told.pid, ", \"dur\": 0");
+  event(std::to_string(rank), 'X', now, told.pid, ", \"dur\": 0");
 }
 
 void Timeline::agreed(const std::string& tensor, int collective) {
@@ -241,13 +237,9 @@ void Timeline::part(const std::string& tensor, const Part& part) {
   if (!active()) return;
   MutexLock lock(mutex_);
   if (!begin(lock)) return;
-  std::string rest = ", \"tid\": ";
-  append(&rest, part.row);
-  rest += ", \"dur\": ";
-  append(&rest, us(part.end) - us(part.begin));
-  rest += ", \"args\": {\"slice\": ";
-  append(&rest, static_cast<std::int64_t>(part.slice));
-  event(part.what, 'X', us(part.begin), find(tensor).pid, rest + "}");
+  event(part.what, 'X', us(part.begin), find(tensor).pid,
+        roda::format(", \"tid\": {}, \"dur\": {}, \"args\": {{\"slice\": {}}}", part.row, us(part.end) - us(part.begin),
+                     part.slice));
 }
 
 void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std::int64_t>& shape) {
@@ -258,12 +250,9 @@ void Timeline::ended(const std::string& tensor, int dtype, const std::vector<std
   told.is_launched = false;
   const std::int64_t now = now_us();
   event("", 'E', now, told.pid);  // the activity
-  std::string rest = std::string(", \"args\": {\"dtype\": \"") + roda_dtype_name(dtype) + "\", \"shape\": \"[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) rest += ", ";
-    append(&rest, shape[i]);
-  }
-  event("", 'E', now, told.pid, rest + "]\"}");
+  event("", 'E', now, told.pid,
+        roda::format(", \"args\": {{\"dtype\": \"{}\", \"shape\": \"[{}]\"}}", roda_dtype_name(dtype),
+                     roda::join(shape, ", ")));
 }
 
 void Timeline::cycle() {
@@ -271,7 +260,5 @@ void Timeline::cycle() {
   MutexLock lock(mutex_);
   if (begin(lock) && mark_cycles_) mark_cycle();
 }
-
-void Timeline::mark_cycle() { event("CYCLE_START", 'i', now_us(), 0, ", \"s\": \"g\""); }
 
 }  // namespace roda::observe

@@ -1,7 +1,6 @@
 #include "core/plan/carriers.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 #include <string_view>
 
@@ -40,7 +39,7 @@ Carriers::Transports by_default(const Offer& offer, const Carriers::Transports& 
     if (t != nullptr && works_on_devices(t)) transports.push_back(t);
   }
   for (const roda_transport* t : host) {
-    if (std::find(transports.begin(), transports.end(), t) == transports.end()) transports.push_back(t);
+    if (std::ranges::find(transports, t) == transports.end()) transports.push_back(t);
   }
   return transports;
 }
@@ -80,17 +79,17 @@ Carriers::Transports Carriers::staging(const PlanQuery& q) const {
 
 const roda_transport* Carriers::named(const std::string& name) const {
   const auto is_it = [&](const roda_transport* t) { return name == t->name; };
-  if (const auto t = std::find_if(for_host_.begin(), for_host_.end(), is_it); t != for_host_.end()) return *t;
+  if (const auto t = std::ranges::find_if(for_host_, is_it); t != for_host_.end()) return *t;
   for (const auto& [collective, choice] : on_device_) {
     const Transports& those = choice.transports;
-    if (const auto t = std::find_if(those.begin(), those.end(), is_it); t != those.end()) return *t;
+    if (const auto t = std::ranges::find_if(those, is_it); t != those.end()) return *t;
   }
   return nullptr;
 }
 
 bool Carriers::work_on_device(const PlanQuery& q) const {
   const Transports& those = on_device(q.collective).transports;
-  return std::any_of(those.begin(), those.end(), [&](const roda_transport* t) { return works_on(*t, q); });
+  return std::ranges::any_of(those, [&](const roda_transport* t) { return works_on(*t, q); });
 }
 
 bool Carriers::add_on_device(const PlanQuery& q) const {
@@ -104,9 +103,9 @@ bool Carriers::add_on_device(const PlanQuery& q) const {
 Carriers::Transports in_order_of_preference(Carriers::Transports usable, const std::vector<std::string>& named) {
   std::erase_if(usable, [&](const roda_transport* t) {
     if (named.empty()) return (t->capabilities & RODA_CAP_IN_PROCESS) != 0;
-    return std::find(named.begin(), named.end(), t->name) == named.end();
+    return std::ranges::find(named, t->name) == named.end();
   });
-  std::sort(usable.begin(), usable.end(), [](const roda_transport* a, const roda_transport* b) {
+  std::ranges::sort(usable, [](const roda_transport* a, const roda_transport* b) {
     const bool a_near = (a->capabilities & RODA_CAP_SAME_HOST) != 0;
     const bool b_near = (b->capabilities & RODA_CAP_SAME_HOST) != 0;
     return a_near != b_near ? a_near : std::string_view(a->name) < std::string_view(b->name);
@@ -163,8 +162,7 @@ Status choose_for_devices(const Knobs& knobs, const Offer& offer, const Carriers
     const std::string variable = std::string("HOROVOD_GPU_") + (is_own ? entry.name : "OPERATIONS");
     const std::string& text = is_own ? form->second : knobs.gpu_operations;
     RODA_RETURN_IF_ERROR(find_named(variable, text, offer, &choice.transports));
-    const auto working = std::count_if(choice.transports.begin(), choice.transports.end(),
-                                       [](const auto* t) { return works_on_devices(t); });
+    const auto working = std::ranges::count_if(choice.transports, [](const auto* t) { return works_on_devices(t); });
     choice.is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
     choice.composes = choice.is_mixed || (collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
                       (collective == Collective::kAllgather && knobs.hierarchical_allgather);

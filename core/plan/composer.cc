@@ -92,11 +92,10 @@ Status Composer::choose_stage(const PlanQuery& whole, const plan::Grid& grid, st
                                       ? ranking_.stage_on_device(part, is_outside, whole.collective)
                                       : ranking_.in_memory(part, transports, obstacles(part, transports))) {
     const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, v.option.algorithm);
-    const bool fits = v.usable && std::all_of(sizes.begin(), sizes.end(), [&](int size) {
+    const bool fits = v.usable && std::ranges::all_of(sizes, [&](int size) {
                         return algorithm == nullptr || algorithm->accepts(size);
                       });
-    refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " +
-               (v.usable ? "does not run on every group" : v.reason);
+    refused += "; " + v.option.text() + ": " + (v.usable ? "does not run on every group" : v.reason);
     if (!fits) continue;
     stage.algorithm = v.option.algorithm;
     const roda_transport* transport = carriers_.named(v.option.transport);
@@ -164,7 +163,7 @@ std::string Composer::obstacle(const PlanQuery& q, const std::string& name,
     return "more than " + std::to_string(plan::kMostRoutedRanks) + " ranks";
   }
   if (!is_on_device(q)) return host_obstacle(q, plan, grid);
-  const bool any_works = std::any_of(plan.stages.begin(), plan.stages.end(), [](const auto& s) { return !s.staged; });
+  const bool any_works = std::ranges::any_of(plan.stages, [](const auto& s) { return !s.staged; });
   return any_works ? "" : "nothing of it works on the devices' memory";
 }
 

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/table.h"
-#include "core/topology/print.h"
+#include "core/topology/json.h"
 #include "plugins/base/format.h"
 
 namespace roda::engine {
@@ -41,7 +40,7 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links
 }
 
 const Row* chosen(const std::vector<Row>& rows) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.is_chosen; });
+  const auto found = std::ranges::find_if(rows, [](const Row& row) { return row.is_chosen; });
   return found == rows.end() ? nullptr : &*found;
 }
 

@@ -4,8 +4,6 @@
 // A prediction, not a measurement. Pure functions, any thread.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 

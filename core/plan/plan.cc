@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 
 #include "algorithms/plan/compile.h"
 #include "core/execute/schedule/program.h"
@@ -80,8 +79,7 @@ std::string Plan::describe() const {
             stage.algorithm + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
   }
   if (!staged) return text;
-  const bool may_be_direct =
-      std::all_of(stages.begin(), stages.end(), [](const auto& s) { return !unless(s).empty(); });
+  const bool may_be_direct = std::ranges::all_of(stages, [](const auto& s) { return !unless(s).empty(); });
   return text + ", staged through host memory" + (may_be_direct ? unless(stages.front()) : "");
 }
 

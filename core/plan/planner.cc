@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "algorithms/schedule/schedule.h"
-#include "algorithms/select/table.h"
 #include "core/execute/schedule/program.h"
 
 namespace roda::engine {
@@ -30,14 +28,14 @@ const std::vector<std::size_t>& PlanCache::edges_of(const PlanQuery& q) {
       if (edge <= SIZE_MAX / share) edges.push_back(edge * share);
     }
   }
-  std::sort(edges.begin(), edges.end());
+  std::ranges::sort(edges);
   return edges;
 }
 
 // The smallest size for which the plan is sure to be the query's.
 PlanQuery PlanCache::key_of(const PlanQuery& q) {
   const std::vector<std::size_t>& edges = edges_of(q);
-  const auto above = std::upper_bound(edges.begin(), edges.end(), q.bytes);
+  const auto above = std::ranges::upper_bound(edges, q.bytes);
   PlanQuery key = q;
   key.bytes = above == edges.begin() ? 0 : *std::prev(above);
   key.shape = nullptr;  // may be gone before the plan
@@ -54,7 +52,7 @@ const Plan* PlanCache::keep(const PlanQuery& q, Plan plan) {
     return known->stages == plan.stages && known->composition == plan.composition && known->places == plan.places &&
            known->staged == plan.staged;
   };
-  auto found = std::find_if(plans_.begin(), plans_.end(), is_equal);
+  auto found = std::ranges::find_if(plans_, is_equal);
   if (found == plans_.end()) {
     plan.id = static_cast<std::uint32_t>(plans_.size() + 1);
     plan.text = plan.describe();
@@ -76,7 +74,7 @@ std::uint32_t Planner::add_rules(const std::string& text) {
   std::string error;
   const auto rules = select::Table::parse(text, &error);
   if (!rules.has_value() || rules->rules().empty()) return 0;
-  const auto known = std::find(texts_.begin(), texts_.end(), text);
+  const auto known = std::ranges::find(texts_, text);
   const auto number = static_cast<std::uint32_t>(known - texts_.begin()) + 1;
   if (known != texts_.end()) return number;
   texts_.push_back(text);
@@ -107,9 +105,8 @@ Ranking::Verdicts Planner::device_candidates(const PlanQuery& q) const {
     });
   }
   for (select::Verdict& v : ranking_.staged(q, composer_.obstacles(in_host_memory(q), carriers_.staging(q)))) {
-    const bool is_known = std::any_of(verdicts.begin(), verdicts.end(), [&](const select::Verdict& known) {
-      return known.usable && known.option == v.option;
-    });
+    const bool is_known = std::ranges::any_of(
+        verdicts, [&](const select::Verdict& known) { return known.usable && known.option == v.option; });
     if (!is_known) verdicts.push_back(std::move(v));
   }
   return verdicts;
@@ -142,7 +139,7 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
       *plan = plan_of(q, v.option);
       return {};
     }
-    refused += "; " + v.option.transport + "/" + v.option.algorithm + ": " + v.reason;
+    refused += "; " + v.option.text() + ": " + v.reason;
   }
   return Status::unsupported("No " + std::string(roda_collective_of(q.collective)->title) +
                              " operation enabled: no transport can run it on " + std::to_string(q.bytes) +

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "algorithms/select/table.h"
 #include "core/execute/group.h"
 #include "core/execute/schedule/program.h"
 
@@ -40,14 +39,11 @@ Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> o
   levels.transport = select::kLevels;
   levels.compositions = obstacles;
   offers.push_back(std::move(levels));
-  select::Query query;
-  query.collective = static_cast<schedule::Collective>(q.collective);
-  query.memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
-  query.bytes = q.bytes;
-  query.size = q.size;
   // Whole numbers come to the same bits in any order.
-  query.in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
-  return tables_[q.rules].rank(query, offers);
+  const bool in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
+  const auto memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
+  const auto collective = static_cast<schedule::Collective>(q.collective);
+  return tables_[q.rules].rank({collective, memory, q.bytes, q.size, in_rank_order}, offers);
 }
 
 Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transports& transports,
@@ -55,13 +51,11 @@ Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transpo
   std::vector<select::Offer> offers;
   for (const roda_transport* t : transports) {
     if (!reaches(*t, q)) continue;
-    select::Offer offer;
-    offer.transport = t->name;
-    offer.needs_met = execute::needs_met(t->capabilities);
-    offer.maps = (t->capabilities & RODA_CAP_MAP) != 0;
-    offer.active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0;
-    offer.native = works_on(*t, q);
-    offers.push_back(std::move(offer));
+    offers.push_back({.transport = t->name,
+                      .needs_met = execute::needs_met(t->capabilities),
+                      .native = works_on(*t, q),
+                      .active_windows = (t->capabilities & RODA_CAP_ACTIVE_WINDOWS) != 0,
+                      .maps = (t->capabilities & RODA_CAP_MAP) != 0});
   }
   return rank(q, std::move(offers), obstacles);
 }
@@ -92,7 +86,7 @@ Ranking::Verdicts Ranking::staged(const PlanQuery& q, const Obstacles& obstacles
 
 Ranking::Verdicts Ranking::stage_on_device(const PlanQuery& part, bool is_outside, int whole) const {
   const Carriers::Transports& all = carriers_.on_device(whole).transports;
-  const auto inside = std::find_if(all.begin(), all.end(), [&](const roda_transport* t) { return works_on(*t, part); });
+  const auto inside = std::ranges::find_if(all, [&](const roda_transport* t) { return works_on(*t, part); });
   Verdicts verdicts;
   Carriers::Transports others;
   for (const roda_transport* t : all) {

@@ -45,7 +45,7 @@ Status list_files(const std::string& named, std::vector<std::string>* paths) {
       if (at->path().extension() == ".json") inside.push_back(at->path().string());
     }
     if (error) return refused(path, error.message());
-    std::sort(inside.begin(), inside.end());
+    std::ranges::sort(inside);
     paths->insert(paths->end(), inside.begin(), inside.end());
   }
   return {};

@@ -3,11 +3,13 @@
 // Owned by the holder of the baton.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/negotiate/negotiator.h"
@@ -22,17 +24,57 @@ class Announcer {
 
   // The record under construction, for whoever adds to it; tensors go through announce(), which remembers which
   // operation a bit stands for until it is taken.
-  wire::RecordWriter& record();
-  void announce(Operation* op);
+  wire::RecordWriter& record() {
+    if (!begun_) writer_.begin(rank_, negotiator_.applied());
+    begun_ = true;
+    return writer_;
+  }
+
+  void announce(Operation* op) {
+    wire::RecordWriter& record = this->record();
+    op->bit = op->request.collective == RODA_JOIN ? -1 : negotiator_.cached_bit(op->request);
+    PerSet& set = sets_[op->request.set];
+    const auto bit = static_cast<std::size_t>(std::max(op->bit, 0));
+    if (set.announced.size() <= bit) {
+      set.announced.resize(bit + 1);
+      set.words.resize(bit / 64 + 1);
+    }
+    // A bit that still stands for an announcement on its way can't stand for a second one.
+    if (op->bit < 0 || set.announced[bit] != nullptr) {
+      op->bit = -1;
+      record.request(op->request);
+      return;
+    }
+    set.words[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    set.announced[bit] = op;
+  }
 
   bool empty() const { return !begun_; }
   std::size_t bytes() const { return begun_ ? writer_.size() : 0; }
   // The record so far, and starts a new one with the next addition.
-  std::span<const std::byte> take();
+  std::span<const std::byte> take() {
+    wire::RecordWriter& record = this->record();
+    for (auto& [id, set] : sets_) {
+      auto& words = set.words;
+      const auto first = std::ranges::find_if(words, [](std::uint64_t w) { return w != 0; });
+      if (first == words.end()) continue;
+      const auto last = std::find_if(words.rbegin(), words.rend(), [](std::uint64_t w) { return w != 0; }).base();
+      record.bits(id, static_cast<std::uint32_t>(first - words.begin()), std::span(first, last));
+      std::fill(first, last, 0);
+    }
+    begun_ = false;
+    return record.end();
+  }
 
   // The operation announced by `bit`, or null; forgets it. With a name only if it is the operation of that name: a
   // tensor may leave the cache between its agreement and its launch, and the bit then stands for another one.
-  Operation* take_announced(std::int32_t set, int bit, std::optional<std::string_view> name = {});
+  Operation* take_announced(std::int32_t id, int bit, std::optional<std::string_view> name = {}) {
+    const auto set = sets_.find(id);
+    if (set == sets_.end() || static_cast<std::size_t>(bit) >= set->second.announced.size()) return nullptr;
+    Operation*& op = set->second.announced[static_cast<std::size_t>(bit)];
+    if (op != nullptr && name.has_value() && op->request.name != *name) return nullptr;
+    return std::exchange(op, nullptr);
+  }
   void forget_set(std::int32_t set) { sets_.erase(set); }
 
  private:

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "plugins/base/mutex.h"
@@ -26,19 +27,59 @@ class Continuations {
   ~Continuations() { close(); }
 
   // One more handle that will end. The first time a thread is made that runs `loop`.
-  void expect(const std::function<void()>& loop);
+  void expect(const std::function<void()>& loop) {
+    const MutexLock lock(mutex_);
+    num_expected_.fetch_add(1, std::memory_order_relaxed);
+    if (!thread_.joinable() && !is_closed_) thread_ = std::thread(loop);
+    expects_.notify_one();
+  }
+
   // It has ended already, and nobody is called here.
-  void forget();
-  void ended(const Continuation& continuation);
+  void forget() {
+    const MutexLock lock(mutex_);
+    num_expected_.fetch_sub(1, std::memory_order_release);
+  }
+
+  void ended(const Continuation& continuation) {
+    const MutexLock lock(mutex_);
+    ended_.push_back(continuation);
+    has_ended_.store(true, std::memory_order_release);
+  }
+
   // What is expected has ended; no other comes. Blocks until the thread has called everybody.
-  void close();
+  void close() {
+    std::thread thread;
+    {
+      const MutexLock lock(mutex_);
+      is_closed_ = true;
+      thread = std::move(thread_);
+      expects_.notify_one();
+    }
+    if (thread.joinable()) thread.join();
+  }
 
   // --- the loop ---
   // Until a handle is expected. False: none will be any more.
-  bool await();
+  bool await() {
+    MutexLock lock(mutex_);
+    expects_.wait(lock.held(), [this] {
+      mutex_.assert_held();
+      return is_closed_ || num_expected_.load(std::memory_order_relaxed) != 0;
+    });
+    return num_expected_.load(std::memory_order_relaxed) != 0;
+  }
+
   // Whether somebody is to be called, or nobody is expected.
-  bool is_due() const;
-  std::vector<Continuation> take();
+  bool is_due() const {
+    return has_ended_.load(std::memory_order_acquire) || num_expected_.load(std::memory_order_acquire) == 0;
+  }
+
+  std::vector<Continuation> take() {
+    const MutexLock lock(mutex_);
+    num_expected_.fetch_sub(ended_.size(), std::memory_order_relaxed);
+    has_ended_.store(false, std::memory_order_relaxed);
+    return std::exchange(ended_, {});
+  }
 
  private:
   Mutex mutex_;

@@ -1,7 +1,6 @@
 #include "core/submit/operation.h"
 
 #include <cstdlib>
-#include <memory>
 #include <new>
 #include <string>
 #include <utility>

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "core/execute/device_queue.h"
 #include "core/negotiate/bucket.h"
@@ -33,9 +34,17 @@ class Producer {
   // Of the last tensor, as they are submitted: of two of one stream the one with the larger number is the later point.
   std::uint64_t number() const { return number_.load(std::memory_order_relaxed); }
   // Behind all that the stream holds now, unless it was marked before.
-  Status mark();
+  Status mark() {
+    const MutexLock lock(mutex_);
+    return event_ != nullptr ? Status() : execute::DeviceEvent::record(queue_, &event_);
+  }
+
   // Makes a stream of the engine's wait for it; marks it first.
-  Status hold(void* stream);
+  Status hold(void* stream) {
+    RODA_RETURN_IF_ERROR(mark());
+    const MutexLock lock(mutex_);
+    return event_->hold(stream);
+  }
 
  private:
   const execute::DeviceQueue queue_;
@@ -58,9 +67,32 @@ class Producers {
   // Of a tensor that is about to be submitted. `queue`: its device, and the program's stream. `may_wait` false: its
   // point is marked now.
   Status add(const TensorKind& kind, const execute::DeviceQueue& queue, std::size_t bytes, bool may_wait,
-             std::shared_ptr<Producer>* producer);
+             std::shared_ptr<Producer>* producer) {
+    const MutexLock lock(mutex_);
+    const auto [found, is_first] = filling_.try_emplace({kind, queue.number, queue.stream});
+    Filling& filling = found->second;
+    const bool is_alone = is_first || !may_wait || bytes > rules_.complete;
+    if (!is_alone && filling.producer != nullptr && filling.bytes + bytes > rules_.threshold) {
+      RODA_RETURN_IF_ERROR(std::exchange(filling.producer, nullptr)->mark());
+    }
+    if (!is_alone && filling.producer == nullptr) filling = {std::make_shared<Producer>(queue), 0};
+    *producer = is_alone ? std::make_shared<Producer>(queue) : filling.producer;
+    (*producer)->number_.store(++count_, std::memory_order_relaxed);
+    if (is_alone) return (*producer)->mark();
+    filling.bytes += bytes;
+    return filling.bytes < rules_.complete ? Status() : std::exchange(filling.producer, nullptr)->mark();
+  }
+
   // A thread waits for a tensor of the kind: the next one begins another bucket.
-  Status end(const TensorKind& kind);
+  Status end(const TensorKind& kind) {
+    const MutexLock lock(mutex_);
+    Status status;
+    for (auto at = filling_.lower_bound({kind, INT32_MIN, nullptr});
+         at != filling_.end() && std::get<TensorKind>(at->first) == kind; at = filling_.erase(at)) {
+      if (at->second.producer != nullptr && status.ok()) status = at->second.producer->mark();
+    }
+    return status;
+  }
 
  private:
   struct Filling {

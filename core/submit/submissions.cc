@@ -1,7 +1,6 @@
 #include "core/submit/submissions.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace roda::engine {
@@ -25,7 +24,7 @@ void Submissions::leave_locked(const Operation& op) {
 }
 
 void Submissions::enter_next_locked(const Operation& ended) {
-  const auto next = std::find_if(in_turn_.begin(), in_turn_.end(), [&ended](const Operation* op) {
+  const auto next = std::ranges::find_if(in_turn_, [&ended](const Operation* op) {
     return op->name_hash == ended.name_hash && op->request.set == ended.request.set &&
            op->request.name == ended.request.name;
   });
@@ -84,7 +83,7 @@ Status Submissions::add_change(SetChange* change) {
     return !other->is_done && other->ranks == change->ranks && (adds || other->id == change->id);
   };
   // Another thread may ask for the same: it is agreed upon once, and both get its end.
-  const bool is_asked_for = std::any_of(changes_.begin(), changes_.end(), is_same);
+  const bool is_asked_for = std::ranges::any_of(changes_, is_same);
   if (!is_asked_for) {
     bool is_leaving = false;
     if (adds ? has_set_locked(change->ranks, &is_leaving) && !is_leaving : !sets_.contains(change->id)) {
@@ -166,7 +165,7 @@ bool Submissions::find_member(std::int32_t id, std::int32_t rank, int* size, int
   const auto it = sets_.find(id);
   if (it == sets_.end()) return false;
   const auto& ranks = it->second;
-  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  const auto at = std::ranges::lower_bound(ranks, rank);
   *size = static_cast<int>(ranks.size());
   *position = at != ranks.end() && *at == rank ? static_cast<int>(at - ranks.begin()) : -1;
   return true;
@@ -178,9 +177,9 @@ bool Submissions::has_set(const std::vector<std::int32_t>& ranks, bool* is_leavi
 }
 
 bool Submissions::has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const {
-  const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s.second == ranks; });
+  const auto set = std::ranges::find_if(sets_, [&](const auto& s) { return s.second == ranks; });
   const bool found = set != sets_.end();
-  *is_leaving = found && closed_.ok() && std::any_of(changes_.begin(), changes_.end(), [&](const SetChange* change) {
+  *is_leaving = found && closed_.ok() && std::ranges::any_of(changes_, [&](const SetChange* change) {
                   return change->ranks.empty() && change->id == set->first && !change->is_done;
                 });
   return found;

@@ -5,12 +5,10 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>

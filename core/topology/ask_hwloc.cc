@@ -1,4 +1,4 @@
-#include "core/topology/ask_hwloc.h"
+#include "core/topology/kernel_files.h"
 
 #include <dlfcn.h>
 #include <hwloc.h>
@@ -11,7 +11,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::topology {
-
 namespace {
 
 // clang-format off
@@ -83,8 +82,7 @@ class Tree {
   hwloc_obj_t root() const { return hwloc_.get_obj_by_depth(tree_, 0, 0); }
 
   // In logical order.
-  template <typename Visit>
-  void for_each(hwloc_obj_type_t type, const Visit& visit) const {
+  void for_each(hwloc_obj_type_t type, const auto& visit) const {
     const int depth = hwloc_.get_type_depth(tree_, type);
     if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) return;
     const auto count = static_cast<unsigned>(hwloc_.get_nbobjs_by_depth(tree_, depth));
@@ -179,7 +177,7 @@ PciPlace place_of(hwloc_obj_t object) {
     }
   }
   if (place.address.empty()) return {};
-  std::reverse(place.bridges.begin(), place.bridges.end());
+  std::ranges::reverse(place.bridges);
   place.numa_node = numa_node_near(object);
   return place;
 }

@@ -4,7 +4,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::topology {
-
 namespace {
 
 using nlohmann::json;

@@ -4,18 +4,15 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "core/topology/ask_hwloc.h"
-#include "core/topology/gpu_links.h"
 #include "core/topology/kernel_files.h"
 
 namespace roda::topology {
-
 namespace {
 
 // The user wants hwloc to describe another machine than this one.
 bool hwloc_is_told() {
   const char* const kNames[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};
-  return std::any_of(std::begin(kNames), std::end(kNames), [](const char* name) {
+  return std::ranges::any_of(kNames, [](const char* name) {
     const char* text = std::getenv(name);
     return text != nullptr && text[0] != '\0';
   });

@@ -10,7 +10,6 @@
 #include "plugins/base/log.h"
 
 namespace roda::topology {
-
 namespace {
 
 // What a rank said of what it sees.
@@ -55,7 +54,7 @@ Status exchange(Store& store, int rank, const std::vector<Note>& notes, const Ma
   }
   std::erase_if(owners, [&](int owner) { return !machines->at(notes[at(owner)].hash).absent.empty(); });
   const auto key = [&](int owner) { return roda::format("{}/shape/{}", prefix, notes[at(owner)].hash); };
-  if (machines->size() > 1 && std::binary_search(owners.begin(), owners.end(), rank)) {
+  if (machines->size() > 1 && std::ranges::binary_search(owners, rank)) {
     RODA_RETURN_IF_ERROR(store.put(key(rank), to_json(mine)));
   }
   const std::string own = hash(mine);
@@ -94,7 +93,7 @@ Status compare_views(const Host& host, const std::vector<Note>& notes, const Mac
                                  who, wrong),
                     ranks.front());
     }
-    if (std::binary_search(host.ranks.begin(), host.ranks.end(), rank)) {
+    if (std::ranges::binary_search(host.ranks, rank)) {
       RODA_LOG(warning, "{}: {}; rank {}'s view counts", who, difference(expected, machines.at(hash), here, there),
                first);
     }
@@ -122,7 +121,7 @@ Status discovered(Store& store, int rank, const std::vector<RankReport>& reports
 }
 
 Status from_file(const std::vector<Note>& notes, const View& mine, Topology* topology) {
-  const auto with_file = std::find_if(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; });
+  const auto with_file = std::ranges::find_if(notes, [](const Note& note) { return note.is_file; });
   std::vector<int> others;
   for (std::size_t rank = 0; rank < notes.size(); ++rank) {
     if (!notes[rank].is_file || notes[rank].hash != with_file->hash) others.push_back(static_cast<int>(rank));
@@ -171,7 +170,7 @@ Status share(Store& store, int rank, const std::vector<RankReport>& reports, con
              const std::string& prefix, Deadline deadline, Topology* topology) {
   std::vector<Note> notes;
   for (const RankReport& report : reports) notes.push_back(from_text(report.note));
-  if (std::any_of(notes.begin(), notes.end(), [](const Note& note) { return note.is_file; })) {
+  if (std::ranges::any_of(notes, [](const Note& note) { return note.is_file; })) {
     return from_file(notes, mine, topology);
   }
   return discovered(store, rank, reports, notes, mine.machine, prefix, deadline, topology);
@@ -196,7 +195,7 @@ std::vector<Shortage> shortages(const Topology& topology) {
       cpus.insert(cpus.end(), binding.cpus.begin(), binding.cpus.end());
       if (binding.cpu_limit > 0 && (limit == 0 || binding.cpu_limit < limit)) limit = binding.cpu_limit;
     }
-    std::sort(cpus.begin(), cpus.end());
+    std::ranges::sort(cpus);
     cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
     const double cores =
         limit > 0 ? std::min(limit, static_cast<double>(cpus.size())) : static_cast<double>(cpus.size());

@@ -1,6 +1,6 @@
 // The few functions that are used of NVML and of CUDA's driver library are declared here after their published
 // references: their headers come with a toolkit that a machine that builds need not have. Neither is ever closed.
-#include "core/topology/gpu_links.h"
+#include "core/topology/kernel_files.h"
 
 #include <dlfcn.h>
 
@@ -12,7 +12,6 @@
 #include "plugins/base/symbols.h"
 
 namespace roda::topology {
-
 namespace {
 
 Status open(const std::string& file, const char* what, void** handle) {
@@ -134,8 +133,8 @@ class Nvml {
     }
     PciInfo remote{};
     if (link_remote_pci_(devices_[index], link, &remote) != 0) return;
-    const auto peer = std::find_if(gpus->begin(), gpus->end(),
-                                   [&](const Gpu& other) { return other.pci.address == remote.address(); });
+    const auto peer =
+        std::ranges::find_if(*gpus, [&](const Gpu& other) { return other.pci.address == remote.address(); });
     if (peer != gpus->end()) {
       ++gpu.peer_links[static_cast<int>(peer - gpus->begin())];
       return;
@@ -245,8 +244,8 @@ Status ask_cuda(const std::string& file, std::vector<Gpu>* gpus) {
 // The GPUs that the driver shows, in its order, each with the place that the kernel's list knows for its address.
 void keep_places(const Machine& machine, std::vector<Gpu>* shown) {
   for (Gpu& gpu : *shown) {
-    const auto known = std::find_if(machine.gpus.begin(), machine.gpus.end(),
-                                    [&](const Gpu& g) { return g.pci.address == gpu.pci.address; });
+    const auto known =
+        std::ranges::find_if(machine.gpus, [&](const Gpu& g) { return g.pci.address == gpu.pci.address; });
     if (known != machine.gpus.end()) gpu.pci = known->pci;
   }
 }

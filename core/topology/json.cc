@@ -15,7 +15,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::topology {
-
 namespace {
 
 using nlohmann::json;
@@ -55,12 +54,8 @@ class Field {
     if (!has(key)) throw Malformed{roda::format("{}/{} is missing", path_, key)};
     return Field(value_[key], path_ + "/" + key);
   }
-  template <typename T>
-  void needed(const char* key, T& value) const {
-    (*this)[key].to(&value);
-  }
-  template <typename T>
-  void always(const char* key, T& value) const {
+  void needed(const char* key, auto& value) const { (*this)[key].to(&value); }
+  void always(const char* key, auto& value) const {
     if (has(key)) (*this)[key].to(&value);
   }
   template <typename T>
@@ -120,8 +115,7 @@ class Field {
   void to(std::vector<T>* out) const {
     to_list(out);
   }
-  template <typename T>
-  void to(T* out) const {
+  void to(auto* out) const {
     must(value_.is_object(), "an object");
     fields(*this, *out);
   }
@@ -141,15 +135,9 @@ class Field {
 class Writer {
  public:
   // Must be there.
-  template <typename T>
-  void needed(const char* key, const T& value) {
-    object_[key] = json_of(value);
-  }
+  void needed(const char* key, const auto& value) { object_[key] = json_of(value); }
   // Is always written, and need not be there.
-  template <typename T>
-  void always(const char* key, const T& value) {
-    needed(key, value);
-  }
+  void always(const char* key, const auto& value) { needed(key, value); }
   // Is written where it is known.
   template <typename T>
   void known(const char* key, const T& value, const T& unknown = T()) {
@@ -190,36 +178,31 @@ class Writer {
 
 // --- the fields, for both -------------------------------------------------------------------------------------------
 
-template <typename Io>
-void fields(Io& io, PciPlace& pci) {
+void fields(auto& io, PciPlace& pci) {
   io.known("address", pci.address);
   io.known("bridges", pci.bridges);
   io.known("numa_node", pci.numa_node, -1);
 }
 
-template <typename Io>
-void fields(Io& io, Package& package) {
+void fields(auto& io, Package& package) {
   io.needed("cpus", package.cpus);
   io.always("model", package.model);
 }
 
-template <typename Io>
-void fields(Io& io, NumaNode& node) {
+void fields(auto& io, NumaNode& node) {
   io.needed("number", node.number);
   io.needed("cpus", node.cpus);
   io.known("memory_gib", node.memory_gib);
   io.numbers("distances", node.distances);
 }
 
-template <typename Io>
-void fields(Io& io, CacheLevel& cache) {
+void fields(auto& io, CacheLevel& cache) {
   io.number("level", cache.level, 1, 5);
   io.needed("kib", cache.kib);
   io.needed("shared_by", cache.shared_by);
 }
 
-template <typename Io>
-void fields(Io& io, Nic& nic) {
+void fields(auto& io, Nic& nic) {
   io.needed("name", nic.name);
   io.known("speed_mbit", nic.speed_mbit);
   io.always("is_up", nic.is_up);
@@ -227,23 +210,20 @@ void fields(Io& io, Nic& nic) {
   io.always("pci", nic.pci);
 }
 
-template <typename Io>
-void fields(Io& io, RdmaPort& port) {
+void fields(auto& io, RdmaPort& port) {
   io.needed("number", port.number);
   io.always("link_layer", port.link_layer);
   io.known("rate_mbit", port.rate_mbit);
   io.always("is_active", port.is_active);
 }
 
-template <typename Io>
-void fields(Io& io, RdmaDevice& device) {
+void fields(auto& io, RdmaDevice& device) {
   io.needed("name", device.name);
   io.known("ports", device.ports);
   io.always("pci", device.pci);
 }
 
-template <typename Io>
-void fields(Io& io, Gpu& gpu) {
+void fields(auto& io, Gpu& gpu) {
   io.needed("model", gpu.model);
   io.always("pci", gpu.pci);
   io.known("memory_gib", gpu.memory_gib);
@@ -254,8 +234,7 @@ void fields(Io& io, Gpu& gpu) {
   io.known("peers", gpu.peers);
 }
 
-template <typename Io>
-void fields(Io& io, Machine& machine) {
+void fields(auto& io, Machine& machine) {
   io.needed("cpus", machine.cpus);
   io.known("model", machine.model);
   io.known("sources", machine.sources);
@@ -269,8 +248,7 @@ void fields(Io& io, Machine& machine) {
   io.known("absent", machine.absent);
 }
 
-template <typename Io>
-void fields(Io& io, Binding& binding) {
+void fields(auto& io, Binding& binding) {
   io.needed("cpus", binding.cpus);
   io.known("cpu_limit", binding.cpu_limit);
 }
@@ -300,7 +278,7 @@ void check(const Machine& machine, const Field& field) {
 void check_ranks(const Topology& topology, const Field& field) {
   std::vector<int> seen;
   for (const Host& host : topology.hosts) seen.insert(seen.end(), host.ranks.begin(), host.ranks.end());
-  std::sort(seen.begin(), seen.end());
+  std::ranges::sort(seen);
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (seen[i] != static_cast<int>(i)) {
       field["hosts"].refuse(roda::format("hosts that name each of {} ranks once; rank {} is not", seen.size(), i));
@@ -325,7 +303,7 @@ Host read_host(const Field& field, const std::vector<NamedMachine>& machines) {
   field.known("place", host.place);
   field.needed("ranks", host.ranks);
   field.needed("machine", name);
-  const auto known = std::find_if(machines.begin(), machines.end(), [&](const auto& m) { return m.name == name; });
+  const auto known = std::ranges::find_if(machines, [&](const auto& m) { return m.name == name; });
   if (known == machines.end()) field["machine"].refuse("the name of one of /machines");
   host.machine = static_cast<int>(known - machines.begin());
   return host;

@@ -17,7 +17,6 @@
 #include "plugins/base/unique_fd.h"
 
 namespace roda::topology {
-
 namespace {
 
 // "0000:17:00.0"
@@ -30,67 +29,6 @@ std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t");
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
-
-}  // namespace
-
-std::string KernelFiles::line(const std::string& path) const {
-  // Hundreds of small files: no stream, no buffer.
-  const UniqueFd file(::open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const ssize_t bytes = file ? ::read(file.get(), text, sizeof text) : -1;
-  if (bytes <= 0) return "";
-  const std::string_view whole(text, static_cast<std::size_t>(bytes));
-  return trimmed(std::string(whole.substr(0, whole.find('\n'))));
-}
-
-std::int64_t KernelFiles::number(const std::string& path, std::int64_t otherwise) const {
-  const std::string text = line(path);
-  std::int64_t value = 0;
-  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() ? value : otherwise;
-}
-
-bool KernelFiles::exists(const std::string& path) const {
-  std::error_code ignored;
-  return std::filesystem::exists(root_ + path, ignored);
-}
-
-std::vector<std::string> KernelFiles::names(const std::string& folder) const {
-  std::vector<std::string> found;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(root_ + folder, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    found.push_back(entry->path().filename().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-PciPlace KernelFiles::pci_place(const std::string& path) const {
-  PciPlace place;
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(root_ + path, error);
-  if (error) return place;
-  std::filesystem::path so_far, device;
-  for (const std::filesystem::path& part : real) {
-    so_far /= part;
-    const std::string name = part.string();
-    if (is_pci_address(name)) {
-      if (!place.address.empty()) place.bridges.push_back(place.address);
-      place.address = name;
-      device = so_far;
-    } else if (name.starts_with("pci") && place.bridges.empty() && place.address.empty()) {
-      place.bridges.push_back(name);
-    }
-  }
-  if (place.address.empty()) return {};
-  int node = -1;
-  if (std::ifstream(device / "numa_node") >> node && node >= 0) place.numa_node = node;
-  return place;
-}
-
-// --- packages, NUMA nodes, cores and caches --------------------------------------------------------------------------
-
-namespace {
 
 constexpr const char* kCpus = "/sys/devices/system/cpu";
 constexpr const char* kNodes = "/sys/devices/system/node";
@@ -162,26 +100,8 @@ void read_nodes(const KernelFiles& files, Machine* machine) {
     machine->numa_nodes.push_back(std::move(node));
   }
   if (machine->numa_nodes.size() == 1) machine->numa_nodes.front().distances.clear();  // they say nothing
-  std::sort(machine->numa_nodes.begin(), machine->numa_nodes.end(),
-            [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
+  std::ranges::sort(machine->numa_nodes, [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
 }
-
-}  // namespace
-
-Status find_cpus(const KernelFiles& files, Machine* machine) {
-  if (!parse_cpus(files.line(std::string(kCpus) + "/online"), &machine->cpus) || machine->cpus.empty()) {
-    return Status::unavailable(std::string(kCpus) + "/online can't be read");
-  }
-  Caches caches;
-  read_cores(files, machine, &caches);
-  for (auto& [key, groups] : caches) machine->caches.push_back({key.first, key.second, std::move(groups)});
-  read_nodes(files, machine);
-  return {};
-}
-
-// --- devices ---------------------------------------------------------------------------------------------------------
-
-namespace {
 
 template <typename T>
 void cut(std::vector<T>* list, const char* name, Machine* machine) {
@@ -209,12 +129,8 @@ int rate_mbit(const std::string& text) {
 }
 
 RdmaPort read_port(const KernelFiles& files, const std::string& folder, int number) {
-  RdmaPort port;
-  port.number = number;
-  port.link_layer = files.line(folder + "/link_layer");
-  port.rate_mbit = rate_mbit(files.line(folder + "/rate"));
-  port.is_active = files.line(folder + "/state").starts_with("4:");
-  return port;
+  return {number, files.line(folder + "/link_layer"), rate_mbit(files.line(folder + "/rate")),
+          files.line(folder + "/state").starts_with("4:")};
 }
 
 // The model in the driver's words: "Model:    NVIDIA H100 80GB HBM3".
@@ -236,12 +152,82 @@ bool is_computing_gpu(const KernelFiles& files, const std::string& folder) {
 
 }  // namespace
 
+std::string KernelFiles::line(const std::string& path) const {
+  // Hundreds of small files: no stream, no buffer.
+  const UniqueFd file(::open((root_ + path).c_str(), O_RDONLY | O_CLOEXEC));
+  char text[4096];
+  const ssize_t bytes = file ? ::read(file.get(), text, sizeof text) : -1;
+  if (bytes <= 0) return "";
+  const std::string_view whole(text, static_cast<std::size_t>(bytes));
+  return trimmed(std::string(whole.substr(0, whole.find('\n'))));
+}
+
+std::int64_t KernelFiles::number(const std::string& path, std::int64_t otherwise) const {
+  const std::string text = line(path);
+  std::int64_t value = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() ? value : otherwise;
+}
+
+bool KernelFiles::exists(const std::string& path) const {
+  std::error_code ignored;
+  return std::filesystem::exists(root_ + path, ignored);
+}
+
+std::vector<std::string> KernelFiles::names(const std::string& folder) const {
+  std::vector<std::string> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(root_ + folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    found.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+PciPlace KernelFiles::pci_place(const std::string& path) const {
+  PciPlace place;
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(root_ + path, error);
+  if (error) return place;
+  std::filesystem::path so_far, device;
+  for (const std::filesystem::path& part : real) {
+    so_far /= part;
+    const std::string name = part.string();
+    if (is_pci_address(name)) {
+      if (!place.address.empty()) place.bridges.push_back(place.address);
+      place.address = name;
+      device = so_far;
+    } else if (name.starts_with("pci") && place.bridges.empty() && place.address.empty()) {
+      place.bridges.push_back(name);
+    }
+  }
+  if (place.address.empty()) return {};
+  int node = -1;
+  if (std::ifstream(device / "numa_node") >> node && node >= 0) place.numa_node = node;
+  return place;
+}
+
+// --- packages, NUMA nodes, cores and caches --------------------------------------------------------------------------
+
+Status find_cpus(const KernelFiles& files, Machine* machine) {
+  if (!parse_cpus(files.line(std::string(kCpus) + "/online"), &machine->cpus) || machine->cpus.empty()) {
+    return Status::unavailable(std::string(kCpus) + "/online can't be read");
+  }
+  Caches caches;
+  read_cores(files, machine, &caches);
+  for (auto& [key, groups] : caches) machine->caches.push_back({key.first, key.second, std::move(groups)});
+  read_nodes(files, machine);
+  return {};
+}
+
+// --- devices ---------------------------------------------------------------------------------------------------------
+
 void find_nics(const KernelFiles& files, Machine* machine) {
   std::vector<Nic> found;
   for (const std::string& name : files.names("/sys/class/net")) {
     if (files.exists("/sys/class/net/" + name + "/operstate") && name != "lo") found.push_back(read_nic(files, name));
   }
-  const bool has_physical = std::any_of(found.begin(), found.end(), [](const Nic& nic) { return nic.is_physical; });
+  const bool has_physical = std::ranges::any_of(found, [](const Nic& nic) { return nic.is_physical; });
   std::erase_if(found, [&](const Nic& nic) { return has_physical ? !nic.is_physical : !nic.is_up; });
   cut(&found, "nics", machine);
   machine->nics = std::move(found);

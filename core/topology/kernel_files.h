@@ -41,4 +41,15 @@ void find_rdma_devices(const KernelFiles& files, Machine* machine);
 // GPUs for computing (NVIDIA, AMD) on the PCI bus: their places, and their model where the driver tells.
 void find_gpus(const KernelFiles& files, Machine* machine);
 
+// CPUs by hwloc, opened at run time under a name for the dynamic linker. It honours its own variables (HWLOC_XMLFILE,
+// HWLOC_SYNTHETIC): *is_this_machine is then false, and what its description holds of devices is taken too. Not with a
+// concurrent setenv.
+Status ask_hwloc(const std::string& library, Machine* machine, bool* is_this_machine);
+
+// Completes machine->gpus by NVML, or by CUDA's driver library where there is no NVML (no links then): names for the
+// dynamic linker. GPUs that the driver does not show to this process are dropped, and counted in `absent`. When neither
+// answers, the GPUs stay as they were and `absent` says why. Can take long: see DiscoverOptions. CUDA, once asked, is
+// unusable in forked children.
+void find_gpu_links(const std::string& nvml_file, const std::string& cuda_file, Machine* machine);
+
 }  // namespace roda::topology

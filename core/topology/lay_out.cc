@@ -59,42 +59,11 @@ Status contradiction(const std::string& what) {
                          "; start the job so that it agrees, or describe machines only, without \"hosts\"");
 }
 
-}  // namespace
-
-Status fit(const Topology& file, Topology* job) {
-  if (file.hosts.empty() && file.machines.size() != 1) {
-    return contradiction(
-        roda::format("it describes {} machines and does not say which host is which", file.machines.size()));
-  }
-  if (!file.hosts.empty() && file.hosts.size() != job->hosts.size()) {
-    return contradiction(roda::format("it has {} host{}, the job runs on {}", file.hosts.size(),
-                                      file.hosts.size() == 1 ? "" : "s", job->hosts.size()));
-  }
-  for (std::size_t i = 0; i < file.hosts.size(); ++i) {
-    if (file.hosts[i].ranks == job->hosts[i].ranks) continue;
-    return contradiction(roda::format("{} has {} in the file, {} has {} in the job", named(i, file.hosts[i]),
-                                      ranks_text(file.hosts[i].ranks), named(i, job->hosts[i]),
-                                      ranks_text(job->hosts[i].ranks)));
-  }
-  job->machines = file.machines;
-  for (std::size_t i = 0; i < job->hosts.size(); ++i) {
-    job->hosts[i].machine = file.hosts.empty() ? 0 : file.hosts[i].machine;
-  }
-  job->bindings = file.hosts.empty() ? std::vector<Binding>() : file.bindings;
-  return {};
-}
-
-// --- levels ----------------------------------------------------------------------------------------------------------
-
-namespace {
-
 using Units = std::vector<std::int32_t>;
 
 constexpr const char* kBound[] = {"cache", "numa", "package"};
 
-bool is_bound_level(const std::string& name) {
-  return std::find(std::begin(kBound), std::end(kBound), name) != std::end(kBound);
-}
+bool is_bound_level(const std::string& name) { return std::ranges::find(kBound, name) != std::end(kBound); }
 
 // The sets of CPUs that the places of a level are.
 std::vector<CpuSet> places_of(const Machine& machine, const std::string& level) {
@@ -187,6 +156,31 @@ Status add_level(const std::string& word, const Topology& topology, const Level&
 
 }  // namespace
 
+Status fit(const Topology& file, Topology* job) {
+  if (file.hosts.empty() && file.machines.size() != 1) {
+    return contradiction(
+        roda::format("it describes {} machines and does not say which host is which", file.machines.size()));
+  }
+  if (!file.hosts.empty() && file.hosts.size() != job->hosts.size()) {
+    return contradiction(roda::format("it has {} host{}, the job runs on {}", file.hosts.size(),
+                                      file.hosts.size() == 1 ? "" : "s", job->hosts.size()));
+  }
+  for (std::size_t i = 0; i < file.hosts.size(); ++i) {
+    if (file.hosts[i].ranks == job->hosts[i].ranks) continue;
+    return contradiction(roda::format("{} has {} in the file, {} has {} in the job", named(i, file.hosts[i]),
+                                      ranks_text(file.hosts[i].ranks), named(i, job->hosts[i]),
+                                      ranks_text(job->hosts[i].ranks)));
+  }
+  job->machines = file.machines;
+  for (std::size_t i = 0; i < job->hosts.size(); ++i) {
+    job->hosts[i].machine = file.hosts.empty() ? 0 : file.hosts[i].machine;
+  }
+  job->bindings = file.hosts.empty() ? std::vector<Binding>() : file.bindings;
+  return {};
+}
+
+// --- levels ----------------------------------------------------------------------------------------------------------
+
 std::vector<std::int32_t> bound_units(const Topology& topology, const std::string& level) {
   Units units;
   std::map<std::pair<int, std::ptrdiff_t>, std::int32_t> numbers;  // by host and place on it
@@ -195,8 +189,7 @@ std::vector<std::int32_t> bound_units(const Topology& topology, const std::strin
     const Host& host = topology.host_of(rank);
     const CpuSet& cpus = topology.bindings[static_cast<std::size_t>(rank)].cpus;
     const auto places = places_of(topology.machines[static_cast<std::size_t>(host.machine)].machine, level);
-    const auto place =
-        std::find_if(places.begin(), places.end(), [&](const CpuSet& all) { return contains(all, cpus); });
+    const auto place = std::ranges::find_if(places, [&](const CpuSet& all) { return contains(all, cpus); });
     if (cpus.empty() || place == places.end()) return {};
     const std::pair key{topology.rank(rank).host, place - places.begin()};
     units.push_back(numbers.emplace(key, static_cast<std::int32_t>(numbers.size())).first->second);
@@ -211,7 +204,7 @@ Status find_levels(const std::string& text, Topology* topology) {
   if (text == "auto") levels = known_levels(*topology, host);
   std::istringstream words(levels.empty() ? text : "");
   const auto has_host = [&levels] {
-    return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.name == kHost; });
+    return std::ranges::any_of(levels, [](const Level& level) { return level.name == kHost; });
   };
   for (std::string word; std::getline(words, word, ',');) {
     RODA_RETURN_IF_ERROR(add_level(word, *topology, host, !has_host(), &levels));

@@ -1,4 +1,4 @@
-#include "core/topology/print.h"
+#include "core/topology/json.h"
 
 #include <algorithm>
 
@@ -6,7 +6,6 @@
 #include "plugins/base/format.h"
 
 namespace roda::topology {
-
 namespace {
 
 constexpr std::size_t kMostHosts = 32;
@@ -33,8 +32,8 @@ std::string render(const Branch& root, const std::string& margin = "") {
 std::string counted(std::size_t count, const char* what) { return roda::format("{} {}{}", count, what, plural(count)); }
 
 std::size_t cores_within(const Machine& machine, const CpuSet& cpus) {
-  return static_cast<std::size_t>(std::count_if(machine.cores.begin(), machine.cores.end(),
-                                                [&](const CpuSet& core) { return contains(cpus, core); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(machine.cores, [&](const CpuSet& core) { return contains(cpus, core); }));
 }
 
 // Caches below a NUMA node: those that several cores share one by one, the others in one line per level and size.
@@ -96,8 +95,8 @@ struct Bridge {
       devices.push_back(place.address.empty() ? std::move(text) : roda::format("{}  {}", place.address, text));
       return;
     }
-    auto known = std::find_if(bridges.begin(), bridges.end(),
-                              [&](const Bridge& bridge) { return bridge.name == place.bridges[depth]; });
+    auto known =
+        std::ranges::find_if(bridges, [&](const Bridge& bridge) { return bridge.name == place.bridges[depth]; });
     if (known == bridges.end()) known = bridges.insert(bridges.end(), {place.bridges[depth], {}, {}});
     known->add(place, depth + 1, std::move(text));
   }
@@ -123,7 +122,7 @@ std::string link_text(const Machine& machine, int a, int b) {
   if (const auto links = gpu.peer_links.find(b); links != gpu.peer_links.end()) {
     return roda::format("{} to GPU {}{}", counted(at(links->second), "NVLink"), b, bandwidth_text(gpu, links->second));
   }
-  const bool is_peer = std::binary_search(gpu.peers.begin(), gpu.peers.end(), b);
+  const bool is_peer = std::ranges::binary_search(gpu.peers, b);
   return roda::format("GPU {} over {}{}", b, distance_name(distance(gpu.pci, machine.gpus[at(b)].pci)),
                       is_peer ? ", peer access" : "");
 }
@@ -143,8 +142,8 @@ std::string reach_text(const Machine& machine, int index) {
 // Those whose NUMA node is `node` (-1: those that have none of the list), below the bridges that they share.
 void add_devices(const Machine& machine, int node, Branch* branch) {
   const auto is_here = [&](const PciPlace& pci) {
-    const bool is_known = std::any_of(machine.numa_nodes.begin(), machine.numa_nodes.end(),
-                                      [&](const NumaNode& other) { return other.number == pci.numa_node; });
+    const bool is_known =
+        std::ranges::any_of(machine.numa_nodes, [&](const NumaNode& other) { return other.number == pci.numa_node; });
     return (is_known ? pci.numa_node : -1) == node;
   };
   Bridge root;
@@ -202,7 +201,7 @@ Branch branch_of(const NamedMachine& named) {
   }
   // A node that spans packages, or has memory alone.
   for (const NumaNode& node : machine.numa_nodes) {
-    if (std::none_of(machine.packages.begin(), machine.packages.end(), [&](const auto& p) { return is_in(node, p); })) {
+    if (std::ranges::none_of(machine.packages, [&](const auto& p) { return is_in(node, p); })) {
       add_node(machine, node, &branch);
     }
   }
@@ -222,8 +221,8 @@ std::string binding_text(const Binding& binding) {
 
 // Ranks with one binding are in one line.
 Branch branch_of(const Topology& topology, const Host& host) {
-  const bool is_shared_name = std::count_if(topology.hosts.begin(), topology.hosts.end(),
-                                            [&](const Host& other) { return other.name == host.name; }) > 1;
+  const bool is_shared_name =
+      std::ranges::count_if(topology.hosts, [&](const Host& other) { return other.name == host.name; }) > 1;
   const std::string place = is_shared_name && !host.place.empty() ? roda::format(" ({})", host.place) : "";
   Branch branch{roda::format("{}{}: rank{} {}, machine {}", host.name, place, plural(host.ranks.size()),
                              print_cpus(host.ranks), topology.machines[at(host.machine)].name)};

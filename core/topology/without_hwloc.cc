@@ -1,4 +1,4 @@
-#include "core/topology/ask_hwloc.h"
+#include "core/topology/kernel_files.h"
 
 namespace roda::topology {
 

@@ -128,13 +128,13 @@ void Search::add_finalists() {
   const GaussianProcess process(points_, scores_, options_.noise);
   std::vector<std::size_t> order(points_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return process.at(points_[a]).mean > process.at(points_[b]).mean; });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return process.at(points_[a]).mean > process.at(points_[b]).mean; });
   Choice finalists;
   std::vector<Tuning> taken{best_};
   for (const std::size_t i : order) {
     if (taken.size() > kFinalists) break;
-    if (std::find(taken.begin(), taken.end(), tunings_[i]) != taken.end()) continue;
+    if (std::ranges::find(taken, tunings_[i]) != taken.end()) continue;
     taken.push_back(tunings_[i]);
     finalists.changes.push_back([tuning = tunings_[i]](Tuning* t) { *t = tuning; });
   }

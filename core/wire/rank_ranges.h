@@ -22,7 +22,7 @@ class RankRanges {
   void add(std::int32_t first, std::int32_t last) {
     if (ranges_.empty() || first >= ranges_.back().first) return extend({first, last});
     const auto ends_before = [&](const RankRange& r) { return r.last < first - 1; };
-    const auto begin = std::partition_point(ranges_.begin(), ranges_.end(), ends_before);
+    const auto begin = std::ranges::partition_point(ranges_, ends_before);
     auto end = begin;
     for (; end != ranges_.end() && end->first <= last + 1; ++end) {
       first = std::min(first, end->first);
@@ -63,15 +63,13 @@ class RankRanges {
 
   bool empty() const { return ranges_.empty(); }
   bool contains(std::int32_t rank) const {
-    const auto at =
-        std::partition_point(ranges_.begin(), ranges_.end(), [&](const RankRange& r) { return r.last < rank; });
+    const auto at = std::ranges::partition_point(ranges_, [&](const RankRange& r) { return r.last < rank; });
     return at != ranges_.end() && at->first <= rank;
   }
   std::int32_t count() const { return count_; }
   std::span<const RankRange> ranges() const { return ranges_; }
   // Calls use(rank) for each, ascending.
-  template <typename Use>
-  void each(Use use) const {
+  void each(auto use) const {
     for (const RankRange& r : ranges_) {
       for (std::int32_t rank = r.first; rank <= r.last; ++rank) use(rank);
     }

@@ -27,6 +27,35 @@ Status malformed(const char* what) {
                          "; the ranks may run different builds of this library");
 }
 
+// What a rank checks of its own operations before it submits them: here of the others', whose records are no better
+// than the build that wrote them. What depends on the process set is checked with the ranks' requests together.
+Status check(const negotiate::Request& r) {
+  if (r.name.size() > negotiate::kMostNameBytes) return malformed("a request's name");
+  if (r.shape.size() > negotiate::kMostDimensions) return malformed("a request of too many dimensions");
+  auto bytes = static_cast<std::int64_t>(roda_dtype_size(r.dtype));
+  for (const std::int64_t d : r.shape) {
+    if (d < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes)) {
+      return malformed("a request's dimensions");
+    }
+  }
+  if (roda_collective_is(r.collective, RODA_COMBINES) != 0 && (r.op < 0 || r.op >= RODA_REDUCE_OP_COUNT))
+    return malformed("a request of an unknown reduction");
+  if (r.group.size < 0) return malformed("a request's group");
+  return {};
+}
+
+struct PartHead {
+  std::uint16_t kind = 0;  // of the whole item
+  std::uint16_t reserved = 0;
+  std::uint32_t total = 0;  // bytes of the whole item's payload
+};
+
+constexpr std::size_t kPartBytes = kMostRecordBytes - sizeof(RecordHeader) - sizeof(ItemHeader) - sizeof(PartHead);
+
+Status malformed_part(const char* what, std::int32_t rank) {
+  return Status::unknown(std::string("malformed control record: ") + what + " from rank " + std::to_string(rank));
+}
+
 }  // namespace
 
 void RecordWriter::begin(std::int32_t rank, std::uint64_t applied) {
@@ -38,10 +67,8 @@ void RecordWriter::begin(std::int32_t rank, std::uint64_t applied) {
 }
 
 std::byte* RecordWriter::start_item(Item kind, std::int32_t set, std::size_t bytes) {
-  ItemHeader header;
-  header.kind = static_cast<std::uint16_t>(kind);
-  header.set = set;
-  header.bytes = static_cast<std::uint32_t>(bytes);
+  const ItemHeader header{
+      .kind = static_cast<std::uint16_t>(kind), .set = set, .bytes = static_cast<std::uint32_t>(bytes)};
   const std::size_t at = buffer_.size();
   buffer_.resize(at + sizeof header + padded(bytes));
   std::memcpy(buffer_.data() + at, &header, sizeof header);
@@ -91,14 +118,10 @@ void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) {
   item(kind, set, std::as_bytes(std::span(&value, 1)));
 }
 
-void RecordWriter::add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
-
 void RecordWriter::tuning(const negotiate::Tuning& tuning) {
   const TuningHead head{tuning.threshold, tuning.hold_us, tuning.outstanding};
   item(Item::kTuning, 0, std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(tuning.select)));
 }
-
-void RecordWriter::plain(Item kind, std::int32_t set) { item(kind, set, {}); }
 
 std::span<const std::byte> RecordWriter::end() {
   const auto bytes = static_cast<std::uint32_t>(buffer_.size());
@@ -137,27 +160,6 @@ bool RecordReader::next(ItemView* item) {
   rest_ = rest_.subspan(sizeof header + padded(header.bytes));
   return true;
 }
-
-namespace {
-
-// What a rank checks of its own operations before it submits them: here of the others', whose records are no better
-// than the build that wrote them. What depends on the process set is checked with the ranks' requests together.
-Status check(const negotiate::Request& r) {
-  if (r.name.size() > negotiate::kMostNameBytes) return malformed("a request's name");
-  if (r.shape.size() > negotiate::kMostDimensions) return malformed("a request of too many dimensions");
-  auto bytes = static_cast<std::int64_t>(roda_dtype_size(r.dtype));
-  for (const std::int64_t d : r.shape) {
-    if (d < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes)) {
-      return malformed("a request's dimensions");
-    }
-  }
-  if (roda_collective_is(r.collective, RODA_COMBINES) != 0 && (r.op < 0 || r.op >= RODA_REDUCE_OP_COUNT))
-    return malformed("a request of an unknown reduction");
-  if (r.group.size < 0) return malformed("a request's group");
-  return {};
-}
-
-}  // namespace
 
 Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(item.payload.data());
@@ -235,22 +237,6 @@ Status read_bits(const ItemView& item, Bits* bits) {
 }
 
 // --- parts -----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-struct PartHead {
-  std::uint16_t kind = 0;  // of the whole item
-  std::uint16_t reserved = 0;
-  std::uint32_t total = 0;  // bytes of the whole item's payload
-};
-
-constexpr std::size_t kPartBytes = kMostRecordBytes - sizeof(RecordHeader) - sizeof(ItemHeader) - sizeof(PartHead);
-
-Status malformed_part(const char* what, std::int32_t rank) {
-  return Status::unknown(std::string("malformed control record: ") + what + " from rank " + std::to_string(rank));
-}
-
-}  // namespace
 
 std::vector<std::vector<std::byte>> split(std::span<const std::byte> record) {
   std::vector<std::vector<std::byte>> out;

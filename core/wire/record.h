@@ -10,11 +10,9 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/negotiate/request.h"
-#include "core/negotiate/tuning.h"
 #include "core/wire/rank_ranges.h"
 #include "plugins/base/status.h"
 
@@ -63,9 +61,11 @@ class RecordWriter {
             std::span<const RankRange> ranks = {});
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose
-  void add_set(std::span<const std::int32_t> ranks);
+  void add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
   void tuning(const negotiate::Tuning& tuning);
-  void plain(Item kind, std::int32_t set);  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent
+  void plain(Item kind, std::int32_t set) {
+    item(kind, set, {});
+  }  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent
   // Valid until the next begin().
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }
@@ -113,8 +113,7 @@ struct Bits {
   std::span<const RankRange> ranks;  // sorted and disjoint; empty: the record's speaker
 
   // Calls use(bit) for each bit that is set.
-  template <typename Use>
-  void each(Use use) const {
+  void each(auto use) const {
     for (std::size_t w = 0; w < words.size(); ++w) {
       for (std::uint64_t word = words[w]; word != 0; word &= word - 1) {
         use(static_cast<int>((first_word + w) * 64) + __builtin_ctzll(word));

@@ -1,6 +1,6 @@
 // A cluster's file of roda-sim: what is accepted can be simulated.
 #include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/text/cluster_file.h"
+#include "algorithms/text/schedule_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace roda::fuzz {

@@ -103,7 +103,7 @@ struct Job {
       require(last.apply(record, &last_heard).message() == status.message(), "all ranks judge a record alike");
       require(first_heard.said() == last_heard.said(), "all ranks come to one end");
       if (!status.ok()) return false;
-      if (first.is_waiting()) static_cast<void>(first.waiting());
+      static_cast<void>(first.waiting());
     }
     return true;
   }

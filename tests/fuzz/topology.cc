@@ -1,7 +1,6 @@
 // A topology's file: what is read writes and reads back the same, and is safe to print, number and compare.
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
-#include "core/topology/print.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace roda::fuzz {

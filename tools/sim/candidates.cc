@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "algorithms/plan/plan.h"
-#include "algorithms/text/cluster_file.h"
+#include "algorithms/text/schedule_file.h"
 
 namespace roda::simtool {
 namespace {
@@ -69,8 +69,11 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
   const std::string kind = name.substr(0, colon);
   if (kind == "hierarchical" || kind == "torus" || colon != std::string::npos) {
     const plan::Choice choice = colon == std::string::npos ? plan::Choice{} : parse_choice(name.substr(colon + 1));
+    if (collective == schedule::Collective::kBarrier) throw Failure(name + ": a barrier is not composed of stages");
     compose(kind, collective, choice, ranks, &scenario);
-    if (auto wrong = plan::wrong_with(scenario.plan, scenario.grid)) throw Failure(name + ": " + *wrong);
+    if (scenario.plan.stages.size() > plan::kMostStages) {
+      throw Failure(name + ": a plan has at most " + std::to_string(plan::kMostStages) + " stages");
+    }
     return scenario;
   }
   if (schedule::find_algorithm(collective, name) == nullptr) {

@@ -52,7 +52,7 @@ struct Behaviour {
     ActorOp& added = actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
     if (schedule::is_local(op.kind)) return;
     const std::int32_t peer = part.peer(op);
-    added.slot = static_cast<std::int32_t>(std::find(peers.begin(), peers.end(), peer) - peers.begin());
+    added.slot = static_cast<std::int32_t>(std::ranges::find(peers, peer) - peers.begin());
     if (added.slot == count(peers)) {
       peers.push_back(peer);
       pulls.push_back(false);
@@ -183,7 +183,7 @@ class Colours {
 
  private:
   static std::size_t distinct(std::vector<std::uint64_t> colours) {
-    std::sort(colours.begin(), colours.end());
+    std::ranges::sort(colours);
     return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
   }
 
@@ -219,9 +219,7 @@ class Colours {
 std::vector<std::int32_t> classes_of(const std::vector<std::uint64_t>& colours) {
   std::unordered_map<std::uint64_t, std::int32_t> numbers;
   std::vector<std::int32_t> classes;
-  for (const std::uint64_t colour : colours) {
-    classes.push_back(numbers.emplace(colour, count(numbers)).first->second);
-  }
+  for (const std::uint64_t colour : colours) classes.push_back(numbers.emplace(colour, count(numbers)).first->second);
   return classes;
 }
 
@@ -270,7 +268,7 @@ class ActorBuilder {
     for (std::int32_t hop = begin; hop < end; ++hop) {
       const std::int32_t link = link_class_[at(behaviours_.hops()[at(hop)])];
       const double each = static_cast<double>(count) / static_cast<double>(actors_.links[at(link)].count);
-      const auto known = std::find_if(made.begin(), made.end(), [&](const Hop& h) { return h.link == link; });
+      const auto known = std::ranges::find_if(made, [&](const Hop& h) { return h.link == link; });
       if (known != made.end()) {
         known->flows += each;
       } else {

@@ -65,7 +65,7 @@ bool Engine::run(Time* end) {
   while (step(&now_)) {
   }
   *end = end_;
-  return std::all_of(states_.begin(), states_.end(), [&](const auto& state) { return state.ended == options_.pieces; });
+  return std::ranges::all_of(states_, [&](const auto& state) { return state.ended == options_.pieces; });
 }
 
 // One instant, or another round of the same one.
@@ -129,8 +129,8 @@ void Engine::handle_departure(const Departure& departure) {
   const std::int32_t run = piece % options_.in_flight;
   const std::int32_t lane = index_of(owner.actor, place);
   LaneState& state = states_[at(owner.actor)].runs[at(run)].lanes[at(lane)];
-  const auto send = std::find_if(state.sends.begin(), state.sends.end(),
-                                 [&](const PendingSend& pending) { return pending.slot == owner.slot; });
+  const auto send =
+      std::ranges::find_if(state.sends, [&](const PendingSend& pending) { return pending.slot == owner.slot; });
   if (send == state.sends.end() || --send->segments > 0) return;
   state.sends.erase(send);
   if (state.working) return;
@@ -148,8 +148,8 @@ void Engine::handle_arrival(std::int32_t connection, const Message& message) {
   if (owner.pulls) {
     const std::int32_t lane = index_of(owner.actor, place);
     LaneState& state = states_[at(owner.actor)].runs[at(run)].lanes[at(lane)];
-    const auto known = std::find_if(state.pulled.begin(), state.pulled.end(),
-                                    [&](const auto& pulled) { return pulled.first == owner.slot; });
+    const auto known =
+        std::ranges::find_if(state.pulled, [&](const auto& pulled) { return pulled.first == owner.slot; });
     if (known != state.pulled.end()) {
       ++known->second;
     } else {
@@ -195,8 +195,7 @@ void Engine::dispatch(std::int32_t actor) {
   ActorState& state = states_[at(actor)];
   state.dirty = false;
   if (state.busy || state.ready.empty()) return;
-  const auto first = std::min_element(state.ready.begin(), state.ready.end(),
-                                      [](const Task& a, const Task& b) { return a.key < b.key; });
+  const auto first = std::ranges::min_element(state.ready, [](const Task& a, const Task& b) { return a.key < b.key; });
   state.current = *first;
   state.ready.erase(first);
   state.busy = true;

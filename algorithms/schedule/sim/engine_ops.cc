@@ -181,8 +181,7 @@ void Engine::next_op(std::int32_t actor, std::int32_t run, LaneState* lane) {
 bool Engine::blocked(const LaneState& lane, const ActorOp& op) const {
   if (op.op.blocked_by == 0) return false;
   const std::int32_t ordinal = lane.sent - op.op.blocked_by;
-  return std::any_of(lane.sends.begin(), lane.sends.end(),
-                     [&](const PendingSend& send) { return send.ordinal == ordinal; });
+  return std::ranges::any_of(lane.sends, [&](const PendingSend& send) { return send.ordinal == ordinal; });
 }
 
 // True: nothing more to do. False: it waits, or the processor has work to do for it.
@@ -254,8 +253,8 @@ bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane
   const std::int32_t count = segments(piece.stage, bytes);
   Time duration = work(op, bytes / count);
   if (gets(op.op.kind)) {
-    const auto pulled = std::find_if(state.pulled.begin(), state.pulled.end(),
-                                     [&](const auto& some) { return some.first == op.slot && some.second > 0; });
+    const auto pulled =
+        std::ranges::find_if(state.pulled, [&](const auto& some) { return some.first == op.slot && some.second > 0; });
     if (pulled == state.pulled.end()) return false;
     --pulled->second;
   } else {

@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "algorithms/plan/compile.h"
-
 namespace roda::sim {
 
 using schedule::Algorithm;
@@ -152,8 +150,6 @@ RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool 
   if (stages_.size() == 1) {
     add_only_turns(compiler);
   } else {
-    wrong_ = compiler.wrong();
-    if (wrong_) return;
     for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
     if (travels_) even_out();
   }
@@ -182,7 +178,7 @@ void RankPrograms::add_turns(const Schedule& rank) {
     turn.fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
     const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;
     if (!travels_ && !ends.empty()) {
-      turn.shares = static_cast<std::int32_t>(std::find(ends.begin(), ends.end(), ends.back()) - ends.begin()) + 1;
+      turn.shares = static_cast<std::int32_t>(std::ranges::find(ends, ends.back()) - ends.begin()) + 1;
     }
   }
 }

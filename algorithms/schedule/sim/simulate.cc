@@ -211,8 +211,7 @@ class Simulation {
     return static_cast<double>(end);
   }
 
-  template <typename F>
-  static void for_each_block(const Actor& actor, F f) {
+  static void for_each_block(const Actor& actor, auto f) {
     for (std::size_t stage = 0; stage < actor.stages.size(); ++stage) {
       for (const auto& lane : actor.stages[stage]) {
         for (const ActorBlock& block : lane) f(stage, block);

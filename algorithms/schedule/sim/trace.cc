@@ -8,13 +8,12 @@ namespace roda::sim {
 std::vector<Record> Trace::critical_path() const {
   std::vector<Record> path;
   if (records.empty()) return path;
-  const auto last =
-      std::max_element(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.end < b.end; });
+  const auto last = std::ranges::max_element(records, [](const Record& a, const Record& b) { return a.end < b.end; });
   for (auto at = static_cast<std::int32_t>(last - records.begin()); at >= 0;) {
     path.push_back(records[static_cast<std::size_t>(at)]);
     at = path.back().cause;
   }
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
 }
 
@@ -52,7 +51,7 @@ std::vector<PathShare> path_shares(const std::vector<PathStep>& path) {
   for (const auto& [what, us] : shares) {
     if (us > 0) sorted.push_back({what, us});
   }
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
+  std::ranges::sort(sorted, [](const auto& a, const auto& b) { return a.us > b.us; });
   return sorted;
 }
 

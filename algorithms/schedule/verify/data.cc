@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <utility>
 
 namespace roda::schedule::verifier {
 namespace {
@@ -31,6 +30,18 @@ constexpr std::int64_t kProducts = -1;  // the piece of products
 // Alltoall's pieces are (from, to); all others' are chunks.
 std::int64_t piece_between(int from, int to, int size) { return static_cast<std::int64_t>(from) * size + to; }
 
+struct Expected {
+  std::int64_t piece;
+  int from;  // -1: the reduction of all ranks' contributions
+};
+
+Expected expected_at(const Schedule& schedule, int chunk) {
+  const roda_collective_entry& data = entry_of(schedule.collective);
+  if (is(schedule.collective, RODA_COMBINES)) return {data.output == RODA_OWN_PART ? schedule.rank : chunk, -1};
+  if (is_between_pairs(schedule.collective)) return {piece_between(chunk, schedule.rank, schedule.size), chunk};
+  return {chunk, data.output == RODA_ALL_PARTS ? chunk : schedule.root};
+}
+
 }  // namespace
 
 Value Expressions::add(Node node) {
@@ -46,25 +57,22 @@ Value Expressions::contribution(std::int64_t piece, int rank) {
   return leaves_[key] = add(std::move(node));
 }
 
-Value Expressions::combine(Value a, Value b, std::string* error) {
+Value Expressions::combine(Value a, Value b) {
   const auto [low, high] = std::minmax(a, b);
   const std::uint64_t key = pair_key(static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high));
   if (const auto found = sums_.find(key); found != sums_.end()) return found->second;
   const Node& left = nodes_[static_cast<std::size_t>(a)];
   const Node& right = nodes_[static_cast<std::size_t>(b)];
   if (left.piece != right.piece) {
-    *error = "combines chunk " + std::to_string(left.piece) + " with chunk " + std::to_string(right.piece);
-    return kUndefined;
+    complain("combines chunk " + std::to_string(left.piece) + " with chunk " + std::to_string(right.piece));
   }
   const bool are_products = left.piece == kProducts;
   if (are_products ? left.vector != right.vector : left.vector >= 0 || right.vector >= 0) {
-    *error = are_products ? "adds products of different vectors" : "adds up what Adasum has combined";
-    return kUndefined;
+    complain(are_products ? "adds products of different vectors" : "adds up what Adasum has combined");
   }
   if (const int part = first_common(left.parts, right.parts); part >= 0) {
-    *error = (are_products ? "counts the products of chunk " : "counts the contribution of rank ") +
-             std::to_string(part) + " twice";
-    return kUndefined;
+    complain((are_products ? "counts the products of chunk " : "counts the contribution of rank ") +
+             std::to_string(part) + " twice");
   }
   Node sum = left;
   unite(right.parts, &sum.parts);
@@ -85,40 +93,37 @@ int Expressions::vector_of(const Node& node) {
 
 std::optional<int> Expressions::vector_of(const std::vector<Value>& chunks) {
   const int vector = vector_of(node(chunks.front()));
-  const bool is_one = std::all_of(chunks.begin(), chunks.end(), [&](Value v) { return vector_of(node(v)) == vector; });
+  const bool is_one = std::ranges::all_of(chunks, [&](Value v) { return vector_of(node(v)) == vector; });
   return is_one ? std::optional(vector) : std::nullopt;
 }
 
-Value Expressions::products(const std::vector<Value>& first, const std::vector<Value>& second, std::string* error) {
+Value Expressions::products(const std::vector<Value>& first, const std::vector<Value>& second) {
   const auto a = vector_of(first), b = vector_of(second);
-  if (!a || !b) {
-    *error = "multiplies chunks of several vectors";
-    return kUndefined;
-  }
+  if (!a || !b) complain("multiplies chunks of several vectors");
   Node made{kProducts, Bits(static_cast<std::size_t>(chunks_ + 63) / 64), pair_of(*a, *b)};
   for (std::size_t i = 0; i < first.size(); ++i) {
     const std::int64_t piece = node(first[i]).piece;
     if (piece != node(second[i]).piece) {
-      *error = "multiplies chunk " + std::to_string(piece) + " with chunk " + std::to_string(node(second[i]).piece);
-      return kUndefined;
+      complain("multiplies chunk " + std::to_string(piece) + " with chunk " + std::to_string(node(second[i]).piece));
     }
     made.parts[static_cast<std::size_t>(piece) / 64] |= std::uint64_t{1} << (piece % 64);
   }
   return add(std::move(made));
 }
 
-Value Expressions::weigh(Value first, Value second, Value products, std::string* error) {
+Value Expressions::weigh(Value first, Value second, Value products) {
   const auto known = weighed_.find({first, second, products});
   if (known != weighed_.end()) return known->second;
   const Node &a = node(first), &b = node(second), &by = node(products);
   if (a.piece != b.piece || by.piece != kProducts || by.vector != pair_of(vector_of(a), vector_of(b))) {
-    *error = "weighs by products that are not of these two";
-  } else if (count(by.parts) != chunks_) {
-    *error = "weighs by products of " + std::to_string(count(by.parts)) + " of " + std::to_string(chunks_) + " chunks";
-  } else if (summed(first) != summed(second) || first_common(a.parts, b.parts) >= 0) {
-    *error = "weighs what was summed over other numbers of ranks, or over some of the same ones";
+    complain("weighs by products that are not of these two");
   }
-  if (!error->empty()) return kUndefined;
+  if (count(by.parts) != chunks_) {
+    complain("weighs by products of " + std::to_string(count(by.parts)) + " of " + std::to_string(chunks_) + " chunks");
+  }
+  if (summed(first) != summed(second) || first_common(a.parts, b.parts) >= 0) {
+    complain("weighs what was summed over other numbers of ranks, or over some of the same ones");
+  }
   Node made{a.piece, a.parts, number_of(Kind::kWeighed, {static_cast<std::uint64_t>(products)}), summed(first)};
   unite(b.parts, &made.parts);
   return weighed_[{first, second, products}] = add(std::move(made));
@@ -143,38 +148,24 @@ Value initial_value(const Schedule& schedule, Space space, int chunk, Expression
   return has_data ? expressions.contribution(chunk, rank) : kUndefined;
 }
 
-namespace {
-
-struct Expected {
-  std::int64_t piece;
-  int from;  // -1: the reduction of all ranks' contributions
-};
-
-Expected expected_at(const Schedule& schedule, int chunk) {
-  const roda_collective_entry& data = entry_of(schedule.collective);
-  if (is(schedule.collective, RODA_COMBINES)) return {data.output == RODA_OWN_PART ? schedule.rank : chunk, -1};
-  if (is_between_pairs(schedule.collective)) return {piece_between(chunk, schedule.rank, schedule.size), chunk};
-  return {chunk, data.output == RODA_ALL_PARTS ? chunk : schedule.root};
-}
-
-}  // namespace
-
-std::optional<std::string> wrong_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions) {
+void check_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions) {
   const std::string name = "output[" + std::to_string(chunk) + "] ";
   const Expected expected = expected_at(schedule, chunk);
-  if (value == kUndefined) return name + "is undefined at the end";
-  if (expected.from >= 0) {
-    if (value == expressions.contribution(expected.piece, expected.from)) return std::nullopt;
-    return name + "ends with another chunk's data";
+  if (value == kUndefined) complain(name + "is undefined at the end");
+  const bool is_of_one = expected.from >= 0;
+  if (is_of_one ? value != expressions.contribution(expected.piece, expected.from)
+                : expressions.piece(value) != expected.piece) {
+    complain(name + "ends with another chunk's data");
   }
-  if (expressions.piece(value) != expected.piece) return name + "ends with another chunk's data";
+  if (is_of_one) return;
   const int count = expressions.contributions(value);
   if (count != schedule.size) {
-    return name + "ends with " + std::to_string(count) + " of " + std::to_string(schedule.size) + " contributions";
+    complain(name + "ends with " + std::to_string(count) + " of " + std::to_string(schedule.size) + " contributions");
   }
   const int summed = expressions.summed(value);
-  if (schedule.collective != Collective::kAdasum || summed == std::max(schedule.root, 1)) return std::nullopt;
-  return name + "ends as the Adasum of sums over " + std::to_string(summed) + " ranks each";
+  if (schedule.collective == Collective::kAdasum && summed != std::max(schedule.root, 1)) {
+    complain(name + "ends as the Adasum of sums over " + std::to_string(summed) + " ranks each");
+  }
 }
 
 }  // namespace roda::schedule::verifier

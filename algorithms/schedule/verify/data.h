@@ -19,6 +19,12 @@ namespace roda::schedule::verifier {
 using Value = std::int32_t;
 inline constexpr Value kUndefined = -1;
 
+// What is wrong, thrown and caught within the verifier: whoever knows the step puts it in its place.
+struct Complaint {
+  std::string text;
+};
+[[noreturn]] inline void complain(std::string text) { throw Complaint{std::move(text)}; }
+
 class Expressions {
  public:
   // `chunks`: of a vector, for Adasum.
@@ -27,15 +33,15 @@ class Expressions {
   // What rank `rank` contributes to piece `piece` of the data (see piece_at). Equal arguments, equal value.
   Value contribution(std::int64_t piece, int rank);
 
-  // a (op) b; kUndefined with *error when the two are of different pieces or share a contribution. Of products: when
-  // they are of different vectors, or share a chunk.
-  Value combine(Value a, Value b, std::string* error);
+  // a (op) b; complains when the two are of different pieces or share a contribution. Of products: when they are of
+  // different vectors, or share a chunk.
+  Value combine(Value a, Value b);
 
   // Of the chunks, whose values are given, of two vectors.
-  Value products(const std::vector<Value>& first, const std::vector<Value>& second, std::string* error);
+  Value products(const std::vector<Value>& first, const std::vector<Value>& second);
   // Of a chunk of the first vector and the same of the second: of the two of which the products are, all chunks of
   // them.
-  Value weigh(Value first, Value second, Value products, std::string* error);
+  Value weigh(Value first, Value second, Value products);
 
   std::int64_t piece(Value value) const { return nodes_[static_cast<std::size_t>(value)].piece; }
   int contributions(Value value) const;
@@ -92,7 +98,7 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
 // What the chunk holds at the start.
 Value initial_value(const Schedule& schedule, Space space, int chunk, Expressions& expressions);
 
-// Why `value` is not what Output's chunk must hold at the end; nullopt if it is.
-std::optional<std::string> wrong_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions);
+// Complains where `value` is not what Output's chunk must hold at the end.
+void check_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions);
 
 }  // namespace roda::schedule::verifier

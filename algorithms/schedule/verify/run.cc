@@ -1,11 +1,9 @@
 #include "algorithms/schedule/verify/run.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace roda::schedule::verifier {
-
 namespace {
 
 int most_lanes(const std::vector<Schedule>& ranks) {
@@ -46,33 +44,26 @@ Run::Run(const std::vector<Schedule>& ranks)
   }
 }
 
-std::optional<Violation> Run::run() {
-  bool moved = true;
-  while (moved) {
+void Run::run() {
+  for (bool moved = true; moved;) {
     moved = false;
-    for (Thread& thread : threads_) {
-      if (std::optional<Violation> violation = advance(thread, &moved)) return violation;
-    }
+    for (Thread& thread : threads_) advance(thread, &moved);
   }
-  if (std::optional<Violation> violation = deadlock()) return violation;
-  if (std::optional<Violation> violation = unused_signal()) return violation;
-  if (std::optional<Violation> violation = unordered_end()) return violation;
-  return wrong_end();
+  check_deadlock();
+  check_signals();
+  check_end_order();
+  check_results();
 }
 
 // As far as the thread gets.
-std::optional<Violation> Run::advance(Thread& thread, bool* moved) {
+void Run::advance(Thread& thread, bool* moved) {
   const std::vector<Step>& steps = steps_of(thread);
-  while (thread.next < steps.size() && ready(thread, steps[thread.next])) {
-    const Step& step = steps[thread.next];
-    if (Complaint complaint = execute(thread, step)) {
-      return at(thread, static_cast<int>(thread.next), to_text(step) + ": " + *complaint);
-    }
-    ++thread.next;
+  for (; thread.next < steps.size() && ready(thread, steps[thread.next]); ++thread.next) {
+    in_step(schedule_of(thread.rank), thread.lane, static_cast<int>(thread.next),
+            [&] { execute(thread, steps[thread.next]); });
     *moved = true;
   }
   if (try_end(thread)) *moved = true;
-  return std::nullopt;
 }
 
 bool Run::ready(const Thread& thread, const Step& step) {
@@ -105,14 +96,9 @@ const Run::PendingSend* Run::pending_over(const Thread& thread, const Range& ran
 
 bool Run::try_end(Thread& thread) {
   if (thread.ended || thread.next < steps_of(thread).size()) return false;
-  for (const PendingSend& send : thread.sends) {
-    if (!received(thread, send)) return false;
-  }
-  thread.ended = true;
-  return true;
+  thread.ended = std::ranges::all_of(thread.sends, [&](const PendingSend& send) { return received(thread, send); });
+  return thread.ended;
 }
-
-Run::Thread& Run::thread_of(int rank, int lane) { return threads_[static_cast<std::size_t>(rank * lanes_ + lane)]; }
 
 const std::vector<Step>& Run::steps_of(const Thread& thread) const {
   static const std::vector<Step> none;
@@ -152,19 +138,19 @@ std::string Run::describe(const Event& event) const {
 
 // Of all threads that are stuck, one that waits for somebody who has ended is the cause; if there is none, it is a
 // circle and the first of it is named.
-std::optional<Violation> Run::deadlock() {
+void Run::check_deadlock() {
   const Thread* stuck = nullptr;
   for (const Thread& thread : threads_) {
     if (thread.ended) continue;
     if (stuck == nullptr) stuck = &thread;
     const Blocker cause = blocker(thread);
     if (!thread_of(cause.peer, thread.lane).ended) continue;
-    return at(thread, cause.step, cause.reason + ", which has ended");
+    throw at(thread, cause.step, cause.reason + ", which has ended");
   }
-  if (stuck == nullptr) return std::nullopt;
+  if (stuck == nullptr) return;
   const Blocker first = blocker(*stuck);
   const Thread& other = thread_of(first.peer, stuck->lane);
-  return at(*stuck, first.step, "deadlock: " + first.reason + "; " + blocker(other).reason);
+  throw at(*stuck, first.step, "deadlock: " + first.reason + "; " + blocker(other).reason);
 }
 
 Run::Blocker Run::blocker(const Thread& thread) {
@@ -195,16 +181,15 @@ Run::Blocker Run::blocker(const Thread& thread) {
 }
 
 // A signal left over would be taken for the next run's.
-std::optional<Violation> Run::unused_signal() {
+void Run::check_signals() {
   for (std::size_t i = 0; i < signals_.size(); ++i) {
     const Signals& some = signals_[i];
     if (some.waited == some.sent.size()) continue;
     const Event& event = some.senders[some.waited];
     const int peer = static_cast<int>(i / static_cast<std::size_t>(kMaxSignals)) % size_;
-    return at(threads_[static_cast<std::size_t>(event.thread)], event.step,
-              "rank " + std::to_string(peer) + " never waits for this signal");
+    throw at(threads_[static_cast<std::size_t>(event.thread)], event.step,
+             "rank " + std::to_string(peer) + " never waits for this signal");
   }
-  return std::nullopt;
 }
 
 Clock Run::clock_at_end(int rank) {
@@ -214,14 +199,13 @@ Clock Run::clock_at_end(int rank) {
 }
 
 // When a rank has ended its memory is its user's again. For a barrier: not before everybody's start.
-std::optional<Violation> Run::unordered_end() {
+void Run::check_end_order() {
   for (int rank = 0; rank < size_; ++rank) {
     const Schedule& schedule = schedule_of(rank);
     const Clock end = clock_at_end(rank);
     for (int peer = 0; schedule.collective == Collective::kBarrier && peer < size_; ++peer) {
       if (end.at(peer * lanes_) >= 1) continue;
-      return Violation{schedule.algorithm, rank, -1, -1,
-                       "may end before rank " + std::to_string(peer) + " has started"};
+      throw Violation{schedule.algorithm, rank, -1, -1, "may end before rank " + std::to_string(peer) + " has started"};
     }
     for (const Space space : {Space::kInput, Space::kOutput, Space::kScratch}) {
       // Of an expanded schedule what peers read lies in memory of the transport's, which is there for longer.
@@ -230,28 +214,27 @@ std::optional<Violation> Run::unordered_end() {
       for (int chunk = 0; chunk < chunk_count(schedule, space); ++chunk) {
         const Event* other = cell(rank, space, chunk).history.unordered_with_end(end);
         if (other == nullptr) continue;
-        return Violation{schedule.algorithm, rank, -1, -1,
-                         "may end before " + describe(*other) + " is done with " + to_text(Range{space, chunk, 1})};
+        throw Violation{schedule.algorithm, rank, -1, -1,
+                        "may end before " + describe(*other) + " is done with " + to_text(Range{space, chunk, 1})};
       }
     }
   }
-  return std::nullopt;
 }
 
-std::optional<Violation> Run::wrong_end() {
-  for (int rank = 0; rank < size_; ++rank) {
-    const Schedule& schedule = schedule_of(rank);
-    for (int chunk = 0; chunk < chunk_count(schedule, Space::kOutput); ++chunk) {
-      const Value value = cell(rank, Space::kOutput, chunk).value;
-      if (auto wrong = wrong_result(schedule, chunk, value, expressions_)) {
-        return Violation{schedule.algorithm, rank, -1, -1, *wrong};
+void Run::check_results() {
+  for (const Schedule& schedule : ranks_) {
+    try {
+      for (int chunk = 0; chunk < chunk_count(schedule, Space::kOutput); ++chunk) {
+        const Value value = cell(schedule.rank, Space::kOutput, chunk).value;
+        check_result(schedule, chunk, value, expressions_);
+        if (is_allreduction(schedule.collective) && value != cell(0, Space::kOutput, chunk).value) {
+          complain("output[" + std::to_string(chunk) + "] is summed in another order than on rank 0");
+        }
       }
-      if (!is_allreduction(schedule.collective) || value == cell(0, Space::kOutput, chunk).value) continue;
-      return Violation{schedule.algorithm, rank, -1, -1,
-                       "output[" + std::to_string(chunk) + "] is summed in another order than on rank 0"};
+    } catch (const Complaint& complaint) {
+      throw Violation{schedule.algorithm, schedule.rank, -1, -1, complaint.text};
     }
   }
-  return std::nullopt;
 }
 
 void Clock::join(const Clock& other) {
@@ -271,8 +254,6 @@ void History::record_write(const Event& write) {
   write_ = write;
   reads_.clear();
 }
-
-const Event* History::unordered_with_read(const Clock& clock) const { return clock.covers(write_) ? nullptr : &write_; }
 
 const Event* History::unordered_with_write(const Clock& clock, int thread) const {
   if (!clock.covers(write_)) return &write_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +46,7 @@ class History {
   void record_write(const Event& write);
 
   // The access that is not ordered before one by somebody with `clock`; nullptr when there is none.
-  const Event* unordered_with_read(const Clock& clock) const;
+  const Event* unordered_with_read(const Clock& clock) const { return clock.covers(write_) ? nullptr : &write_; }
   const Event* unordered_with_write(const Clock& clock, int thread) const;
   // As a write at the end of the rank that owns the chunk, when all its sends are over.
   const Event* unordered_with_end(const Clock& clock) const;
@@ -61,15 +60,23 @@ class History {
   std::vector<Read> reads_;
 };
 
+// Does what may complain in a step; throws a complaint as a Violation.
+void in_step(const Schedule& schedule, int lane, int index, auto what) {
+  try {
+    what();
+  } catch (const Complaint& complaint) {
+    const Step& step = schedule.lanes[static_cast<std::size_t>(lane)].steps[static_cast<std::size_t>(index)];
+    throw Violation{schedule.algorithm, schedule.rank, lane, index, to_text(step) + ": " + complaint.text};
+  }
+}
+
 // Used once.
 class Run {
  public:
   explicit Run(const std::vector<Schedule>& ranks);
-  std::optional<Violation> run();
+  void run();  // throws a Violation
 
  private:
-  using Complaint = std::optional<std::string>;
-
   struct Cell {  // one chunk of one rank
     Value value = kUndefined;
     History history;
@@ -108,36 +115,34 @@ class Run {
   };
 
   // run.cc: going through the steps
-  std::optional<Violation> advance(Thread& thread, bool* moved);
+  void advance(Thread& thread, bool* moved);
   bool ready(const Thread& thread, const Step& step);
   bool received(const Thread& thread, const PendingSend& send);
   const PendingSend* pending_over(const Thread& thread, const Range& range);
   bool try_end(Thread& thread);
 
   // steps.cc: what each kind does
-  Complaint execute(Thread& thread, const Step& step);
-  Complaint send(Thread& thread, const Step& step);
-  Complaint receive(Thread& thread, const Step& step);
-  Complaint store(Thread& thread, const Step& step);
-  Complaint dots(Thread& thread, const Step& step);
-  Complaint weigh(Thread& thread, const Step& step);
-  Complaint read(Thread& thread, const Range& range, std::vector<Value>* values);
-  Complaint signal(Thread& thread, const Step& step);
-  Complaint wait(Thread& thread, const Step& step);
-  Complaint read(Thread& thread, int owner, Space space, int chunk, Value* value);
-  Complaint write(Thread& thread, int owner, Space space, int chunk, Value value);
-  Complaint combine_into(Thread& thread, int owner, Space space, int chunk, Value current, Value operand);
-  Complaint check_no_pending_send(int owner, Space space, int chunk);
+  void execute(Thread& thread, const Step& step);
+  void send(Thread& thread, const Step& step);
+  void receive(Thread& thread, const Step& step);
+  void store(Thread& thread, const Step& step);
+  void dots(Thread& thread, const Step& step);
+  void weigh(Thread& thread, const Step& step);
+  std::vector<Value> read(Thread& thread, const Range& range);
+  void signal(Thread& thread, const Step& step);
+  void wait(Thread& thread, const Step& step);
+  Value read(Thread& thread, int owner, Space space, int chunk);
+  void write(Thread& thread, int owner, Space space, int chunk, Value value);
 
   // run.cc: how it ended
-  std::optional<Violation> deadlock();
+  void check_deadlock();
   Blocker blocker(const Thread& thread);
-  std::optional<Violation> unused_signal();
-  std::optional<Violation> unordered_end();
-  std::optional<Violation> wrong_end();
+  void check_signals();
+  void check_end_order();
+  void check_results();
   Clock clock_at_end(int rank);
 
-  Thread& thread_of(int rank, int lane);
+  Thread& thread_of(int rank, int lane) { return threads_[static_cast<std::size_t>(rank * lanes_ + lane)]; }
   const Schedule& schedule_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   const std::vector<Step>& steps_of(const Thread& thread) const;
   Cell& cell(int rank, Space space, int chunk);

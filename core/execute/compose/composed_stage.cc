@@ -1,288 +1,350 @@
-#include "core/execute/compose/composed_stage.h"
+// Runs a composed schedule (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
+// schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
+//
+// A call of a slice starts when the one before it has ended, its data lie where it works, and it is its turn
+// (StartOrder).
+#include "core/execute/stage_pool.h"
 
 #include <algorithm>
 #include <cctype>
 #include <utility>
 
+#include "core/execute/compose/slice_run.h"
+#include "core/execute/compose/staging.h"
+
 namespace roda::execute {
+namespace {
 
 using schedule::Call;
 using schedule::Schedule;
 using schedule::Step;
 using schedule::StepKind;
 
-ComposedStage::ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule,
-                             const std::vector<StagePool*>& pools, Options options)
-    : name_(std::move(name)),
-      schedule_(std::move(schedule)),
-      options_(std::move(options)),
-      map_(*schedule_, options_.slice_bytes),
-      parts_(lay_out(*schedule_, pools, &tail_)),
-      order_(plan::level_slices_in_flight(schedule_->stages), rivals()) {
-  for (std::size_t i = 0; i < plan::level_slices_in_flight(schedule_->stages); ++i) {
-    slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
-  }
-}
-
-// The schedule's steps by stage: copies stand before the call that they are for.
-std::vector<ComposedStage::Part> ComposedStage::lay_out(const Schedule& schedule, const std::vector<StagePool*>& pools,
-                                                        Part* tail) {
-  std::vector<Part> parts(static_cast<std::size_t>(schedule.stages));
-  Part next;
-  std::size_t call = 0;
-  for (const Step& step : schedule.lanes.front().steps) {
-    if (step.kind == StepKind::kCopy) {
-      if (next.copy_count++ == 0) next.copies = &step;
-      continue;
-    }
-    next.step = &step;
-    next.call = &schedule.calls[call++];
-    const auto stage = static_cast<std::size_t>(next.call->stage);
-    next.pool = pools[stage];
-    parts[stage] = next;
-    next = Part();
-  }
-  *tail = next;
-  return parts;
-}
-
-std::uint32_t ComposedStage::slots_per_launch(const Part& part) const {
-  const std::uint32_t slots = part.pool->group().slots();
-  return slots == 0 ? 0 : std::max(slots / options_.launches, 1u);
-}
-
-// Whether the group tells calls apart by their order, or has too few slots for all slices.
-bool ComposedStage::needs_order(const Part& part) const {
-  const std::uint32_t slots = slots_per_launch(part);
-  return part.call->algorithm == schedule::kNative ||
-         (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
-}
-
-// Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
-// peers holds up what is behind it.
-bool ComposedStage::share_order(std::size_t a, std::size_t b) const {
-  const Part &one = parts_[a], &other = parts_[b];
-  if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
-  const bool on_one_stream = !options_.data.empty() && !is_beside_stream(a) && !is_beside_stream(b);
-  return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
-}
-
-std::vector<std::vector<std::size_t>> ComposedStage::rivals() const {
-  std::vector<std::vector<std::size_t>> rivals(parts_.size());
-  for (std::size_t a = 0; a < rivals.size(); ++a) {
-    for (std::size_t b = 0; b < rivals.size(); ++b) {
-      if (share_order(a, b)) rivals[a].push_back(b);
+class ComposedStage final : public Stage {
+ public:
+  ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule, const std::vector<StagePool*>& pools,
+                ComposedOptions options)
+      : name_(std::move(name)),
+        schedule_(std::move(schedule)),
+        options_(std::move(options)),
+        map_(*schedule_, options_.slice_bytes),
+        parts_(lay_out(*schedule_, pools, &tail_)),
+        order_(plan::level_slices_in_flight(schedule_->stages), rivals()) {
+    for (std::size_t i = 0; i < plan::level_slices_in_flight(schedule_->stages); ++i) {
+      slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
     }
   }
-  return rivals;
-}
 
-// Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
-bool ComposedStage::slot_is_free(std::uint32_t index) const {
-  const Part& part = parts_[slices_[index]->stage];
-  const std::uint32_t slots = slots_per_launch(part);
-  if (slots == 0 || slots >= slices_.size()) return true;
-  for (std::uint32_t other = 0; other < slices_.size(); ++other) {
-    const bool shares = slices_[other]->handle != nullptr && parts_[slices_[other]->stage].pool == part.pool;
-    if (shares && other % slots == index % slots) return false;
-  }
-  return true;
-}
-
-Status ComposedStage::begin(const StageArgs& args) {
-  args_ = args;
-  is_staged_ = args.queue != nullptr && options_.data.empty();
-  phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
-  if (is_staged_) {
-    RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
-    args_ = whole_.args();
-  }
-  begun_ = ended_ = 0;
-  RODA_RETURN_IF_ERROR(map_.begin(args_));
-  for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
-    RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
-  }
-  order_.reset(map_.slices());
-  return {};
-}
-
-StageArgs ComposedStage::call_args(std::uint32_t index) const {
-  const Part& part = parts_[slices_[index]->stage];
-  StageArgs args;
-  args.collective = static_cast<std::int32_t>(part.call->collective);
-  args.dtype = args_.dtype;
-  args.op = args_.op;
-  args.root = part.call->root;
-  args.launch = args_.launch;
-  args.generation = args_.generation;
-  args.stage = index * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
-  if (const std::uint32_t slots = slots_per_launch(part); slots != 0) {
-    args.slot = (args_.slot % options_.launches * slots + index % slots) % part.pool->group().slots();
-  }
-  args.queue = args_.queue;
-  return args;
-}
-
-// What comes before the call: copies, and where the call works beside the stream, its data there.
-Status ComposedStage::bring_down(std::uint32_t index) {
-  Slice& slice = *slices_[index];
-  const Part& part = parts_[slice.stage];
-  RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
-  slice.args = call_args(index);
-  RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &slice.args));
-  if (!is_beside_stream(slice.stage)) return {};
-  const TransportGroup& group = part.pool->group();
-  const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
-  return slice.staging.begin(slice.args, group.rank(), group.size(),
-                             is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
-}
-
-Status ComposedStage::start_call(std::uint32_t index) {
-  Slice& slice = *slices_[index];
-  const Part& part = parts_[slice.stage];
-  if (args_.trace != nullptr) slice.began = Trace::Clock::now();
-  const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
-  RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
-  const Status status = slice.handle->start(args);
-  if (!status.ok()) slice.handle.reset();
-  return status;
-}
-
-Status ComposedStage::end_call(Slice* slice) {
-  moves_ += slice->handle->moves() + 1;
-  if (args_.trace != nullptr) tell_of_call(*slice);
-  slice->handle.reset();
-  const bool is_staged = is_beside_stream(slice->stage) && options_.data[slice->stage] == StepData::kStaged;
-  return is_staged ? slice->staging.copy_up() : Status();
-}
-
-void ComposedStage::tell_of_call(const Slice& slice) const {
-  const Part& part = parts_[slice.stage];
-  std::string what = std::string(part.pool->group().context().name()) + "_" +
-                     roda_collective_name(static_cast<std::int32_t>(part.call->collective));
-  std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
-  args_.trace->add(std::move(what), static_cast<int>(slice.stage), slice.number, slice.began);
-}
-
-Status ComposedStage::end_stage(Slice* slice) {
-  if (parts_[slice->stage].call != nullptr) RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
-  slice->phase = Phase::kIdle;
-  if (++slice->stage < parts_.size()) return {};
-  slice->busy = false;
-  ++ended_;
-  return slice->run.copy(tail_.copies, tail_.copy_count);
-}
-
-// As many phases as go without waiting. Copies of later slices may end before those of earlier ones; calls begin in
-// order.
-Status ComposedStage::advance_call(std::uint32_t index, bool* done) {
-  Slice& slice = *slices_[index];
-  const bool has_call = parts_[slice.stage].call != nullptr;
-  *done = false;
-  if (slice.phase == Phase::kIdle) {
-    if (has_call) RODA_RETURN_IF_ERROR(bring_down(index));
-    slice.phase = Phase::kDown;
-  }
-  if (slice.phase == Phase::kDown) {
-    bool is_there = true;
-    if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
-    if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
-    if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
-    order_.begun(slice.stage);
-    slice.phase = Phase::kCall;
-    ++moves_;
-  }
-  if (slice.phase == Phase::kCall && has_call) {
-    bool has_ended = false;
-    if (Status status = slice.handle->test(&has_ended); !status.ok()) {
-      slice.handle.reset();
-      return status;
+  std::uint64_t moves() const override {
+    std::uint64_t moves = moves_;
+    for (const auto& slice : slices_) {
+      if (slice->handle != nullptr) moves += slice->handle->moves();
     }
-    if (!has_ended) return {};
-    RODA_RETURN_IF_ERROR(end_call(&slice));
-    slice.phase = Phase::kUp;
+    return moves;
   }
-  *done = true;
-  return has_call && is_beside_stream(slice.stage) ? slice.staging.test(done) : Status();
-}
 
-Status ComposedStage::advance_slices() {
-  for (std::uint32_t i = 0; i < slices_.size(); ++i) {
-    Slice& slice = *slices_[i];
-    if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
-      slice.number = begun_++;
-      slice.stage = 0;
-      slice.busy = true;
-      slice.run.begin(slice.number);
+  std::string describe() const override {
+    std::string text = name_;
+    if (!is_running()) return text + ": idle";
+    if (phase_ == Phase::kDown) return text + ": being copied from the device";
+    const std::size_t slices = map_.slices();
+    text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
+    const Slice& oldest = *slices_[ended_ % slices_.size()];
+    if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
+    const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
+    return is_copied ? text + ": being copied from or to the device" : text;
+  }
+
+ private:
+  // A stage of the plan, as this rank takes part in it.
+  struct Part {
+    const Step* copies = nullptr;  // before the call
+    std::size_t copy_count = 0;
+    const Step* step = nullptr;  // null: there is no call
+    const Call* call = nullptr;
+    StagePool* pool = nullptr;
+  };
+  // Where a slice, or all of the data, is: copied to where the call works, at the call, copied back.
+  enum class Phase : std::uint8_t { kIdle, kDown, kCall, kUp };
+  // A slice on its way.
+  struct Slice {
+    Slice(const Schedule& schedule, const SliceMap& map) : run(schedule, map) {}
+    SliceRun run;
+    std::size_t number = 0;
+    std::size_t stage = 0;
+    bool busy = false;
+    Phase phase = Phase::kIdle;  // of its stage
+    StageArgs args;              // of the call
+    StageHandle handle;          // null: the call does not run
+    Staging staging;
+    Trace::Clock::time_point began;  // the call, where somebody asks
+  };
+  // The schedule's steps by stage: copies stand before the call that they are for.
+  static std::vector<Part> lay_out(const Schedule& schedule, const std::vector<StagePool*>& pools, Part* tail) {
+    std::vector<Part> parts(static_cast<std::size_t>(schedule.stages));
+    Part next;
+    std::size_t call = 0;
+    for (const Step& step : schedule.lanes.front().steps) {
+      if (step.kind == StepKind::kCopy) {
+        if (next.copy_count++ == 0) next.copies = &step;
+        continue;
+      }
+      next.step = &step;
+      next.call = &schedule.calls[call++];
+      const auto stage = static_cast<std::size_t>(next.call->stage);
+      next.pool = pools[stage];
+      parts[stage] = next;
+      next = Part();
     }
-    for (bool done = true; slice.busy && done;) {
-      RODA_RETURN_IF_ERROR(advance_call(i, &done));
-      if (done) RODA_RETURN_IF_ERROR(end_stage(&slice));
+    *tail = next;
+    return parts;
+  }
+
+  Status begin(const StageArgs& args) override {
+    args_ = args;
+    is_staged_ = args.queue != nullptr && options_.data.empty();
+    phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
+    if (is_staged_) {
+      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
+      args_ = whole_.args();
+    }
+    begun_ = ended_ = 0;
+    RODA_RETURN_IF_ERROR(map_.begin(args_));
+    for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
+      RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
+    }
+    order_.reset(map_.slices());
+    return {};
+  }
+
+  Status advance(bool* done) override {
+    bool is_over = true;
+    if (phase_ == Phase::kDown) {
+      RODA_RETURN_IF_ERROR(whole_.test(&is_over));
+      if (!is_over) return {};
+      phase_ = Phase::kCall;
+      ++moves_;
+    }
+    if (phase_ == Phase::kCall) {
+      RODA_RETURN_IF_ERROR(advance_slices());
+      if (ended_ < map_.slices()) return {};
+      if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
+      phase_ = Phase::kUp;
+    }
+    if (is_staged_) RODA_RETURN_IF_ERROR(whole_.test(&is_over));
+    *done = is_over;
+    return {};
+  }
+
+  void abort_groups(const Status& cause) override {
+    for (const auto& slice : slices_) {
+      if (slice->handle != nullptr) slice->handle->abort(cause);
+    }
+    for (const Part& part : parts_) {
+      if (part.pool != nullptr) part.pool->group().abort(cause);
     }
   }
-  return {};
-}
 
-Status ComposedStage::advance(bool* done) {
-  bool is_over = true;
-  if (phase_ == Phase::kDown) {
-    RODA_RETURN_IF_ERROR(whole_.test(&is_over));
-    if (!is_over) return {};
-    phase_ = Phase::kCall;
-    ++moves_;
+  bool release() override {
+    bool released = true;
+    for (const auto& slice : slices_) {
+      bool ended = true;
+      if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
+      released = released && ended;
+      if (!ended) continue;
+      slice->handle.reset();
+      slice->phase = Phase::kIdle;
+      slice->busy = false;
+    }
+    return released;
   }
-  if (phase_ == Phase::kCall) {
-    RODA_RETURN_IF_ERROR(advance_slices());
-    if (ended_ < map_.slices()) return {};
-    if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
-    phase_ = Phase::kUp;
-  }
-  if (is_staged_) RODA_RETURN_IF_ERROR(whole_.test(&is_over));
-  *done = is_over;
-  return {};
-}
 
-bool ComposedStage::release() {
-  bool released = true;
-  for (const auto& slice : slices_) {
-    bool ended = true;
-    if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
-    released = released && ended;
-    if (!ended) continue;
+  Status advance_slices() {
+    for (std::uint32_t i = 0; i < slices_.size(); ++i) {
+      Slice& slice = *slices_[i];
+      if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
+        slice.number = begun_++;
+        slice.stage = 0;
+        slice.busy = true;
+        slice.run.begin(slice.number);
+      }
+      for (bool done = true; slice.busy && done;) {
+        RODA_RETURN_IF_ERROR(advance_call(i, &done));
+        if (done) RODA_RETURN_IF_ERROR(end_stage(&slice));
+      }
+    }
+    return {};
+  }
+
+  // As many phases as go without waiting. Copies of later slices may end before those of earlier ones; calls begin in
+  // order.
+  Status advance_call(std::uint32_t index, bool* done) {
+    Slice& slice = *slices_[index];
+    const bool has_call = parts_[slice.stage].call != nullptr;
+    *done = false;
+    if (slice.phase == Phase::kIdle) {
+      if (has_call) RODA_RETURN_IF_ERROR(bring_down(index));
+      slice.phase = Phase::kDown;
+    }
+    if (slice.phase == Phase::kDown) {
+      bool is_there = true;
+      if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
+      if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
+      if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
+      order_.begun(slice.stage);
+      slice.phase = Phase::kCall;
+      ++moves_;
+    }
+    if (slice.phase == Phase::kCall && has_call) {
+      bool has_ended = false;
+      if (Status status = slice.handle->test(&has_ended); !status.ok()) {
+        slice.handle.reset();
+        return status;
+      }
+      if (!has_ended) return {};
+      RODA_RETURN_IF_ERROR(end_call(&slice));
+      slice.phase = Phase::kUp;
+    }
+    *done = true;
+    return has_call && is_beside_stream(slice.stage) ? slice.staging.test(done) : Status();
+  }
+
+  // Slots of the stage's group that one launch may use. 0: calls need none.
+  std::uint32_t slots_per_launch(const Part& part) const {
+    const std::uint32_t slots = part.pool->group().slots();
+    return slots == 0 ? 0 : std::max(slots / options_.launches, 1u);
+  }
+
+  // Whether the group tells calls apart by their order, or has too few slots for all slices.
+  bool needs_order(const Part& part) const {
+    const std::uint32_t slots = slots_per_launch(part);
+    return part.call->algorithm == schedule::kNative ||
+           (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
+  }
+
+  // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
+  // peers holds up what is behind it.
+  bool share_order(std::size_t a, std::size_t b) const {
+    const Part &one = parts_[a], &other = parts_[b];
+    if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
+    const bool on_one_stream = !options_.data.empty() && !is_beside_stream(a) && !is_beside_stream(b);
+    return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
+  }
+
+  std::vector<std::vector<std::size_t>> rivals() const {
+    std::vector<std::vector<std::size_t>> rivals(parts_.size());
+    for (std::size_t a = 0; a < rivals.size(); ++a) {
+      for (std::size_t b = 0; b < rivals.size(); ++b) {
+        if (share_order(a, b)) rivals[a].push_back(b);
+      }
+    }
+    return rivals;
+  }
+
+  bool is_beside_stream(std::size_t stage) const {
+    return !options_.data.empty() && options_.data[stage] != StepData::kOnStream;
+  }
+  // Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
+  bool slot_is_free(std::uint32_t index) const {
+    const Part& part = parts_[slices_[index]->stage];
+    const std::uint32_t slots = slots_per_launch(part);
+    if (slots == 0 || slots >= slices_.size()) return true;
+    for (std::uint32_t other = 0; other < slices_.size(); ++other) {
+      const bool shares = slices_[other]->handle != nullptr && parts_[slices_[other]->stage].pool == part.pool;
+      if (shares && other % slots == index % slots) return false;
+    }
+    return true;
+  }
+
+  StageArgs call_args(std::uint32_t index) const {
+    const Part& part = parts_[slices_[index]->stage];
+    StageArgs args;
+    args.collective = static_cast<std::int32_t>(part.call->collective);
+    args.dtype = args_.dtype;
+    args.op = args_.op;
+    args.root = part.call->root;
+    args.launch = args_.launch;
+    args.generation = args_.generation;
+    args.stage = index * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
+    if (const std::uint32_t slots = slots_per_launch(part); slots != 0) {
+      args.slot = (args_.slot % options_.launches * slots + index % slots) % part.pool->group().slots();
+    }
+    args.queue = args_.queue;
+    return args;
+  }
+
+  // What comes before the call: copies, and where the call works beside the stream, its data there.
+  Status bring_down(std::uint32_t index) {
+    Slice& slice = *slices_[index];
+    const Part& part = parts_[slice.stage];
+    RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
+    slice.args = call_args(index);
+    RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &slice.args));
+    if (!is_beside_stream(slice.stage)) return {};
+    const TransportGroup& group = part.pool->group();
+    const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
+    return slice.staging.begin(slice.args, group.rank(), group.size(),
+                               is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
+  }
+
+  Status start_call(std::uint32_t index) {
+    Slice& slice = *slices_[index];
+    const Part& part = parts_[slice.stage];
+    if (args_.trace != nullptr) slice.began = Trace::Clock::now();
+    const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
+    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
+    const Status status = slice.handle->start(args);
+    if (!status.ok()) slice.handle.reset();
+    return status;
+  }
+
+  Status end_call(Slice* slice) {
+    moves_ += slice->handle->moves() + 1;
+    if (args_.trace != nullptr) tell_of_call(*slice);
     slice->handle.reset();
+    const bool is_staged = is_beside_stream(slice->stage) && options_.data[slice->stage] == StepData::kStaged;
+    return is_staged ? slice->staging.copy_up() : Status();
+  }
+
+  Status end_stage(Slice* slice) {
+    if (parts_[slice->stage].call != nullptr) RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
     slice->phase = Phase::kIdle;
+    if (++slice->stage < parts_.size()) return {};
     slice->busy = false;
+    ++ended_;
+    return slice->run.copy(tail_.copies, tail_.copy_count);
   }
-  return released;
-}
 
-void ComposedStage::abort_groups(const Status& cause) {
-  for (const auto& slice : slices_) {
-    if (slice->handle != nullptr) slice->handle->abort(cause);
+  void tell_of_call(const Slice& slice) const {
+    const Part& part = parts_[slice.stage];
+    std::string what = std::string(part.pool->group().context().name()) + "_" +
+                       roda_collective_name(static_cast<std::int32_t>(part.call->collective));
+    std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
+    args_.trace->add(std::move(what), static_cast<int>(slice.stage), slice.number, slice.began);
   }
-  for (const Part& part : parts_) {
-    if (part.pool != nullptr) part.pool->group().abort(cause);
-  }
-}
 
-std::uint64_t ComposedStage::moves() const {
-  std::uint64_t moves = moves_;
-  for (const auto& slice : slices_) {
-    if (slice->handle != nullptr) moves += slice->handle->moves();
-  }
-  return moves;
-}
+  std::string name_;
+  std::shared_ptr<const Schedule> schedule_;
+  ComposedOptions options_;
+  SliceMap map_;
+  Part tail_;                                   // copies after the last call
+  std::vector<Part> parts_;                     // [stage of the plan]
+  std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
+  StartOrder order_;
+  Staging whole_;  // of data on a device for which all works in host memory
+  bool is_staged_ = false;
+  Phase phase_ = Phase::kIdle;
+  StageArgs args_;  // in host memory, if it is staged
+  std::size_t begun_ = 0;
+  std::size_t ended_ = 0;
+  std::uint64_t moves_ = 0;  // of the calls that have ended, and one for each of them and for each wait for copies
+};
 
-std::string ComposedStage::describe() const {
-  std::string text = name_;
-  if (!is_running()) return text + ": idle";
-  if (phase_ == Phase::kDown) return text + ": being copied from the device";
-  const std::size_t slices = map_.slices();
-  text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
-  const Slice& oldest = *slices_[ended_ % slices_.size()];
-  if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
-  const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
-  return is_copied ? text + ": being copied from or to the device" : text;
+}  // namespace
+
+std::unique_ptr<Stage> make_composed_stage(std::string name, std::shared_ptr<const Schedule> schedule,
+                                           const std::vector<StagePool*>& pools, ComposedOptions options) {
+  return std::make_unique<ComposedStage>(std::move(name), std::move(schedule), pools, std::move(options));
 }
 
 }  // namespace roda::execute

@@ -1,7 +1,5 @@
 #include "core/execute/schedule/lane_run.h"
 
-#include <algorithm>
-
 #include "plugins/devices/cpu/copy.h"
 
 namespace roda::execute {

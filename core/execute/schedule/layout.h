@@ -7,7 +7,6 @@
 
 #include "algorithms/schedule/schedule.h"
 #include "core/execute/memory.h"
-#include "core/execute/schedule/program.h"
 #include "core/execute/stage.h"
 
 namespace roda::execute {

@@ -48,9 +48,7 @@ class Placement {
     if (program_.collective == Collective::kAllreduce && !program_.in_place) share_overwritten_input();
     while (spread()) {
     }
-    for (const auto& map : shared_) {
-      program_.uses_block |= std::find(map.begin(), map.end(), true) != map.end();
-    }
+    for (const auto& map : shared_) program_.uses_block |= std::ranges::find(map, true) != map.end();
     mark();
     list_copies();
   }
@@ -100,8 +98,7 @@ class Placement {
     return changed;
   }
 
-  template <typename F>
-  void for_each_operand(F f) {
+  void for_each_operand(auto f) {
     for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
       for (Op& op : program_.lanes[lane].ops) {
         const std::uint64_t time = facts_.times[lane][op.step];

@@ -41,8 +41,7 @@ OpKind kind_of(StepKind kind) {
                                                     {StepKind::kWeigh, OpKind::kWeigh},
                                                     {StepKind::kWait, OpKind::kWait},
                                                     {StepKind::kSignal, OpKind::kSignal}};
-  const auto* found =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return k.first == kind; });
+  const auto* found = std::ranges::find_if(kKinds, [&](const auto& k) { return k.first == kind; });
   return found == std::end(kKinds) ? OpKind::kCombine : found->second;
 }
 
@@ -76,7 +75,7 @@ class LaneCompiler {
   }
 
   Status add(const Step& step) {
-    if (step.kind == StepKind::kCall) return Status::unsupported("a composed schedule runs as a ComposedStage");
+    if (step.kind == StepKind::kCall) return Status::unsupported("a composed schedule runs as a composed stage");
     Op op;
     op.kind = kind_of(step.kind);
     op.peer = step.peer;
@@ -135,7 +134,7 @@ class LaneCompiler {
       op.value = next(peer);
       each.push_back(op);
     }
-    const bool alike = std::all_of(each.begin(), each.end(), [&](const Op& o) { return o.value == each[0].value; });
+    const bool alike = std::ranges::all_of(each, [&](const Op& o) { return o.value == each[0].value; });
     if (alike && !each.empty()) {
       each.resize(1);
       each[0].peer = schedule::kAllPeers;
@@ -154,7 +153,7 @@ class LaneCompiler {
 void note_readers(const ReplayResult& facts, Program* program) {
   for (int s = 0; s < 2; ++s) {
     const auto& times = facts.last_peer_access[s];
-    program->window[s] = std::any_of(times.begin(), times.end(), [](std::uint64_t time) { return time > 0; });
+    program->window[s] = std::ranges::any_of(times, [](std::uint64_t time) { return time > 0; });
     program->readers[s] = facts.readers[s];
   }
   for (std::int32_t p = 0; p < program->size; ++p) {
@@ -172,7 +171,7 @@ bool sums_own_chunks(const schedule::Algorithm& algorithm, int size, int root) {
       return s.kind == StepKind::kGetReduce && s.dst == Range{s.dst.space, rank, 1};
     };
     const auto copies = [](const Step& s) { return s.kind == StepKind::kGet || schedule::is_signal(s.kind); };
-    const auto first = std::find_if(steps.begin(), steps.end(), sums);
+    const auto first = std::ranges::find_if(steps, sums);
     const auto last = std::find_if_not(first, steps.end(), sums);
     const bool is_so = schedule.lanes.size() == 1 && schedule.chunks == size && last - first == size - 1 &&
                        std::all_of(steps.begin(), first, copies) && std::all_of(last, steps.end(), copies);

@@ -3,7 +3,6 @@
 // Pure: made once per (algorithm, rank, size, root) and shared by all runs of a stage.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -104,8 +103,7 @@ struct Program {
 
 // Whether stages that run a schedule take buckets (see StageArgs::bucket): the one-sided allreduces do. `of`: an
 // Algorithm or a Program.
-template <typename Schedule>
-bool takes_buckets(const Schedule& of) {
+bool takes_buckets(const auto& of) {
   return of.collective == schedule::Collective::kAllreduce && schedule::is_one_sided(of.needs);
 }
 

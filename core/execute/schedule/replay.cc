@@ -17,8 +17,7 @@ namespace {
 // One rank on its way through its schedule.
 struct Player {
   Schedule schedule;
-  std::vector<std::size_t> next;                     // per lane
-  std::vector<std::map<int, std::uint32_t>> waited;  // per lane: (peer * kMaxSignals + signal) -> waits
+  std::vector<std::size_t> next;  // per lane
 };
 
 class Replay {
@@ -26,19 +25,15 @@ class Replay {
   Replay(const schedule::Algorithm& algorithm, int rank, int size, int root, ReplayResult* result)
       : rank_(rank), size_(size), result_(*result) {
     for (int r = 0; r < size; ++r) {
-      Player player;
-      player.schedule = algorithm.make(r, size, root);
+      Player& player = players_.emplace_back(Player{algorithm.make(r, size, root), {}});
       player.next.resize(player.schedule.lanes.size());
-      player.waited.resize(player.schedule.lanes.size());
-      players_.push_back(std::move(player));
     }
     signals_.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * schedule::kMaxSignals);
     prepare_result();
   }
 
   Status run() {
-    bool moved = true;
-    while (moved) {
+    for (bool moved = true; moved;) {
       moved = false;
       for (int r = 0; r < size_; ++r) {
         for (std::size_t lane = 0; lane < players_[index(r)].next.size(); ++lane) moved |= run_lane(r, lane);
@@ -114,28 +109,25 @@ class Replay {
         for_peers(r, step.peer, [&](int peer) { ++signals(r, peer, step.signal); });
         return true;
       case StepKind::kWait:
-        return wait(r, lane, step);
+        return wait(r, step);
       case StepKind::kCall:  // no algorithm makes one
         break;
     }
     return false;
   }
 
-  template <typename F>
-  void for_peers(int r, int peer, F f) {
+  void for_peers(int r, int peer, auto f) {
     if (peer != schedule::kAllPeers) return f(peer);
     for (int p = 0; p < size_; ++p) {
       if (p != r) f(p);
     }
   }
 
-  bool wait(int r, std::size_t lane, const Step& step) {
-    auto& waited = players_[index(r)].waited[lane];
+  // Takes the signals: each is one lane's alone.
+  bool wait(int r, const Step& step) {
     bool all = true;
-    for_peers(r, step.peer, [&](int peer) {
-      all &= signals(peer, r, step.signal) > waited[peer * schedule::kMaxSignals + step.signal];
-    });
-    if (all) for_peers(r, step.peer, [&](int peer) { ++waited[peer * schedule::kMaxSignals + step.signal]; });
+    for_peers(r, step.peer, [&](int peer) { all &= signals(peer, r, step.signal) > 0; });
+    if (all) for_peers(r, step.peer, [&](int peer) { --signals(peer, r, step.signal); });
     return all;
   }
 
@@ -165,7 +157,7 @@ class Replay {
   int size_;
   ReplayResult& result_;
   std::vector<Player> players_;
-  std::vector<std::uint32_t> signals_;
+  std::vector<std::uint32_t> signals_;                         // not waited for yet
   std::map<std::tuple<int, int, std::size_t>, int> messages_;  // on their way: from, to, lane
   std::uint64_t time_ = 0;
   Status error_;

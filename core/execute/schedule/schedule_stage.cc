@@ -33,17 +33,94 @@ class ScheduleStage final : public Stage {
 
   bool takes_buckets() const override { return execute::takes_buckets(program_); }
   std::uint64_t moves() const override { return moves_; }
-  std::string describe() const override;
+  std::string describe() const override {
+    std::string text = program_.algorithm + " over " + group_.context().name();
+    if (!is_running()) return text + ": idle";
+    const std::size_t slices = layout_.slices();
+    text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
+    if (ended_ < begun_) text += ": " + runs_[ended_ % runs_.size()]->describe();
+    return text;
+  }
 
  private:
   plan::Slices slices() const { return plan::stage_slices(options_, program_.collective, program_.needs); }
-  Status check(const StageArgs& args) const;
-  Status begin(const StageArgs& args) override;
-  Status advance(bool* done) override;
-  Status advance(Effort* effort);
-  void tell_of_slice() const;
+  Status check(const StageArgs& args) const {
+    const bool is_adasum = program_.collective == Collective::kAdasum;
+    const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
+    const roda_host& host = group_.context().host();
+    std::uint64_t none = 0;
+    if (reduces && host.reduce(host.self, &none, &none, &none, 0, args.dtype, args.op) != RODA_OK) {
+      return Status::unsupported(std::string(roda_reduce_op_name(args.op)) + " of " + roda_dtype_name(args.dtype) +
+                                 " is not supported");
+    }
+    double products[3] = {};
+    if (is_adasum && !cpu::adasum_dots(&none, &none, 0, args.dtype, products)) {
+      return Status::unsupported(std::string("Adasum of ") + roda_dtype_name(args.dtype) + " is not supported");
+    }
+    if (is_adasum && args.queue != nullptr) {
+      return Status::unsupported("Adasum works in host memory alone");
+    }
+    if (program_.one_sided() && args.slot >= group_.slots()) {
+      return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));
+    }
+    if (args.queue != nullptr && program_.one_sided()) {
+      return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
+    }
+    if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
+    return {};
+  }
+
+  Status begin(const StageArgs& args) override {
+    RODA_RETURN_IF_ERROR(check(args));
+    args_ = args;
+    const bool in_blocks = program_.one_sided();
+    layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
+    begun_ = ended_ = 0;
+    idle_tests_ = 0;
+    return {};
+  }
+
+  Status advance(bool* done) override {
+    if (group_.aborted()) return group_.cause();
+    Effort effort{options_.test_bytes, moves_};
+    RODA_RETURN_IF_ERROR(advance(&effort));
+    idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
+    moves_ = effort.moves;
+    if (idle_tests_ % kIdleTests == kIdleTests - 1) RODA_RETURN_IF_ERROR(group_.health());
+    *done = ended_ == layout_.slices();
+    return {};
+  }
+
+  // Slices begin in order, as runs become free.
+  Status advance(Effort* effort) {
+    while (ended_ < layout_.slices()) {
+      for (; begun_ < layout_.slices() && begun_ - ended_ < runs_.size(); ++begun_) {
+        if (args_.trace != nullptr) began_[begun_ % runs_.size()] = Trace::Clock::now();
+        RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_));
+      }
+      const std::uint64_t before = effort->moves;
+      for (std::size_t slice = ended_; slice < begun_; ++slice) {
+        RODA_RETURN_IF_ERROR(runs_[slice % runs_.size()]->advance(effort));
+      }
+      for (; ended_ < begun_ && runs_[ended_ % runs_.size()]->idle(); ++ended_) tell_of_slice();
+      if (effort->moves == before || effort->budget == 0) break;
+    }
+    return {};
+  }
+
+  // Of the one that has ended, in a row of its run. An only slice is the whole stage, of which others tell.
+  void tell_of_slice() const {
+    if (args_.trace == nullptr || layout_.slices() == 1) return;
+    const std::size_t run = ended_ % runs_.size();
+    args_.trace->add("SLICE", static_cast<int>(run), ended_, began_[run]);
+  }
+
   void abort_groups(const Status& cause) override { group_.abort(cause); }
-  bool release() override;
+  bool release() override {
+    bool released = true;
+    for (auto& run : runs_) released &= run->release();
+    return released;
+  }
 
   TransportGroup& group_;
   const ExecuteOptions& options_;
@@ -57,92 +134,6 @@ class ScheduleStage final : public Stage {
   std::uint64_t moves_ = 0;
   std::uint32_t idle_tests_ = 0;  // in a row
 };
-
-Status ScheduleStage::check(const StageArgs& args) const {
-  const bool is_adasum = program_.collective == Collective::kAdasum;
-  const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
-  const roda_host& host = group_.context().host();
-  std::uint64_t none = 0;
-  if (reduces && host.reduce(host.self, &none, &none, &none, 0, args.dtype, args.op) != RODA_OK) {
-    return Status::unsupported(std::string(roda_reduce_op_name(args.op)) + " of " + roda_dtype_name(args.dtype) +
-                               " is not supported");
-  }
-  double products[3] = {};
-  if (is_adasum && !cpu::adasum_dots(&none, &none, 0, args.dtype, products)) {
-    return Status::unsupported(std::string("Adasum of ") + roda_dtype_name(args.dtype) + " is not supported");
-  }
-  if (is_adasum && args.queue != nullptr) {
-    return Status::unsupported("Adasum works in host memory alone");
-  }
-  if (program_.one_sided() && args.slot >= group_.slots()) {
-    return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));
-  }
-  if (args.queue != nullptr && program_.one_sided()) {
-    return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
-  }
-  if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
-  return {};
-}
-
-Status ScheduleStage::begin(const StageArgs& args) {
-  RODA_RETURN_IF_ERROR(check(args));
-  args_ = args;
-  const bool in_blocks = program_.one_sided();
-  layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
-  begun_ = ended_ = 0;
-  idle_tests_ = 0;
-  return {};
-}
-
-// Slices begin in order, as runs become free.
-Status ScheduleStage::advance(Effort* effort) {
-  while (ended_ < layout_.slices()) {
-    for (; begun_ < layout_.slices() && begun_ - ended_ < runs_.size(); ++begun_) {
-      if (args_.trace != nullptr) began_[begun_ % runs_.size()] = Trace::Clock::now();
-      RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_));
-    }
-    const std::uint64_t before = effort->moves;
-    for (std::size_t slice = ended_; slice < begun_; ++slice) {
-      RODA_RETURN_IF_ERROR(runs_[slice % runs_.size()]->advance(effort));
-    }
-    for (; ended_ < begun_ && runs_[ended_ % runs_.size()]->idle(); ++ended_) tell_of_slice();
-    if (effort->moves == before || effort->budget == 0) break;
-  }
-  return {};
-}
-
-// Of the one that has ended, in a row of its run. An only slice is the whole stage, of which others tell.
-void ScheduleStage::tell_of_slice() const {
-  if (args_.trace == nullptr || layout_.slices() == 1) return;
-  const std::size_t run = ended_ % runs_.size();
-  args_.trace->add("SLICE", static_cast<int>(run), ended_, began_[run]);
-}
-
-Status ScheduleStage::advance(bool* done) {
-  if (group_.aborted()) return group_.cause();
-  Effort effort{options_.test_bytes, moves_};
-  RODA_RETURN_IF_ERROR(advance(&effort));
-  idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
-  moves_ = effort.moves;
-  if (idle_tests_ % kIdleTests == kIdleTests - 1) RODA_RETURN_IF_ERROR(group_.health());
-  *done = ended_ == layout_.slices();
-  return {};
-}
-
-bool ScheduleStage::release() {
-  bool released = true;
-  for (auto& run : runs_) released &= run->release();
-  return released;
-}
-
-std::string ScheduleStage::describe() const {
-  std::string text = program_.algorithm + " over " + group_.context().name();
-  if (!is_running()) return text + ": idle";
-  const std::size_t slices = layout_.slices();
-  text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
-  if (ended_ < begun_) text += ": " + runs_[ended_ % runs_.size()]->describe();
-  return text;
-}
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bindings/c/roda.h"
-#include "core/bootstrap/tcp_store.h"
+#include "core/bootstrap/rendezvous.h"
 
 namespace {
 
@@ -23,8 +23,8 @@ void end_after_coming(int rank, int signal, int microseconds) {
   std::unique_ptr<roda::Store> store;
   const auto* secret = reinterpret_cast<const std::uint8_t*>(kSecret);
   const roda::Status status =
-      roda::TcpStore::connect("127.0.0.1", std::atoi(std::getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")),
-                              roda::Secret(std::span(secret, sizeof kSecret - 1)), std::chrono::seconds(20), &store);
+      roda::connect_store("127.0.0.1", std::atoi(std::getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")),
+                          roda::Secret(std::span(secret, sizeof kSecret - 1)), std::chrono::seconds(20), &store);
   std::string owner;
   if (!status.ok() ||
       !store->wait("roda/1/owner/" + std::to_string(rank), roda::Store::Clock::now() + std::chrono::seconds(20), &owner)

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/bootstrap/exchange.h"
+#include "core/bootstrap/gather.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store_server.h"
-#include "core/bootstrap/tcp_store.h"
 #include "tests/transports/tcp/talk.h"
 #include "tests/transports/thread_ranks.h"
 #include "transports/tcp/tcp.h"
@@ -36,7 +36,7 @@ class TcpManyRanks : public ::testing::Test {
     for (int i = 0; i < kRanks; ++i) {
       Rank& rank = ranks_.emplace_back();
       const Status status =
-          TcpStore::connect("127.0.0.1", server_->address().port(), secret, std::chrono::seconds(60), &rank.store);
+          connect_store("127.0.0.1", server_->address().port(), secret, std::chrono::seconds(60), &rank.store);
       ASSERT_TRUE(status.ok()) << status.message();
       rank.exchange = std::make_unique<StoreExchange>(*rank.store, "group", i, kRanks);
     }

@@ -26,8 +26,17 @@ TEST_P(EveryAlgorithm, IsRightForEverySizeAndRoot) {
     if (!algorithm.accepts(size)) continue;
     const int roots = is(algorithm.collective, RODA_ROOTED) ? size : 1;
     for (int root = 0; root < roots; ++root) {
-      const auto violation = verify(algorithm, size, root);
+      std::uint32_t needs = 0;
+      std::vector<Schedule> ranks;
+      for (int rank = 0; rank < size; ++rank) {
+        ranks.push_back(algorithm.make(rank, size, root));
+        needs |= needs_of(ranks.back());
+        ASSERT_EQ(ranks.back().algorithm, algorithm.name);
+        ASSERT_EQ(ranks.back().collective, algorithm.collective);
+      }
+      const auto violation = verify(ranks);
       ASSERT_FALSE(violation) << "size " << size << " root " << root << ": " << violation->to_text();
+      ASSERT_EQ(needs, size == 1 ? 0 : algorithm.needs) << "size " << size << " root " << root;
     }
   }
 }

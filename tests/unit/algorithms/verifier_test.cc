@@ -187,18 +187,5 @@ TEST(VerifierMessages, OrderMatters) {
                      "rank 1, lane 0, step 0: recv output[1] from 0"));
 }
 
-TEST(VerifierNeeds, MustBeExact) {
-  Algorithm ring = *find_algorithm(Collective::kAllreduce, "ring");
-  EXPECT_FALSE(verify(ring, 4));
-  ring.needs = kNeedsSignals;
-  EXPECT_EQ(verify(ring, 4)->to_text(),
-            "ring: rank 0, lane 0, step 0: send output[0] to 1: is not covered by the algorithm's needs");
-  ring.needs = kNeedsMessages | kNeedsGet;
-  EXPECT_EQ(verify(ring, 4)->to_text(), "ring: rank 0: claims needs that no step has");
-  ring.needs = kNeedsMessages;
-  ring.name = "circle";
-  EXPECT_TRUE(contains(verify(ring, 4)->to_text(), "another name or collective"));
-}
-
 }  // namespace
 }  // namespace roda::schedule

@@ -1,4 +1,4 @@
-#include "core/bootstrap/declared_job.h"
+#include "core/bootstrap/join.h"
 
 #include <gtest/gtest.h>
 

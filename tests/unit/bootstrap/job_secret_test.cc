@@ -1,4 +1,3 @@
-#include "core/bootstrap/job_secret.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

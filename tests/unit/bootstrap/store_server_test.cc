@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/bootstrap/gather.h"
+#include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store_wire.h"
-#include "core/bootstrap/tcp_store.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
 
@@ -38,7 +38,7 @@ class StoreServerTest : public ::testing::Test {
   }
   std::unique_ptr<Store> connect(std::uint8_t secret = 1) {
     std::unique_ptr<Store> store;
-    last_ = TcpStore::connect("127.0.0.1", server_->address().port(), make_secret(secret), kPatience, &store);
+    last_ = connect_store("127.0.0.1", server_->address().port(), make_secret(secret), kPatience, &store);
     return store;
   }
   UniqueFd connect_raw() {
@@ -202,7 +202,7 @@ TEST_F(StoreServerTest, ManyClientsMeet) {
   for (int i = 0; i < kClients; ++i) {
     threads.emplace_back([&, i] {
       std::unique_ptr<Store> store;
-      Status status = TcpStore::connect("127.0.0.1", server_->address().port(), make_secret(1), kPatience, &store);
+      Status status = connect_store("127.0.0.1", server_->address().port(), make_secret(1), kPatience, &store);
       ASSERT_TRUE(status.ok()) << status.message();
       ASSERT_TRUE(store->put("rank/" + std::to_string(i), std::to_string(i)).ok());
       for (int j = 0; j < kClients; ++j) {

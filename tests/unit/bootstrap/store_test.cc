@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "core/bootstrap/exchange.h"
+#include "core/bootstrap/gather.h"
 #include "core/bootstrap/store_table.h"
 #include "core/bootstrap/store_wire.h"
 

@@ -1,4 +1,4 @@
-#include "core/control/host_tree.h"
+#include "core/control/host_links.h"
 
 #include <gtest/gtest.h>
 

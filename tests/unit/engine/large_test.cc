@@ -9,7 +9,7 @@
 #include "core/execute/schedule/layout.h"
 #include "core/launch/launch_run.h"
 #include "core/negotiate/bucket.h"
-#include "core/negotiate/validate.h"
+#include "core/negotiate/request.h"
 
 namespace roda {
 namespace {

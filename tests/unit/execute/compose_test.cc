@@ -13,7 +13,7 @@
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
-#include "core/execute/compose/composed_stage.h"
+#include "core/execute/stage_pool.h"
 #include "tests/unit/execute/adasum_values.h"
 #include "tests/unit/execute/compose_world.h"
 #include "tests/unit/execute/values.h"

@@ -17,7 +17,7 @@
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
-#include "core/execute/compose/composed_stage.h"
+#include "core/execute/stage_pool.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
 
@@ -56,15 +56,14 @@ class Member {
   int rank() const { return rank_; }
   int size() const { return grid_.ranks(); }
 
-  std::unique_ptr<ComposedStage> stage(const plan::Plan& plan, int root = 0) {
+  std::unique_ptr<Stage> stage(const plan::Plan& plan, int root = 0) {
     const plan::Compiler compiler(plan, grid_, root, rank_);
     auto schedule = std::make_shared<const schedule::Schedule>(compiler.schedule(rank_));
     std::vector<StagePool*> pools(plan.stages.size());
     for (const schedule::Call& call : schedule->calls) {
       pools[static_cast<std::size_t>(call.stage)] = pool(*call.members);
     }
-    return std::make_unique<ComposedStage>(plan.name, schedule, pools,
-                                           ComposedStage::Options{kSlice, kLaunches, {}, {}});
+    return make_composed_stage(plan.name, schedule, pools, {kSlice, kLaunches, {}, {}});
   }
 
   Status run(Stage& stage, const StageArgs& args) const {

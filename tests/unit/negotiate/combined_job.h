@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/host_tree.h"
+#include "core/control/host_links.h"
 #include "core/wire/combiner.h"
 #include "tests/unit/negotiate/simulated_job.h"
 

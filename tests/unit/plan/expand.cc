@@ -367,12 +367,20 @@ std::optional<schedule::Violation> verify_composed(const std::vector<Schedule>& 
   return schedule::verify(expanded);
 }
 
+std::string to_text(const Plan& plan, const Grid& grid) {
+  std::string text = plan.name + ":";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    text += std::string(s == 0 ? " " : "; ") + schedule::collective_name(stage.collective) + "(" +
+            grid.names()[at(stage.axis)] + ", " + stage.algorithm + ")";
+  }
+  return text;
+}
+
 std::optional<schedule::Violation> verify(const Plan& plan, const Grid& grid) {
-  if (const auto wrong = wrong_with(plan, grid)) return schedule::Violation{plan.name, 0, -1, -1, *wrong};
   const std::int32_t roots = schedule::is(plan.collective, RODA_ROOTED) ? grid.ranks() : 1;
   for (std::int32_t root = 0; root < roots; ++root) {
     const Compiler compiler(plan, grid, root);
-    if (compiler.wrong()) return schedule::Violation{plan.name, 0, -1, -1, *compiler.wrong()};
     std::vector<Schedule> ranks;
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) ranks.push_back(compiler.schedule(rank));
     if (auto violation = verify_composed(ranks)) return violation;

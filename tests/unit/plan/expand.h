@@ -28,6 +28,9 @@ std::optional<std::string> expand(const std::vector<schedule::Schedule>& ranks, 
 //   - an allreduce or broadcast does not read Input once it has written Output: they may be one memory.
 std::optional<schedule::Violation> verify_composed(const std::vector<schedule::Schedule>& ranks);
 
+// "hierarchical: reducescatter(host, ring); ..."
+std::string to_text(const Plan& plan, const Grid& grid);
+
 // Of a plan: of all its schedules, for a broadcast with every root.
 std::optional<schedule::Violation> verify(const Plan& plan, const Grid& grid);
 

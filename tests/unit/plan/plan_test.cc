@@ -106,21 +106,6 @@ TEST(Parts, OfUnevenHostsFollowTheSmallest) {
   EXPECT_EQ(members(parts.part(1, 6)), (std::vector<std::int32_t>{1, 3, 6}));
 }
 
-TEST(WrongPlans, AreRefusedByStage) {
-  const Grid grid = hosts({2, 2});
-  Plan plan = hierarchical(grid, {});
-  plan.stages[2].axis = 1;
-  EXPECT_EQ(wrong_with(plan, grid), "stage 2: gathers what was not scattered last");
-  plan.stages.pop_back();
-  EXPECT_EQ(wrong_with(plan, grid), "axis host is scattered and never gathered");
-  plan.stages[1].axis = 5;
-  EXPECT_EQ(wrong_with(plan, grid), "stage 1: there is no such axis");
-  plan.stages[1] = {Collective::kAlltoall, "pairwise", 1};
-  EXPECT_EQ(wrong_with(plan, grid), "stage 1: an allreduce has no such stage: alltoall");
-  plan.stages[1] = plan.stages[0];
-  EXPECT_EQ(wrong_with(plan, grid), "stage 1: the axis is scattered already");
-}
-
 TEST(WrongPlans, NameTheAlgorithmThatIsMissing) {
   const Grid grid = hosts({2, 2});
   const Plan plan = hierarchical(grid, {{"circle", "ring", "ring"}});
@@ -128,11 +113,6 @@ TEST(WrongPlans, NameTheAlgorithmThatIsMissing) {
   // One that works out of place is composed like the others.
   const Plan outside = hierarchical(hosts({1, 1}), {{"", "oneshot", ""}});
   EXPECT_FALSE(verify(outside, hosts({1, 1})));
-}
-
-TEST(WrongPlans, TwoRanksOnOnePlaceAreNamed) {
-  const Grid grid({"host", "world"}, {{0, 0}, {1, 0}, {0, 1}, {1, 0}});
-  EXPECT_EQ(wrong_with(hierarchical(grid, {}), grid), "ranks 1 and 3 have one place");
 }
 
 // A plan that skips the other hosts sums too little, and the verifier says so.
@@ -146,11 +126,10 @@ TEST(WrongPlans, AWrongSumIsFound) {
   EXPECT_NE(verify(plan, grid)->message.find("twice"), std::string::npos);
 }
 
-// Any stage of a composition taken away leaves somebody without a block, or with half a sum.
+// Any stage of a composition taken away leaves somebody without data, or with half a sum.
 TEST(WrongPlans, AStageThatIsMissingIsFound) {
   const Grid grid = hosts({1, 3, 2});
-  for (const auto collective : {Collective::kAllgather, Collective::kReduceScatter, Collective::kBroadcast,
-                                Collective::kAlltoall, Collective::kReduce}) {
+  for (const auto collective : {Collective::kBroadcast, Collective::kReduce}) {
     const Plan whole = hierarchical(collective, grid, {});
     for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
       Plan plan = whole;
@@ -160,20 +139,10 @@ TEST(WrongPlans, AStageThatIsMissingIsFound) {
   }
 }
 
-TEST(WrongPlans, BlocksThatTravelTwiceAreFound) {
+TEST(Plan, OfAReduceGoesOutwards) {
   const Grid grid = hosts({2, 2});
-  Plan plan = hierarchical(Collective::kAllgather, grid, {});
-  plan.stages.push_back(plan.stages.back());
-  EXPECT_TRUE(verify(plan, grid));
-  plan = hierarchical(Collective::kBroadcast, grid, {});
-  std::swap(plan.stages[0], plan.stages[1]);
-  EXPECT_EQ(wrong_with(plan, grid), "stage 1: a broadcast goes inwards");
-  Plan other = hierarchical(Collective::kReduce, grid, {});
-  EXPECT_EQ(to_text(other, grid), "hierarchical: reduce(host, binomial); reduce(world, binomial)");
-  std::swap(other.stages[0], other.stages[1]);
-  EXPECT_EQ(wrong_with(other, grid), "stage 1: a reduce goes outwards");
-  plan.collective = Collective::kReduceScatter;
-  EXPECT_EQ(wrong_with(plan, grid), "stage 0: a reducescatter has no such stage: broadcast");
+  EXPECT_EQ(to_text(hierarchical(Collective::kReduce, grid, {}), grid),
+            "hierarchical: reduce(host, binomial); reduce(world, binomial)");
 }
 
 TEST(Plan, OfUnevenHostsHandsBlocksOver) {

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "algorithms/schedule/verifier.h"
-#include "algorithms/text/cluster_file.h"
 #include "algorithms/text/schedule_file.h"
 #include "tests/unit/sim/scenarios.h"
 

@@ -18,11 +18,13 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // Counts what is put below a prefix.
 class CountingStore : public LocalStore {
  public:
-  Status put(const std::string& key, std::string_view value) override {
-    if (key.find("/shape/") != std::string::npos) ++shapes;
-    return LocalStore::put(key, value);
-  }
   std::atomic<int> shapes = 0;
+
+ protected:
+  Status tell(StoreOp op, const std::string& key, std::string_view value, int rank) override {
+    if (op == StoreOp::kPut && key.find("/shape/") != std::string::npos) ++shapes;
+    return LocalStore::tell(op, key, value, rank);
+  }
 };
 
 struct Outcome {

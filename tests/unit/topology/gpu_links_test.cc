@@ -1,5 +1,5 @@
 // NVLinks and peers, against stand-ins for the vendor's libraries (named in the environment by the build).
-#include "core/topology/gpu_links.h"
+#include "core/topology/kernel_files.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "core/topology/ask_hwloc.h"
 #include "core/topology/discover_machine.h"
+#include "core/topology/kernel_files.h"
 
 namespace roda::topology {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/topology/print.h"
+#include "core/topology/json.h"
 
 #include <gtest/gtest.h>
 

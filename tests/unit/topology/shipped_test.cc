@@ -7,7 +7,6 @@
 
 #include "core/topology/json.h"
 #include "core/topology/lay_out.h"
-#include "core/topology/print.h"
 
 namespace roda::topology {
 namespace {

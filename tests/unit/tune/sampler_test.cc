@@ -1,4 +1,4 @@
-#include "core/tune/sampler.h"
+#include "core/tune/tuner.h"
 
 #include <gtest/gtest.h>
 
