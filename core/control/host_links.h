@@ -1,9 +1,10 @@
 // The links between hosts: one authenticated connection from every other host's leader to the leader above it in the
-// tree of hosts (host_tree.h).
+// tree of hosts (algorithms/topology/host_tree.h).
 //
 // Frames carry a kind byte and a record or an error. Threads: the holder of the baton.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,12 @@ class HostLinks {
   void send_abort(const Status& cause);
   // True while bytes wait to be written.
   bool unsent() const;
+  // Records so far, since the links formed. Any thread.
+  struct Traffic {
+    std::uint32_t links = 0;
+    std::uint64_t sent = 0, received = 0, bytes = 0;
+  };
+  Traffic traffic() const;
   // The links end in an orderly way: their end is no failure.
   void depart();
 
@@ -78,11 +85,14 @@ class HostLinks {
   Status flush(Link& link);
   Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
   static void queue_frame(Link& link, Frame kind, std::span<const std::byte> payload);
+  void queue_record(Link& link, std::span<const std::byte> record);
+  void count(std::atomic<std::uint64_t>* records, std::size_t bytes);
 
   UniqueFd poll_;
   ForkGuard guard_;
   std::vector<Link> links_;
   std::deque<Arrived> arrived_;
+  std::atomic<std::uint64_t> sent_{0}, received_{0}, bytes_{0};  // of records
 };
 
 }  // namespace roda::control

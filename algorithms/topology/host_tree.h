@@ -1,4 +1,5 @@
-// The tree over the hosts along which control records travel: up to the first host, which orders them, and down again.
+// The tree over the hosts along which the control plane's records travel: up to the first host, which orders them, and
+// down again.
 //
 // Every subtree is a block of neighbouring hosts, so that what its ranks say together is named by few ranges of ranks
 // where ranks are numbered host by host. Pure.
@@ -7,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace roda::control {
+namespace roda::topology {
 
 struct HostPlace {
   int parent = -1;            // -1: the root, host 0
@@ -37,4 +38,4 @@ inline HostPlace place_of(int host, int hosts, int fan_out) {
   }
 }
 
-}  // namespace roda::control
+}  // namespace roda::topology
